@@ -1,0 +1,319 @@
+"""The configuration: ``mcpServers`` as every MCP client writes it.
+
+A mistake in one server disables that server and is kept as a `Problem` that
+names file, server, key and what was expected. Only a file that cannot be read
+at all raises.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from toolscript.errors import ConfigMissingError, ConfigSyntaxError
+from toolscript.types import SEPARATOR, Protocol, ServerSpec, Transport
+
+FILE_NAME = ".toolscript.json"
+MAX_FILE_BYTES = 4 * 1024 * 1024
+
+_SECTIONS = ("mcpServers", "servers")  # the second is how VS Code spells it
+_URL_KEYS = ("url", "serverUrl", "httpUrl")  # the field's, Windsurf's, Gemini's
+_TRANSPORTS: dict[str, Transport] = {
+    "stdio": "stdio",
+    "local": "stdio",
+    "http": "http",
+    "streamable-http": "http",
+    "streamablehttp": "http",
+    "streamable_http": "http",
+    "sse": "sse",
+}
+_VARIABLE = re.compile(r"\$\{(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
+EXAMPLE = '{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}'
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why one server of the configuration cannot be used."""
+
+    source: Path
+    server: str
+    message: str
+
+    def __str__(self) -> str:
+        """One line: the file, the server, the mistake."""
+        return f"{self.source}: server {self.server!r}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The servers to connect to, and those that cannot be."""
+
+    sources: tuple[Path, ...]
+    servers: tuple[ServerSpec, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """16 hex digits that stand for the files read: one gateway per key."""
+        joined = "\0".join(str(source) for source in self.sources)
+        return hashlib.sha256(joined.encode()).hexdigest()[:16]
+
+    @property
+    def servers_hash(self) -> str:
+        """First 16 hex digits of SHA-256 over the compact JSON list of sorted server names."""
+        names = sorted(spec.name for spec in self.servers if not spec.disabled)
+        compact = json.dumps(names, separators=(",", ":"), ensure_ascii=False)
+        return hashlib.sha256(compact.encode()).hexdigest()[:16]
+
+
+def load(path: Path | None, cwd: Path, environ: Mapping[str, str]) -> Config:
+    """The configuration at ``path``, or the project's over the user's.
+
+    Without a path, ``.toolscript.json`` is looked for in ``cwd`` and the
+    directories above it, then in the home directory; a server that both define
+    is the project's.
+    """
+    if path is not None:
+        named = (cwd / path).absolute()
+        if not named.is_file():
+            raise ConfigMissingError(
+                f"configuration file {path} does not exist; name another with --config"
+            )
+        return _read(named, environ, None)
+    home = Path(environ.get("HOME") or Path.home()) / FILE_NAME
+    parents = (directory / FILE_NAME for directory in (cwd, *cwd.parents))
+    project = next((p for p in parents if p != home and p.is_file()), None)
+    found = [p for p in (project, home) if p is not None and p.is_file()]
+    if not found:
+        raise ConfigMissingError(
+            f"no {FILE_NAME} in {cwd}, above it or in the home directory; "
+            f"create one, such as {EXAMPLE}, or name a file with --config"
+        )
+    configs = [_read(p, environ, p.parent if p == project else None) for p in found]
+    return configs[0] if len(configs) == 1 else _merge(configs[0], configs[1])
+
+
+def _merge(project: Config, user: Config) -> Config:
+    taken = {spec.name for spec in project.servers} | {p.server for p in project.problems}
+    return Config(
+        sources=project.sources + user.sources,
+        servers=project.servers + tuple(s for s in user.servers if s.name not in taken),
+        problems=project.problems + tuple(p for p in user.problems if p.server not in taken),
+    )
+
+
+def _read(path: Path, environ: Mapping[str, str], base: Path | None) -> Config:
+    servers: list[ServerSpec] = []
+    problems: list[Problem] = []
+    for name, raw in _section(path).items():
+        try:
+            servers.append(_server(name, raw, environ, base))
+        except _Mistake as mistake:
+            problems.append(Problem(path, name, str(mistake)))
+    return Config((path,), tuple(servers), tuple(problems))
+
+
+def _section(path: Path) -> dict[str, Any]:
+    try:
+        size = path.stat().st_size
+        text = path.read_text(encoding="utf-8-sig") if size <= MAX_FILE_BYTES else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigSyntaxError(f"{path} cannot be read: {error}") from None
+    if size > MAX_FILE_BYTES:
+        raise ConfigSyntaxError(f"{path} has {size} bytes; at most {MAX_FILE_BYTES} are read")
+    try:
+        data: Any = json.loads(text, object_pairs_hook=_unique(path))
+    except json.JSONDecodeError as error:
+        raise ConfigSyntaxError(
+            f"{path} is not valid JSON: line {error.lineno}, column {error.colno}: {error.msg}"
+        ) from None
+    except RecursionError:
+        raise ConfigSyntaxError(f"{path} is nested too deeply") from None
+    if not isinstance(data, dict):
+        raise ConfigSyntaxError(f"{path} must hold a JSON object, such as {EXAMPLE}")
+    document = cast("dict[str, Any]", data)
+    section = next((document[key] for key in _SECTIONS if key in document), None)
+    if not isinstance(section, dict):
+        keys = ", ".join(sorted(document)) or "nothing"
+        raise ConfigSyntaxError(
+            f"{path} has no object 'mcpServers' (it has {keys}); expected {EXAMPLE}"
+        )
+    return cast("dict[str, Any]", section)
+
+
+def _unique(path: Path) -> Callable[[list[tuple[str, Any]]], dict[str, Any]]:
+    def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ConfigSyntaxError(f"{path} has the key {twice!r} twice in one object")
+        return made
+
+    return build
+
+
+class _Mistake(Exception):  # noqa: N818 - never leaves this module
+    """One server's mistake."""
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Typed access to one server's raw entry, with variables expanded."""
+
+    raw: dict[str, Any]
+    environ: Mapping[str, str]
+    seen: set[str] = field(default_factory=set[str])
+
+    def text(self, key: str) -> str:
+        value = self.raw.get(key, "")
+        if not isinstance(value, str):
+            raise _Mistake(f"{key} is {_shown(value)}; expected a string")
+        return self.expand(key, value)
+
+    def flag(self, key: str) -> bool:
+        value = self.raw.get(key, False)
+        if not isinstance(value, bool):
+            raise _Mistake(f"{key} is {_shown(value)}; expected true or false")
+        return value
+
+    def texts(self, key: str) -> tuple[str, ...] | None:
+        value: object = self.raw.get(key)
+        if value is None:
+            return None
+        items = cast("list[Any]", value) if isinstance(value, list) else None
+        if items is None or not all(isinstance(item, str) for item in items):
+            raise _Mistake(f"{key} is {_shown(self.raw[key])}; expected a list of strings")
+        return tuple(self.expand(key, item) for item in items)
+
+    def mapping(self, key: str) -> dict[str, str]:
+        value = self.raw.get(key)
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            raise _Mistake(f"{key} is {_shown(value)}; expected an object of strings")
+        entries = cast("dict[str, Any]", value)
+        return {name: self._entry(f"{key}.{name}", item) for name, item in entries.items()}
+
+    def _entry(self, key: str, value: Any) -> str:
+        if isinstance(value, bool):
+            return str(value).lower()
+        if not isinstance(value, str | int | float):
+            raise _Mistake(f"{key} is {_shown(value)}; expected a string")
+        return self.expand(key, str(value))
+
+    def expand(self, key: str, text: str) -> str:
+        def replace(match: re.Match[str]) -> str:
+            name, default = match["name"], match["default"]
+            value = self.environ.get(name)
+            if default is not None:
+                return value or default
+            if value is None:
+                raise _Mistake(f"{key} needs ${{{name}}}, which is not set in the environment")
+            return value
+
+        return _VARIABLE.sub(replace, text)
+
+
+def _shown(value: object) -> str:
+    kinds: dict[type, str] = {
+        dict: "an object",
+        list: "a list",
+        type(None): "null",
+        bool: "true or false",
+    }
+    return kinds.get(type(value)) or repr(value)[:60]
+
+
+def _server(name: str, raw: Any, environ: Mapping[str, str], base: Path | None) -> ServerSpec:
+    _check_name(name)
+    if not isinstance(raw, dict):
+        raise _Mistake(f"the entry is {_shown(raw)}; expected an object with command or url")
+    reader = _Reader(cast("dict[str, Any]", raw), environ)
+    disabled = reader.flag("disabled")
+    if disabled:
+        # What is switched off may be unfinished: nothing else in it is looked at.
+        return ServerSpec(name=name, transport="stdio", disabled=True)
+    url = next((reader.text(key) for key in _URL_KEYS if key in reader.raw), "")
+    transport = _transport(reader, url)
+    spec = ServerSpec(
+        name=name,
+        transport=transport,
+        include_tools=reader.texts("includeTools"),
+        exclude_tools=reader.texts("excludeTools") or (),
+        protocol=_protocol(reader),
+    )
+    if transport == "stdio":
+        return _stdio(spec, reader, base)
+    return _remote(spec, reader, url)
+
+
+def _check_name(name: str) -> None:
+    if not name.strip():
+        raise _Mistake("the name is empty; give the server a name")
+    if SEPARATOR in name or name.endswith("_"):
+        raise _Mistake(
+            f"a name may not contain {SEPARATOR!r} or end in '_' (tools are called "
+            f"server{SEPARATOR}tool); rename the server"
+        )
+    if any(not character.isprintable() for character in name):
+        raise _Mistake("the name has characters that cannot be shown; rename the server")
+
+
+def _transport(reader: _Reader, url: str) -> Transport:
+    stated = reader.text("type") or reader.text("transport")
+    if stated:
+        known = _TRANSPORTS.get(stated.casefold())
+        if known is None:
+            raise _Mistake(f"type is {stated!r}; expected stdio, http or sse")
+        return known
+    if url and "command" in reader.raw:
+        raise _Mistake("both command and url are given; keep the one that is meant")
+    if url:
+        return "sse" if url.split("?", maxsplit=1)[0].rstrip("/").endswith("/sse") else "http"
+    if "command" not in reader.raw:
+        keys = ", ".join(sorted(reader.raw)) or "nothing"
+        raise _Mistake(f"neither command nor url is given (found {keys})")
+    return "stdio"
+
+
+def _protocol(reader: _Reader) -> Protocol:
+    stated = reader.text("protocol") or "auto"
+    if stated not in {"auto", "legacy"}:
+        raise _Mistake(f"protocol is {stated!r}; expected auto or legacy")
+    return cast("Protocol", stated)
+
+
+def _stdio(spec: ServerSpec, reader: _Reader, base: Path | None) -> ServerSpec:
+    command = reader.text("command")
+    if not command.strip():
+        raise _Mistake("command is empty; expected the program that starts the server")
+    stated = reader.text("cwd")
+    directory = Path(stated).expanduser() if stated else None
+    if directory is not None and base is not None:
+        directory = base / directory
+    directory = directory or base
+    return msgspec.structs.replace(
+        spec,
+        command=command,
+        args=reader.texts("args") or (),
+        env=reader.mapping("env"),
+        cwd=str(directory) if directory else None,
+    )
+
+
+def _remote(spec: ServerSpec, reader: _Reader, url: str) -> ServerSpec:
+    if not re.match(r"https?://[^\s/]", url):
+        raise _Mistake(f"url is {url[:80]!r}; expected http://… or https://…")
+    stated = reader.text("type") or reader.text("transport")
+    return msgspec.structs.replace(
+        spec,
+        url=url,
+        headers=reader.mapping("headers"),
+        sse_fallback=spec.transport == "http" and not stated,
+    )

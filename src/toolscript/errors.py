@@ -1,0 +1,86 @@
+"""Everything toolscript raises on purpose.
+
+    ToolscriptError
+    ├── InputError               what the caller gave cannot be used
+    │   ├── QueryError           an empty or oversized query
+    │   ├── RangeError           a number outside its range, an unknown choice
+    │   └── UnknownNameError     a server or tool that is not there
+    ├── ConfigError              the configuration as a whole cannot be used
+    │   ├── ConfigMissingError   no configuration file where one was expected
+    │   └── ConfigSyntaxError    a file that is not a JSON object
+    ├── ModelError               an embedding model that cannot be used
+    ├── NotReadyError            nothing can be searched yet
+    ├── SearchTimeoutError       a search took longer than it may
+    ├── UpstreamError            an MCP server that does not work
+    └── GatewayError             the gateway process
+        ├── GatewayMissingError  none is running where one was expected
+        ├── GatewayRunningError  one is running already
+        └── PortInUseError       its address is taken
+
+Every message says what is wrong, the value seen, and what to do. Each surface
+maps the tree to its own codes in one table (``surfaces/*/wire.py``).
+"""
+
+
+class ToolscriptError(Exception):
+    """The root: a message for the user, never a traceback."""
+
+
+class InputError(ToolscriptError):
+    """What the caller gave cannot be used."""
+
+
+class QueryError(InputError):
+    """An empty or oversized query."""
+
+
+class RangeError(InputError):
+    """A number outside its range, or an unknown choice."""
+
+
+class UnknownNameError(InputError):
+    """A server or tool that is not in the catalogue."""
+
+
+class ConfigError(ToolscriptError):
+    """The configuration as a whole cannot be used."""
+
+
+class ConfigMissingError(ConfigError):
+    """No configuration file where one was expected."""
+
+
+class ConfigSyntaxError(ConfigError):
+    """A configuration file that is not a JSON object."""
+
+
+class ModelError(ToolscriptError):
+    """An embedding model that cannot be used."""
+
+
+class NotReadyError(ToolscriptError):
+    """Nothing can be searched yet; the message says what is being waited for."""
+
+
+class SearchTimeoutError(ToolscriptError):
+    """A search took longer than it may."""
+
+
+class UpstreamError(ToolscriptError):
+    """An MCP server that does not work."""
+
+
+class GatewayError(ToolscriptError):
+    """The gateway process."""
+
+
+class GatewayMissingError(GatewayError):
+    """No gateway is running where one was expected."""
+
+
+class GatewayRunningError(GatewayError):
+    """A gateway is running already."""
+
+
+class PortInUseError(GatewayError):
+    """The gateway's address is taken."""

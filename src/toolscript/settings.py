@@ -1,0 +1,233 @@
+"""Every option once.
+
+The table `OPTIONS` is the only place where an option's name, type, default,
+range, environment variable, flag and meaning are written down. The command
+line, the settings reference in the documentation and the checks come from it.
+A flag wins over the environment, the environment over the default.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from toolscript.errors import RangeError
+
+MAX_QUERY_CHARS = 8192
+"""Longer queries are refused: no model reads that far, and a door stays cheap to knock at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One row of the table."""
+
+    name: str
+    kind: type
+    default: Any
+    help: str
+    env: str | None = None
+    flag: str | None = None
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+
+    def parse(self, raw: object, source: str) -> Any:
+        """The value of ``raw`` in this option's type and range, or a `RangeError`."""
+        value = self._convert(raw, source)
+        if self.choices and value not in self.choices:
+            raise RangeError(f"{source} is {value!r}; choose one of {', '.join(self.choices)}")
+        if self.low is not None and self.high is not None and not self.low <= value <= self.high:
+            raise RangeError(f"{source} is {value}; it must be from {self.low:g} to {self.high:g}")
+        return value
+
+    def _convert(self, raw: object, source: str) -> Any:
+        if raw is None or isinstance(raw, self.kind):
+            return raw
+        text = str(raw).strip()
+        if self.kind is bool:
+            return self._truth(text, source)
+        if self.kind is Path:
+            return Path(text).expanduser()
+        try:
+            return self.kind(text)
+        except ValueError:
+            expected = {"int": "a whole number", "float": "a number"}[self.kind.__name__]
+            raise RangeError(f"{source} is {text!r}; expected {expected}") from None
+
+    @staticmethod
+    def _truth(text: str, source: str) -> bool:
+        known = {"1": True, "true": True, "yes": True, "on": True}
+        known |= {"": False, "0": False, "false": False, "no": False, "off": False}
+        if text.casefold() not in known:
+            raise RangeError(f"{source} is {text!r}; expected true or false")
+        return known[text.casefold()]
+
+
+OPTIONS: tuple[Option, ...] = (
+    Option(
+        "config",
+        Path,
+        None,
+        "Configuration file, as any MCP client writes it.",
+        "TOOLSCRIPT_CONFIG",
+        "--config",
+    ),
+    Option(
+        "data_dir",
+        Path,
+        None,
+        "Where caches, snapshots and logs live.  [default: ~/.toolscript]",
+        "TOOLSCRIPT_DATA_DIR",
+        "--data-dir",
+    ),
+    Option(
+        "gateway_url",
+        str,
+        None,
+        "Talk to the gateway at this address.",
+        "TOOLSCRIPT_GATEWAY_URL",
+        None,
+    ),
+    Option(
+        "limit",
+        int,
+        3,
+        "At most this many results.",
+        "TOOLSCRIPT_SEARCH_LIMIT",
+        "--limit",
+        low=1,
+        high=100,
+    ),
+    Option(
+        "threshold",
+        float,
+        0.35,
+        "Least confidence a result must have.",
+        "TOOLSCRIPT_SEARCH_THRESHOLD",
+        "--threshold",
+        low=0,
+        high=1,
+    ),
+    Option(
+        "alpha",
+        float,
+        0.7,
+        "Weight of meaning against spelling.",
+        "TOOLSCRIPT_SEARCH_ALPHA",
+        None,
+        low=0,
+        high=1,
+    ),
+    Option(
+        "model",
+        str,
+        "bundled",
+        "Embedding model: bundled, or a folder in the hub's layout.",
+        "TOOLSCRIPT_SEARCH_MODEL",
+        "--model",
+    ),
+    Option(
+        "fallback",
+        str,
+        "bundled",
+        "What answers when the model asked for cannot.",
+        "TOOLSCRIPT_SEARCH_FALLBACK",
+        None,
+        choices=("bundled", "fuzzy"),
+    ),
+    Option(
+        "no_cache",
+        bool,
+        default=False,
+        help="Neither read nor write the embedding cache.",
+        env="TOOLSCRIPT_SEARCH_NO_CACHE",
+    ),
+    Option(
+        "threads",
+        int,
+        1,
+        "Threads the embedding model may use.",
+        "TOOLSCRIPT_SEARCH_THREADS",
+        None,
+        low=1,
+        high=64,
+    ),
+    Option(
+        "connect_timeout_s",
+        float,
+        30.0,
+        "How long a server may take to start, in seconds.",
+        "TOOLSCRIPT_CONNECT_TIMEOUT",
+        None,
+        low=0.1,
+        high=600,
+    ),
+    Option(
+        "ping_interval_s",
+        float,
+        15.0,
+        "How often a connected server is asked whether it lives.",
+        "TOOLSCRIPT_PING_INTERVAL",
+        None,
+        low=0.1,
+        high=3600,
+    ),
+    Option(
+        "host",
+        str,
+        "127.0.0.1",
+        "Address the gateway listens on.",
+        "TOOLSCRIPT_HOST",
+        "--host",
+    ),
+    Option(
+        "port",
+        int,
+        7337,
+        "Port the gateway listens on; 0 picks a free one.",
+        "TOOLSCRIPT_PORT",
+        "--port",
+        low=0,
+        high=65535,
+    ),
+)
+OPTION = {option.name: option for option in OPTIONS}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The options' values: made by `load`, handed to ``bootstrap``, never global."""
+
+    config: Path | None
+    data_dir: Path
+    gateway_url: str | None
+    limit: int
+    threshold: float
+    alpha: float
+    model: str
+    fallback: str
+    no_cache: bool
+    threads: int
+    connect_timeout_s: float
+    ping_interval_s: float
+    host: str
+    port: int
+
+
+def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> Settings:
+    """Settings from flags (None: not given), then the environment, then the defaults."""
+    values: dict[str, Any] = {}
+    for field in fields(Settings):
+        option = OPTION[field.name]
+        values[option.name] = _value(option, flags.get(option.name), environ)
+    if values["data_dir"] is None:
+        values["data_dir"] = Path(environ.get("HOME") or Path.home()) / ".toolscript"
+    return Settings(**values)
+
+
+def _value(option: Option, flag: object, environ: Mapping[str, str]) -> Any:
+    if flag is not None:
+        return option.parse(flag, option.flag or option.name)
+    if option.env and environ.get(option.env, "").strip():
+        return option.parse(environ[option.env], option.env)
+    return option.default

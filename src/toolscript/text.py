@@ -1,0 +1,45 @@
+"""Text: taken apart for searching, made harmless for showing."""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_WORD = re.compile(
+    # Scripts written without spaces go by the character.
+    r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]|[^\W_]+"
+)
+
+
+def words(text: str) -> list[str]:
+    """The words of a text or an identifier, case-folded.
+
+    ``readFile``, ``read_file`` and ``Read file`` are all ``["read", "file"]``.
+    """
+    spaced = _CAMEL.sub(" ", unicodedata.normalize("NFKC", text))
+    return [word.casefold() for word in _WORD.findall(spaced)]
+
+
+def compact(text: str) -> str:
+    """Letters and digits only, case-folded: the same for every spelling of a name."""
+    normal = unicodedata.normalize("NFKC", text).casefold()
+    return "".join(character for character in normal if character.isalnum())
+
+
+def printable(text: str, limit: int = 0) -> str:
+    """Third-party text on one line, safe to show.
+
+    Control, format and private characters (terminal escapes, bidirectional
+    overrides) are dropped, white space is folded, and a text longer than
+    ``limit`` characters is cut with an ellipsis. 0 means no limit.
+    """
+    spaced = " ".join(text.split())
+    clean = "".join(c for c in spaced if c == " " or unicodedata.category(c)[0] != "C")
+    return clean if not limit or len(clean) <= limit else clean[: limit - 1].rstrip() + "…"
+
+
+def redact(text: str, secrets: Iterable[str]) -> str:
+    """The text with every secret, and every URL's user information, blanked."""
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return re.sub(r"(?<=://)[^/\s@]+@", "***@", text)

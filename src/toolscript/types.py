@@ -1,0 +1,178 @@
+"""The values that travel between the layers: all immutable, none with behaviour to speak of."""
+
+import hashlib
+from typing import Any, Literal
+
+import msgspec
+
+from toolscript.errors import InputError
+
+SEPARATOR = "__"
+"""Between server and tool in an id, which splits at the first: no server's name contains it."""
+
+MAX_DOCUMENT_CHARS = 16_384
+"""Of a longer description only this much is searched; what is shown and called is never cut."""
+
+Transport = Literal["stdio", "http", "sse"]
+Protocol = Literal["auto", "legacy"]
+
+
+def tool_id(server: str, name: str) -> str:
+    """The qualified id of a tool: ``server__tool``."""
+    return f"{server}{SEPARATOR}{name}"
+
+
+def split_tool_id(identifier: str) -> tuple[str, str]:
+    """The inverse of `tool_id`; raises `InputError` when there is nothing to split."""
+    server, separator, name = identifier.partition(SEPARATOR)
+    if not (server and separator and name):
+        raise InputError(f"{identifier!r} is no tool id; expected server{SEPARATOR}tool")
+    return server, name
+
+
+def _sha256(value: Any) -> str:
+    encoded = msgspec.json.encode(value, order="deterministic")
+    return hashlib.sha256(encoded).hexdigest()
+
+
+class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One server of a configuration, variables expanded, ready to be connected to."""
+
+    name: str
+    transport: Transport
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    cwd: str | None = None
+    url: str = ""
+    headers: dict[str, str] = {}
+    include_tools: tuple[str, ...] | None = None
+    exclude_tools: tuple[str, ...] = ()
+    disabled: bool = False
+    protocol: Protocol = "auto"
+    sse_fallback: bool = False
+    """The type was not stated, so an HTTP server that refuses may still speak SSE."""
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over every field: the same digest means the same server."""
+        return _sha256(msgspec.to_builtins(self))
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Values that must not appear in a log or an error message."""
+        values = [*self.env.values(), *self.headers.values()]
+        values += [value.split(" ", 1)[1] for value in self.headers.values() if " " in value]
+        return tuple(sorted({value for value in values if len(value) >= 6}, key=len, reverse=True))  # noqa: PLR2004 - shorter values are words such as "true"
+
+    def __repr__(self) -> str:
+        """Without the environment, the headers and the arguments, which may hold secrets."""
+        return f"ServerSpec({self.name!r}, {self.transport!r})"
+
+
+class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A tool as its upstream advertises it."""
+
+    server: str
+    name: str
+    title: str = ""
+    description: str = ""
+    input_schema: dict[str, Any] = {}
+    output_schema: dict[str, Any] | None = None
+    annotations: dict[str, Any] | None = None
+
+    @property
+    def id(self) -> str:
+        """``server__tool``."""
+        return tool_id(self.server, self.name)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over everything advertised: a changed description or schema changes it."""
+        return _sha256(msgspec.to_builtins(self))
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True):
+    """What is searched: a tool seen as text.
+
+    ``digest`` identifies the content, so that what was computed for a document
+    is computed again only when the document changed.
+    """
+
+    id: str
+    server: str
+    name: str
+    title: str = ""
+    description: str = ""
+    parameters: tuple[str, ...] = ()
+    digest: str = ""
+
+    @classmethod
+    def of(cls, tool: ToolSpec) -> "Document":
+        """The document of a tool."""
+        properties: Any = tool.input_schema.get("properties")
+        names = tuple(properties) if isinstance(properties, dict) else ()  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] - third-party JSON
+        return cls(
+            id=tool.id,
+            server=tool.server,
+            name=tool.name,
+            title=tool.title,
+            description=tool.description[:MAX_DOCUMENT_CHARS],
+            parameters=tuple(str(name) for name in names),  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType] - third-party JSON
+            digest=tool.digest,
+        )
+
+
+class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A question, with what the caller wants different from the profile."""
+
+    text: str
+    limit: int | None = None
+    threshold: float | None = None
+    servers: tuple[str, ...] = ()
+
+
+class Hit(msgspec.Struct, frozen=True, kw_only=True):
+    """A document that answers: its score in [0, 1], each signal's own score, and why."""
+
+    document: Document
+    score: float
+    reason: str
+    signals: dict[str, float]
+
+
+class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
+    """All the hits, best first.
+
+    ``below`` is the best hit that the threshold kept out, when nothing passed;
+    ``degraded`` says which signals did not answer, and why.
+    """
+
+    hits: tuple[Hit, ...]
+    limit: int
+    threshold: float
+    below: Hit | None = None
+    degraded: tuple[str, ...] = ()
+
+
+State = Literal["connecting", "ready", "failed", "disabled", "invalid"]
+"""How a configured server is doing; ``invalid`` is a mistake in its configuration."""
+
+
+class ServerStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How one configured server is doing, for people and programs to read."""
+
+    name: str
+    state: State
+    transport: str = ""
+    tools: int = 0
+    error: str = ""
+    """What is wrong, or was before the last retry began."""
+    since: str = ""
+    """When the tools were last listed or the server last failed: ISO 8601, UTC."""
+    version: str = ""
+    """What the server calls itself, with its version."""
+    rejected: tuple[str, ...] = ()
+    """What of the server's list cannot be used, one line each."""
+    live: bool = False
+    """Connected now; otherwise what is known is from the snapshot or from before."""
