@@ -1,0 +1,140 @@
+"""An encoder that runs a model of the hub's layout with ONNX Runtime, on the CPU.
+
+The layout is ``onnx/model_quantized.onnx`` or ``onnx/model.onnx``,
+``tokenizer.json`` and ``config.json``. Only these are read; nothing in the
+folder is executed.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime  # pyright: ignore[reportMissingTypeStubs]
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from toolscript.embedding.base import Vectors
+from toolscript.embedding.models import ModelSpec
+from toolscript.errors import ModelError
+
+ort: Any = onnxruntime  # its types are incomplete
+_WEIGHTS = ("onnx/model_quantized.onnx", "onnx/model.onnx")
+BATCH_TEXTS = 16
+"""Texts per run of the session: on one thread throughput does not grow with it, memory does."""
+
+
+class OnnxEncoder:
+    """One loaded model. Lives as long as the application; holds no file open.
+
+    Raises `ModelError` on construction when a file of the layout is missing or
+    cannot be used.
+    """
+
+    def __init__(self, folder: Path, spec: ModelSpec, threads: int = 1) -> None:
+        weights = find_weights(folder)
+        self._spec = spec
+        self._tokenizer = _tokenizer(folder / "tokenizer.json", spec.max_tokens)
+        self._session = _session(weights, threads)
+        self._inputs = {node.name for node in self._session.get_inputs()}
+        self.name = f"{spec.name}@{_fingerprint(weights)}"
+        self.model = spec.name
+        self.dim = spec.dimensions
+
+    def documents(self, texts: Sequence[str]) -> Vectors:
+        """See `Encoder.documents`."""
+        out = np.zeros((len(texts), self.dim), dtype=np.float32)
+        encoded = [self._tokenizer.encode(text).ids for text in texts]
+        for rows in _batches([len(ids) for ids in encoded]):
+            out[rows] = self._run([encoded[row] for row in rows])
+        return out
+
+    def query(self, text: str) -> Vectors:
+        """See `Encoder.query`."""
+        return self.documents([self._spec.query_prefix + text])[0]
+
+    def _run(self, ids: list[list[int]]) -> Vectors:
+        shape = (len(ids), max(len(row) for row in ids))
+        tokens = np.zeros(shape, dtype=np.int64)
+        mask = np.zeros(shape, dtype=np.int64)
+        for row, values in enumerate(ids):
+            tokens[row, : len(values)] = values
+            mask[row, : len(values)] = 1
+        feed = {"input_ids": tokens, "attention_mask": mask}
+        if "token_type_ids" in self._inputs:
+            feed["token_type_ids"] = np.zeros(shape, dtype=np.int64)
+        hidden: Vectors = np.asarray(self._session.run(None, feed)[0], dtype=np.float32)
+        if hidden.ndim != 3 or hidden.shape[2] != self.dim:  # noqa: PLR2004 - batch, token, dimension
+            raise ModelError(
+                f"model {self.model} answered with shape {hidden.shape}; "
+                f"expected [batch, tokens, {self.dim}]"
+            )
+        return _normalise(_pool(hidden, mask, self._spec))
+
+
+def find_weights(folder: Path) -> Path:
+    """The weights of a model folder; raises `ModelError` naming what is missing."""
+    for required in ("tokenizer.json", "config.json"):
+        if not (folder / required).is_file():
+            raise ModelError(f"model folder {folder} has no {required}; expected the hub's layout")
+    for name in _WEIGHTS:
+        if (folder / name).is_file():
+            return folder / name
+    raise ModelError(f"model folder {folder} has neither {' nor '.join(_WEIGHTS)}")
+
+
+def _fingerprint(weights: Path) -> str:
+    """Eight hex digits that change when the weights do, without reading all of them."""
+    size = weights.stat().st_size
+    with weights.open("rb") as file:
+        head = file.read(65536)
+        file.seek(max(0, size - 65536))
+        tail = file.read()
+    return hashlib.sha256(str(size).encode() + head + tail).hexdigest()[:8]
+
+
+def _tokenizer(path: Path, max_tokens: int) -> Tokenizer:
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:  # noqa: BLE001 - the library raises bare Exception
+        raise ModelError(f"{path} is no usable tokenizer: {error}") from None
+    # Published files carry the settings of their training: padding every text
+    # to 128 tokens would cost every query 128 tokens.
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(max_tokens)  # pyright: ignore[reportUnknownMemberType]
+    return tokenizer
+
+
+def _session(weights: Path, threads: int) -> Any:
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    # Threads that spin while they wait burn the cores of everything beside us.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.add_session_config_entry("session.inter_op.allow_spinning", "0")
+    try:
+        return ort.InferenceSession(str(weights), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # noqa: BLE001 - the runtime's own exceptions derive from Exception alone
+        first = str(error).splitlines()[0]
+        raise ModelError(f"{weights} is no usable model: {first}") from None
+
+
+def _batches(lengths: list[int]) -> Iterator[list[int]]:
+    """Rows grouped by length, so that little of a batch is padding."""
+    order = sorted(range(len(lengths)), key=lengths.__getitem__)
+    for start in range(0, len(order), BATCH_TEXTS):
+        yield order[start : start + BATCH_TEXTS]
+
+
+def _pool(hidden: Vectors, mask: NDArray[np.int64], spec: ModelSpec) -> Vectors:
+    if spec.pooling == "cls":
+        return hidden[:, 0]
+    weights = mask[:, :, None].astype(np.float32)
+    return (hidden * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1.0)
+
+
+def _normalise(vectors: Vectors) -> Vectors:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return (vectors / np.maximum(lengths, 1e-12)).astype(np.float32)

@@ -1,0 +1,1 @@
+"""Structures that find the nearest rows."""
