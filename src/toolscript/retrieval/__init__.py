@@ -1,0 +1,1 @@
+"""From a sentence to the documents that answer it: signals, fusion, reasons."""

@@ -1,0 +1,89 @@
+"""What a signal is, and what it sees.
+
+A `Signal` is long-lived and learns (vectors, say); a `SignalIndex` is what it
+makes of one corpus: immutable, so that searches read it without a lock while
+the next one is made.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from toolscript.embedding.base import Vectors
+from toolscript.text import compact, words
+from toolscript.types import Document
+
+
+class Corpus:
+    """The documents of one catalogue, sorted by id. Row numbers everywhere refer to this order."""
+
+    def __init__(self, documents: Iterable[Document]) -> None:
+        self.documents = tuple(sorted(documents, key=lambda document: document.id))
+        self.rows = {document.id: row for row, document in enumerate(self.documents)}
+
+    def __len__(self) -> int:
+        """How many documents."""
+        return len(self.documents)
+
+
+@dataclass(frozen=True)
+class Query:
+    """A question, taken apart once for all signals."""
+
+    text: str
+
+    @cached_property
+    def words(self) -> list[str]:
+        """Case-folded words, in order."""
+        return words(self.text)
+
+    @cached_property
+    def compact(self) -> str:
+        """Letters and digits only."""
+        return compact(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """One signal's scores: float32 [len(corpus)] in [0, 1], NaN where it has nothing to say."""
+
+    scores: Vectors
+    silent: str = ""
+    """Why the signal did not answer, for all or for some documents; empty when it did."""
+
+    @classmethod
+    def nothing(cls, size: int, reason: str) -> "Ranking":
+        """The signal did not answer at all."""
+        return cls(np.full(size, np.nan, dtype=np.float32), reason)
+
+
+class SignalIndex(Protocol):
+    """A signal's view of one corpus: immutable, safe to read from any thread."""
+
+    def rank(self, query: Query) -> Ranking:
+        """Score every document; no candidate is left out before fusion."""
+        ...
+
+
+class Signal(Protocol):
+    """One kind of evidence."""
+
+    @property
+    def name(self) -> str:
+        """What the weights call it."""
+        ...
+
+    def prepare(self, corpus: Corpus) -> Iterator[int]:
+        """Do the long work for a corpus in steps.
+
+        After each step, `index` knows more; what is yielded is how many
+        documents still wait.
+        """
+        ...
+
+    def index(self, corpus: Corpus) -> SignalIndex:
+        """What is known now, as an index over ``corpus``. Quick."""
+        ...

@@ -1,0 +1,163 @@
+"""Capabilities: what a question wants done, what a tool is for.
+
+The table is data (``capabilities.json``). It labels tools and questions
+("file operations"), and it knows what a shell can do: where a question wants
+git and no tool for it is at hand, a shell is a good answer although its
+description never says git.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from toolscript.embedding.base import Vectors
+from toolscript.retrieval.base import Corpus, Query
+from toolscript.retrieval.fuzzy import Stemmer
+from toolscript.text import words
+from toolscript.types import Document
+
+BOOST = 0.45
+"""How much of the way to 1 a shell's score is moved for what a shell can do."""
+DEDICATED = 0.35
+"""Where a dedicated tool scores this much, nothing is inferred for a shell."""
+_NAME_WEIGHT = 3
+
+_Pattern = frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """One row of the table, its words stemmed."""
+
+    name: str
+    short: str
+    shell: bool
+    intents: tuple[_Pattern, ...]
+    tools: tuple[_Pattern, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The whole table."""
+
+    capabilities: tuple[Capability, ...]
+    executor_names: tuple[_Pattern, ...]
+    executor_descriptions: tuple[_Pattern, ...]
+
+
+@cache
+def _raw() -> Any:
+    path = Path(__file__).with_name("capabilities.json")
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def load_table(stem: Stemmer) -> Table:
+    """The table shipped with the package."""
+    raw = _raw()
+
+    def patterns(lists: Iterable[Iterable[str]]) -> tuple[_Pattern, ...]:
+        return tuple(frozenset(stem(word) for word in pattern) for pattern in lists)
+
+    capabilities = tuple(
+        Capability(
+            name=row["name"],
+            short=row["short"],
+            shell=row["shell"],
+            intents=patterns(row["intents"]),
+            tools=patterns(row["tools"]),
+        )
+        for row in raw["capabilities"]
+    )
+    executors = raw["executors"]
+    return Table(capabilities, patterns(executors["name"]), patterns(executors["description"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Boosted:
+    """Scores after inference: float32 [n], and for each row raised the capability inferred."""
+
+    scores: Vectors
+    inferred: dict[int, Capability]
+
+
+class CapabilityIndex:
+    """What each document of a corpus is for."""
+
+    def __init__(self, corpus: Corpus, stem: Stemmer, table: Table | None = None) -> None:
+        self._stem = stem
+        self._table = table or load_table(stem)
+        self._corpus = corpus
+        self._members: dict[str, list[int]] = {c.name: [] for c in self._table.capabilities}
+        self._labels: list[str] = []
+        executors: list[int] = []
+        for row, document in enumerate(corpus.documents):
+            found = self._capabilities(document)
+            self._labels.append(max(found, key=found.__getitem__) if found else "")
+            for name in found:
+                self._members[name].append(row)
+            if self._executes(document):
+                executors.append(row)
+        self._executors = np.array(executors, dtype=np.int32)
+
+    def label(self, row: int) -> str:
+        """What the document is for, in two words; empty when the table does not say."""
+        return self._labels[row]
+
+    def wanted(self, query: Query) -> list[Capability]:
+        """The capabilities that the question asks for."""
+        asked = {self._stem(word) for word in query.words}
+        return [c for c in self._table.capabilities if any(p <= asked for p in c.intents)]
+
+    def boost(self, query: Query, scores: Vectors) -> Boosted:
+        """Raise the tools that run commands for what a command line can do.
+
+        Only where no dedicated tool scores well, and a score is only ever raised.
+        """
+        if not self._executors.size:
+            return Boosted(scores, {})
+        raised, inferred = scores.copy(), dict[int, Capability]()
+        for capability in self.wanted(query):
+            if capability.shell:
+                self._raise(capability, scores, raised, inferred)
+        return Boosted(raised, inferred)
+
+    def _raise(
+        self,
+        capability: Capability,
+        scores: Vectors,
+        raised: Vectors,
+        inferred: dict[int, Capability],
+    ) -> None:
+        executors = set(self._executors.tolist())
+        dedicated = [row for row in self._members[capability.name] if row not in executors]
+        if dedicated and scores[dedicated].max() >= DEDICATED:
+            return
+        for row in self._executors:
+            target = float(scores[row] + BOOST * (1 - scores[row]))
+            if target > raised[row]:
+                raised[row] = target
+                inferred[int(row)] = capability
+
+    def _capabilities(self, document: Document) -> dict[str, int]:
+        name = {self._stem(word) for word in words(f"{document.server} {document.name}")}
+        text = {self._stem(word) for word in words(document.description)}
+        found: dict[str, int] = {}
+        for capability in self._table.capabilities:
+            weight = sum(
+                _NAME_WEIGHT if p <= name else 1 for p in capability.tools if p <= name | text
+            )
+            if weight:
+                found[capability.name] = weight
+        return found
+
+    def _executes(self, document: Document) -> bool:
+        name = {self._stem(word) for word in words(document.name)}
+        text = {self._stem(word) for word in words(document.description)}
+        return any(p <= name for p in self._table.executor_names) or any(
+            p <= text for p in self._table.executor_descriptions
+        )

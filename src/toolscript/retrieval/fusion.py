@@ -1,0 +1,37 @@
+"""Rankings to one score: a weighted mean over the signals that answered."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from toolscript.embedding.base import Vectors
+from toolscript.retrieval.base import Ranking
+
+
+def fuse(rankings: Mapping[str, Ranking], weights: Mapping[str, float]) -> Vectors:
+    """Σ w·s / Σ w per document, float32 [n], over the signals that scored it; 0 where none did.
+
+    With every signal present and weights that sum to 1 this is
+    α · semantic + (1 − α) · fuzzy. A missing signal's weight is renormalised
+    away, so that a threshold keeps its meaning. Where all that answered weigh
+    nothing (α = 1 with no model), they count alike instead of not at all.
+    """
+    names = list(rankings)
+    scores = np.stack([rankings[name].scores for name in names])
+    weight = np.array([weights.get(name, 0.0) for name in names], dtype=np.float32)[:, None]
+    answered = ~np.isnan(scores)
+    mass = np.where(answered, weight, 0.0)
+    mass = np.where(mass.sum(axis=0) > 0, mass, answered.astype(np.float32))
+    total = np.maximum(mass.sum(axis=0), 1e-12)
+    return ((mass * np.where(answered, scores, 0.0)).sum(axis=0) / total).astype(np.float32)
+
+
+def contributions(
+    rankings: Mapping[str, Ranking], weights: Mapping[str, float], row: int
+) -> dict[str, float]:
+    """What each signal added to one document's score, after weighting; silent ones are left out."""
+    return {
+        name: float(weights.get(name, 0.0) * ranking.scores[row])
+        for name, ranking in rankings.items()
+        if not np.isnan(ranking.scores[row])
+    }
