@@ -1,0 +1,122 @@
+"""The gateway: an upstream per configured server, and the catalogue they add up to."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import anyio
+import anyio.to_thread
+import msgspec
+
+from toolscript.config import Config
+from toolscript.gateway.base import Connect, Failed, Lost, Ready, Report
+from toolscript.gateway.catalogue import Catalogue, ServerEntry
+from toolscript.types import ServerSpec, ServerStatus
+
+
+class Gateway:
+    """All upstreams of one configuration. Connects while `run` runs; keeps what it learned.
+
+    Starts from a snapshot: what is known of a server counts until the server
+    itself says otherwise. With ``reconnect=False`` the servers that the
+    snapshot knows are not connected to at all.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        known: Catalogue,
+        connector: Callable[[], Connect],
+        *,
+        reconnect: bool = True,
+    ) -> None:
+        self._config = config
+        self._connector = connector
+        self._specs = {spec.name: spec for spec in config.servers}
+        enabled = [spec for spec in config.servers if not spec.disabled]
+        self._wanted = [s for s in enabled if reconnect or s.name not in known.servers]
+        self._settled = {spec.name: anyio.Event() for spec in self._wanted}
+        self._live: set[str] = set()
+        self._changed = anyio.Event()
+        self.catalogue = known
+
+    @property
+    def settled(self) -> bool:
+        """Whether every server that is connected to has become ready or failed, at least once."""
+        return all(event.is_set() for event in self._settled.values())
+
+    @property
+    def unsettled(self) -> list[str]:
+        """The servers that are still being waited for."""
+        return [name for name, event in self._settled.items() if not event.is_set()]
+
+    async def run(self) -> None:
+        """Hold every connection until cancelled. No upstream's failure reaches another."""
+        if not self._wanted:
+            return
+        # Importing an MCP client takes most of a second: not on the event loop.
+        connect = await anyio.to_thread.run_sync(self._connector)
+        async with anyio.create_task_group() as tasks:
+            for spec in self._wanted:
+                tasks.start_soon(connect(spec, self._reporter(spec)).run, name=spec.name)
+
+    async def changed(self, seen: Catalogue | None) -> Catalogue:
+        """Wait until the catalogue is another than ``seen``, and return it."""
+        while self.catalogue is seen:
+            await self._changed.wait()
+        return self.catalogue
+
+    def statuses(self) -> list[ServerStatus]:
+        """Every server of the configuration, the unusable ones too, by name."""
+        found = [self._status(spec) for spec in self._config.servers]
+        found += [
+            ServerStatus(name=p.server, state="invalid", error=f"{p.source}: {p.message}")
+            for p in self._config.problems
+        ]
+        return sorted(found, key=lambda status: status.name)
+
+    def _status(self, spec: ServerSpec) -> ServerStatus:
+        if spec.disabled:
+            return ServerStatus(name=spec.name, state="disabled")
+        entry = self.catalogue.servers.get(spec.name)
+        if entry is None:
+            return ServerStatus(name=spec.name, state="connecting", transport=spec.transport)
+        waiting = spec.name in self._settled and not self._settled[spec.name].is_set()
+        return ServerStatus(
+            name=spec.name,
+            state="connecting" if waiting else entry.state,
+            transport=spec.transport,
+            tools=len(entry.tools),
+            error=entry.error,
+            since=entry.since,
+            version=entry.version,
+            rejected=entry.rejected,
+            live=spec.name in self._live,
+        )
+
+    def _reporter(self, spec: ServerSpec) -> Callable[[Report], None]:
+        def report(event: Report) -> None:
+            self._take(spec, event)
+            self._settled[spec.name].set()
+
+        return report
+
+    def _take(self, spec: ServerSpec, event: Report) -> None:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        before = self.catalogue.servers.get(spec.name)
+        entry = ServerEntry(name=spec.name, digest=spec.digest, state="failed", since=now)
+        match event:
+            case Ready(tools=tools, version=version, rejected=rejected):
+                self._live.add(spec.name)
+                entry = msgspec.structs.replace(
+                    entry, state="ready", tools=tools, version=version, rejected=rejected
+                )
+            case Lost(error=error):
+                # Its tools stay while the first reconnection is tried.
+                self._live.discard(spec.name)
+                entry = msgspec.structs.replace(before or entry, state="connecting", error=error)
+            case Failed(error=error):
+                self._live.discard(spec.name)
+                entry = msgspec.structs.replace(entry, error=error)
+        self.catalogue = self.catalogue.replacing(entry)
+        self._changed.set()
+        self._changed = anyio.Event()

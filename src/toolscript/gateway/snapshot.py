@@ -1,0 +1,49 @@
+"""The catalogue on disk, so that a search can answer before any server is connected."""
+
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from toolscript.files import write_atomically
+from toolscript.gateway.catalogue import Catalogue, ServerEntry
+from toolscript.types import ServerSpec
+
+log = logging.getLogger(__name__)
+VERSION = 1
+
+
+class _File(msgspec.Struct, frozen=True):
+    version: int
+    servers: tuple[ServerEntry, ...]
+
+
+class SnapshotStore:
+    """One snapshot file per configuration. Holds nothing between calls."""
+
+    def __init__(self, directory: Path, config_key: str) -> None:
+        self.path = directory / f"catalogue-{config_key}.json"
+
+    def load(self, specs: Iterable[ServerSpec]) -> Catalogue:
+        """What is known of these servers, as they are configured now."""
+        digests = {spec.name: spec.digest for spec in specs if not spec.disabled}
+        return Catalogue.of(e for e in self._read() if digests.get(e.name) == e.digest)
+
+    def save(self, catalogue: Catalogue) -> None:
+        """Replace the file by what has been settled; a failure is logged."""
+        settled = tuple(e for e in catalogue.servers.values() if e.state in {"ready", "failed"})
+        try:
+            write_atomically(self.path, msgspec.json.encode(_File(VERSION, settled)))
+        except OSError as error:
+            log.warning("catalogue snapshot %s cannot be written: %s", self.path, error)
+
+    def _read(self) -> tuple[ServerEntry, ...]:
+        try:
+            file = msgspec.json.decode(self.path.read_bytes(), type=_File)
+        except FileNotFoundError:
+            return ()
+        except (OSError, msgspec.MsgspecError) as error:
+            log.warning("catalogue snapshot %s is not usable: %s", self.path, error)
+            return ()
+        return file.servers if file.version == VERSION else ()

@@ -1,0 +1,282 @@
+"""One MCP server: connected, watched and reconnected by one task.
+
+Everything that opens is closed in the task that opened it, so a server that
+hangs, floods or dies takes nothing else along.
+"""
+
+import math
+import random
+import shutil
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+import httpx2
+import mcp_types
+import msgspec
+from mcp.client.session import ClientSession, IncomingMessage
+from mcp.client.sse import sse_client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
+
+from toolscript import __version__
+from toolscript.errors import UpstreamError
+from toolscript.gateway.base import Failed, Lost, Ready, Report
+from toolscript.gateway.listing import ListingDispatcher, list_tools
+from toolscript.text import printable, redact
+from toolscript.types import ServerSpec, Transport
+
+DISCOVER_TIMEOUT_S = 5.0
+"""How long a server that may not know ``server/discover`` has to say so."""
+FIRST_RETRY_S, LAST_RETRY_S = 0.5, 60.0
+_STDERR_BYTES = 2000
+MAX_STDERR_BYTES = 8 * 1024 * 1024
+_IDENTITY = mcp_types.Implementation(name="toolscript", version=__version__)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long an upstream is waited for, in seconds."""
+
+    connect_s: float = 30.0
+    ping_s: float = 15.0
+
+
+class McpUpstream:
+    """The connection to one server. `run` in a task of its own; reports go to ``report``."""
+
+    def __init__(
+        self,
+        spec: ServerSpec,
+        report: Callable[[Report], None],
+        limits: Limits,
+        stderr: Path,
+    ) -> None:
+        self._spec = spec
+        self._report = report
+        self._limits = limits
+        self._stderr = stderr
+        self._wake = anyio.Event()
+        self._stale = False
+        self._noise = ""
+        self._was_ready = False
+
+    async def run(self) -> None:
+        """See `Upstream.run`."""
+        delay = FIRST_RETRY_S
+        while True:
+            self._was_ready = False
+            error = await self._attempt()
+            if self._was_ready:
+                delay = FIRST_RETRY_S
+                self._report(Lost(error=error))
+            else:
+                self._report(Failed(error=error))
+            await anyio.sleep(delay * random.uniform(0.8, 1.2))  # noqa: S311 - spreads retries, guards nothing
+            delay = min(LAST_RETRY_S, delay * 2)
+
+    async def _attempt(self) -> str:
+        """Connect and stay until the connection ends; say why it did."""
+        error = await self._connect(self._spec.transport)
+        refused = self._spec.sse_fallback and not self._was_ready and "did not" not in error
+        if refused:
+            other = await self._connect("sse")
+            return other if self._was_ready else error
+        return error
+
+    async def _connect(self, transport: Transport) -> str:
+        self._noise, self._stale, self._wake = "", False, anyio.Event()
+        deadline = anyio.current_time() + self._limits.connect_s
+        try:
+            with anyio.CancelScope(deadline=deadline) as scope:
+                self._check()
+                async with self._session(transport) as (session, dispatcher):
+                    await self._handshake(session, dispatcher)
+                    await self._publish(session, dispatcher)
+                    scope.deadline = math.inf
+                    await self._watch(session, dispatcher)
+        except Exception as error:  # noqa: BLE001 - the boundary: whatever one server does stays with it
+            return self._described(error)
+        if scope.cancelled_caught:
+            return self._explained(f"did not answer within {self._limits.connect_s:g} s")
+        return "the connection ended"
+
+    def _check(self) -> None:
+        """What can be said more clearly before trying than after failing."""
+        spec = self._spec
+        if spec.transport != "stdio":
+            return
+        if spec.cwd and not Path(spec.cwd).is_dir():
+            raise UpstreamError(f"its working directory {spec.cwd} does not exist")
+        path = spec.env.get("PATH")
+        base = Path(spec.cwd or ".")
+        local = base / spec.command if "/" in spec.command else None
+        if not shutil.which(str(local or spec.command), path=path):
+            raise UpstreamError(
+                f"its command {spec.command!r} was not found or may not be run; "
+                "install it or give the full path"
+            )
+
+    @asynccontextmanager
+    async def _session(
+        self, transport: Transport
+    ) -> AsyncGenerator[tuple[ClientSession, ListingDispatcher]]:
+        async with AsyncExitStack() as stack:
+            read, write = await self._streams(transport, stack)
+            dispatcher = ListingDispatcher(read, write, on_closed=self._wake_up)
+            session = ClientSession(
+                dispatcher=dispatcher, message_handler=self._hear, client_info=_IDENTITY
+            )
+            yield await stack.enter_async_context(session), dispatcher
+
+    async def _streams(self, transport: Transport, stack: AsyncExitStack) -> Any:
+        spec = self._spec
+        if transport == "stdio":
+            self._stderr.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._stderr.unlink(missing_ok=True)
+            errors = stack.enter_context(self._stderr.open("a", encoding="utf-8", errors="replace"))
+            parameters = StdioServerParameters(
+                command=spec.command,
+                args=list(spec.args),
+                env=spec.env,
+                cwd=spec.cwd,
+                encoding_error_handler="replace",
+            )
+            return await stack.enter_async_context(stdio_client(parameters, errors))
+        if transport == "sse":
+            return await stack.enter_async_context(sse_client(spec.url, headers=spec.headers))
+        # The library's own default of 5 s is too short for tools that work.
+        timeout = httpx2.Timeout(self._limits.connect_s, read=300.0)
+        client = httpx2.AsyncClient(headers=spec.headers, timeout=timeout)
+        await stack.enter_async_context(client)
+        streams = streamable_http_client(spec.url, http_client=client)
+        return await stack.enter_async_context(streams)
+
+    async def _handshake(self, session: ClientSession, dispatcher: ListingDispatcher) -> None:
+        if self._spec.protocol == "auto":
+            patience = min(DISCOVER_TIMEOUT_S, self._limits.connect_s / 3)
+            with anyio.move_on_after(patience):
+                await _discover(session)
+        if session.discover_result is None:
+            await session.initialize()
+        dispatcher.version = session.protocol_version or dispatcher.version
+
+    async def _publish(self, session: ClientSession, dispatcher: ListingDispatcher) -> None:
+        self._stale = False
+        tools, rejected = await list_tools(session, dispatcher, self._spec)
+        info = session.server_info
+        version = printable(f"{info.name} {info.version}", 80) if info else ""
+        self._was_ready = True
+        self._report(Ready(tools=tools, version=version, rejected=rejected))
+
+    async def _watch(self, session: ClientSession, dispatcher: ListingDispatcher) -> None:
+        """Until the connection ends: list again what changed, and make sure of the silent."""
+        while not dispatcher.closed:
+            with anyio.move_on_after(self._limits.ping_s):
+                await self._wake.wait()
+            self._wake = anyio.Event()
+            if dispatcher.closed:
+                break
+            if self._stale:
+                await self._publish(session, dispatcher)
+            else:
+                await self._ping(session)
+                self._trim_stderr()
+        raise UpstreamError(self._explained("closed the connection"))
+
+    async def _ping(self, session: ClientSession) -> None:
+        with anyio.move_on_after(self._limits.ping_s) as scope:
+            try:
+                if session.discover_result is None:
+                    await session.send_request(mcp_types.PingRequest(), mcp_types.EmptyResult)
+                else:
+                    await session.send_discover(session.protocol_version or "")
+            except MCPError as error:
+                # Any other error is an answer, and so a sign of life.
+                if error.code == mcp_types.CONNECTION_CLOSED:
+                    raise
+        if scope.cancelled_caught:
+            raise UpstreamError(f"did not answer a ping within {self._limits.ping_s:g} s")
+
+    async def _hear(self, message: IncomingMessage) -> None:
+        if isinstance(message, mcp_types.ToolListChangedNotification):
+            self._stale = True
+            self._wake_up()
+        elif isinstance(message, ValidationError):
+            seen = message.errors()[0].get("input")
+            self._noise = self._noise or printable(str(seen), 60)
+
+    def _wake_up(self) -> None:
+        self._wake.set()
+
+    def _trim_stderr(self) -> None:
+        """A server that floods its stderr fills no disk: the file is opened for appending."""
+        if self._stderr.exists() and self._stderr.stat().st_size > MAX_STDERR_BYTES:
+            with self._stderr.open("r+b") as file:
+                file.truncate()
+
+    def _described(self, error: BaseException) -> str:
+        """One line about what went wrong, with no secret in it."""
+        error = _innermost(error)
+        text = printable(_message(error), 300) or type(error).__name__
+        if isinstance(error, MCPError) and error.code == mcp_types.CONNECTION_CLOSED:
+            text = self._explained("closed the connection before it was ready")
+        return redact(text, self._spec.secrets)
+
+    def _explained(self, text: str) -> str:
+        if self._noise:
+            text += f"; it printed {self._noise!r} on stdout, which is not MCP"
+        last = self._last_stderr()
+        return redact(f"{text}; its last words: {last}" if last else text, self._spec.secrets)
+
+    def _last_stderr(self) -> str:
+        try:
+            with self._stderr.open("rb") as file:
+                file.seek(max(0, self._stderr.stat().st_size - _STDERR_BYTES))
+                lines = file.read().decode("utf-8", "replace").splitlines()
+        except OSError:
+            return ""
+        return next((printable(line, 200) for line in reversed(lines) if line.strip()), "")
+
+
+async def _discover(session: ClientSession) -> None:
+    """Speak the newest protocol, if the server does; one that does not says so in many ways."""
+    try:
+        await session.discover()
+    except MCPError as error:
+        if error.code == mcp_types.CONNECTION_CLOSED:
+            raise
+    except (ValidationError, RuntimeError, msgspec.MsgspecError):
+        return
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """The first leaf of an exception group: task groups wrap whatever goes wrong in them."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return error
+
+
+def _message(error: BaseException) -> str:
+    match error:
+        case httpx2.HTTPStatusError():
+            status = error.response.status_code
+            hint = "; check its headers" if status in {401, 403} else ""
+            return f"answered HTTP {status}{hint}"
+        case httpx2.ConnectError():
+            return f"cannot be reached: {error}"
+        case httpx2.TimeoutException():
+            return "did not answer in time"
+        case ValidationError():
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            return f"sent an invalid answer ({where}: {first['msg']})"
+        case MCPError():
+            return f"answered with an error: {error.message}"
+        case _:
+            return str(error)
