@@ -1,0 +1,163 @@
+"""The application: what can be asked of toolscript, whichever door the question comes through.
+
+Knows no wire and no file format. Searching is synchronous inside; `App` is the
+one place where its work leaves the event loop.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import anyio
+import anyio.to_thread
+
+from toolscript.errors import NotReadyError, SearchTimeoutError, UnknownNameError
+from toolscript.gateway.catalogue import Catalogue, diff
+from toolscript.gateway.gateway import Gateway
+from toolscript.gateway.snapshot import SnapshotStore
+from toolscript.retrieval.engine import SearchEngine
+from toolscript.retrieval.semantic import SemanticSignal
+from toolscript.types import Document, SearchRequest, SearchResult, ServerStatus, ToolSpec
+
+SEARCH_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Whether the application answers, and from how much."""
+
+    ready: bool
+    """Every server has settled and every tool is fully indexed."""
+    waiting_for: tuple[str, ...]
+    """Servers that have neither become ready nor failed yet."""
+    tools: int
+    waiting: int
+    """Tools that can be found, but not by every signal yet."""
+
+
+class App:
+    """Gateway, index and engine, wired. Use it inside ``async with app.running()``."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        engine: SearchEngine,
+        semantic: SemanticSignal,
+        snapshots: SnapshotStore,
+    ) -> None:
+        self._gateway = gateway
+        self._engine = engine
+        self._semantic = semantic
+        self._snapshots = snapshots
+        self._indexed: Catalogue | None = None
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator["App"]:
+        """Connect and index for as long as the block lasts; then close every connection."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._index)
+            tasks.start_soon(self._gateway.run)
+            try:
+                yield self
+            finally:
+                tasks.cancel_scope.cancel()
+
+    async def search(self, request: SearchRequest) -> SearchResult:
+        """The tools that answer.
+
+        Raises `NotReadyError` while there is nothing to search, `SearchTimeoutError`
+        after `SEARCH_TIMEOUT_S` seconds, `UnknownNameError` for a server that
+        is not configured, and what `SearchEngine.search` raises.
+        """
+        self._check_servers(request.servers)
+        if not self._engine.indexed:
+            raise NotReadyError(self._nothing())
+        with anyio.move_on_after(SEARCH_TIMEOUT_S):
+            return await anyio.to_thread.run_sync(
+                self._engine.search, request, abandon_on_cancel=True
+            )
+        raise SearchTimeoutError(
+            f"the search took longer than {SEARCH_TIMEOUT_S:g} s; try a shorter query"
+        )
+
+    def health(self) -> Health:
+        """See `Health`."""
+        current = self._indexed is self._gateway.catalogue
+        return Health(
+            ready=self._gateway.settled and current and not self._engine.waiting,
+            waiting_for=tuple(self._gateway.unsettled),
+            tools=self._engine.indexed,
+            waiting=self._engine.waiting,
+        )
+
+    def servers(self) -> list[ServerStatus]:
+        """Every configured server, by name."""
+        return self._gateway.statuses()
+
+    def tools(self, server: str | None = None) -> list[ToolSpec]:
+        """Every tool, or one server's, by id."""
+        if server is not None:
+            self._check_servers((server,))
+        every = self._gateway.catalogue.tools.values()
+        return [tool for tool in every if server in {None, tool.server}]
+
+    def stats(self) -> dict[str, object]:
+        """What is indexed, by what, and how much of it was computed or remembered."""
+        loaded = self._semantic.model.loaded
+        encoder = loaded.encoder if loaded else None
+        counters = self._semantic.counters
+        asked = counters.queries_embedded + counters.queries_remembered
+        learned = counters.documents_embedded + counters.documents_from_cache
+        return {
+            "toolsIndexed": self._engine.indexed,
+            "toolsWaiting": self._engine.waiting,
+            "embeddingsCached": self._semantic.embedded,
+            "model": encoder.name if encoder else None,
+            "modelLoaded": encoder is not None,
+            "device": "cpu" if encoder else None,
+            "signals": self._signals(),
+            "degraded": loaded.degraded if loaded and loaded.degraded else None,
+            "documentsEmbedded": counters.documents_embedded,
+            "documentsFromCache": counters.documents_from_cache,
+            "cacheHitRate": round(counters.documents_from_cache / learned, 4) if learned else None,
+            "queryCacheHitRate": round(counters.queries_remembered / asked, 4) if asked else None,
+        }
+
+    def _signals(self) -> list[str]:
+        loaded = self._semantic.model.loaded
+        silent = loaded is not None and loaded.encoder is None
+        return ["fuzzy"] if silent else ["semantic", "fuzzy"]
+
+    async def _index(self) -> None:
+        """The single writer: index each catalogue as it comes, then keep it on disk."""
+        indexed = Catalogue({})
+        seen: Catalogue | None = None
+        while True:
+            catalogue = seen = await self._gateway.changed(seen)
+            if diff(indexed, catalogue):
+                await anyio.to_thread.run_sync(self._update, catalogue)
+                indexed = catalogue
+            self._indexed = catalogue
+            await anyio.to_thread.run_sync(self._snapshots.save, catalogue)
+
+    def _update(self, catalogue: Catalogue) -> None:
+        documents = [Document.of(tool) for tool in catalogue.tools.values()]
+        self._engine.update(documents, lambda: self._gateway.catalogue is not catalogue)
+
+    def _check_servers(self, names: tuple[str, ...]) -> None:
+        known = [status.name for status in self._gateway.statuses()]
+        for name in names:
+            if name not in known:
+                shown = ", ".join(known) or "none"
+                raise UnknownNameError(f"no server is called {name!r}; configured are: {shown}")
+
+    def _nothing(self) -> str:
+        waiting = self._gateway.unsettled
+        if waiting:
+            return f"no tools yet: waiting for {', '.join(waiting)}; try again in a moment"
+        if self._gateway.catalogue.tools:
+            return "the tools are being indexed; try again in a moment"
+        bad = [f"{s.name} ({s.error or s.state})" for s in self.servers() if s.state != "ready"]
+        if bad:
+            return f"no tools: {'; '.join(bad)}"
+        return "no tools: the configured servers offer none"

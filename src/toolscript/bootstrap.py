@@ -1,0 +1,77 @@
+"""Settings to a wired application: the only module that names concrete classes.
+
+Nothing is loaded or connected here; what is expensive is imported where it is
+first needed.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from toolscript import config as configuration
+from toolscript.app import App
+from toolscript.config import Config
+from toolscript.embedding.cache import EmbeddingCache
+from toolscript.embedding.loader import LazyModel, load
+from toolscript.gateway.base import Connect, Report, Upstream
+from toolscript.gateway.catalogue import Catalogue
+from toolscript.gateway.gateway import Gateway
+from toolscript.gateway.snapshot import SnapshotStore
+from toolscript.retrieval.engine import SearchEngine
+from toolscript.retrieval.fuzzy import FuzzySignal
+from toolscript.retrieval.profiles import search_profile
+from toolscript.retrieval.semantic import SemanticSignal
+from toolscript.settings import Settings
+from toolscript.types import ServerSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """How much of the outside world the application may use."""
+
+    reconnect: bool = True
+    """Connect to servers that the snapshot knows already."""
+    use_snapshot: bool = True
+    """Answer from the snapshot until the servers say otherwise."""
+
+
+def application(
+    settings: Settings,
+    config: Config | None = None,
+    wiring: Wiring | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> App:
+    """An application for these settings.
+
+    Raises `ConfigError` when the configuration as a whole is unusable.
+    """
+    wiring = wiring or Wiring()
+    config = config or configuration.load(settings.config, Path.cwd(), environ)
+    snapshots = SnapshotStore(settings.data_dir / "cache" / "catalogue", config.key)
+    known = snapshots.load(config.servers) if wiring.use_snapshot else Catalogue({})
+    model = LazyModel(lambda: load(settings.model, settings.fallback, settings.threads))
+    semantic = SemanticSignal(model, lambda: _cache(settings, config))
+    profile = search_profile(settings.alpha, settings.limit, settings.threshold)
+    engine = SearchEngine([semantic, FuzzySignal()], profile)
+    gateway = Gateway(config, known, lambda: _connect(settings), reconnect=wiring.reconnect)
+    return App(gateway, engine, semantic, snapshots)
+
+
+def _cache(settings: Settings, config: Config) -> EmbeddingCache | None:
+    if settings.no_cache:
+        return None
+    return EmbeddingCache(settings.data_dir / "cache" / "embeddings", config.servers_hash)
+
+
+def _connect(settings: Settings) -> Connect:
+    from toolscript.gateway.upstream import Limits, McpUpstream  # noqa: PLC0415 - see Gateway.run
+
+    limits = Limits(settings.connect_timeout_s, settings.ping_interval_s)
+    logs = settings.data_dir / "logs" / "servers"
+
+    def connect(spec: ServerSpec, report: Callable[[Report], None]) -> Upstream:
+        return McpUpstream(spec, report, limits, logs / f"{quote(spec.name, safe=' ')}.log")
+
+    return connect

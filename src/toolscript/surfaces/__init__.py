@@ -1,0 +1,1 @@
+"""The doors: each spells the application's answers in its own dialect."""

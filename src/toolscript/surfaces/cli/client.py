@@ -1,0 +1,77 @@
+"""How a command reaches the application: the running gateway, or one of its own.
+
+Both answer the same requests with the same JSON, so there is one code path
+behind every command.
+"""
+
+import http.client
+import json
+from collections.abc import Iterable
+from typing import Any, Protocol
+from urllib.parse import urlencode, urlsplit
+
+from toolscript.errors import GatewayMissingError
+from toolscript.surfaces.cli.wire import named_error
+
+TIMEOUT_S = 15.0
+
+Parameters = Iterable[tuple[str, object]]
+
+
+class Client(Protocol):
+    """Asks the application."""
+
+    @property
+    def snapshot(self) -> bool:
+        """Whether the answers come from a snapshot rather than from connected servers."""
+        ...
+
+    def get(self, path: str, parameters: Parameters = ()) -> dict[str, Any]:
+        """The JSON object at a path; an error answer is raised as the error it names."""
+        ...
+
+
+def target(path: str, parameters: Parameters) -> str:
+    """Path and query of a request; parameters that are None are left out."""
+    given = [(name, str(value)) for name, value in parameters if value is not None]
+    return f"{path}?{urlencode(given)}" if given else path
+
+
+def answer(status: int, body: bytes) -> dict[str, Any]:
+    """The object that was answered; raises the error that an error status carries."""
+    try:
+        value = json.loads(body)
+    except ValueError:
+        value = {"error": f"answered HTTP {status} with something that is not JSON"}
+    if status >= http.client.BAD_REQUEST or "error" in value:
+        raise named_error(str(value.get("type")), str(value.get("error")))
+    return value
+
+
+class RemoteClient:
+    """A running gateway, asked over HTTP. Opens a connection per request."""
+
+    snapshot = False
+
+    def __init__(self, url: str, origin: str, timeout_s: float = TIMEOUT_S) -> None:
+        self.url = url
+        self._origin = origin
+        self._timeout_s = timeout_s
+
+    def get(self, path: str, parameters: Parameters = ()) -> dict[str, Any]:
+        """See `Client.get`; raises `GatewayMissingError` when nothing answers."""
+        parts = urlsplit(self.url)
+        secure = parts.scheme == "https"
+        kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+        try:
+            connection = kind(parts.hostname or "", parts.port, timeout=self._timeout_s)
+            connection.request("GET", parts.path.rstrip("/") + target(path, parameters))
+            response = connection.getresponse()
+            status, body = response.status, response.read()
+            connection.close()
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            raise GatewayMissingError(
+                f"no gateway answers at {self.url} ({self._origin}): {error}; "
+                "start one with: toolscript gateway start"
+            ) from None
+        return answer(status, body)

@@ -1,0 +1,67 @@
+"""Which application answers a command: the running gateway's, or one of its own."""
+
+import os
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from toolscript import config as configuration
+from toolscript.config import Config
+from toolscript.errors import GatewayMissingError
+from toolscript.settings import Settings
+from toolscript.surfaces.cli.client import Client, RemoteClient
+from toolscript.surfaces.cli.output import note
+from toolscript.surfaces.record import Record, RecordFile
+
+_PROBE_TIMEOUT_S = 2.0
+
+
+def running_gateway(settings: Settings, config: Config) -> tuple[Record, dict[str, Any]] | None:
+    """This configuration's gateway and its health, if one runs."""
+    record = RecordFile(settings.data_dir, config.key).read()
+    if record is None:
+        return None
+    try:
+        health = RemoteClient(record.url, "its record", _PROBE_TIMEOUT_S).get("/health")
+    except GatewayMissingError:
+        return None
+    # The port may belong to somebody else by now.
+    return (record, health) if health.get("pid") == record.pid else None
+
+
+@contextmanager
+def connected(
+    settings: Settings,
+    flags: Mapping[str, object],
+    *,
+    refresh: bool = False,
+) -> Generator[Client]:
+    """The gateway that serves this call, or the application in this process.
+
+    A flag that the running gateway was not started with (``--model``, another
+    ``--data-dir``) holds for this call: it is answered in this process.
+    """
+    remote = None if refresh else _remote(settings, flags)
+    if remote is not None:
+        yield remote
+        return
+    from toolscript.surfaces.cli.local import local_client  # noqa: PLC0415 - imports the engine
+
+    with local_client(settings, refresh=refresh) as local:
+        yield local
+
+
+def _remote(settings: Settings, flags: Mapping[str, object]) -> RemoteClient | None:
+    chosen = {name for name in ("model", "data_dir", "config") if flags.get(name) is not None}
+    if settings.gateway_url and not chosen:
+        return RemoteClient(settings.gateway_url, "from TOOLSCRIPT_GATEWAY_URL")
+    config = configuration.load(settings.config, Path.cwd(), os.environ)
+    record = RecordFile(settings.data_dir, config.key).read()
+    if record is None or ("model" in chosen and record.model != settings.model):
+        return None
+    if running_gateway(settings, config) is None:
+        return None
+    if not record.is_current(config):
+        note("the configuration was edited after the gateway started; restart it to see the change")
+    return RemoteClient(record.url, "its record")

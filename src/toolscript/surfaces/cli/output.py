@@ -1,0 +1,47 @@
+"""Tables: columns of plain text, with colour on a terminal only."""
+
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from toolscript.text import printable
+
+_GAP = 2
+_WIDE = 200
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], flexible: int = -1) -> None:
+    """Rows in aligned columns; on a terminal the ``flexible`` column is cut to fit its width."""
+    cells = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(len(line[i]) for line in [list(header), *cells]) for i in range(len(header))]
+    widths[flexible] = min(widths[flexible], _room(widths, flexible))
+    click.secho(_line(header, widths), bold=True)
+    for row in cells:
+        click.echo(_line(row, widths))
+
+
+def print_json(value: Any) -> None:
+    """One JSON value, indented."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def note(text: str) -> None:
+    """Something worth knowing that is not the answer: on standard error, one line."""
+    click.echo(f"toolscript: {printable(text)}", err=True)
+
+
+def _room(widths: list[int], flexible: int) -> int:
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDE
+    others = sum(widths) - widths[flexible] + _GAP * (len(widths) - 1)
+    return max(20, columns - others)
+
+
+def _line(cells: Sequence[str], widths: list[int]) -> str:
+    fitted = [
+        printable(cell, width).ljust(width) for cell, width in zip(cells, widths, strict=True)
+    ]
+    return (" " * _GAP).join(fitted).rstrip()

@@ -1,0 +1,67 @@
+"""Waiting for servers and the index, visibly on a terminal and silently elsewhere."""
+
+import sys
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from toolscript.text import printable
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from toolscript.surfaces.cli.client import Client
+
+_FIRST_POLL_S, _LAST_POLL_S = 0.01, 0.1
+_MARKS = {"connecting": "…", "ready": "✓", "failed": "✗", "invalid": "✗", "disabled": "-"}
+_COLOURS = {"connecting": "yellow", "ready": "green", "failed": "red", "invalid": "red"}
+
+
+def wait_until_ready(client: "Client") -> None:
+    """Return when every server has become ready or failed and every tool is indexed."""
+    pause = _FIRST_POLL_S
+    with _display() as show:
+        while (health := client.get("/health"))["status"] != "ready":
+            show(client, health)
+            time.sleep(pause)
+            pause = min(_LAST_POLL_S, pause * 1.5)
+
+
+@contextmanager
+def _display() -> Generator[Callable[["Client", dict[str, Any]], None]]:
+    """A function that shows where things stand; on a terminal only."""
+    if not sys.stderr.isatty():
+        yield _show_nothing
+        return
+    from rich.console import Console  # noqa: PLC0415 - only a terminal pays for it
+    from rich.live import Live  # noqa: PLC0415
+
+    with Live(console=Console(stderr=True), transient=True, refresh_per_second=10) as live:
+
+        def show(client: "Client", health: dict[str, Any]) -> None:
+            live.update(_view(client.get("/servers")["servers"], health))
+
+        yield show
+
+
+def _show_nothing(client: "Client", health: dict[str, Any]) -> None:
+    del client, health
+
+
+def _view(servers: list[dict[str, Any]], health: dict[str, Any]) -> "Table":
+    from rich.table import Table  # noqa: PLC0415 - only a terminal pays for it
+    from rich.text import Text  # noqa: PLC0415
+
+    table = Table.grid(padding=(0, 1))
+    for server in servers:
+        state = server["state"]
+        detail = f"{server['tools']} tools" if state == "ready" else state
+        if server["error"] and state != "ready":
+            detail = f"{state}: {printable(server['error'], 70)}"
+        mark = Text(_MARKS.get(state, "?"), style=_COLOURS.get(state, "dim"))
+        table.add_row(mark, Text(printable(server["name"], 40)), Text(detail, style="dim"))
+    if health["toolsWaiting"]:
+        done, total = health["tools"] - health["toolsWaiting"], health["tools"]
+        table.add_row("", Text("indexing"), Text(f"{done} of {total} tools", style="dim"))
+    return table

@@ -1,0 +1,130 @@
+"""The routes of the HTTP door, over one application."""
+
+import logging
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from toolscript import __version__
+from toolscript.app import App
+from toolscript.errors import QueryError, RangeError, ToolscriptError
+from toolscript.settings import OPTION
+from toolscript.surfaces.http import wire
+from toolscript.types import SearchRequest
+
+log = logging.getLogger(__name__)
+LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
+_MAX_SERVERS = 100
+
+_Answer: TypeAlias = Callable[[App, Request], Awaitable[Any]]
+
+
+def http_app(app: App, *, hosts: tuple[str, ...] = LOOPBACK_HOSTS, own: bool = True) -> Starlette:
+    """An ASGI application over ``app``, which it runs for as long as it lives if it is its ``own``.
+
+    Requests for other hosts than ``hosts`` are refused, so that no web page can
+    reach a gateway on the loopback address by way of a name of its own.
+    """
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
+        async with app.running():
+            yield
+
+    return Starlette(
+        routes=[Route(path, _endpoint(app, answer)) for path, answer in _ROUTES.items()],
+        lifespan=lifespan if own else None,
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))],
+        exception_handlers={HTTPException: _http_error, Exception: _unexpected},
+    )
+
+
+def _endpoint(app: App, answer: _Answer) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        try:
+            return _json(await answer(app, request))
+        except ToolscriptError as problem:
+            return _json(wire.error(problem), wire.STATUS[type(problem)])
+
+    return endpoint
+
+
+async def _search(app: App, request: Request) -> Any:
+    query = request.query_params.get("q")
+    if query is None:
+        raise QueryError("the parameter q is missing; ask for /search?q=what+the+tool+should+do")
+    servers = tuple(request.query_params.getlist("server"))
+    if len(servers) > _MAX_SERVERS:
+        raise RangeError(f"server is given {len(servers)} times; at most {_MAX_SERVERS} are")
+    found = await app.search(
+        SearchRequest(
+            text=query,
+            limit=_number(request, "limit"),
+            threshold=_number(request, "threshold"),
+            servers=servers,
+        )
+    )
+    return wire.result(query, found)
+
+
+async def _stats(app: App, _: Request) -> Any:
+    return app.stats()
+
+
+async def _health(app: App, _: Request) -> Any:
+    return wire.health(app.health(), os.getpid(), __version__)
+
+
+async def _servers(app: App, _: Request) -> Any:
+    return {"servers": [wire.server(status) for status in app.servers()]}
+
+
+async def _tools(app: App, request: Request) -> Any:
+    tools = [wire.tool(spec) for spec in app.tools(request.query_params.get("server"))]
+    return {"tools": tools, "totalTools": len(tools)}
+
+
+_ROUTES: dict[str, _Answer] = {
+    "/search": _search,
+    "/search/stats": _stats,
+    "/health": _health,
+    "/servers": _servers,
+    "/tools": _tools,
+}
+
+
+def _number(request: Request, name: str) -> Any:
+    """A parameter in its option's type and range; None when it is not given."""
+    given = request.query_params.get(name)
+    return None if given is None else OPTION[name].parse(given, name)
+
+
+def _json(value: Any, status: int = 200) -> Response:
+    return Response(wire.encode(value), status, media_type="application/json")
+
+
+def _http_error(request: Request, problem: Exception) -> Response:
+    """A path or method that is not there: in JSON, like everything else."""
+    status = problem.status_code if isinstance(problem, HTTPException) else 500
+    known = ", ".join(_ROUTES)
+    message = {
+        404: f"there is nothing at {request.url.path}; there are {known}",
+        405: f"{request.method} is not answered at {request.url.path}; use GET",
+    }.get(status, str(problem))
+    return _json({"error": message, "type": "HTTPException"}, status)
+
+
+def _unexpected(request: Request, problem: Exception) -> Response:
+    """The boundary: a fault of ours is logged in full and told in one line."""
+    log.error("%s %s failed", request.method, request.url.path, exc_info=problem)
+    message = "toolscript made a mistake; the gateway's log has the details"
+    return _json({"error": message, "type": "InternalError"}, 500)

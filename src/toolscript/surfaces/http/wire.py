@@ -1,0 +1,95 @@
+"""How the HTTP door spells things: answers as JSON objects, errors as statuses."""
+
+from typing import Any
+
+import msgspec
+
+from toolscript import errors
+from toolscript.app import Health
+from toolscript.types import Hit, SearchResult, ServerStatus, ToolSpec
+
+STATUS: dict[type[errors.ToolscriptError], int] = {
+    errors.ToolscriptError: 500,
+    errors.InputError: 400,
+    errors.QueryError: 400,
+    errors.RangeError: 400,
+    errors.UnknownNameError: 404,
+    errors.ConfigError: 500,
+    errors.ConfigMissingError: 500,
+    errors.ConfigSyntaxError: 500,
+    errors.ModelError: 503,
+    errors.NotReadyError: 503,
+    errors.SearchTimeoutError: 504,
+    errors.UpstreamError: 502,
+    errors.GatewayError: 500,
+    errors.GatewayMissingError: 502,
+    errors.GatewayRunningError: 409,
+    errors.PortInUseError: 500,
+}
+
+
+def error(problem: errors.ToolscriptError) -> dict[str, Any]:
+    """An error: its kind, as in `toolscript.errors`, and its message."""
+    return {"error": str(problem), "type": type(problem).__name__}
+
+
+def hit(found: Hit) -> dict[str, Any]:
+    """One row of ``results``."""
+    return {
+        "toolId": found.document.id,
+        "serverName": found.document.server,
+        "toolName": found.document.name,
+        "confidence": found.score,
+        "reason": found.reason,
+        "description": found.document.description,
+        "signals": found.signals,
+    }
+
+
+def result(query: str, found: SearchResult) -> dict[str, Any]:
+    """The answer of ``/search``."""
+    return {
+        "query": query,
+        "results": [hit(each) for each in found.hits],
+        "totalResults": len(found.hits),
+        "threshold": found.threshold,
+        "limit": found.limit,
+        "below": hit(found.below) if found.below else None,
+        "degraded": list(found.degraded),
+    }
+
+
+def tool(spec: ToolSpec) -> dict[str, Any]:
+    """One row of ``/tools``."""
+    return {
+        "toolId": spec.id,
+        "serverName": spec.server,
+        "toolName": spec.name,
+        "title": spec.title,
+        "description": spec.description,
+        "inputSchema": spec.input_schema,
+        "outputSchema": spec.output_schema,
+        "annotations": spec.annotations,
+    }
+
+
+def server(status: ServerStatus) -> dict[str, Any]:
+    """One row of ``/servers``."""
+    return {name: getattr(status, name) for name in ServerStatus.__struct_fields__}
+
+
+def health(state: Health, pid: int, version: str) -> dict[str, Any]:
+    """The answer of ``/health``."""
+    return {
+        "status": "ready" if state.ready else "starting",
+        "version": version,
+        "pid": pid,
+        "tools": state.tools,
+        "toolsWaiting": state.waiting,
+        "waitingFor": list(state.waiting_for),
+    }
+
+
+def encode(value: Any) -> bytes:
+    """JSON bytes."""
+    return msgspec.json.encode(value)
