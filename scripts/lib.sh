@@ -1,5 +1,8 @@
 # What the scripts share: a virtual environment inside the checkout. To be sourced from its root.
 
+# A company's own certificates are the system's business.
+export UV_SYSTEM_CERTS=${UV_SYSTEM_CERTS:-true}
+
 say() { printf '%s\n' "$*" >&2; }
 
 find_python() { # the first Python that is new enough
