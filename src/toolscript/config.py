@@ -7,6 +7,7 @@ at all raises.
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from typing import Any, cast
 import msgspec
 
 from toolscript.errors import ConfigMissingError, ConfigSyntaxError
+from toolscript.files import expanded, is_file
 from toolscript.types import SEPARATOR, Protocol, ServerSpec, Transport
 
 FILE_NAME = ".toolscript.json"
@@ -61,7 +63,7 @@ class Config:
     def key(self) -> str:
         """16 hex digits that stand for the files read: one gateway per key."""
         joined = "\0".join(str(source) for source in self.sources)
-        return hashlib.sha256(joined.encode()).hexdigest()[:16]
+        return hashlib.sha256(os.fsencode(joined)).hexdigest()[:16]
 
     @property
     def servers_hash(self) -> str:
@@ -80,15 +82,15 @@ def load(path: Path | None, cwd: Path, environ: Mapping[str, str]) -> Config:
     """
     if path is not None:
         named = (cwd / path).absolute()
-        if not named.is_file():
+        if not is_file(named):
             raise ConfigMissingError(
                 f"configuration file {path} does not exist; name another with --config"
             )
         return _read(named, environ, None)
     home = Path(environ.get("HOME") or Path.home()) / FILE_NAME
     parents = (directory / FILE_NAME for directory in (cwd, *cwd.parents))
-    project = next((p for p in parents if p != home and p.is_file()), None)
-    found = [p for p in (project, home) if p is not None and p.is_file()]
+    project = next((p for p in parents if p != home and is_file(p)), None)
+    found = [p for p in (project, home) if p is not None and is_file(p)]
     if not found:
         raise ConfigMissingError(
             f"no {FILE_NAME} in {cwd}, above it or in the home directory; "
@@ -134,6 +136,8 @@ def _section(path: Path) -> dict[str, Any]:
         ) from None
     except RecursionError:
         raise ConfigSyntaxError(f"{path} is nested too deeply") from None
+    except ValueError as error:  # a number of thousands of digits
+        raise ConfigSyntaxError(f"{path} cannot be read: {error}") from None
     if not isinstance(data, dict):
         raise ConfigSyntaxError(f"{path} must hold a JSON object, such as {EXAMPLE}")
     document = cast("dict[str, Any]", data)
@@ -294,7 +298,7 @@ def _stdio(spec: ServerSpec, reader: _Reader, base: Path | None) -> ServerSpec:
     if not command.strip():
         raise _Mistake("command is empty; expected the program that starts the server")
     stated = reader.text("cwd")
-    directory = Path(stated).expanduser() if stated else None
+    directory = expanded(stated) if stated else None
     if directory is not None and base is not None:
         directory = base / directory
     directory = directory or base

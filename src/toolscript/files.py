@@ -6,6 +6,30 @@ import tempfile
 from pathlib import Path
 
 
+def expanded(text: str) -> Path:
+    """The path, its leading ``~`` replaced where there is such a home directory."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        return Path(text)
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is a file; not where it may not be looked at or the name is impossible."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def is_dir(path: Path) -> bool:
+    """The same for a directory."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
 def write_atomically(path: Path, data: bytes) -> None:
     """Replace ``path`` by ``data``, or leave it as it was.
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from toolscript.errors import RangeError
+from toolscript.files import expanded
 
 MAX_QUERY_CHARS = 8192
 """Longer queries are refused: no model reads that far, and a door stays cheap to knock at."""
@@ -47,7 +48,7 @@ class Option:
         if self.kind is bool:
             return self._truth(text, source)
         if self.kind is Path:
-            return Path(text).expanduser()
+            return expanded(text)
         try:
             return self.kind(text)
         except ValueError:

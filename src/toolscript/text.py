@@ -42,4 +42,4 @@ def redact(text: str, secrets: Iterable[str]) -> str:
     """The text with every secret, and every URL's user information, blanked."""
     for secret in secrets:
         text = text.replace(secret, "***")
-    return re.sub(r"(?<=://)[^/\s@]+@", "***@", text)
+    return re.sub(r"(?<=://)[^/\s?#]+@", "***@", text)

@@ -1,6 +1,7 @@
 """The values that travel between the layers: all immutable, none with behaviour to speak of."""
 
 import hashlib
+import json
 from typing import Any, Literal
 
 import msgspec
@@ -31,7 +32,10 @@ def split_tool_id(identifier: str) -> tuple[str, str]:
 
 
 def _sha256(value: Any) -> str:
-    encoded = msgspec.json.encode(value, order="deterministic")
+    try:
+        encoded = msgspec.json.encode(value, order="deterministic")
+    except UnicodeEncodeError:  # an environment value that is no UTF-8
+        encoded = json.dumps(value, sort_keys=True).encode()
     return hashlib.sha256(encoded).hexdigest()
 
 

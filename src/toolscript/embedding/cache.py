@@ -56,7 +56,7 @@ class EmbeddingCache:
             return _decode(data, model)
         except _StaleError as error:
             log.warning("embedding cache %s: %s; rebuilding", self.path, error)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             log.warning("embedding cache %s is damaged (%s); rebuilding", self.path, error)
         return {}
 

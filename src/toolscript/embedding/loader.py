@@ -13,6 +13,7 @@ from pathlib import Path
 from toolscript.embedding.base import Encoder
 from toolscript.embedding.models import BUNDLED, model_spec
 from toolscript.errors import ModelError
+from toolscript.files import expanded, is_dir
 
 log = logging.getLogger(__name__)
 BUNDLED_FOLDER = Path(__file__).parent / "bundled"
@@ -70,8 +71,8 @@ def _encoder(model: str, threads: int) -> Encoder:
 
     if model == "bundled":
         return OnnxEncoder(BUNDLED_FOLDER, model_spec(BUNDLED), threads)
-    folder = Path(model).expanduser()
-    if folder.is_dir():
+    folder = expanded(model)
+    if is_dir(folder):
         return OnnxEncoder(folder, model_spec(folder.absolute().name), threads)
     raise ModelError(
         f"model {model!r} is neither 'bundled' nor a folder; models from the hub are not read yet"

@@ -38,6 +38,7 @@ class OnnxEncoder:
         self._tokenizer = _tokenizer(folder / "tokenizer.json", spec.max_tokens)
         self._session = _session(weights, threads)
         self._inputs = {node.name for node in self._session.get_inputs()}
+        _check_signature(self._inputs, self._session.get_outputs()[0].shape, spec)
         self.name = f"{spec.name}@{_fingerprint(weights)}"
         self.model = spec.name
         self.dim = spec.dimensions
@@ -119,6 +120,22 @@ def _session(weights: Path, threads: int) -> Any:
     except Exception as error:  # noqa: BLE001 - the runtime's own exceptions derive from Exception alone
         first = str(error).splitlines()[0]
         raise ModelError(f"{weights} is no usable model: {first}") from None
+
+
+def _check_signature(inputs: set[str], shape: list[Any], spec: ModelSpec) -> None:
+    """Refuse at once what would fail at the first search; a symbolic dimension shows only then."""
+    unknown = sorted(inputs - {"input_ids", "attention_mask", "token_type_ids"})
+    missing = sorted({"input_ids", "attention_mask"} - inputs)
+    if unknown or missing:
+        raise ModelError(
+            f"model {spec.name} wants the inputs {', '.join(sorted(inputs))}; "
+            f"expected input_ids, attention_mask and perhaps token_type_ids"
+        )
+    if len(shape) != 3 or (isinstance(shape[2], int) and shape[2] != spec.dimensions):  # noqa: PLR2004 - batch, token, dimension
+        raise ModelError(
+            f"model {spec.name} answers with shape {shape}; "
+            f"expected [batch, tokens, {spec.dimensions}]"
+        )
 
 
 def _batches(lengths: list[int]) -> Iterator[list[int]]:

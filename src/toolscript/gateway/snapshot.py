@@ -43,7 +43,7 @@ class SnapshotStore:
             file = msgspec.json.decode(self.path.read_bytes(), type=_File)
         except FileNotFoundError:
             return ()
-        except (OSError, msgspec.MsgspecError) as error:
+        except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
             log.warning("catalogue snapshot %s is not usable: %s", self.path, error)
             return ()
         return file.servers if file.version == VERSION else ()

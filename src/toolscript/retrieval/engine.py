@@ -183,7 +183,8 @@ def _rounded(scores: Vectors, exact: list[int]) -> _Scores:
 
 
 def _query(text: str) -> Query:
-    stripped = text.strip()
+    # An argument of the command line may hold what is no Unicode text.
+    stripped = text.encode(errors="replace").decode().strip()
     if not stripped:
         raise QueryError("the query is empty; say what the tool should do")
     if len(stripped) > MAX_QUERY_CHARS:

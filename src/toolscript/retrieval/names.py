@@ -35,7 +35,7 @@ class NameIndex:
         for row, document in enumerate(corpus.documents):
             # For names in symbols only, and to prefer the one meant among near twins.
             for spelling in {document.name, document.id, f"{document.server}:{document.name}"}:
-                self._exact[spelling].append(row)
+                self._exact[spelling.strip()].append(row)
         self._spellings = list(self._rows)
         self._vocabulary = vocabulary
 

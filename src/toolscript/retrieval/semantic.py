@@ -68,7 +68,7 @@ class SemanticSignal:
             self._embed(encoder, waiting[start : start + BATCH_DOCUMENTS])
             yield max(0, len(waiting) - start - BATCH_DOCUMENTS)
         self._vectors = {d.id: self._vectors[d.id] for d in corpus.documents}
-        if cache and (waiting or stored.keys() != self._vectors.keys()):
+        if cache and _digests(stored) != _digests(self._vectors):
             cache.save(encoder.name, self._vectors)
 
     def index(self, corpus: Corpus) -> "SemanticIndex":
@@ -101,6 +101,10 @@ class SemanticSignal:
         for document, vector in zip(documents, vectors, strict=True):
             self._vectors[document.id] = CachedVector(document.digest, vector)
         self.counters.documents_embedded += len(documents)
+
+
+def _digests(entries: dict[str, CachedVector]) -> dict[str, str]:
+    return {identifier: entry.digest for identifier, entry in entries.items()}
 
 
 @dataclass(slots=True)
