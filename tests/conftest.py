@@ -1,0 +1,88 @@
+"""What the tests share: the real bundled model, a small realistic catalogue."""
+
+import os
+from collections.abc import Callable, Iterable
+
+import hypothesis
+import pytest
+
+from tests.corpus import ROWS, SHELL, tools_of
+from toolscript.embedding.base import Encoder
+from toolscript.embedding.loader import LazyModel, Loaded, load
+from toolscript.retrieval.engine import SearchEngine
+from toolscript.retrieval.fuzzy import FuzzySignal
+from toolscript.retrieval.profiles import search_profile
+from toolscript.retrieval.semantic import SemanticSignal
+from toolscript.types import Document, ToolSpec
+
+# No deadline: time belongs in benchmarks/. In CI the same examples at every run.
+hypothesis.settings.register_profile(
+    "toolscript", deadline=None, derandomize=bool(os.environ.get("CI"))
+)
+hypothesis.settings.load_profile("toolscript")
+
+pytest_plugins = ("tests.fixtures",)
+
+MakeEngine = Callable[..., SearchEngine]
+
+
+@pytest.fixture(scope="session")
+def tools() -> tuple[ToolSpec, ...]:
+    """24 tools of five servers, none of which runs commands."""
+    return tools_of(ROWS)
+
+
+@pytest.fixture(scope="session")
+def shell_tools() -> tuple[ToolSpec, ...]:
+    """The tools of a server that runs commands."""
+    return tools_of(SHELL)
+
+
+@pytest.fixture(scope="session")
+def documents(tools: tuple[ToolSpec, ...]) -> tuple[Document, ...]:
+    return tuple(Document.of(tool) for tool in tools)
+
+
+@pytest.fixture(scope="session")
+def shell_documents(shell_tools: tuple[ToolSpec, ...]) -> tuple[Document, ...]:
+    return tuple(Document.of(tool) for tool in shell_tools)
+
+
+@pytest.fixture(scope="session")
+def model() -> LazyModel:
+    """The real bundled model."""
+    return LazyModel(lambda: load("bundled", "bundled", 1))
+
+
+@pytest.fixture(scope="session")
+def encoder(model: LazyModel) -> Encoder:
+    loaded = model.get().encoder
+    assert loaded is not None
+    return loaded
+
+
+@pytest.fixture(scope="session")
+def no_model() -> LazyModel:
+    """A model that could not be loaded."""
+    return LazyModel(lambda: Loaded(None, "searching without meaning: there is no model"))
+
+
+@pytest.fixture(scope="session")
+def make_engine(model: LazyModel) -> MakeEngine:
+    """An engine over documents, as ``bootstrap`` wires it but without a cache."""
+
+    def make(
+        documents: Iterable[Document], alpha: float = 0.7, with_model: LazyModel = model
+    ) -> SearchEngine:
+        semantic = SemanticSignal(with_model, lambda: None)
+        engine = SearchEngine([semantic, FuzzySignal()], search_profile(alpha, 3, 0.35))
+        engine.update(documents)
+        return engine
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def engine(make_engine: MakeEngine, documents: tuple[Document, ...]) -> SearchEngine:
+    """The engine over the catalogue without a shell. Not to be updated."""
+    return make_engine(documents)

@@ -1,0 +1,76 @@
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolscript.text import compact, printable, redact, words
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("readFile", ["read", "file"]),
+        ("read_file", ["read", "file"]),
+        ("Read file!", ["read", "file"]),
+        ("read-file.v2", ["read", "file", "v2"]),
+        ("HTTPServerError", ["http", "server", "error"]),
+        ("getURL", ["get", "url"]),
+        ("__init__", ["init"]),
+        ("Straße", ["strasse"]),
+        ("ﬁle", ["file"]),
+        ("天気を見る", ["天", "気", "を", "見", "る"]),
+        ("отправить письмо", ["отправить", "письмо"]),
+        ("", []),
+        ("_ - ?! ", []),
+    ],
+)
+def test_a_text_or_identifier_comes_apart_into_words(text: str, expected: list[str]) -> None:
+    assert words(text) == expected
+
+
+@pytest.mark.parametrize(
+    "spelling", ["readFile", "read_file", "READ FILE", "read-file", "r.eadfile"]
+)
+def test_every_spelling_of_a_name_is_compacted_alike(spelling: str) -> None:
+    assert compact(spelling) == "readfile"
+
+
+@given(st.text())
+def test_the_words_of_a_text_compact_to_what_the_text_does(text: str) -> None:
+    assert compact(" ".join(words(text))) == compact(text)
+
+
+@given(st.text(alphabet=st.characters()), st.integers(1, 30))
+def test_what_is_shown_has_no_control_or_format_characters(text: str, limit: int) -> None:
+    shown = printable(text, limit)
+    assert all(unicodedata.category(character)[0] != "C" for character in shown)
+    assert all(character == " " or not character.isspace() for character in shown)
+    assert len(shown) <= limit
+    assert printable(text).startswith(shown.removesuffix("…"))
+
+
+def test_terminal_escapes_and_bidirectional_overrides_are_dropped() -> None:
+    assert printable("a\x1b[31mred\x1b[0m \u202eevil\u202c\r\nb\tc\0") == "a[31mred[0m evil b c"
+
+
+def test_a_text_within_the_limit_is_not_cut() -> None:
+    assert printable("twelve chars", 12) == "twelve chars"
+    assert printable("thirteen char", 12) == "thirteen ch…"
+    assert printable("a very long text " * 50) == ("a very long text " * 50).strip()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("token s3cret-s3cret!", "token ***!"),
+        ("https://ana:pw@host/x", "https://***@host/x"),
+        ("https://ana:p@w@host/x", "https://***@host/x"),
+        ("https://host/x?mail=ana@example.org", "https://host/x?mail=ana@example.org"),
+        ("https://host?mail=ana@example.org", "https://host?mail=ana@example.org"),
+        ("two http://a@b and http://c:d@e", "two http://***@b and http://***@e"),
+        ("ana@example.org", "ana@example.org"),
+    ],
+)
+def test_secrets_and_the_user_information_of_urls_are_blanked(text: str, expected: str) -> None:
+    assert redact(text, ["s3cret-s3cret"]) == expected

@@ -1,0 +1,145 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolscript.errors import InputError
+from toolscript.types import (
+    MAX_DOCUMENT_CHARS,
+    Document,
+    ServerSpec,
+    ToolSpec,
+    split_tool_id,
+    tool_id,
+)
+
+SERVERS = st.text(min_size=1).filter(lambda name: "__" not in name and not name.endswith("_"))
+TOOLS = st.one_of(
+    st.text(min_size=1),
+    st.text(alphabet="_a", min_size=1),
+    st.tuples(st.sampled_from(["_", "__", "a__", "___b"]), st.text(min_size=1)).map("".join),
+)
+
+
+@given(server=SERVERS, name=TOOLS)
+def test_ids_split_back_into_what_they_were_made_of(server: str, name: str) -> None:
+    """catalogue:ids"""
+    assert split_tool_id(tool_id(server, name)) == (server, name)
+
+
+@pytest.mark.parametrize("identifier", ["", "time", "__now", "time__", "time_now", "__"])
+def test_what_has_no_server_or_no_tool_is_no_id(identifier: str) -> None:
+    """catalogue:ids"""
+    with pytest.raises(InputError, match="expected server__tool"):
+        split_tool_id(identifier)
+
+
+def spec(**changes: object) -> ServerSpec:
+    given: dict[str, object] = {
+        "name": "files",
+        "transport": "stdio",
+        "command": "uvx",
+        "args": ("server",),
+        "env": {"A": "1", "B": "2"},
+    }
+    return ServerSpec(**{**given, **changes})  # pyright: ignore[reportArgumentType] - any field
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": "other"},
+        {"transport": "http"},
+        {"command": "npx"},
+        {"args": ("server", "--x")},
+        {"env": {"A": "1", "B": "3"}},
+        {"cwd": "/tmp"},  # noqa: S108 - only a string here
+        {"url": "http://x"},
+        {"headers": {"A": "b"}},
+        {"include_tools": ()},
+        {"exclude_tools": ("x",)},
+        {"protocol": "legacy"},
+        {"sse_fallback": True},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_every_field_of_a_server_counts_in_its_digest(changes: dict[str, object]) -> None:
+    assert spec(**changes).digest != spec().digest
+
+
+def test_the_order_of_the_environment_does_not_count_in_the_digest() -> None:
+    assert spec(env={"B": "2", "A": "1"}).digest == spec().digest
+
+
+def test_a_value_that_is_no_unicode_text_has_a_digest() -> None:
+    odd = spec(env={"A": "caf\udce9"})
+    assert odd.digest == spec(env={"A": "caf\udce9"}).digest
+    assert odd.digest != spec(env={"A": "caf\udcea"}).digest
+
+
+def test_secrets_are_values_of_the_environment_and_headers_longest_first() -> None:
+    found = spec(
+        env={"KEY": "hunter2-hunter2", "DEBUG": "true"},
+        headers={"Authorization": "Bearer abcdef", "X": "1"},
+    ).secrets
+    assert found == ("hunter2-hunter2", "Bearer abcdef", "abcdef")
+
+
+def test_a_server_is_shown_without_its_secrets() -> None:
+    shown = repr(spec(args=("--key=s3cret",), env={"KEY": "s3cret"}, headers={"A": "s3cret"}))
+    assert shown == "ServerSpec('files', 'stdio')"
+
+
+def test_a_changed_description_or_schema_changes_a_tools_digest() -> None:
+    """cache:validity"""
+    tool = ToolSpec(server="s", name="t", description="d", input_schema={"a": 1, "b": 2})
+    changed = [
+        ToolSpec(server="s", name="t", description="e", input_schema={"a": 1, "b": 2}),
+        ToolSpec(server="s", name="t", description="d", input_schema={"a": 1, "b": 3}),
+        ToolSpec(server="s", name="u", description="d", input_schema={"a": 1, "b": 2}),
+    ]
+    same = ToolSpec(server="s", name="t", description="d", input_schema={"b": 2, "a": 1})
+    assert same.digest == tool.digest
+    assert len({tool.digest, *(other.digest for other in changed)}) == 4
+
+
+def test_a_document_is_the_tool_seen_as_text() -> None:
+    tool = ToolSpec(
+        server="s",
+        name="t",
+        title="T",
+        description="d",
+        input_schema={"type": "object", "properties": {"path": {}, "head": {}}},
+    )
+    assert Document.of(tool) == Document(
+        id="s__t",
+        server="s",
+        name="t",
+        title="T",
+        description="d",
+        parameters=("path", "head"),
+        digest=tool.digest,
+    )
+
+
+def test_of_a_long_description_only_the_beginning_is_searched_but_all_of_it_counts() -> None:
+    long = "x" * MAX_DOCUMENT_CHARS
+    one = Document.of(ToolSpec(server="s", name="t", description=long + "1"))
+    two = Document.of(ToolSpec(server="s", name="t", description=long + "2"))
+    assert one.description == two.description == long
+    assert one.digest != two.digest
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers(0, 9) | st.text(max_size=3),
+        lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=9), inner),
+        max_leaves=5,
+    )
+)
+def test_any_schema_has_a_document(properties: object) -> None:
+    tool = ToolSpec(server="s", name="t", input_schema={"properties": properties})
+    expected = tuple(properties) if isinstance(properties, dict) else ()  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType] - any JSON
+    assert Document.of(tool).parameters == expected
+    assert json.dumps(tool.digest)
