@@ -3,6 +3,7 @@
 import ipaddress
 import logging
 import os
+import signal
 import socket
 from pathlib import Path
 
@@ -46,8 +47,13 @@ def serve(settings: Settings) -> None:
         log.warning("listening on %s", url)
         if hosts == ("*",):
             log.warning("%s can be reached from other machines, and asks for no key", url)
+        # Having closed down, uvicorn raises the signal that asked for it once
+        # more; by default that would end the process before the note is gone.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             server.run(sockets=[listening])
+        except KeyboardInterrupt:
+            log.warning("stopped")
         finally:
             record.remove()
 
