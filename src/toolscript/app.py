@@ -54,13 +54,18 @@ class App:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator["App"]:
         """Connect and index for as long as the block lasts; then close every connection."""
+        failure: Exception | None = None
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._index)
             tasks.start_soon(self._gateway.run)
             try:
                 yield self
+            except Exception as error:  # noqa: BLE001 - raised again, without the task group's wrapping
+                failure = error
             finally:
                 tasks.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
 
     async def search(self, request: SearchRequest) -> SearchResult:
         """The tools that answer.
