@@ -178,5 +178,5 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """What the server calls itself, with its version."""
     rejected: tuple[str, ...] = ()
     """What of the server's list cannot be used, one line each."""
-    live: bool = False
-    """Connected now; otherwise what is known is from the snapshot or from before."""
+    snapshot: bool = False
+    """What is said here was remembered: this process has not connected to the server (yet)."""

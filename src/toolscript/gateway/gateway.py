@@ -35,7 +35,6 @@ class Gateway:
         enabled = [spec for spec in config.servers if not spec.disabled]
         self._wanted = [s for s in enabled if reconnect or s.name not in known.servers]
         self._settled = {spec.name: anyio.Event() for spec in self._wanted}
-        self._live: set[str] = set()
         self._changed = anyio.Event()
         self.catalogue = known
 
@@ -90,7 +89,7 @@ class Gateway:
             since=entry.since,
             version=entry.version,
             rejected=entry.rejected,
-            live=spec.name in self._live,
+            snapshot=waiting or spec.name not in self._settled,
         )
 
     def _reporter(self, spec: ServerSpec) -> Callable[[Report], None]:
@@ -106,16 +105,13 @@ class Gateway:
         entry = ServerEntry(name=spec.name, digest=spec.digest, state="failed", since=now)
         match event:
             case Ready(tools=tools, version=version, rejected=rejected):
-                self._live.add(spec.name)
                 entry = msgspec.structs.replace(
                     entry, state="ready", tools=tools, version=version, rejected=rejected
                 )
             case Lost(error=error):
                 # Its tools stay while the first reconnection is tried.
-                self._live.discard(spec.name)
                 entry = msgspec.structs.replace(before or entry, state="connecting", error=error)
             case Failed(error=error):
-                self._live.discard(spec.name)
                 entry = msgspec.structs.replace(entry, error=error)
         self.catalogue = self.catalogue.replacing(entry)
         self._changed.set()

@@ -35,10 +35,7 @@ def local_client(settings: Settings, *, refresh: bool) -> Generator[LocalClient]
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(app.running()):
         client = LocalClient(portal, http_app(app, own=False))
         wait_until_ready(client)
-        client.snapshot = any(
-            s["state"] in {"ready", "failed"} and not s["live"]
-            for s in client.get("/servers")["servers"]
-        )
+        client.snapshot = any(server["snapshot"] for server in client.get("/servers")["servers"])
         yield client
 
 
