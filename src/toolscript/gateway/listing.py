@@ -115,7 +115,7 @@ async def list_tools(
             tools[tool.name] = tool
     rejected += _unmatched(spec, tools)
     kept = tuple(tool for name, tool in tools.items() if _included(spec, name))
-    return kept, tuple(printable(line, 200) for line in dispatcher.rejected + rejected)
+    return kept, (*dispatcher.rejected, *rejected)
 
 
 async def _pages(session: ClientSession) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ hangs, floods or dies takes nothing else along.
 import math
 import random
 import shutil
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +35,9 @@ DISCOVER_TIMEOUT_S = 5.0
 """How long a server that may not know ``server/discover`` has to say so."""
 FIRST_RETRY_S, LAST_RETRY_S = 0.5, 60.0
 _STDERR_BYTES = 2000
+_MAX_REJECTED = 20
+_GONE = {401, 403, 404, 500, 502, 503, 504}
+"""Statuses of a server that has forgotten the session, or is not there any more."""
 MAX_STDERR_BYTES = 8 * 1024 * 1024
 _IDENTITY = mcp_types.Implementation(name="toolscript", version=__version__)
 
@@ -64,6 +67,7 @@ class McpUpstream:
         self._wake = anyio.Event()
         self._stale = False
         self._noise = ""
+        self._refused = 0
         self._was_ready = False
 
     async def run(self) -> None:
@@ -90,7 +94,7 @@ class McpUpstream:
         return error
 
     async def _connect(self, transport: Transport) -> str:
-        self._noise, self._stale, self._wake = "", False, anyio.Event()
+        self._noise, self._refused, self._stale, self._wake = "", 0, False, anyio.Event()
         deadline = anyio.current_time() + self._limits.connect_s
         try:
             with anyio.CancelScope(deadline=deadline) as scope:
@@ -152,10 +156,16 @@ class McpUpstream:
             return await stack.enter_async_context(sse_client(spec.url, headers=spec.headers))
         # The library's own default of 5 s is too short for tools that work.
         timeout = httpx2.Timeout(self._limits.connect_s, read=300.0)
-        client = httpx2.AsyncClient(headers=spec.headers, timeout=timeout)
+        hooks = {"response": [self._note_status]}
+        client = httpx2.AsyncClient(headers=spec.headers, timeout=timeout, event_hooks=hooks)
         await stack.enter_async_context(client)
         streams = streamable_http_client(spec.url, http_client=client)
         return await stack.enter_async_context(streams)
+
+    async def _note_status(self, response: httpx2.Response) -> None:
+        """Keep the status of a refusal: the library answers it with an error that lacks it."""
+        if response.request.method == "POST":
+            self._refused = response.status_code if response.is_error else 0
 
     async def _handshake(self, session: ClientSession, dispatcher: ListingDispatcher) -> None:
         if self._spec.protocol == "auto":
@@ -170,9 +180,15 @@ class McpUpstream:
         self._stale = False
         tools, rejected = await list_tools(session, dispatcher, self._spec)
         info = session.server_info
-        version = printable(f"{info.name} {info.version}", 80) if info else ""
+        version = self._shown(f"{info.name} {info.version}", 80) if info else ""
         self._was_ready = True
-        self._report(Ready(tools=tools, version=version, rejected=rejected))
+        self._report(Ready(tools=tools, version=version, rejected=self._accounted(rejected)))
+
+    def _accounted(self, rejected: Sequence[str]) -> tuple[str, ...]:
+        """The first few lines, and how many more there are."""
+        lines = [self._shown(line, 200) for line in rejected[:_MAX_REJECTED]]
+        more = len(rejected) - len(lines)
+        return (*lines, f"and {more} more") if more else tuple(lines)
 
     async def _watch(self, session: ClientSession, dispatcher: ListingDispatcher) -> None:
         """Until the connection ends: list again what changed, and make sure of the silent."""
@@ -198,7 +214,7 @@ class McpUpstream:
                     await session.send_discover(session.protocol_version or "")
             except MCPError as error:
                 # Any other error is an answer, and so a sign of life.
-                if error.code == mcp_types.CONNECTION_CLOSED:
+                if _is_closed(error) or self._refused in _GONE:
                     raise
         if scope.cancelled_caught:
             raise UpstreamError(f"did not answer a ping within {self._limits.ping_s:g} s")
@@ -209,7 +225,7 @@ class McpUpstream:
             self._wake_up()
         elif isinstance(message, ValidationError):
             seen = message.errors()[0].get("input")
-            self._noise = self._noise or printable(str(seen), 60)
+            self._noise = self._noise or self._shown(str(seen), 60)
 
     def _wake_up(self) -> None:
         self._wake.set()
@@ -220,19 +236,25 @@ class McpUpstream:
             with self._stderr.open("r+b") as file:
                 file.truncate()
 
+    def _shown(self, text: str, limit: int) -> str:
+        """One line of what the server says, with no secret in it nor, once cut, half of one."""
+        return printable(redact(text, self._spec.secrets), limit)
+
     def _described(self, error: BaseException) -> str:
         """One line about what went wrong, with no secret in it."""
         error = _innermost(error)
-        text = printable(_message(error), 300) or type(error).__name__
-        if isinstance(error, MCPError) and error.code == mcp_types.CONNECTION_CLOSED:
-            text = self._explained("closed the connection before it was ready")
-        return redact(text, self._spec.secrets)
+        if isinstance(error, MCPError):
+            if _is_closed(error):
+                return self._explained("closed the connection before it was ready")
+            if self._refused:
+                return _status(self._refused)
+        return self._shown(_message(error), 300) or type(error).__name__
 
     def _explained(self, text: str) -> str:
         if self._noise:
             text += f"; it printed {self._noise!r} on stdout, which is not MCP"
         last = self._last_stderr()
-        return redact(f"{text}; its last words: {last}" if last else text, self._spec.secrets)
+        return f"{text}; its last words: {last}" if last else text
 
     def _last_stderr(self) -> str:
         try:
@@ -241,7 +263,7 @@ class McpUpstream:
                 lines = file.read().decode("utf-8", "replace").splitlines()
         except OSError:
             return ""
-        return next((printable(line, 200) for line in reversed(lines) if line.strip()), "")
+        return next((self._shown(line, 200) for line in reversed(lines) if line.strip()), "")
 
 
 async def _discover(session: ClientSession) -> None:
@@ -249,10 +271,20 @@ async def _discover(session: ClientSession) -> None:
     try:
         await session.discover()
     except MCPError as error:
-        if error.code == mcp_types.CONNECTION_CLOSED:
+        if _is_closed(error):
             raise
     except (ValidationError, RuntimeError, msgspec.MsgspecError):
         return
+
+
+def _is_closed(error: MCPError) -> bool:
+    """Whether the library says that the connection ended; servers use the same code for anything."""
+    return error.code == mcp_types.CONNECTION_CLOSED and error.message == "Connection closed"
+
+
+def _status(status: int) -> str:
+    hint = "; check its headers" if status in {401, 403} else ""
+    return f"answered HTTP {status}{hint}"
 
 
 def _innermost(error: BaseException) -> BaseException:
@@ -265,9 +297,7 @@ def _innermost(error: BaseException) -> BaseException:
 def _message(error: BaseException) -> str:
     match error:
         case httpx2.HTTPStatusError():
-            status = error.response.status_code
-            hint = "; check its headers" if status in {401, 403} else ""
-            return f"answered HTTP {status}{hint}"
+            return _status(error.response.status_code)
         case httpx2.ConnectError():
             return f"cannot be reached: {error}"
         case httpx2.TimeoutException():

@@ -54,8 +54,7 @@ def search(
     ]
     with connected(settings, flags, refresh=refresh) as client:
         answer = client.get("/search", parameters)
-        if client.snapshot:
-            _tell_failures(client.get("/servers")["servers"])
+        _tell_failures(client.get("/servers")["servers"])
     for reason in answer["degraded"]:
         note(f"degraded: {reason}")
     if output == "json":
@@ -80,6 +79,8 @@ def _print_nothing(answer: dict[str, Any]) -> None:
 
 
 def _tell_failures(servers: list[dict[str, Any]]) -> None:
-    failed = [server["name"] for server in servers if server["state"] == "failed"]
+    failed = [server for server in servers if server["state"] in {"failed", "invalid"}]
     if failed:
-        note(f"not searched, as of the last connection: {', '.join(failed)}; --refresh tries again")
+        names = ", ".join(server["name"] for server in failed)
+        again = "; --refresh tries again" if any(server["snapshot"] for server in failed) else ""
+        note(f"not searched: {names} (toolscript list-servers says why){again}")
