@@ -38,6 +38,8 @@ _STDERR_BYTES = 2000
 _MAX_REJECTED = 20
 _GONE = {401, 403, 404, 500, 502, 503, 504}
 """Statuses of a server that has forgotten the session, or is not there any more."""
+_UNSAID = {"Server returned an error response", "Session terminated", "Not Found"}
+"""What the library puts in the place of an answer that had only a status."""
 MAX_STDERR_BYTES = 8 * 1024 * 1024
 _IDENTITY = mcp_types.Implementation(name="toolscript", version=__version__)
 
@@ -245,8 +247,9 @@ class McpUpstream:
         error = _innermost(error)
         if isinstance(error, MCPError):
             if _is_closed(error):
-                return self._explained("closed the connection before it was ready")
-            if self._refused:
+                early = "" if self._was_ready else " before it was ready"
+                return self._explained(f"closed the connection{early}")
+            if self._refused and error.message in _UNSAID:
                 return _status(self._refused)
         return self._shown(_message(error), 300) or type(error).__name__
 
@@ -278,7 +281,7 @@ async def _discover(session: ClientSession) -> None:
 
 
 def _is_closed(error: MCPError) -> bool:
-    """Whether the library says that the connection ended; servers use the same code for anything."""
+    """Whether the library says that the connection ended; servers use its code for anything."""
     return error.code == mcp_types.CONNECTION_CLOSED and error.message == "Connection closed"
 
 
