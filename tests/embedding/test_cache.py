@@ -1,0 +1,194 @@
+import hashlib
+import json
+import logging
+import re
+import stat
+import subprocess
+import sys
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from toolscript.embedding.cache import CachedVector, EmbeddingCache
+
+SEED = np.random.default_rng(3)
+
+
+def entry(digest: str = "d") -> CachedVector:
+    return CachedVector(digest, SEED.standard_normal(8).astype(np.float32))
+
+
+def bits(entries: Mapping[str, CachedVector]) -> dict[str, tuple[str, bytes]]:
+    return {key: (entry.digest, entry.vector.tobytes()) for key, entry in entries.items()}
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> EmbeddingCache:
+    return EmbeddingCache(tmp_path / "embeddings", "0123456789abcdef")
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    entries=st.dictionaries(
+        st.text(),
+        st.builds(
+            CachedVector,
+            st.text(),
+            hnp.arrays(
+                np.float32, 5, elements=st.floats(width=32, allow_nan=False, allow_infinity=False)
+            ),
+        ),
+        max_size=5,
+    ),
+    model=st.text(),
+)
+def test_what_is_written_is_read_bit_for_bit(
+    cache: EmbeddingCache, entries: dict[str, CachedVector], model: str
+) -> None:
+    """cache:shape"""
+    assert cache.save(model, entries)
+    found = cache.load(model)
+    assert bits(found) == bits(entries)
+    assert all(entry.vector.dtype == np.float32 for entry in found.values())
+
+
+def test_the_file_is_named_by_the_hash_and_made_with_its_directories(tmp_path: Path) -> None:
+    """cache:name, cache:place"""
+    directory = tmp_path / "not" / "yet" / "there"
+    cache = EmbeddingCache(directory, "0123456789abcdef")
+    assert cache.load("m") == {}
+    assert not directory.exists()
+    assert cache.save("m", {"a__b": entry()})
+    assert [p.name for p in directory.glob("*.json")] == ["embeddings-0123456789abcdef.json"]
+    assert stat.S_IMODE(cache.path.stat().st_mode) == 0o600
+
+
+def test_the_file_has_the_shape_of_the_specification(cache: EmbeddingCache) -> None:
+    """cache:shape"""
+    vector = np.array([0.5, -0.25], dtype=np.float32)
+    cache.save("model@1", {"b__t": CachedVector("beef", vector), "a__t": CachedVector("", vector)})
+    document: dict[str, Any] = json.loads(cache.path.read_bytes())
+    assert list(document) == ["version", "model", "configHash", "checksum", "embeddings"]
+    assert document["version"] == "1"
+    assert document["model"] == "model@1"
+    assert document["configHash"] == "0123456789abcdef"
+    assert list(document["embeddings"]) == ["a__t", "b__t"]
+    written = document["embeddings"]["b__t"]
+    assert written.keys() == {"embedding", "hash", "timestamp"}
+    assert (written["embedding"], written["hash"]) == ([0.5, -0.25], "beef")
+    assert datetime.fromisoformat(written["timestamp"]).tzinfo is not None
+    body = cache.path.read_bytes().split(b',"embeddings":', 1)[1][:-1]
+    assert document["checksum"] == hashlib.sha256(body).hexdigest()
+
+
+def test_a_file_truncated_at_any_length_is_empty_and_never_fails(cache: EmbeddingCache) -> None:
+    """cache:validity"""
+    cache.save("m", {f"s__{number}": entry() for number in range(3)})
+    whole = cache.path.read_bytes()
+    for length in range(len(whole)):
+        cache.path.write_bytes(whole[:length])
+        assert cache.load("m") == {}, length
+    cache.path.write_bytes(whole)
+    assert len(cache.load("m")) == 3
+
+
+def test_a_changed_byte_anywhere_never_yields_another_vector(cache: EmbeddingCache) -> None:
+    """cache:validity"""
+    cache.save("m", {f"s__{number}": entry() for number in range(3)})
+    good = bits(cache.load("m"))
+    whole = cache.path.read_bytes()
+    for at in range(len(whole)):
+        for byte in (whole[at] ^ 1, 0xFF):
+            cache.path.write_bytes(whole[:at] + bytes([byte]) + whole[at + 1 :])
+            assert bits(cache.load("m")) in ({}, good), at
+
+
+# Model asked for, what is replaced in the file, by what, and what the warning says.
+WARNED: dict[str, tuple[str, bytes, bytes, str]] = {
+    "another model": ("m2", rb"^", b"", "written by model 'm', now 'm2'"),
+    "another version": ("m", rb'"version":"1"', b'"version":"0"', "version '0', expected '1'"),
+    "a wrong checksum": ("m", rb'"hash":"d"', b'"hash":"e"', "wrong checksum"),
+    "no JSON": ("m", rb"^.*$", b"nonsense", "is damaged"),
+    "an empty file": ("m", rb"^.*$", b"", "is damaged"),
+    "a list": ("m", rb"^.*$", b"[]", "is damaged"),
+    "a number": ("m", rb"^.*$", b"7", "is damaged"),
+}
+
+
+@pytest.mark.parametrize("case", WARNED)
+def test_a_file_that_does_not_fit_is_ignored_with_a_warning_and_replaced(
+    cache: EmbeddingCache, caplog: pytest.LogCaptureFixture, case: str
+) -> None:
+    """cache:validity"""
+    model, old, new, message = WARNED[case]
+    cache.save("m", {"s__t": entry("d")})
+    assert cache.load("m").keys() == {"s__t"}
+    cache.path.write_bytes(re.sub(old, new, cache.path.read_bytes()))
+    with caplog.at_level(logging.WARNING):
+        assert cache.load(model) == {}
+    assert len(caplog.records) == 1
+    assert message in caplog.text
+    assert str(cache.path) in caplog.text
+    cache.save(model, {"s__u": entry()})
+    assert cache.load(model).keys() == {"s__u"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["null", "[]", "7", '{"a":[]}', '{"a":{"hash":"d"}}', '{"a":{"hash":"d","embedding":["x"]}}'],
+)
+def test_a_right_checksum_over_a_wrong_shape_is_damage_too(
+    cache: EmbeddingCache, body: str
+) -> None:
+    """cache:validity"""
+    checksum = hashlib.sha256(body.encode()).hexdigest()
+    cache.path.parent.mkdir(parents=True)
+    cache.path.write_text(
+        f'{{"version":"1","model":"m","checksum":"{checksum}","embeddings":{body}}}'
+    )
+    assert cache.load("m") == {}
+
+
+def test_a_directory_that_cannot_be_made_is_a_warning_and_no_failure(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """cache:safe"""
+    (tmp_path / "file").write_bytes(b"")
+    cache = EmbeddingCache(tmp_path / "file" / "embeddings", "h")
+    assert cache.save("m", {"s__t": entry()}) is False
+    assert cache.load("m") == {}
+    assert "cannot be written" in caplog.text
+
+
+WRITER = """
+import sys
+from pathlib import Path
+import numpy as np
+from toolscript.embedding.cache import CachedVector, EmbeddingCache
+cache = EmbeddingCache(Path(sys.argv[1]), "h")
+for turn in range(20):
+    vector = np.full(300, float(sys.argv[2]), dtype=np.float32)
+    assert cache.save("m", {f"s__{n}": CachedVector(sys.argv[2], vector) for n in range(20)})
+"""
+
+
+def test_two_processes_that_write_at_once_leave_one_whole_file(tmp_path: Path) -> None:
+    """cache:safe"""
+    cache = EmbeddingCache(tmp_path, "h")
+    cache.save("m", {"s__t": entry()})
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), number])
+        for number in ("1", "2")
+    ]
+    while any(writer.poll() is None for writer in writers):
+        assert cache.load("m"), "half a file was seen"
+    assert [writer.wait() for writer in writers] == [0, 0]
+    assert {entry.digest for entry in cache.load("m").values()} in ({"1"}, {"2"})
+    assert [p.name for p in tmp_path.iterdir() if p.suffix != ".lock"] == [cache.path.name]

@@ -1,0 +1,110 @@
+import logging
+import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from toolscript.embedding.loader import BUNDLED_FOLDER, LazyModel, Loaded, load
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The bundled model as a user's own folder."""
+    made = tmp_path / "all-MiniLM-L6-v2"
+    shutil.copytree(BUNDLED_FOLDER, made)
+    return made
+
+
+def test_the_bundled_model_is_loaded_with_no_network_and_no_download() -> None:
+    """model:bundled"""
+    loaded = load("bundled", "bundled", 1)
+    assert loaded.encoder is not None
+    assert loaded.encoder.model == "all-MiniLM-L6-v2"
+    assert loaded.encoder.dim == 384
+    assert not loaded.degraded
+
+
+def test_a_folder_in_the_hubs_layout_is_loaded(folder: Path) -> None:
+    """model:select"""
+    loaded = load(str(folder), "fuzzy", 1)
+    bundled = load("bundled", "bundled", 1)
+    assert loaded.encoder is not None
+    assert bundled.encoder is not None
+    assert loaded.encoder.name == bundled.encoder.name
+    assert not loaded.degraded
+
+
+IMPOSSIBLE = ["no/such/folder", "~no-such-user/model", "x" * 5000, "a\0b", ""]
+
+
+@pytest.mark.parametrize("model", IMPOSSIBLE)
+def test_where_a_model_cannot_be_the_bundled_one_answers_and_says_why(model: str) -> None:
+    """search:degraded, model:bundled"""
+    loaded = load(model, "bundled", 1)
+    assert loaded.encoder is not None
+    assert loaded.encoder.model == "all-MiniLM-L6-v2"
+    assert loaded.degraded.startswith("using the bundled model: ")
+    assert repr(model) in loaded.degraded or not model
+
+
+@pytest.mark.parametrize("model", IMPOSSIBLE[:-1])
+def test_with_the_fuzzy_fallback_there_is_no_model_and_it_says_why(model: str) -> None:
+    """search:degraded"""
+    loaded = load(model, "fuzzy", 1)
+    assert loaded.encoder is None
+    assert loaded.degraded.startswith("searching without meaning: ")
+    assert repr(model) in loaded.degraded
+
+
+def test_what_is_missing_in_a_folder_is_in_the_reason(folder: Path) -> None:
+    """model:select, search:degraded"""
+    (folder / "tokenizer.json").unlink()
+    assert "has no tokenizer.json" in load(str(folder), "fuzzy", 1).degraded
+
+
+def test_a_folder_of_an_unknown_model_is_refused_with_the_reason(folder: Path) -> None:
+    """model:select"""
+    other = folder.rename(folder.with_name("my-model"))
+    assert "'my-model' is not known" in load(str(other), "fuzzy", 1).degraded
+
+
+def test_nothing_is_loaded_before_it_is_needed_and_then_once_for_all_threads() -> None:
+    """model:lazy"""
+    calls: list[int] = []
+    together = threading.Barrier(8)
+
+    def slow() -> Loaded:
+        calls.append(1)
+        return Loaded(None, "")
+
+    lazy = LazyModel(slow)
+    assert lazy.loaded is None
+    assert not calls
+
+    def need(_: int) -> Loaded:
+        together.wait()
+        return lazy.get()
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(need, range(8)))
+    assert calls == [1]
+    assert all(loaded is lazy.loaded for loaded in found)
+
+
+def test_that_a_model_is_missing_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """search:degraded"""
+    lazy = LazyModel(lambda: load("no/such/folder", "fuzzy", 1))
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            lazy.get()
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "no/such/folder" in caplog.text
+
+
+def test_a_model_that_is_there_is_no_reason_for_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    LazyModel(lambda: load("bundled", "bundled", 1)).get()
+    assert not caplog.records

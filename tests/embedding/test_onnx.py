@@ -1,0 +1,206 @@
+import hashlib
+import json
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.embedding.conftest import TABLE, WORDS, TinyModel
+from toolscript.embedding.base import Encoder, Vectors
+from toolscript.embedding.loader import BUNDLED_FOLDER
+from toolscript.embedding.models import ModelSpec, Pooling
+from toolscript.embedding.onnx import BATCH_TEXTS, OnnxEncoder, find_weights
+from toolscript.errors import ModelError
+
+REFERENCE: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parent / "data" / "minilm_fp32_reference.json").read_text("utf-8")
+)["items"]
+
+
+def spec(**changes: Any) -> ModelSpec:
+    given: dict[str, Any] = {
+        "name": "tiny",
+        "dimensions": 4,
+        "pooling": "mean",
+        "query_prefix": "",
+        "max_tokens": 256,
+        "licence": "none",
+        "source": "made up",
+    }
+    return ModelSpec(**(given | changes))
+
+
+def unit(vector: Vectors) -> Vectors:
+    return (vector / np.linalg.norm(vector)).astype(np.float32)
+
+
+# The bundled model
+
+
+def test_the_bundled_model_agrees_with_the_publishers_at_full_precision(encoder: Encoder) -> None:
+    """model:bundled"""
+    expected = np.array([item["vector"] for item in REFERENCE], dtype=np.float32)
+    computed = encoder.documents([item["text"] for item in REFERENCE])
+    cosines = (expected * computed).sum(axis=1) / np.linalg.norm(expected, axis=1)
+    assert cosines.shape == (len(REFERENCE),)
+    assert len(REFERENCE) >= 40
+    assert cosines.min() >= 0.98, REFERENCE[int(cosines.argmin())]["text"]
+    assert cosines.mean() >= 0.99
+
+
+def test_the_bundled_files_are_those_that_provenance_names() -> None:
+    """model:bundled"""
+    provenance = json.loads((BUNDLED_FOLDER / "PROVENANCE.json").read_text("utf-8"))
+    found = {
+        name: hashlib.sha256((BUNDLED_FOLDER / name).read_bytes()).hexdigest()
+        for name in provenance["results"]
+    }
+    assert found == provenance["results"]
+    assert {"onnx/model_quantized.onnx", "tokenizer.json", "config.json"} <= found.keys()
+    assert provenance["licence"] == "Apache-2.0"
+    assert "Apache License" in (BUNDLED_FOLDER / "LICENSE").read_text("utf-8")
+
+
+def test_a_vector_does_not_depend_on_what_is_embedded_beside_it(encoder: Encoder) -> None:
+    texts = [item["text"] for item in REFERENCE][: BATCH_TEXTS + 3]
+    together = encoder.documents(texts)
+    backwards = encoder.documents(texts[::-1])[::-1]
+    alone = np.stack([encoder.documents([text])[0] for text in texts])
+    np.testing.assert_allclose(together, alone, atol=1e-5)
+    np.testing.assert_allclose(together, backwards, atol=1e-5)
+
+
+def test_of_a_long_text_the_first_256_tokens_count(encoder: Encoder) -> None:
+    """search:limits"""
+    long = "file " * 254
+    vectors = encoder.documents([long, long + "weather " * 1000, "weather " + long])
+    assert np.array_equal(vectors[0], vectors[1])
+    assert not np.array_equal(vectors[0], vectors[2])
+
+
+def test_several_threads_get_what_one_gets(encoder: Encoder) -> None:
+    texts = [item["text"] for item in REFERENCE]
+    with ThreadPoolExecutor(4) as pool:
+        threaded = list(pool.map(encoder.query, texts))
+    np.testing.assert_allclose(np.stack(threaded), encoder.documents(texts), atol=1e-5)
+
+
+# A model small enough to compute by hand
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+@settings(max_examples=30)
+@given(
+    numbers=st.lists(
+        st.lists(st.integers(0, len(WORDS) - 1), min_size=1, max_size=12), min_size=1, max_size=40
+    )
+)
+def test_pooling_is_over_the_texts_own_tokens_whatever_it_is_padded_to(
+    tmp_path_factory: pytest.TempPathFactory, pooling: Pooling, numbers: list[list[int]]
+) -> None:
+    """model:table"""
+    folder = tmp_path_factory.getbasetemp() / "pooled"  # made by the fixture below
+    encoder = OnnxEncoder(folder, spec(pooling=pooling))
+    texts = [" ".join(WORDS[number] if number else "unheard" for number in row) for row in numbers]
+    by_hand = [TABLE[row].mean(axis=0) if pooling == "mean" else TABLE[row[0]] for row in numbers]
+    expected = np.stack([unit(row) for row in by_hand])
+    np.testing.assert_allclose(encoder.documents(texts), expected, atol=1e-5)
+
+
+@pytest.fixture(autouse=True)
+def pooled(tiny_model: TinyModel, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The tiny model once more, where a test with hypothesis can use it."""
+    folder = tmp_path_factory.getbasetemp() / "pooled"
+    if not folder.exists():
+        tiny_model("source").rename(folder)
+
+
+def test_questions_get_the_models_prefix_and_documents_do_not(tiny_model: TinyModel) -> None:
+    """model:prefix"""
+    encoder = OnnxEncoder(tiny_model(), spec(query_prefix="query "))
+    query, read = WORDS.index("query"), WORDS.index("read")
+    np.testing.assert_allclose(
+        encoder.query("read"), unit(TABLE[[query, read]].mean(axis=0)), atol=1e-6
+    )
+    np.testing.assert_allclose(encoder.documents(["read"])[0], unit(TABLE[read]), atol=1e-6)
+
+
+def test_a_text_is_cut_at_the_models_token_limit(tiny_model: TinyModel) -> None:
+    """model:table"""
+    encoder = OnnxEncoder(tiny_model(), spec(max_tokens=2))
+    expected = unit(TABLE[[WORDS.index("read"), WORDS.index("file")]].mean(axis=0))
+    np.testing.assert_allclose(encoder.documents(["read file write write"])[0], expected, atol=1e-6)
+
+
+def test_token_types_are_passed_where_a_model_wants_them(tiny_model: TinyModel) -> None:
+    plain = OnnxEncoder(tiny_model("a"), spec())
+    typed = OnnxEncoder(tiny_model("b", ["input_ids", "attention_mask", "token_type_ids"]), spec())
+    assert np.array_equal(plain.query("read"), typed.query("read"))
+
+
+def test_the_quantized_weights_are_preferred(tiny_model: TinyModel) -> None:
+    folder = tiny_model()
+    assert find_weights(folder).name == "model.onnx"
+    shutil.copy(folder / "onnx" / "model.onnx", folder / "onnx" / "model_quantized.onnx")
+    assert find_weights(folder).name == "model_quantized.onnx"
+
+
+def test_other_weights_have_another_name(tiny_model: TinyModel) -> None:
+    """cache:validity"""
+    one, two, other = tiny_model("one"), tiny_model("two"), tiny_model("other")
+    data = bytearray((other / "onnx" / "model.onnx").read_bytes())
+    at = data.index(TABLE.tobytes())
+    data[at] ^= 1
+    (other / "onnx" / "model.onnx").write_bytes(data)
+    names = [OnnxEncoder(folder, spec()).name for folder in (one, two, other)]
+    assert names[0] == names[1] != names[2]
+    assert all(name.startswith("tiny@") for name in names)
+
+
+# What cannot be used
+
+
+@pytest.mark.parametrize("missing", ["tokenizer.json", "config.json", "onnx/model.onnx"])
+def test_a_folder_without_one_of_the_files_is_refused_naming_it(
+    tiny_model: TinyModel, missing: str
+) -> None:
+    """model:select"""
+    folder = tiny_model()
+    (folder / missing).unlink()
+    with pytest.raises(ModelError) as caught:
+        OnnxEncoder(folder, spec())
+    assert missing in str(caught.value)
+    assert str(folder) in str(caught.value)
+
+
+@pytest.mark.parametrize("broken", ["tokenizer.json", "onnx/model.onnx"])
+@pytest.mark.parametrize("content", [b"", b"not this", b"\x00\xff" * 50])
+def test_a_damaged_file_is_refused_naming_it(
+    tiny_model: TinyModel, broken: str, content: bytes
+) -> None:
+    """model:select"""
+    folder = tiny_model()
+    (folder / broken).write_bytes(content)
+    with pytest.raises(ModelError) as caught:
+        OnnxEncoder(folder, spec())
+    assert broken in str(caught.value)
+
+
+def test_a_model_of_other_dimensions_is_refused_at_once(tiny_model: TinyModel) -> None:
+    """model:select"""
+    with pytest.raises(ModelError, match=r"expected \[batch, tokens, 384\]"):
+        OnnxEncoder(tiny_model(), spec(dimensions=384))
+
+
+@pytest.mark.parametrize("inputs", [["input_ids"], ["ids", "attention_mask"]])
+def test_a_model_with_other_inputs_is_refused_at_once(
+    tiny_model: TinyModel, inputs: list[str]
+) -> None:
+    """model:select"""
+    with pytest.raises(ModelError, match="expected input_ids, attention_mask"):
+        OnnxEncoder(tiny_model(inputs=inputs), spec())
