@@ -1,0 +1,1 @@
+"""The tests, as one package: what they share is in `tests.support`."""

@@ -1,0 +1,52 @@
+"""Fixtures of the integration tests: servers, the command line, third-party servers."""
+
+import json
+import os
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import ROOT, Cli, Scripted, kill_all, processes, stop_all, until
+
+
+@pytest.fixture
+def no_process_left(tmp_path: Path) -> Generator[None]:
+    """No process that a test started below its directory outlives it; what does is ended."""
+    yield
+    try:
+        until(lambda: not processes(str(tmp_path)), "every process has ended", 10)
+    except AssertionError:
+        left = processes(str(tmp_path))
+        kill_all(left)
+        pytest.fail(f"processes outlived the test: {left}")
+
+
+@pytest.fixture
+def scripted(tmp_path: Path, no_process_left: None) -> Scripted:
+    """Makes servers that behave as they are told."""
+    return Scripted(tmp_path)
+
+
+@pytest.fixture
+def cli(tmp_path: Path, no_process_left: None) -> Generator[Cli]:
+    """The command line, at home in the test's directory; its gateways are stopped."""
+    home = tmp_path / "home"
+    home.mkdir()
+    cli = Cli(home)
+    yield cli
+    stop_all(json.loads(path.read_text("utf-8"))["pid"] for path in cli.records)
+
+
+@pytest.fixture(scope="session")
+def real_servers() -> dict[str, Any]:
+    """The entries of the third-party servers, by name."""
+    default = ROOT / ".servers" / "servers.json"
+    path = Path(os.environ.get("TOOLSCRIPT_TEST_SERVERS") or default)
+    if not path.is_file():
+        pytest.fail(
+            f"{path} does not exist; run: python scripts/real_servers.py --into .servers",
+            pytrace=False,
+        )
+    return json.loads(path.read_text("utf-8"))["mcpServers"]

@@ -1,0 +1,485 @@
+"""What servers do wrong stays with them: upstream:isolation, one fault at a time.
+
+In every test a well-behaved server of the same configuration has to be ready
+and searchable, whatever the other one does.
+"""
+
+import http.server
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import (
+    READ_FILE,
+    SEND_MAIL,
+    Entry,
+    Running,
+    Scripted,
+    alive,
+    kill_all,
+    running,
+    tool,
+    until,
+    write_config,
+)
+from toolscript.types import ServerStatus
+
+SECRET = "hunter2-correct-horse"  # noqa: S105 - looked for where it must not be
+QUICK = {"TOOLSCRIPT_CONNECT_TIMEOUT": "1"}
+
+
+@contextmanager
+def beside(
+    scripted: Scripted, bad: Entry, environ: dict[str, str] | None = None
+) -> Generator[Running]:
+    """An application with a good server beside a bad one; the good one works in any case."""
+    config = write_config(
+        scripted.directory / "servers.json", {"bad": bad, "good": scripted(READ_FILE)}
+    )
+    with running(config, environ) as now:
+        now.wait_for("good", "ready")
+        until(lambda: now.tools("good"), "the good server's tools are known")
+        until(lambda: searchable(now), "the good server's tool is found")
+        yield now
+        assert now.status("good").state == "ready"
+        assert searchable(now)
+
+
+def searchable(now: Running) -> bool:
+    return now.portal.call(now.app.health).tools > 0 and "good__read_file" in now.finds("read_file")
+
+
+def failure(scripted: Scripted, bad: Entry, environ: dict[str, str] | None = None) -> ServerStatus:
+    """How the bad server is described once it has failed."""
+    with beside(scripted, bad, environ) as now:
+        return now.wait_for("bad", "failed")
+
+
+# Starting
+
+
+def test_a_command_that_does_not_exist(scripted: Scripted) -> None:
+    """upstream:isolation."""
+    status = failure(scripted, {"command": "no-such-program-anywhere"})
+    assert status.error == (
+        "its command 'no-such-program-anywhere' was not found or may not be run; "
+        "install it or give the full path"
+    )
+
+
+def test_a_command_that_may_not_be_run(scripted: Scripted) -> None:
+    """upstream:isolation."""
+    file = scripted.directory / "not-executable"
+    file.write_text("#!/bin/sh\n", "utf-8")
+    assert "may not be run" in failure(scripted, {"command": str(file)}).error
+
+
+def test_a_working_directory_that_does_not_exist(scripted: Scripted) -> None:
+    """upstream:isolation."""
+    status = failure(scripted, scripted() | {"cwd": "/no/such/place"})
+    assert status.error == "its working directory /no/such/place does not exist"
+
+
+def test_exits_at_once_and_says_why(scripted: Scripted) -> None:
+    """upstream:isolation: the last line on its stderr is shown."""
+    bad = scripted(stderr="loading\nno API key given\n\n", exit=3)
+    assert failure(scripted, bad).error == (
+        "closed the connection before it was ready; its last words: no API key given"
+    )
+
+
+def test_exits_at_once_and_says_nothing(scripted: Scripted) -> None:
+    """upstream:isolation."""
+    assert failure(scripted, scripted(exit=0)).error == "closed the connection before it was ready"
+
+
+def test_hangs_at_start(scripted: Scripted) -> None:
+    """upstream:isolation: given up after the time that the settings allow, with its last words."""
+    bad = scripted(hang=True, stderr="waiting for the moon\n")
+    status = failure(scripted, bad, QUICK)
+    assert status.error == "did not answer within 1 s; its last words: waiting for the moon"
+
+
+def test_hangs_at_start_while_the_other_is_searchable(scripted: Scripted) -> None:
+    """upstream:isolation, catalogue:progressive: nobody waits for a server that hangs."""
+    with beside(scripted, scripted(hang=True), {"TOOLSCRIPT_CONNECT_TIMEOUT": "600"}) as now:
+        assert now.status("bad").state == "connecting"
+        assert now.portal.call(now.app.health).waiting_for == ("bad",)
+
+
+def test_fails_at_first_and_then_starts(scripted: Scripted) -> None:
+    """upstream:isolation: it is tried again by itself."""
+    program = scripted.directory / "later"
+    with beside(scripted, scripted() | {"command": str(program)}) as now:
+        now.wait_for("bad", "failed")
+        program.symlink_to(sys.executable)
+        status = now.wait_for("bad", "ready")
+    assert status.error == ""
+
+
+# What is not MCP
+
+
+def test_prints_a_banner_before_it_speaks_mcp(scripted: Scripted) -> None:
+    """upstream:isolation: the banner is passed over."""
+    banner = "Welcome to the server!\n{}\n[1, 2]\n"
+    with beside(scripted, scripted(SEND_MAIL, stdout=banner)) as now:
+        assert now.wait_for("bad", "ready").tools == 1
+
+
+def test_prints_garbage_instead_of_mcp(scripted: Scripted) -> None:
+    """upstream:isolation: what it printed is quoted."""
+    status = failure(scripted, scripted(stdout="Usage: server [OPTIONS]\n", hang=True), QUICK)
+    assert status.error == (
+        "did not answer within 1 s; "
+        "it printed 'Usage: server [OPTIONS]' on stdout, which is not MCP"
+    )
+
+
+def test_prints_garbage_and_exits(scripted: Scripted) -> None:
+    """upstream:isolation."""
+    status = failure(scripted, scripted(stdout="Usage: server [OPTIONS]\n", exit=2))
+    assert "it printed 'Usage: server [OPTIONS]' on stdout, which is not MCP" in status.error
+
+
+def test_prints_invalid_utf8(scripted: Scripted) -> None:
+    """upstream:isolation: bytes that are no text are passed over like any garbage."""
+    with beside(scripted, scripted(SEND_MAIL, stdout_hex="ff fe c3 28 80 0a")) as now:
+        assert now.wait_for("bad", "ready").tools == 1
+
+
+def test_writes_invalid_utf8_as_its_last_words(scripted: Scripted) -> None:
+    """upstream:isolation."""
+    bad: Entry = {"command": "/bin/sh", "args": ["-c", r"printf 'caf\377\n' >&2; exit 1"]}
+    assert failure(scripted, bad).error.endswith("its last words: caf\ufffd")
+
+
+def test_terminal_escapes_in_its_last_words(scripted: Scripted) -> None:
+    """upstream:isolation: nothing that a terminal would obey is passed on."""
+    bad = scripted(stderr="\x1b[31mno\x1b]0;title\x07 key\u202e\n", exit=1)
+    assert failure(scripted, bad).error.endswith("its last words: [31mno]0;title key")
+
+
+# Floods
+
+
+@pytest.mark.parametrize("kind", ["stderr", "stdout", "notifications", "list_changed", "line"])
+def test_floods(scripted: Scripted, kind: str) -> None:
+    """upstream:isolation: the others are ready, searchable and settled meanwhile."""
+    config = write_config(
+        scripted.directory / "servers.json",
+        {"bad": scripted(SEND_MAIL, flood=kind), "good": scripted(READ_FILE)},
+    )
+    with running(config, {"TOOLSCRIPT_PING_INTERVAL": "1"}) as now:
+        now.wait_for("bad", "ready")
+        now.wait_for("good", "ready")
+        now.settle()
+        for _ in range(20):
+            assert "good__read_file" in now.finds("read_file")
+        assert now.status("good").state == "ready"
+
+
+def test_a_flooded_stderr_fills_no_disk(scripted: Scripted) -> None:
+    """upstream:isolation: the file is emptied when it grows too long."""
+    bad = scripted(SEND_MAIL, flood="stderr")
+    with beside(scripted, bad, {"TOOLSCRIPT_PING_INTERVAL": "0.1"}) as now:
+        now.wait_for("bad", "ready")
+        log = scripted.directory / "data" / "logs" / "servers" / "bad.log"
+        before = until(lambda: log.stat().st_size, "something is written")
+        until(lambda: log.stat().st_size < before or shrank(log), "the file was emptied")
+
+
+def shrank(log: Path) -> bool:
+    """Whether a file grows and then is shorter again."""
+    highest = log.stat().st_size
+    for _ in range(2000):
+        now = log.stat().st_size
+        if now < highest:
+            return True
+        highest = max(highest, now)
+    return False
+
+
+# Its list
+
+
+INVALID: dict[str, tuple[Any, str]] = {
+    "no schema": ({"name": "odd", "description": "x"}, "odd: inputSchema: Field required"),
+    "a string for a schema": (tool("odd", inputSchema="none"), "odd: inputSchema: "),
+    "no name": ({"inputSchema": {"type": "object"}}, "a tool without a name: name: Field required"),
+    "a number for a name": (tool(42), "42: name: "),
+    "an empty name": (tool(""), "a tool without a name: the name is empty or cannot be shown"),
+    "a blank name": (tool("  "), "the name is empty or cannot be shown"),
+    "a name with escapes": (tool("a\x1b[2Jb"), "a[2Jb: the name is empty or cannot be shown"),
+    "a number for a description": (tool("odd", 5), "odd: description: "),  # type: ignore[arg-type]
+    "no object": ("odd", "a tool without a name: "),
+    "null": (None, "a tool without a name: "),
+}
+
+
+@pytest.mark.parametrize("kind", INVALID)
+def test_one_invalid_tool_costs_only_itself(scripted: Scripted, kind: str) -> None:
+    """upstream:isolation: the server's other tools are there, and the bad one is accounted for."""
+    entry, expected = INVALID[kind]
+    with beside(scripted, scripted(SEND_MAIL, entry, tool("last"))) as now:
+        status = now.wait_for("bad", "ready")
+        assert now.tools("bad") == ["bad__last", "bad__send_mail"]
+        [line] = status.rejected
+        assert expected in line
+
+
+def test_a_name_listed_twice(scripted: Scripted) -> None:
+    """upstream:isolation: the first is kept."""
+    with beside(scripted, scripted(SEND_MAIL, tool("send_mail", "another"))) as now:
+        status = now.wait_for("bad", "ready")
+        assert now.tools("bad") == ["bad__send_mail"]
+        assert status.rejected == ("send_mail: listed twice; the first is kept",)
+
+
+def test_all_tools_invalid(scripted: Scripted) -> None:
+    """upstream:isolation: a server without one usable tool is ready, with none."""
+    with beside(scripted, scripted({"name": "a"}, {"name": "b"})) as now:
+        status = now.wait_for("bad", "ready")
+        assert (status.tools, len(status.rejected)) == (0, 2)
+
+
+@pytest.mark.parametrize("listed", [{"a": 1}, "tools", None, 7])
+def test_its_list_is_no_list(scripted: Scripted, listed: Any) -> None:
+    """upstream:isolation."""
+    file = scripted.directory / "tools.json"
+    file.write_text(json.dumps(listed), "utf-8")
+    status = failure(scripted, scripted(tools_file=str(file)))
+    assert status.error.startswith("sent an invalid answer (tools")
+
+
+def test_its_list_is_an_error(scripted: Scripted) -> None:
+    """upstream:isolation."""
+    status = failure(scripted, scripted(list_error="the database is locked"))
+    assert status.error == "answered with an error: the database is locked"
+
+
+def test_many_pages(scripted: Scripted) -> None:
+    """upstream:isolation: every page is read."""
+    tools = [tool(f"tool_{number}") for number in range(25)]
+    with beside(scripted, scripted(*tools, page_size=4)) as now:
+        assert now.wait_for("bad", "ready").tools == 25
+
+
+@pytest.mark.parametrize("cursor", ["same", "new"])
+def test_pages_without_end(scripted: Scripted, cursor: str) -> None:
+    """upstream:isolation: what was listed counts, and the account of the rest stays short."""
+    with beside(scripted, scripted(SEND_MAIL, page_size=1, endless=cursor)) as now:
+        status = now.wait_for("bad", "ready")
+        assert now.tools("bad") == ["bad__send_mail"]
+        assert len(status.rejected) <= 21
+
+
+# Later
+
+
+def test_hangs_later(scripted: Scripted) -> None:
+    """upstream:isolation: a stopped process is noticed by ping, ended and started anew."""
+    starts = scripted.directory / "starts"
+    bad = scripted(SEND_MAIL, starts=str(starts))
+    with beside(scripted, bad, {"TOOLSCRIPT_PING_INTERVAL": "0.2"}) as now:
+        now.wait_for("bad", "ready")
+        [first] = pids(starts)
+        os.kill(first, signal.SIGSTOP)
+        status = now.wait_for("bad", "connecting")
+        assert status.error.startswith("did not answer a ping within 0.2 s")
+        until(lambda: len(pids(starts)) == 2, "it was started again")
+        now.wait_for("bad", "ready")
+        assert not alive(first)
+        assert now.finds("send_mail") == ["bad__send_mail"]
+
+
+def test_hangs_later_and_again_at_each_start(scripted: Scripted) -> None:
+    """upstream:isolation: it is failed, and its tools are gone."""
+    starts = scripted.directory / "starts"
+    program = scripted.directory / "program"
+    program.symlink_to(sys.executable)
+    bad = scripted(SEND_MAIL, starts=str(starts)) | {"command": str(program)}
+    with beside(scripted, bad, {"TOOLSCRIPT_PING_INTERVAL": "0.2"}) as now:
+        now.wait_for("bad", "ready")
+        program.unlink()
+        os.kill(pids(starts)[0], signal.SIGSTOP)
+        now.wait_for("bad", "failed")
+        assert now.tools("bad") == []
+        now.settle()
+        assert now.finds("send_mail") == []
+
+
+def test_is_killed(scripted: Scripted) -> None:
+    """upstream:isolation: it comes back with its tools, which stay known meanwhile."""
+    starts = scripted.directory / "starts"
+    bad = scripted(SEND_MAIL, starts=str(starts))
+    with beside(scripted, bad) as now:
+        now.wait_for("bad", "ready")
+        kill_all(pids(starts))
+        status = now.wait_for("bad", "connecting")
+        assert status.error == "closed the connection"
+        assert now.tools("bad") == ["bad__send_mail"]
+        until(lambda: len(pids(starts)) == 2, "it was started again")
+        now.wait_for("bad", "ready")
+        assert now.finds("send_mail") == ["bad__send_mail"]
+
+
+def pids(starts: Path) -> list[int]:
+    return [int(line) for line in starts.read_text("utf-8").split()] if starts.exists() else []
+
+
+def test_its_tools_change(scripted: Scripted) -> None:
+    """upstream:live: over a legacy stdio connection, list_changed changes the catalogue."""
+    file = scripted.directory / "tools.json"
+    file.write_text(json.dumps([SEND_MAIL]), "utf-8")
+    with beside(scripted, scripted(tools_file=str(file))) as now:
+        now.wait_for("bad", "ready")
+        now.settle()
+        draft = file.with_suffix(".part")
+        draft.write_text(json.dumps([tool("draw_picture", "Draw a picture")]), "utf-8")
+        draft.replace(file)
+        until(lambda: now.tools("bad") == ["bad__draw_picture"], "the catalogue has changed")
+        until(lambda: now.finds("draw_picture") == ["bad__draw_picture"], "the index has changed")
+        assert "bad__send_mail" not in now.finds("send_mail")
+
+
+# Over HTTP
+
+
+class Answering(http.server.BaseHTTPRequestHandler):
+    """Answers everything with the status of its server."""
+
+    status = 500
+    wait = threading.Event()
+
+    def answer(self) -> None:
+        self.send_response(self.status)
+        self.send_header("content-length", "4")
+        self.end_headers()
+        self.wfile.write(b"no\r\n")
+
+    do_GET = do_POST = do_DELETE = answer  # noqa: N815 - as http.server calls them
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as it is there
+        """Says nothing."""
+
+
+@contextmanager
+def answering(status: int) -> Generator[str]:
+    """The URL of a web server that answers with one status only."""
+    handler = type("Handler", (Answering,), {"status": status})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/mcp"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("kind", ["http", "sse", None])
+@pytest.mark.parametrize("status", [401, 404, 500])
+def test_answers_with_a_status(scripted: Scripted, status: int, kind: str | None) -> None:
+    """upstream:isolation: the status is told, and that headers matter where they do."""
+    with answering(status) as url:
+        error = failure(scripted, {"url": url} | ({"type": kind} if kind else {})).error
+    assert error == f"answered HTTP {status}" + ("; check its headers" if status == 401 else "")
+
+
+@pytest.mark.parametrize("kind", ["http", "sse", None])
+def test_nothing_listens(scripted: Scripted, kind: str | None) -> None:
+    """upstream:isolation."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    url = f"http://127.0.0.1:{port}/mcp"
+    error = failure(scripted, {"url": url} | ({"type": kind} if kind else {})).error
+    assert error.startswith("cannot be reached: ")
+
+
+@pytest.mark.parametrize("kind", ["http", "sse"])
+def test_accepts_and_never_answers(scripted: Scripted, kind: str) -> None:
+    """upstream:isolation."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/mcp"
+        error = failure(scripted, {"url": url, "type": kind}, QUICK).error
+    assert error == "did not answer within 1 s"
+
+
+# Secrets
+
+
+SECRETIVE = {
+    "its last words": {"stderr_env": "TOKEN", "exit": 1},
+    "its last words, cut": {"stderr": "x" * 195, "stderr_env": "TOKEN", "exit": 1},
+    "what it prints on stdout": {"stdout": f"{SECRET}\n", "exit": 1},
+    "what it prints on stdout, cut": {"stdout": "x" * 55 + f"{SECRET}\n", "exit": 1},
+    "an error": {"list_error": f"the key {SECRET} is wrong"},
+    "an error, cut": {"list_error": "x" * 270 + SECRET},
+    "a name": {"tools": [{"name": SECRET}, SEND_MAIL]},
+    "its own name": {"name": SECRET, "tools": [SEND_MAIL]},
+}
+
+
+@pytest.mark.parametrize("where", SECRETIVE)
+def test_a_secret_is_not_shown(
+    scripted: Scripted, where: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """upstream:isolation: values of env never appear in the status, nor half of one in a log."""
+    bad = scripted(**SECRETIVE[where], env={"TOKEN": SECRET})
+    with beside(scripted, bad) as now:
+        until(lambda: now.status("bad").state in {"ready", "failed"}, "it has settled")
+        shown = repr(now.statuses()) + logged(caplog)
+    assert SECRET[:4] not in shown
+    assert "*" in shown
+
+
+def logged(caplog: pytest.LogCaptureFixture) -> str:
+    """What we log; the libraries' own loggers are silenced by the command line."""
+    ours = (record for record in caplog.records if record.name.startswith("toolscript"))
+    return "\n".join(record.getMessage() for record in ours)
+
+
+def test_a_header_is_not_shown(scripted: Scripted, caplog: pytest.LogCaptureFixture) -> None:
+    """upstream:isolation: nor do the values of headers appear."""
+    with answering(401) as url:
+        headers = {"Authorization": f"Bearer {SECRET}"}
+        status = failure(scripted, {"url": url, "headers": headers})
+    assert SECRET not in repr(status) + logged(caplog)
+
+
+# The end
+
+
+def test_no_process_is_left(scripted: Scripted) -> None:
+    """upstream:isolation: servers and what they started end with the application."""
+    child = scripted.directory / "child"
+    with beside(scripted, scripted(SEND_MAIL, child=str(child))) as now:
+        now.wait_for("bad", "ready")
+        assert alive(int(child.read_text("utf-8")))
+    assert not alive(int(child.read_text("utf-8")))
+
+
+def test_no_process_is_left_of_a_server_that_died(scripted: Scripted) -> None:
+    """upstream:isolation: nor does what a server started outlive it."""
+    child = scripted.directory / "child"
+    failure(scripted, scripted(child=str(child), exit=1))
+    assert not alive(int(child.read_text("utf-8")))
+
+
+def test_no_process_is_left_of_a_hung_server(scripted: Scripted) -> None:
+    """upstream:isolation: even if it ignores the end of its input and SIGTERM."""
+    child = scripted.directory / "child"
+    bad = scripted(SEND_MAIL, child=str(child), stubborn=True)
+    with beside(scripted, bad) as now:
+        now.wait_for("bad", "ready")
+    assert not alive(int(child.read_text("utf-8")))

@@ -1,0 +1,160 @@
+"""An MCP server over stdio that behaves, or misbehaves, as its one argument says.
+
+The argument is a JSON object; every key is optional. It is written by hand, with
+nothing but the standard library, so that it starts at once and can say what no
+library would let it say.
+
+    name           what the server calls itself
+    tools          the entries of its list, sent as they stand
+    tools_file     a JSON file with the entries instead; a change sends list_changed
+    page_size      the list comes in pages of this many
+    endless        every page names a next one: "new" cursors, or the "same" one
+    list_error     tools/list is answered with this error message
+    discover       server/discover is refused ("refuse"), ignored ("silent") or modern ("answer")
+    starts         a file that gets a line with the process id at each start
+    stdout         printed first; stdout_hex: the same, as bytes
+    stderr         printed first on stderr
+    stderr_env     the value of this environment variable is printed on stderr
+    exit           the process ends with this code, having printed
+    hang           nothing is ever read or answered
+    stubborn       SIGTERM is ignored, and so is the end of stdin
+    child          a process of its own that ignores SIGTERM; its id goes to this file
+    flood          once the tools are listed, without end: "stderr", "stdout", "line",
+                   "notifications" or "list_changed"
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+WILL: dict[str, Any] = json.loads(sys.argv[1])
+_LOCK = threading.Lock()
+_CHILD = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+_FLOODS = {
+    "stdout": "this is not MCP\n" * 100,
+    "line": "x" * 65536,
+    "notifications": json.dumps(
+        {
+            "jsonrpc": "2.0",
+            "method": "notifications/message",
+            "params": {"level": "info", "data": "x" * 1000},
+        }
+    )
+    + "\n",
+    "list_changed": json.dumps({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+    + "\n",
+}
+
+
+def say(text: str) -> None:
+    with _LOCK:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+
+def send(**message: Any) -> None:
+    say(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+
+
+def tools() -> list[Any]:
+    if "tools_file" in WILL:
+        return json.loads(Path(WILL["tools_file"]).read_text("utf-8"))
+    return WILL.get("tools", [])
+
+
+def listing(params: dict[str, Any]) -> dict[str, Any]:
+    size = WILL.get("page_size")
+    if not size:
+        return {"tools": tools()}
+    start = int(params.get("cursor") or 0)
+    page: dict[str, Any] = {"tools": tools()[start : start + size]}
+    if WILL.get("endless") == "new":
+        page = {"tools": tools(), "nextCursor": str(start + 1)}
+    elif WILL.get("endless") == "same":
+        page = {"tools": tools(), "nextCursor": "1"}
+    elif start + size < len(tools()):
+        page["nextCursor"] = str(start + size)
+    return page
+
+
+def hello(params: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "protocolVersion": params.get("protocolVersion", "2025-06-18"),
+        "capabilities": {"tools": {"listChanged": True}},
+        "serverInfo": {"name": WILL.get("name", "scripted"), "version": "1"},
+    }
+
+
+def answer(identifier: Any, method: str, params: dict[str, Any]) -> None:
+    if method == "initialize":
+        send(id=identifier, result=hello(params))
+    elif method == "tools/list" and "list_error" in WILL:
+        send(id=identifier, error={"code": -32000, "message": WILL["list_error"]})
+    elif method == "tools/list":
+        send(id=identifier, result=listing(params))
+        if "flood" in WILL:
+            threading.Thread(target=flood, args=(WILL["flood"],), daemon=True).start()
+    elif method == "ping":
+        send(id=identifier, result={})
+    elif method != "server/discover" or WILL.get("discover") != "silent":
+        send(id=identifier, error={"code": -32601, "message": "Method not found"})
+
+
+def flood(kind: str) -> None:
+    while True:
+        if kind == "stderr":
+            sys.stderr.write("flood " * 2000 + "\n")
+        else:
+            say(_FLOODS[kind])
+
+
+def watch(path: Path) -> None:
+    seen = path.stat().st_mtime_ns
+    while True:
+        time.sleep(0.02)
+        if path.stat().st_mtime_ns != seen:
+            seen = path.stat().st_mtime_ns
+            send(method="notifications/tools/list_changed")
+
+
+def begin() -> None:
+    if "starts" in WILL:
+        with Path(WILL["starts"]).open("a", encoding="utf-8") as file:
+            file.write(f"{os.getpid()}\n")
+    if WILL.get("stubborn"):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if "child" in WILL:
+        # The path is among the arguments so that a test can find the process by it.
+        child = subprocess.Popen([sys.executable, "-S", "-c", _CHILD, WILL["child"]])
+        Path(WILL["child"]).write_text(str(child.pid), "utf-8")
+    if "stdout_hex" in WILL:
+        os.write(1, bytes.fromhex(WILL["stdout_hex"]))
+    say(WILL.get("stdout", ""))
+    sys.stderr.write(WILL.get("stderr", "") + os.environ.get(WILL.get("stderr_env", ""), ""))
+    sys.stderr.flush()
+    if "exit" in WILL:
+        sys.exit(WILL["exit"])
+    if "tools_file" in WILL:
+        threading.Thread(target=watch, args=(Path(WILL["tools_file"]),), daemon=True).start()
+
+
+def serve() -> None:
+    for line in sys.stdin:
+        message = json.loads(line)
+        if "id" in message and "method" in message:
+            answer(message["id"], message["method"], message.get("params") or {})
+
+
+begin()
+while WILL.get("hang"):
+    time.sleep(600)
+serve()
+while WILL.get("stubborn"):
+    time.sleep(600)
+os._exit(0)  # a flooding thread may hold stdout

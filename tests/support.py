@@ -1,0 +1,265 @@
+"""What the integration tests share: helper servers, an application under way, the command line.
+
+Everything here runs the real program: processes that are started for a test and
+sockets of this machine. Nothing is replaced.
+"""
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlencode, urlsplit
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from toolscript import config as configuration
+from toolscript import settings
+from toolscript.app import App
+from toolscript.bootstrap import Wiring, application
+from toolscript.types import SearchRequest, SearchResult, ServerStatus
+
+ROOT = Path(__file__).resolve().parent.parent
+HELPERS = ROOT / "tests" / "servers"
+PATIENCE_S = 30.0
+"""How long anything may take before a test says that it hangs."""
+FUZZY = {"TOOLSCRIPT_SEARCH_MODEL": "none-such", "TOOLSCRIPT_SEARCH_FALLBACK": "fuzzy"}
+"""No model: for tests in which finding a tool by its name is enough."""
+
+_T = TypeVar("_T")
+Entry = dict[str, Any]
+"""One server of a configuration."""
+
+
+def until(probe: Callable[[], _T | None], what: str, patience_s: float = PATIENCE_S) -> _T:
+    """Ask until the answer is true, and return it; fail after a while."""
+    deadline = time.monotonic() + patience_s
+    while not (value := probe()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {patience_s:g} s: {what}")
+        time.sleep(0.01)
+    return value
+
+
+def tool(name: object, description: str = "", **more: Any) -> dict[str, Any]:
+    """An entry of a server's list."""
+    return {"name": name, "description": description, "inputSchema": {"type": "object"}, **more}
+
+
+READ_FILE = tool("read_file", "Read the contents of a file from disk")
+SEND_MAIL = tool("send_mail", "Send an e-mail message to somebody")
+
+
+def processes(marker: str) -> dict[int, str]:
+    """The living processes with ``marker`` among their arguments: id to command line."""
+    listed = subprocess.run(
+        ["ps", "-A", "-ww", "-o", "pid=,stat=,args="],  # noqa: S607 - as POSIX has it
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=True,
+    ).stdout
+    rows = (line.split(None, 2) for line in listed.splitlines())
+    return {
+        int(row[0]): row[2]
+        for row in rows
+        if len(row) == 3 and marker in row[2] and not row[1].startswith("Z")
+    }
+
+
+def kill_all(pids: Iterable[int]) -> None:
+    """End processes that the test started, whatever they are doing."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs (one that only waits for its parent to notice does not)."""
+    asked = ["ps", "-o", "stat=", "-p", str(pid)]
+    state = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+    return bool(state) and not state.startswith("Z")
+
+
+def stop_all(pids: Iterable[int]) -> None:
+    """End gateways that the test started, politely as long as that helps."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+            with contextlib.suppress(AssertionError):
+                until(lambda pid=pid: not alive(pid), "the gateway has ended", 15)
+            os.kill(pid, signal.SIGKILL)
+
+
+class Scripted:
+    """Makes configuration entries for ``servers/scripted.py``; see there for what it can do."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def __call__(self, *tools: object, env: dict[str, str] | None = None, **will: Any) -> Entry:
+        """A server with these tools. Its arguments name the test's directory, to be found by."""
+        will = {"tools": list(tools), "tag": str(self.directory), **will}
+        args = ["-S", "-E", str(HELPERS / "scripted.py"), json.dumps(will)]
+        entry: Entry = {"command": sys.executable, "args": args}
+        return entry | ({"env": env} if env else {})
+
+
+def write_config(path: Path, servers: Mapping[str, Any]) -> Path:
+    """A configuration file with these servers."""
+    path.write_text(json.dumps({"mcpServers": servers}), "utf-8")
+    return path
+
+
+# An application in this process
+
+
+@dataclass(frozen=True)
+class Running:
+    """An application that runs on an event loop of its own."""
+
+    app: App
+    portal: BlockingPortal
+
+    def statuses(self) -> dict[str, ServerStatus]:
+        """Every server's status by its name."""
+        return {status.name: status for status in self.portal.call(self.app.servers)}
+
+    def status(self, name: str) -> ServerStatus:
+        """One server's status."""
+        return self.statuses()[name]
+
+    def wait_for(self, name: str, state: str, patience_s: float = PATIENCE_S) -> ServerStatus:
+        """A server's status as soon as it is in this state."""
+
+        def probe() -> ServerStatus | None:
+            status = self.status(name)
+            return status if status.state == state else None
+
+        try:
+            return until(probe, f"{name} is {state}", patience_s)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; it is {self.status(name)}") from None
+
+    def settle(self) -> None:
+        """Wait until every server is ready or failed, and all that is known is indexed."""
+        until(lambda: self.portal.call(self.app.health).ready, "every server has settled")
+
+    def tools(self, server: str | None = None) -> list[str]:
+        """The ids of the tools."""
+        return [spec.id for spec in self.portal.call(self.app.tools, server)]
+
+    def search(self, text: str, **more: Any) -> SearchResult:
+        """See `App.search`."""
+        return self.portal.call(self.app.search, SearchRequest(text=text, **more))
+
+    def finds(self, text: str, **more: Any) -> list[str]:
+        """The ids that a search finds."""
+        return [hit.document.id for hit in self.search(text, **more).hits]
+
+
+@contextmanager
+def running(
+    config: Path, environ: Mapping[str, str] | None = None, wiring: Wiring | None = None
+) -> Generator[Running]:
+    """An application over a configuration file, its data beside that file."""
+    home = {"HOME": str(config.parent), "TOOLSCRIPT_DATA_DIR": str(config.parent / "data")}
+    environ = {**FUZZY, **home, **(environ or {})}
+    found = configuration.load(config, config.parent, environ)
+    app = application(settings.load({}, environ), found, wiring, environ)
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(app.running()):
+        yield Running(app, portal)
+
+
+# The command line
+
+
+@dataclass
+class Cli:
+    """Runs ``toolscript`` as a process, with an environment that holds nothing of ours."""
+
+    home: Path
+    env: dict[str, str] = field(default_factory=dict[str, str])
+
+    def __call__(
+        self,
+        *arguments: str,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end."""
+        return subprocess.run(
+            self.command(*arguments),
+            cwd=cwd or self.home,
+            env=self.environment(env),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+
+    @staticmethod
+    def command(*arguments: str) -> list[str]:
+        """The words of a command."""
+        return [sys.executable, "-m", "toolscript", *arguments]
+
+    def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
+        """A clean environment: a home directory, the path, and what the test asks for."""
+        return {"HOME": str(self.home), "PATH": os.environ["PATH"], **self.env, **(more or {})}
+
+    def configure(self, **servers: Any) -> Path:
+        """Write ``.toolscript.json`` into the home directory."""
+        return write_config(self.home / ".toolscript.json", servers)
+
+    def json(self, *arguments: str, env: Mapping[str, str] | None = None) -> Any:
+        """What a command that succeeds prints as JSON."""
+        done = self(*arguments, "--output", "json", env=env)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def start_gateway(self, *arguments: str, env: Mapping[str, str] | None = None) -> str:
+        """Start a gateway on a free port; return its URL."""
+        done = self("gateway", "start", "--port", "0", *arguments, env=env)
+        assert done.returncode == 0, done.stderr
+        return self.record()["url"]
+
+    @property
+    def records(self) -> list[Path]:
+        """The notes that gateways have left."""
+        return sorted(self.home.rglob("run/gateway-*.json"))
+
+    def record(self) -> dict[str, Any]:
+        """What the one gateway has noted about itself."""
+        [path] = self.records
+        return json.loads(path.read_text("utf-8"))
+
+
+def fetch(
+    url: str,
+    path: str,
+    parameters: Mapping[str, object] | None = None,
+    *,
+    method: str = "GET",
+    headers: Mapping[str, str] | None = None,
+) -> tuple[int, Any]:
+    """Ask over a socket: the status, and the answer (as text where it is not JSON)."""
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=PATIENCE_S)
+    try:
+        target = f"{path}?{urlencode(parameters)}" if parameters else path
+        connection.request(method, target, headers=dict(headers or {}))
+        response = connection.getresponse()
+        body = response.read().decode()
+        kind = response.headers.get("content-type", "")
+        return response.status, json.loads(body) if "json" in kind else body
+    finally:
+        connection.close()
