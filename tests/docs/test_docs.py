@@ -1,0 +1,361 @@
+"""The documentation says what is true: its code runs, its commands exist, its links lead somewhere.
+
+What a page shows is compared with what comes out, numbers up to a small difference, since the
+model's last digits depend on the processor.
+"""
+
+import ast
+import contextlib
+import json
+import math
+import os
+import re
+import shlex
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import click
+import pytest
+
+from tests.docs.pages import (
+    DOCS,
+    ROOT,
+    Fence,
+    anchors,
+    commands,
+    every_fence,
+    fences,
+    links,
+    name_of,
+    pages,
+    prose,
+)
+from toolscript import config
+from toolscript.settings import OPTIONS
+from toolscript.surfaces.cli.main import cli
+
+TOOLSCRIPT = [sys.executable, "-m", "toolscript"]
+CLOSE = 0.03
+LANGUAGES = {"python", "json", "bash", "console", "text", "ini"}
+
+
+def _ids(fence: Fence) -> str:
+    return str(fence)
+
+
+class TestBlocks:
+    def test_say_their_language(self) -> None:
+        odd = [str(f) for page in pages() for f in fences(page) if f.language not in LANGUAGES]
+        assert not odd
+
+    @pytest.mark.parametrize("fence", every_fence("python"), ids=_ids)
+    def test_python_is_python(self, fence: Fence) -> None:
+        ast.parse(fence.text)
+
+    @pytest.mark.parametrize("fence", every_fence("json"), ids=_ids)
+    def test_json_is_json_and_configurations_work(self, fence: Fence, tmp_path: Path) -> None:
+        value = json.loads(fence.text)
+        if isinstance(value, dict) and "mcpServers" in value:
+            file = tmp_path / "servers.json"
+            file.write_text(fence.text, "utf-8")
+            assert not config.load(file, tmp_path, {}).problems
+
+
+@pytest.mark.parametrize("page", pages(), ids=name_of)
+class TestPage:
+    def test_commands_exist(self, page: Path) -> None:
+        for line, words in commands(page):
+            if words[0] == "bash":
+                assert (ROOT / words[1]).is_file(), line
+            else:
+                _check_command(line, words[1:])
+
+    def test_variables_exist(self, page: Path) -> None:
+        known = {option.env for option in OPTIONS}
+        assert set(re.findall(r"\bTOOLSCRIPT_[A-Z_]+\b", page.read_text("utf-8"))) <= known
+
+    def test_links_lead_somewhere(self, page: Path) -> None:
+        for link in links(page):
+            if re.match(r"[a-z]+:", link):
+                continue
+            path, _, anchor = link.partition("#")
+            target = (page.parent / path).resolve() if path else page
+            assert target.exists(), link
+            assert not anchor or anchor in anchors(target), link
+
+    def test_lines_are_short_enough_to_read(self, page: Path) -> None:
+        long = [
+            line
+            for line in prose(page).splitlines()
+            if len(line) > 100 and not line.startswith("|")
+        ]
+        assert not long
+
+
+def _check_command(line: str, words: list[str]) -> None:
+    command: click.Command = cli
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        child = command.get_command(click.Context(command), words[0])
+        assert child is not None, f"{line}: there is no command {words[0]}"
+        command, words = child, words[1:]
+    if isinstance(command, click.Group) and not words:
+        return
+    named = [word.partition("=")[0] for word in words if word.startswith("-")]
+    known = {spelling for parameter in command.params for spelling in parameter.opts}
+    known |= {"--help", "-h"} if command is not cli else {"--help", "-h", "--version", "-V"}
+    assert set(named) <= known, line
+    if not isinstance(command, click.Group) and len(words) > len(named):
+        command.make_context("toolscript", list(words))
+
+
+class TestCompleteness:
+    def test_every_page_can_be_reached(self) -> None:
+        reached: set[Path] = set()
+        ahead = [DOCS / "index.md"]
+        while ahead:
+            page = ahead.pop()
+            if page in reached or page.suffix != ".md":
+                continue
+            reached.add(page)
+            paths = (link.partition("#")[0] for link in links(page) if ":" not in link)
+            ahead += [(page.parent / path).resolve() for path in paths if path]
+        assert set(DOCS.rglob("*.md")) <= reached
+
+    def test_the_generated_pages_are_current(self) -> None:
+        script = ROOT / "scripts" / "make_reference.py"
+        done = subprocess.run(
+            [sys.executable, script, "--check"], capture_output=True, text=True, check=False
+        )
+        assert not done.returncode, f"{done.stdout}{done.stderr}; run scripts/make_reference.py"
+
+    @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+    def test_every_option_is_in_the_reference(self, option: Any) -> None:
+        text = (DOCS / "reference" / "settings.md").read_text("utf-8")
+        assert f"## {option.name}\n" in text
+        assert all(f"`{name}`" in text for name in (option.env, option.flag) if name)
+
+    def test_every_command_is_in_the_reference(self) -> None:
+        text = (DOCS / "reference" / "cli.md").read_text("utf-8")
+        root = click.Context(cli)
+        for name in cli.list_commands(root):
+            command = cli.get_command(root, name)
+            below = list(command.commands) if isinstance(command, click.Group) else []
+            for each in (name, *(f"{name} {child}" for child in below)):
+                assert f"## toolscript {each}\n" in text
+
+    @pytest.mark.parametrize(
+        "word",
+        """upstream;session;tool;catalogue;document;corpus;encoder;embedding;index;retriever;
+        reranker;signal;ranking;fusion;profile;hit;surface;wire;degraded""".split(";"),  # noqa: SIM905 - reads best as words
+    )
+    def test_every_word_is_in_the_glossary(self, word: str) -> None:
+        text = (DOCS / "glossary.md").read_text("utf-8").casefold()
+        assert re.search(rf"^\*\*[^*]*\b{word.strip()}\b[^*]*\*\*", text, re.MULTILINE)
+
+    def test_every_key_of_an_entry_is_in_the_guide(self) -> None:
+        source = (ROOT / "src" / "toolscript" / "config.py").read_text("utf-8")
+        keys = set(re.findall(r'reader\.(?:text|texts|flag|mapping)\("(\w+)"\)', source))
+        for table in re.findall(r"_(?:SECTIONS|URL_KEYS) = \((.*?)\)", source):
+            keys |= set(re.findall(r'"(\w+)"', table))
+        assert len(keys) >= 16, "the pattern above no longer finds them"
+        guide = (DOCS / "guides" / "configuration.md").read_text("utf-8")
+        assert {key for key in keys if f"`{key}`" not in guide} == set()
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"command": "x", "url": "http://y"},
+        {"description": "x"},
+        {"type": "ftp", "url": "http://y"},
+        {"command": "x", "args": "-v"},
+        {"url": "y.z"},
+        {"command": "x", "env": {"K": "${NOT_THERE}"}},
+        {"command": "x", "protocol": "new"},
+    ],
+    ids=json.dumps,
+)
+def test_mistakes_are_shown_as_they_are(entry: dict[str, Any], tmp_path: Path) -> None:
+    file = tmp_path / "servers.json"
+    file.write_text(json.dumps({"mcpServers": {"s": entry}}), "utf-8")
+    (problem,) = config.load(file, tmp_path, {}).problems
+    assert problem.message in (DOCS / "guides" / "configuration.md").read_text("utf-8")
+
+
+# What a page shows is what comes out
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder with what a page tells its reader to save, and an environment of its own."""
+
+    folder: Path
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """This one's, with a home of its own and any free port."""
+        own = {k: v for k, v in os.environ.items() if not k.startswith("TOOLSCRIPT_")}
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+        home = str(self.folder / "home")
+        return own | {"HOME": home, "PATH": path, "TOOLSCRIPT_PORT": "0"}
+
+    def run(self, command: list[str], given: str = "") -> "subprocess.CompletedProcess[str]":
+        """Runs a command there."""
+        return subprocess.run(
+            command,
+            cwd=self.folder,
+            env=self.environ,
+            input=given,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+
+@contextlib.contextmanager
+def _place(folder: Path, page: Path) -> Generator[Place]:
+    (folder / "home").mkdir()
+    for fence in fences(DOCS / "tutorial.md") + fences(page):
+        if fence.file:
+            (folder / fence.file).write_text(fence.text, "utf-8")
+    place = Place(folder)
+    try:
+        yield place
+    finally:
+        place.run([*TOOLSCRIPT, "gateway", "stop"])
+
+
+def _pages_that_run() -> list[Path]:
+    return [page for page in pages() if any(fence.runs for fence in fences(page))]
+
+
+@pytest.mark.parametrize("page", _pages_that_run(), ids=name_of)
+def test_examples_do_what_the_page_shows(page: Path, tmp_path: Path) -> None:
+    found = fences(page)
+    with _place(tmp_path, page) as place:
+        for at, fence in enumerate(found):
+            if not fence.runs:
+                continue
+            if fence.language == "console":
+                _check_console(fence, place)
+                continue
+            done = place.run([sys.executable, "-"], fence.text)
+            assert not done.returncode, f"{fence}: {done.stderr}"
+            after = found[at + 1] if at + 1 < len(found) else None
+            if after and after.language == "text" and after.directly_after:
+                _assert_alike(done.stdout, after.text, fence)
+
+
+def _check_console(fence: Fence, place: Place) -> None:
+    for step in fence.text.removeprefix("$ ").split("\n$ "):
+        line, _, expected = step.partition("\n")
+        words = shlex.split(line)
+        assert words[0] == "toolscript", f"{fence}: only our own commands are run"
+        done = place.run([*TOOLSCRIPT, *words[1:]])
+        assert "Traceback" not in done.stderr, f"{fence}: {done.stderr}"
+        _assert_alike(done.stdout, expected, fence)
+
+
+def _assert_alike(real: str, shown: str, fence: Fence) -> None:
+    real_words, real_numbers = _apart(real)
+    shown_words, shown_numbers = _apart(shown)
+    assert real_words == shown_words, f"{fence} is out of date; now:\n{real}"
+    pairs = zip(real_numbers, shown_numbers, strict=True)
+    assert all(abs(a - b) <= CLOSE for a, b in pairs), f"{fence} is out of date; now:\n{real}"
+
+
+def _apart(text: str) -> tuple[str, list[float]]:
+    """A text with marks for its numbers, and those; what differs from run to run is blanked."""
+    text = re.sub(r"(?<=127\.0\.0\.1):\d+|(?<=process) \d+", " …", text.strip())
+    text = re.sub(r"(\d+)%", lambda match: f"{int(match[1]) / 100}%", text)
+    number = re.compile(r"\d+\.\d+")
+    return number.sub("#", text), [float(each) for each in number.findall(text)]
+
+
+# The HTTP interface, asked for what its page shows
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[str, Place]]:
+    with _place(tmp_path_factory.mktemp("gateway"), DOCS / "tutorial.md") as place:
+        started = place.run([*TOOLSCRIPT, "gateway", "start"])
+        assert not started.returncode, started.stderr
+        yield re.findall(r"http://[\d.:]+\d", started.stdout)[0], place
+
+
+def _get(url: str) -> tuple[int, Any]:
+    try:
+        with urllib.request.urlopen(url, timeout=30) as response:  # noqa: S310 - a gateway of our own
+            return response.status, json.load(response)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.load(error)
+
+
+def test_answers_are_as_the_page_shows(gateway: tuple[str, Place]) -> None:
+    examples = [f for f in fences(DOCS / "reference" / "http.md") if f.note.startswith("GET ")]
+    assert len(examples) >= 7
+    for fence in examples:
+        _, answer = _get(gateway[0] + fence.note.removeprefix("GET "))
+        difference = _difference(json.loads(fence.text), answer)
+        assert not difference, f"{fence}: {difference}\nnow: {json.dumps(answer, indent=2)}"
+
+
+def test_every_route_is_on_the_page(gateway: tuple[str, Place]) -> None:
+    status, answer = _get(f"{gateway[0]}/nothing-here")
+    assert status == 404
+    routes = re.findall(r"/[a-z/]+", answer["error"].partition("there are")[2])
+    assert len(routes) >= 5
+    page = (DOCS / "reference" / "http.md").read_text("utf-8")
+    assert all(f"## GET {route}\n" in page for route in routes)
+
+
+def test_every_file_is_on_the_page(gateway: tuple[str, Place]) -> None:
+    data = gateway[1].folder / "home" / ".toolscript"
+    page = (DOCS / "reference" / "files.md").read_text("utf-8")
+    files = [file for file in data.rglob("*") if file.is_file()]
+    assert len(files) >= 5
+    for file in files:
+        plain = re.sub(r"-[0-9a-f]{16}", "-", file.name.replace("notes.log", "<name>.log"))
+        assert plain in re.sub(r"<(?:key|hash)>", "", page), file
+
+
+VOLATILE = {"pid", "since"}
+
+
+def _difference(shown: Any, real: Any, where: str = "answer") -> str:
+    """Where an example and an answer differ in more than they may; empty if nowhere."""
+    if where.rpartition(".")[2] in VOLATILE:
+        return "" if type(shown) is type(real) else where
+    if isinstance(shown, dict):
+        return _objects_differ(cast("dict[str, Any]", shown), real, where)
+    if isinstance(shown, list):
+        items = cast("list[Any]", shown)
+        others = cast("list[Any]", real) if isinstance(real, list) else []
+        pairs = list(zip(items, others, strict=False))
+        if len(pairs) < len(items):
+            return where
+        return next(filter(None, (_difference(a, b, where) for a, b in pairs)), "")
+    if isinstance(shown, float):
+        alike = isinstance(real, float) and math.isclose(shown, real, abs_tol=CLOSE)
+        return "" if alike else where
+    return "" if shown == real else where
+
+
+def _objects_differ(shown: dict[str, Any], real: Any, where: str) -> str:
+    if not isinstance(real, dict):
+        return where
+    fields = cast("dict[str, Any]", real)
+    if not shown:  # shortened on the page
+        return ""
+    if shown.keys() != fields.keys():
+        return f"{where} has {sorted(fields)}"
+    differences = (_difference(shown[k], fields[k], f"{where}.{k}") for k in shown)
+    return next(filter(None, differences), "")
