@@ -97,17 +97,25 @@ def anchors(page: Path) -> set[str]:
     return {heading.strip().replace(" ", "-") for heading in spelled}
 
 
-def commands(page: Path) -> Iterator[tuple[str, list[str]]]:
-    """Every command line of ours on a page, in blocks and in sentences, with its words."""
-    lines: list[str] = []
-    for fence in fences(page):
-        if fence.language in {"bash", "sh", "console"}:
-            lines += [line.removeprefix("$ ") for line in fence.text.splitlines()]
-    lines += [code for code in _CODE.findall(prose(page)) if not set("<…") & set(code)]
-    for line in lines:
-        words = _words(line)
-        if words[:1] == ["toolscript"] or (words[:1] == ["bash"] and "scripts/" in line):
-            yield line, words
+@dataclass(frozen=True)
+class Mention:
+    """A command line of ours on a page."""
+
+    words: list[str]
+    whole: bool
+    """It is to be typed as it stands. In a sentence, what a command needs may be left out."""
+
+
+def commands(page: Path) -> Iterator[Mention]:
+    """Every command line of ours on a page, in blocks and in sentences."""
+    shells = (fence for fence in fences(page) if fence.language in {"bash", "console"})
+    blocks = [line.removeprefix("$ ") for fence in shells for line in fence.text.splitlines()]
+    sentences = [code for code in _CODE.findall(prose(page)) if not set("<…") & set(code)]
+    for lines, whole in ((blocks, True), (sentences, False)):
+        for line in lines:
+            words = _words(line)
+            if words[:1] == ["toolscript"]:
+                yield Mention(words[1:], whole)
 
 
 def _words(line: str) -> list[str]:

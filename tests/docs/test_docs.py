@@ -27,6 +27,7 @@ from tests.docs.pages import (
     DOCS,
     ROOT,
     Fence,
+    Mention,
     anchors,
     commands,
     every_fence,
@@ -70,11 +71,15 @@ class TestBlocks:
 @pytest.mark.parametrize("page", pages(), ids=name_of)
 class TestPage:
     def test_commands_exist(self, page: Path) -> None:
-        for line, words in commands(page):
-            if words[0] == "bash":
-                assert (ROOT / words[1]).is_file(), line
-            else:
-                _check_command(line, words[1:])
+        for mention in commands(page):
+            _check_command(mention)
+
+    def test_programs_exist(self, page: Path) -> None:
+        text = page.read_text("utf-8")
+        programs = re.findall(r"\bscripts/[a-z]\w+(?:\.\w+)?", text)
+        modules = re.findall(r"-m (benchmarks\.\w+)", text)
+        programs += [f"{module.replace('.', '/')}.py" for module in modules]
+        assert [name for name in programs if not (ROOT / name).is_file()] == []
 
     def test_variables_exist(self, page: Path) -> None:
         known = {option.env for option in OPTIONS}
@@ -98,20 +103,27 @@ class TestPage:
         assert not long
 
 
-def _check_command(line: str, words: list[str]) -> None:
+def _check_command(mention: Mention) -> None:
     command: click.Command = cli
+    words = list(mention.words)
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
         child = command.get_command(click.Context(command), words[0])
-        assert child is not None, f"{line}: there is no command {words[0]}"
+        assert child is not None, f"{mention}: there is no command {words[0]}"
         command, words = child, words[1:]
-    if isinstance(command, click.Group) and not words:
-        return
-    named = [word.partition("=")[0] for word in words if word.startswith("-")]
+    named = {word.partition("=")[0] for word in words if word.startswith("-")}
     known = {spelling for parameter in command.params for spelling in parameter.opts}
-    known |= {"--help", "-h"} if command is not cli else {"--help", "-h", "--version", "-V"}
-    assert set(named) <= known, line
-    if not isinstance(command, click.Group) and len(words) > len(named):
-        command.make_context("toolscript", list(words))
+    assert named <= known | {"--help", "-h"}, mention
+    if mention.whole and not isinstance(command, click.Group):
+        command.make_context("toolscript", words)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["serch", "search", "search x --no", "search x y", "gateway begin", "gateway start --port"],
+)
+def test_a_wrong_command_is_noticed(line: str) -> None:
+    with pytest.raises((AssertionError, click.UsageError)):
+        _check_command(Mention(line.split(), whole=True))
 
 
 class TestCompleteness:
