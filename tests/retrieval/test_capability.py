@@ -1,0 +1,141 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolscript.retrieval.base import Corpus, Query
+from toolscript.retrieval.capability import BOOST, DEDICATED, CapabilityIndex, load_table
+from toolscript.retrieval.fuzzy import Stemmer
+from toolscript.types import Document
+
+SHELL = Document(id="sh__run_command", server="sh", name="run_command", description="Run it.")
+COMMIT = Document(id="git__commit", server="git", name="commit", description="Record changes.")
+READ = Document(id="fs__read_file", server="fs", name="read_file", description="Read a file.")
+
+
+def index(*documents: Document) -> CapabilityIndex:
+    return CapabilityIndex(Corpus(documents), Stemmer())
+
+
+def array(*scores: float) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+    return np.array(scores, dtype=np.float32)
+
+
+def test_the_table_is_complete_and_no_capability_is_in_it_twice() -> None:
+    """search:intent"""
+    table = load_table(Stemmer())
+    names = [c.name for c in table.capabilities]
+    assert len(names) >= 15
+    assert len(set(names)) == len(names)
+    assert len({c.short for c in table.capabilities}) == len(names)
+    for capability in table.capabilities:
+        assert capability.intents
+        assert capability.tools
+        assert all(capability.intents), capability.name
+        assert all(capability.tools), capability.name
+    assert table.executor_names
+    assert all(table.executor_names + table.executor_descriptions)
+
+
+@pytest.mark.parametrize(
+    ("text", "short"),
+    [
+        ("commit my changes to git", "git ops"),
+        ("committing the changes", "git ops"),
+        ("rename a file", "file ops"),
+        ("install npm packages", "packages"),
+        ("which processes are running", "processes"),
+        ("build a docker image", "containers"),
+        ("what is the current time", "time"),
+        ("send an email to ana", "messages"),
+    ],
+)
+def test_a_question_is_read_for_what_it_wants(text: str, short: str) -> None:
+    """search:intent"""
+    assert short in [c.short for c in index().wanted(Query(text))]
+
+
+def test_a_question_that_wants_nothing_of_the_table_wants_nothing() -> None:
+    """search:intent"""
+    assert index().wanted(Query("tell me a joke")) == []
+
+
+def test_a_tool_is_labelled_by_what_it_is_for() -> None:
+    """search:reason"""
+    of = index(SHELL, COMMIT, READ, Document(id="x__y", server="x", name="y"))
+    assert [of.label(row) for row in range(4)] == [
+        "file operations",
+        "git operations",
+        "process management",
+        "",
+    ]
+
+
+def test_a_shell_is_raised_part_of_the_way_to_1_by_hand() -> None:
+    """search:intent"""
+    boosted = index(SHELL).boost(Query("commit my changes to git"), array(0.2))
+    np.testing.assert_allclose(boosted.scores, [0.2 + 0.45 * 0.8], atol=1e-6)
+    assert BOOST == 0.45
+    assert {row: c.short for row, c in boosted.inferred.items()} == {0: "git ops"}
+
+
+def test_where_a_dedicated_tool_scores_well_nothing_is_inferred() -> None:
+    """search:intent"""
+    of = index(COMMIT, SHELL)
+    for score, raised in ((DEDICATED, False), (DEDICATED - 0.01, True)):
+        boosted = of.boost(Query("commit my changes to git"), array(score, 0.2))
+        assert bool(boosted.inferred) is raised
+        assert (boosted.scores[1] > 0.2) is np.bool_(raised)
+        assert boosted.scores[0] == np.float32(score)
+
+
+def test_for_what_a_command_line_cannot_do_nothing_is_raised() -> None:
+    """search:intent"""
+    boosted = index(SHELL).boost(Query("add it to my calendar"), array(0.2))
+    assert boosted.scores.tolist() == array(0.2).tolist()
+    assert boosted.inferred == {}
+
+
+def test_without_a_shell_nothing_is_raised() -> None:
+    """search:intent"""
+    boosted = index(COMMIT, READ).boost(Query("install npm packages"), array(0.1, 0.2))
+    assert boosted.scores.tolist() == array(0.1, 0.2).tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "description", "executes"),
+    [
+        ("run_command", "", True),
+        ("executeCommand", "", True),
+        ("bash", "", True),
+        ("powershell", "", True),
+        ("start_process", "", True),
+        ("go", "Executes a shell command on the host.", True),
+        ("run_query", "Runs a query.", False),
+        ("command_history", "", False),
+        ("read_file", "Read a file.", False),
+    ],
+)
+def test_tools_that_run_commands_are_known_by_name_or_description(
+    name: str, description: str, *, executes: bool
+) -> None:
+    """search:intent"""
+    tool = Document(id=f"s__{name}", server="s", name=name, description=description)
+    boosted = index(tool).boost(Query("git rebase"), array(0.1))
+    assert bool(boosted.inferred) is executes
+
+
+@given(
+    scores=st.lists(st.floats(0, 1, width=32), min_size=4, max_size=4),
+    text=st.sampled_from(["commit my changes to git", "rename a file", "npm and docker", "hello"]),
+)
+def test_a_score_is_only_ever_raised_and_stays_within_1(scores: list[float], text: str) -> None:
+    """search:intent"""
+    other = Document(id="zsh__bash", server="zsh", name="bash")
+    before = array(*scores)
+    boosted = index(COMMIT, READ, SHELL, other).boost(Query(text), before)
+    assert (boosted.scores >= before).all()
+    assert (boosted.scores <= 1).all()
+    changed = set(np.flatnonzero(boosted.scores != before).tolist())
+    assert changed == set(boosted.inferred)
+    assert before.tolist() == array(*scores).tolist()

@@ -1,0 +1,103 @@
+import math
+
+import numpy as np
+import pytest
+
+from toolscript.retrieval.base import Corpus, Query
+from toolscript.retrieval.fuzzy import FuzzyIndex, FuzzySignal, Stemmer
+from toolscript.types import Document
+
+
+def document(name: str, description: str = "", **more: object) -> Document:
+    return Document(id=f"s__{name}", server="s", name=name, description=description, **more)  # pyright: ignore[reportArgumentType] - any field
+
+
+def index(*documents: Document) -> FuzzyIndex:
+    return FuzzySignal().index(Corpus(documents))
+
+
+def scores(of: FuzzyIndex, text: str) -> list[float]:
+    return [float(score) for score in of.rank(Query(text)).scores]
+
+
+def test_a_score_is_bm25_over_the_fields_by_hand() -> None:
+    """search:fusion"""
+    of = index(document("alpha", "beta beta"), document("gamma", "delta"))
+    # The word beta: twice in a description of 2 words, 1.5 on average, weight 1.
+    frequency = 2 * 1.0 / (1 - 0.5 + 0.5 * 2 / 1.5)
+    rarity = math.log(1 + (2 - 1 + 0.5) / (1 + 0.5))
+    bm25 = rarity * frequency * 2.2 / (frequency + 1.2)
+    expected = bm25 / (bm25 + 8.0)
+    np.testing.assert_allclose(scores(of, "beta"), [expected, 0.0], rtol=1e-5)
+
+
+def test_the_same_word_counts_most_in_the_name_then_server_description_parameters() -> None:
+    def score(**field: object) -> float:
+        fields = {"server": "x", "name": "x", "description": "x", "parameters": ("x",)} | field
+        wanted = Document(id="a", **fields)  # pyright: ignore[reportArgumentType] - any field
+        other = Document(id="b", server="x", name="x", description="x", parameters=("x",))
+        return scores(index(wanted, other), "needle")[0]
+
+    found = [
+        score(name="needle"),
+        score(server="needle"),
+        score(description="needle"),
+        score(parameters=("needle",)),
+    ]
+    assert found == sorted(found, reverse=True)
+    assert len(set(found)) == 4
+    assert found[-1] > 0
+
+
+def test_words_are_found_whatever_their_ending() -> None:
+    of = index(document("rename", "Renames directories"), document("zebra", "nothing"))
+    for text in ("renaming a directory", "renamed directories", "RENAME Directory"):
+        assert scores(of, text)[0] > 0 == scores(of, text)[1], text
+
+
+def test_a_typo_finds_the_word_and_counts_less_the_farther_it_is() -> None:
+    """search:typo"""
+    of = index(document("t", "directory of things"), document("u", "nothing at all"))
+    found = [scores(of, text)[1] for text in ("x",)] + [
+        scores(of, text)[0] for text in ("directory", "direcotry", "driecotry", "xxrxxtory")
+    ]
+    nothing, exact, one, two, more = found
+    assert exact > one > two > 0 == more == nothing
+
+
+@pytest.mark.parametrize(
+    ("word", "allowed"), [("lig", False), ("lgo", False), ("fiel", True), ("serch", True)]
+)
+def test_at_most_one_edit_per_four_letters_is_forgiven(word: str, *, allowed: bool) -> None:
+    """search:typo"""
+    of = index(document("t", "log file search"))
+    assert (scores(of, word)[0] > 0) is allowed
+
+
+def test_a_known_word_is_never_taken_for_a_typo() -> None:
+    of = index(document("a", "files"), document("b", "tiles"))
+    assert scores(of, "tiles")[0] == 0
+    assert scores(of, "tiles")[1] > 0
+
+
+def test_words_that_say_nothing_are_passed_over_unless_there_are_no_others() -> None:
+    of = index(document("a", "how is the weather"), document("b", "files"))
+    assert set(of.stems(Query("how do i read the files"))) == {"file"}
+    assert scores(of, "how is the")[0] > 0
+
+
+def test_a_word_given_twice_counts_once() -> None:
+    of = index(document("a", "files"), document("b", "other"))
+    assert scores(of, "files files FILE") == scores(of, "files")
+
+
+def test_a_stem_is_that_of_english() -> None:
+    stem = Stemmer()
+    assert [stem(w) for w in ("files", "directories", "running")] == ["file", "directori", "run"]
+
+
+def test_the_index_knows_its_words() -> None:
+    of = index(document("readFile", "contents"))
+    assert of.knows("reading")
+    assert of.knows("content")
+    assert not of.knows("fil")

@@ -1,0 +1,107 @@
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from toolscript.retrieval.base import Corpus, Query
+from toolscript.retrieval.fuzzy import FuzzyIndex, Stemmer
+from toolscript.retrieval.names import NEAR, NameIndex
+from toolscript.text import words
+from toolscript.types import Document, tool_id
+
+
+def names(*pairs: tuple[str, str]) -> tuple[Corpus, NameIndex]:
+    corpus = Corpus(Document(id=tool_id(s, t), server=s, name=t) for s, t in pairs)
+    return corpus, NameIndex(corpus, FuzzyIndex(corpus, Stemmer()))
+
+
+def matched(text: str, *pairs: tuple[str, str]) -> dict[str, float]:
+    corpus, index = names(*pairs)
+    return {corpus.documents[row].id: alike for row, alike in index.match(Query(text)).items()}
+
+
+FILES = (("fs", "read_file"), ("fs", "write_file"), ("git", "status"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("read_file", "fs__read_file", "fs:read_file", "read file", "readFile"),
+        *("fs read file", "READ-FILE", "  read_file  ", "readfile"),
+    ],
+)
+def test_every_spelling_of_a_name_is_that_name(text: str) -> None:
+    """search:exact"""
+    assert matched(text, *FILES) == {"fs__read_file": 1.0}
+
+
+def test_a_name_that_two_servers_have_is_both() -> None:
+    """search:exact"""
+    pairs = (("a", "search"), ("b", "search"), ("c", "other"))
+    assert matched("search", *pairs) == {"a__search": 1.0, "b__search": 1.0}
+    assert matched("b__search", *pairs) == {"b__search": 1.0}
+    assert matched("b:search", *pairs) == {"b__search": 1.0}
+
+
+def test_among_near_twins_the_one_that_was_typed_is_meant() -> None:
+    """search:exact"""
+    pairs = (("s", "getFile"), ("s", "get_file"), ("s", "get-file"))
+    for name in ("getFile", "get_file", "get-file"):
+        assert matched(name, *pairs) == {f"s__{name}": 1.0}
+    assert len(matched("get file", *pairs)) == 3
+
+
+NAME = st.text(min_size=1, max_size=12).filter(lambda text: text.strip())
+SERVER = NAME.filter(lambda name: "__" not in name and not name.endswith("_"))
+
+
+@given(pairs=st.lists(st.tuples(SERVER, NAME), min_size=1, max_size=5, unique=True))
+def test_any_tool_is_found_by_its_name_its_id_and_its_words(
+    pairs: list[tuple[str, str]],
+) -> None:
+    """search:exact"""
+    corpus, index = names(*pairs)
+    for server, name in pairs:
+        row = corpus.rows[tool_id(server, name)]
+        for text in (name, tool_id(server, name), f"{server}:{name}"):
+            assert index.match(Query(text.strip()))[row] == 1.0
+        spelled = " ".join(words(name))
+        if spelled and "\u0345" not in name:
+            # Another tool may be called exactly like these words; then that one is meant.
+            exact = {n for _, n in pairs} | {f"{s}:{n}" for s, n in pairs}
+            assume(spelled not in exact | {tool_id(*pair) for pair in pairs})
+            assert index.match(Query(spelled))[row] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "alike"), [("read_fil", 0.875), ("raed_file", 0.875), ("raed_fil", 0.75)]
+)
+def test_a_misspelled_name_is_as_alike_as_its_edits_leave_it(text: str, alike: float) -> None:
+    """search:typo"""
+    assert matched(text, *FILES)["fs__read_file"] == pytest.approx(alike)
+
+
+def test_what_is_too_far_from_every_name_is_none() -> None:
+    """search:typo"""
+    assert matched("rxxd_fxle", *FILES) == {}
+    assert matched("weather", *FILES) == {}
+    assert NEAR == 0.75
+
+
+def test_a_question_in_known_words_is_no_misspelling() -> None:
+    pairs = (("a", "list_tiles"), ("b", "files"), ("c", "list"))
+    assert "a__list_tiles" not in matched("list files", *pairs)
+    assert "a__list_tiles" in matched("list tiless", *pairs)
+
+
+@pytest.mark.parametrize("text", ["abc", "", "?!", "x" * 200])
+def test_short_long_and_wordless_questions_are_near_no_name(text: str) -> None:
+    assert matched(text, ("s", "abcd"), ("s", "x" * 190)) == {}
+
+
+def test_a_name_in_symbols_only_is_found_literally() -> None:
+    """search:exact"""
+    assert matched("+", ("math", "+"), ("math", "-")) == {"math__+": 1.0}
+
+
+def test_without_documents_nothing_is_matched() -> None:
+    assert matched("read_file") == {}
