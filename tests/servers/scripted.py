@@ -10,7 +10,8 @@ library would let it say.
     page_size      the list comes in pages of this many
     endless        every page names a next one: "new" cursors, or the "same" one
     list_error     tools/list is answered with this error message
-    discover       server/discover is refused ("refuse"), ignored ("silent") or modern ("answer")
+    discover       server/discover is refused ("refuse") or ignored ("silent")
+    refusal        the code of the error for methods that it does not know
     starts         a file that gets a line with the process id at each start
     stdout         printed first; stdout_hex: the same, as bytes
     stderr         printed first on stderr
@@ -103,7 +104,10 @@ def answer(identifier: Any, method: str, params: dict[str, Any]) -> None:
     elif method == "ping":
         send(id=identifier, result={})
     elif method != "server/discover" or WILL.get("discover") != "silent":
-        send(id=identifier, error={"code": -32601, "message": "Method not found"})
+        send(
+            id=identifier,
+            error={"code": WILL.get("refusal", -32601), "message": "Method not found"},
+        )
 
 
 def flood(kind: str) -> None:

@@ -1,13 +1,15 @@
-"""A well-behaved MCP server made with the real SDK: ``sdk.py stdio|http|sse [TAG]``.
+"""A well-behaved MCP server made with the real SDK: ``sdk.py stdio|http|sse|events [PORT]``.
 
-Over HTTP it listens on a free port of 127.0.0.1 and prints its URL. With the
-environment variable ``NEEDS_AUTHORIZATION`` set, it answers 401 to any request
-whose ``Authorization`` header is not that.
+Over HTTP it listens on 127.0.0.1 and prints its URL. Two environment variables
+change its answers: with ``NEEDS_AUTHORIZATION`` any request whose ``Authorization``
+header is not that gets 401; while the file ``FORGETFUL`` exists, any request gets 404.
+``events`` is SSE at a path that does not say so.
 """
 
 import os
 import socket
 import sys
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -28,30 +30,38 @@ def current_time(timezone: str) -> str:
     return timezone
 
 
-def guarded(inner: Any, needed: str) -> Any:
+def guarded(inner: Any) -> Any:
+    needed = os.environ.get("NEEDS_AUTHORIZATION", "").encode()
+    forgetful = os.environ.get("FORGETFUL")
+
+    def refusal(headers: dict[bytes, bytes]) -> int:
+        if needed and headers.get(b"authorization") != needed:
+            return 401
+        return 404 if forgetful and Path(forgetful).exists() else 0
+
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        headers: dict[bytes, bytes] = dict(scope.get("headers", ()))
-        if scope["type"] == "http" and headers.get(b"authorization") != needed.encode():
-            await send({"type": "http.response.start", "status": 401, "headers": []})
-            await send({"type": "http.response.body", "body": b"who are you?"})
+        if scope["type"] == "http" and (status := refusal(dict(scope["headers"]))):
+            await send({"type": "http.response.start", "status": status, "headers": []})
+            await send({"type": "http.response.body", "body": b"no"})
             return
         await inner(scope, receive, send)
 
     return app
 
 
-def main(transport: str) -> None:
+def main(transport: str, port: int) -> None:
     if transport == "stdio":
         server.run("stdio")
         return
-    app: Any = server.streamable_http_app() if transport == "http" else server.sse_app()
-    if needed := os.environ.get("NEEDS_AUTHORIZATION"):
-        app = guarded(app, needed)
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        where = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        print(where + ("/mcp" if transport == "http" else "/sse"), flush=True)  # noqa: T201 - read by the test
-        config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1)
+    path = {"http": "/mcp", "sse": "/sse", "events": "/events"}[transport]
+    app: Any = (
+        server.streamable_http_app() if transport == "http" else server.sse_app(sse_path=path)
+    )
+    with socket.create_server(("127.0.0.1", port)) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}{path}"
+        print(url, flush=True)  # noqa: T201 - read by the test
+        config = uvicorn.Config(guarded(app), log_level="error", timeout_graceful_shutdown=1)
         uvicorn.Server(config).run(sockets=[listening])
 
 
-main(sys.argv[1])
+main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0)

@@ -1,0 +1,181 @@
+"""The ways to reach a server, with servers made by the real SDK: upstream:transports."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support import (
+    HELPERS,
+    READ_FILE,
+    Entry,
+    Scripted,
+    alive,
+    running,
+    until,
+    write_config,
+)
+
+KEY = "Bearer a-key-of-ours"
+TOOLS = ["one__current_time", "one__read_file"]
+STDIO: Entry = {"command": sys.executable, "args": [str(HELPERS / "sdk.py"), "stdio"]}
+
+
+@contextmanager
+def listening(
+    transport: str, port: int = 0, env: dict[str, str] | None = None
+) -> Generator[tuple[str, "subprocess.Popen[str]"]]:
+    """A server of the SDK on a port of this machine: its URL, its process."""
+    with subprocess.Popen(
+        [sys.executable, str(HELPERS / "sdk.py"), transport, str(port)],
+        env={"PATH": os.environ["PATH"], **(env or {})},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout
+            yield process.stdout.readline().strip(), process
+        finally:
+            process.kill()
+
+
+def offers(tmp_path: Path, entry: Entry) -> None:
+    """The server of this entry becomes ready with its tools, which are found."""
+    with running(write_config(tmp_path / "servers.json", {"one": entry})) as now:
+        status = now.wait_for("one", "ready")
+        assert (status.tools, status.version) == (2, "sdk 7")
+        assert now.tools() == TOOLS
+        now.settle()
+        assert now.finds("current_time")[0] == "one__current_time"
+
+
+@pytest.mark.parametrize("protocol", ["auto", "legacy"])
+def test_stdio(tmp_path: Path, protocol: str) -> None:
+    """upstream:transports: stdio, in the newest protocol and in the older one."""
+    offers(tmp_path, STDIO | {"protocol": protocol})
+
+
+@pytest.mark.parametrize("protocol", ["auto", "legacy"])
+@pytest.mark.parametrize("kind", ["http", "streamable-http", None])
+def test_streamable_http(tmp_path: Path, protocol: str, kind: str | None) -> None:
+    """upstream:transports: streamable HTTP, whether or not the type is stated."""
+    with listening("http") as (url, _):
+        offers(tmp_path, {"url": url, "protocol": protocol} | ({"type": kind} if kind else {}))
+
+
+def test_sse(tmp_path: Path) -> None:
+    """upstream:transports: SSE."""
+    with listening("sse") as (url, _):
+        offers(tmp_path, {"url": url, "type": "sse"})
+
+
+def test_a_url_without_a_type_that_only_speaks_sse(tmp_path: Path) -> None:
+    """upstream:transports: found by trying SSE when streamable HTTP is refused."""
+    with listening("events") as (url, _):
+        offers(tmp_path, {"url": url})
+
+
+def test_a_stated_type_is_not_second_guessed(tmp_path: Path) -> None:
+    """upstream:transports: with ``"type": "http"`` nothing else is tried."""
+    with listening("events") as (url, _):
+        entry = {"url": url, "type": "http"}
+        with running(write_config(tmp_path / "servers.json", {"one": entry})) as now:
+            assert now.wait_for("one", "failed").error == "answered HTTP 405"
+
+
+@pytest.mark.parametrize("transport", ["http", "sse"])
+def test_headers_reach_the_server(tmp_path: Path, transport: str) -> None:
+    """upstream:transports: with the header it answers, without it does not."""
+    with listening(transport, env={"NEEDS_AUTHORIZATION": KEY}) as (url, _):
+        offers(tmp_path, {"url": url, "type": transport, "headers": {"Authorization": KEY}})
+        entry = {"url": url, "type": transport}
+        with running(write_config(tmp_path / "servers.json", {"one": entry})) as now:
+            assert now.wait_for("one", "failed").error == "answered HTTP 401; check its headers"
+
+
+def test_the_environment_reaches_the_server(scripted: Scripted) -> None:
+    """upstream:transports: ``env`` is passed on; the rest of our environment is not."""
+    show = "import os, sys; sys.exit(repr(sorted(k for k in os.environ if k.startswith('T_'))))"
+    entry = {"command": sys.executable, "args": ["-c", show], "env": {"T_GIVEN": "1"}}
+    config = write_config(scripted.directory / "servers.json", {"one": entry})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("T_OURS", "1")
+        with running(config) as now:
+            assert now.wait_for("one", "failed").error.endswith("its last words: ['T_GIVEN']")
+
+
+@pytest.mark.parametrize("discover", ["refuse", "silent"])
+def test_a_server_that_knows_no_discovery(scripted: Scripted, discover: str) -> None:
+    """upstream:transports: an older server is spoken to in its protocol, refusal or silence."""
+    entry = scripted(READ_FILE, discover=discover)
+    config = write_config(scripted.directory / "servers.json", {"one": entry})
+    with running(config, {"TOOLSCRIPT_CONNECT_TIMEOUT": "3"}) as now:
+        assert now.wait_for("one", "ready").tools == 1
+
+
+@pytest.mark.parametrize("code", [-32000, -32001, -32600, -32602, -32603, 0, 404])
+def test_a_server_that_refuses_discovery_in_its_own_way(scripted: Scripted, code: int) -> None:
+    """upstream:transports: whatever error it answers, -32000 above all, is no lost connection."""
+    entry = scripted(READ_FILE, refusal=code)
+    config = write_config(scripted.directory / "servers.json", {"one": entry})
+    with running(config) as now:
+        assert now.wait_for("one", "ready").tools == 1
+
+
+@pytest.mark.parametrize("protocol", ["auto", "legacy"])
+def test_an_http_server_that_is_restarted(tmp_path: Path, protocol: str) -> None:
+    """upstream:isolation: the new process knows no old session, so a new one is begun."""
+    with listening("http") as (url, first):
+        entry = {"url": url, "type": "http", "protocol": protocol}
+        config = write_config(tmp_path / "servers.json", {"one": entry})
+        with running(config, {"TOOLSCRIPT_PING_INTERVAL": "0.1"}) as now:
+            before = now.wait_for("one", "ready")
+            first.kill()
+            first.wait()
+            until(lambda: now.status("one").state != "ready", "it is noticed")
+            port = int(url.split(":")[2].split("/")[0])
+            with listening("http", port):
+                after = now.wait_for("one", "ready")
+                assert (before.tools, after.tools) == (2, 2)
+                assert now.tools() == TOOLS
+
+
+def test_a_session_that_the_server_forgot(tmp_path: Path) -> None:
+    """upstream:isolation: an HTTP server that answers a ping with 404 is connected to anew."""
+    flag = tmp_path / "forgetful"
+    with listening("http", env={"FORGETFUL": str(flag)}) as (url, _):
+        entry = {"url": url, "type": "http", "protocol": "legacy"}
+        config = write_config(tmp_path / "servers.json", {"one": entry})
+        with running(config, {"TOOLSCRIPT_PING_INTERVAL": "0.1"}) as now:
+            now.wait_for("one", "ready")
+            flag.touch()
+            assert now.wait_for("one", "connecting").error == "answered HTTP 404"
+            flag.unlink()
+            now.wait_for("one", "ready")
+
+
+def test_its_process_ends_with_the_application(tmp_path: Path) -> None:
+    """upstream:transports: a stdio server of the SDK ends when its input does."""
+    pid = tmp_path / "pid"
+    wrapper = 'echo $$ > "$0"; exec "$@"'
+    entry = STDIO | {"command": "/bin/sh"}
+    entry["args"] = ["-c", wrapper, str(pid), sys.executable, *STDIO["args"]]
+    with running(write_config(tmp_path / "servers.json", {"one": entry})) as now:
+        now.wait_for("one", "ready")
+        assert alive(int(pid.read_text("utf-8")))
+    assert not alive(int(pid.read_text("utf-8")))
+
+
+def test_the_filters_of_a_configuration(scripted: Scripted) -> None:
+    """upstream:transports: includeTools and excludeTools hold; one that fits nothing is told."""
+    tools = [json.loads(json.dumps(READ_FILE)) | {"name": n} for n in ("read", "write", "wipe")]
+    entry = scripted(*tools) | {"includeTools": ["w*", "raed"], "excludeTools": ["wipe"]}
+    with running(write_config(scripted.directory / "servers.json", {"one": entry})) as now:
+        status = now.wait_for("one", "ready")
+        assert now.tools() == ["one__write"]
+        assert status.rejected == ("includeTools names 'raed', which the server does not have",)

@@ -1,0 +1,281 @@
+"""The application over real servers: searchable while it starts, and from a snapshot."""
+
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import (
+    READ_FILE,
+    SEND_MAIL,
+    Entry,
+    Scripted,
+    running,
+    tool,
+    until,
+    write_config,
+)
+from toolscript.bootstrap import Wiring
+from toolscript.errors import NotReadyError, QueryError, RangeError, UnknownNameError
+
+OFFLINE = Wiring(reconnect=False)
+FOREVER = {"TOOLSCRIPT_CONNECT_TIMEOUT": "600"}
+
+
+class Counted:
+    """Servers that write down when they are started."""
+
+    def __init__(self, scripted: Scripted) -> None:
+        self.config = scripted.directory / "servers.json"
+        self._scripted = scripted
+
+    def server(self, name: str, *tools: object, **will: Any) -> Entry:
+        return self._scripted(*tools, starts=str(self._file(name)), **will)
+
+    def starts(self, name: str) -> int:
+        file = self._file(name)
+        return len(file.read_text("utf-8").split()) if file.exists() else 0
+
+    def _file(self, name: str) -> Path:
+        return self._scripted.directory / f"starts-{name}"
+
+
+@pytest.fixture
+def counted(scripted: Scripted) -> Counted:
+    """Two servers, ready to be connected to."""
+    counted = Counted(scripted)
+    files, mail = counted.server("files", READ_FILE), counted.server("mail", SEND_MAIL)
+    write_config(counted.config, {"files": files, "mail": mail})
+    return counted
+
+
+@pytest.fixture
+def known(counted: Counted) -> Counted:
+    """The same, after an application has connected to both, once."""
+    with running(counted.config) as now:
+        now.settle()
+        assert now.tools() == ["files__read_file", "mail__send_mail"]
+    assert (counted.starts("files"), counted.starts("mail")) == (1, 1)
+    return counted
+
+
+def snapshot(config: Path) -> Path:
+    [file] = (config.parent / "data" / "cache" / "catalogue").iterdir()
+    return file
+
+
+# While it starts
+
+
+def test_tools_are_searchable_as_their_server_connects(scripted: Scripted) -> None:
+    """catalogue:progressive: nobody waits for a server that hangs."""
+    servers = {"hangs": scripted(hang=True), "files": scripted(READ_FILE)}
+    with running(write_config(scripted.directory / "servers.json", servers), FOREVER) as now:
+        until(lambda: now.portal.call(now.app.health).tools, "a tool is indexed")
+        assert now.finds("read_file") == ["files__read_file"]
+        health = now.portal.call(now.app.health)
+        assert (health.ready, health.waiting_for) == (False, ("hangs",))
+
+
+def test_nothing_to_search_yet(scripted: Scripted) -> None:
+    """catalogue:progressive: an error says who is waited for."""
+    servers = {"one": scripted(hang=True), "two": scripted(hang=True)}
+    with (
+        running(write_config(scripted.directory / "servers.json", servers), FOREVER) as now,
+        pytest.raises(NotReadyError, match="no tools yet: waiting for one, two; try again"),
+    ):
+        now.search("read_file")
+
+
+def test_nothing_to_search_at_all(scripted: Scripted) -> None:
+    """catalogue:progressive: an error says what is wrong with every server."""
+    servers = {
+        "gone": {"command": "no-such-program"},
+        "ends": scripted(exit=1, stderr="no key\n"),
+        "odd": {"type": "carrier pigeon"},
+        "off": scripted() | {"disabled": True},
+    }
+    with running(write_config(scripted.directory / "servers.json", servers)) as now:
+        now.settle()
+        with pytest.raises(NotReadyError) as raised:
+            now.search("read_file")
+    message = str(raised.value)
+    assert message.startswith("no tools: ")
+    for part in ("gone (its command", "last words: no key", "carrier pigeon", "off (disabled)"):
+        assert part in message
+
+
+def test_servers_without_tools(scripted: Scripted) -> None:
+    """catalogue:progressive."""
+    with running(write_config(scripted.directory / "servers.json", {"bare": scripted()})) as now:
+        now.settle()
+        with pytest.raises(NotReadyError, match="the configured servers offer none"):
+            now.search("read_file")
+
+
+def test_a_mistake_disables_that_server_only(scripted: Scripted) -> None:
+    """config:file: the others are connected; the status names file, key and what was expected."""
+    servers = {"odd": {"type": "pigeon", "command": "x"}, "files": scripted(READ_FILE)}
+    config = write_config(scripted.directory / "servers.json", servers)
+    with running(config) as now:
+        now.settle()
+        assert now.finds("read_file") == ["files__read_file"]
+        status = now.status("odd")
+    assert status.state == "invalid"
+    assert status.error == f"{config}: type is 'pigeon'; expected stdio, http or sse"
+
+
+def test_a_disabled_server_is_not_started(counted: Counted) -> None:
+    """config:file."""
+    off = counted.server("off", SEND_MAIL) | {"disabled": True}
+    write_config(counted.config, {"off": off, "files": counted.server("files", READ_FILE)})
+    with running(counted.config) as now:
+        now.settle()
+        assert now.status("off").state == "disabled"
+    assert counted.starts("off") == 0
+
+
+# Searching
+
+
+def test_a_search_can_be_kept_to_servers(known: Counted) -> None:
+    """search:filter: and a name that is not configured is refused, with those that are."""
+    with running(known.config, wiring=OFFLINE) as now:
+        now.settle()
+        everywhere = now.finds("send_mail", threshold=0.0)
+        assert everywhere == ["mail__send_mail", "files__read_file"]
+        assert now.finds("send_mail", threshold=0.0, servers=("files",)) == ["files__read_file"]
+        with pytest.raises(UnknownNameError, match="'male'; configured are: files, mail"):
+            now.search("send_mail", servers=("male",))
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind"),
+    [
+        ({"text": " "}, QueryError),
+        ({"text": "x" * 9000}, QueryError),
+        ({"text": "x", "limit": 0}, RangeError),
+        ({"text": "x", "limit": 101}, RangeError),
+        ({"text": "x", "threshold": -0.1}, RangeError),
+        ({"text": "x", "threshold": 1.1}, RangeError),
+        ({"text": "x", "threshold": float("nan")}, RangeError),
+    ],
+)
+def test_what_is_out_of_range_is_refused(
+    known: Counted, asked: dict[str, Any], kind: type[Exception]
+) -> None:
+    """search:limits."""
+    with running(known.config, wiring=OFFLINE) as now:
+        now.settle()
+        with pytest.raises(kind):
+            now.search(**asked)
+
+
+def test_many_searches_at_once(known: Counted) -> None:
+    """upstream:isolation: each gets its own answer."""
+    with running(known.config, wiring=OFFLINE) as now, ThreadPoolExecutor(16) as pool:
+        now.settle()
+        asked = ["send_mail", "read_file"] * 50
+        answers = [found[0] for found in pool.map(now.finds, asked)]
+    assert answers == ["mail__send_mail", "files__read_file"] * 50
+
+
+def test_statistics(known: Counted) -> None:
+    """search:stats: of a search without a model."""
+    with running(known.config, wiring=OFFLINE) as now:
+        now.settle()
+        now.search("read_file")
+        stats = now.portal.call(now.app.stats)
+    assert (stats["toolsIndexed"], stats["toolsWaiting"], stats["embeddingsCached"]) == (2, 0, 0)
+    assert stats["signals"] == ["fuzzy"]
+    assert "none-such" in str(stats["degraded"])
+
+
+# From the snapshot
+
+
+def test_what_is_known_is_not_connected_to(known: Counted) -> None:
+    """catalogue:snapshot: it is searched as it was."""
+    with running(known.config, wiring=OFFLINE) as now:
+        now.settle()
+        assert now.finds("send_mail") == ["mail__send_mail"]
+        assert now.status("mail").state == "ready"
+    assert (known.starts("files"), known.starts("mail")) == (1, 1)
+
+
+def test_only_what_was_configured_anew_is_connected_to(known: Counted) -> None:
+    """catalogue:snapshot: one entry changed and one added, one left alone."""
+    changed = known.server("mail", tool("fax", "Send a fax"), again=True)
+    added = known.server("draw", tool("draw_picture", "Draw a picture"))
+    files = json.loads(known.config.read_text("utf-8"))["mcpServers"]["files"]
+    write_config(known.config, {"files": files, "mail": changed, "draw": added})
+    with running(known.config, wiring=OFFLINE) as now:
+        now.settle()
+        assert now.tools() == ["draw__draw_picture", "files__read_file", "mail__fax"]
+    assert [known.starts(name) for name in ("files", "mail", "draw")] == [1, 2, 1]
+
+
+def test_what_is_no_longer_configured_is_gone(known: Counted) -> None:
+    """catalogue:snapshot."""
+    files = json.loads(known.config.read_text("utf-8"))["mcpServers"]["files"]
+    write_config(known.config, {"files": files})
+    with running(known.config, wiring=OFFLINE) as now:
+        now.settle()
+        assert now.tools() == ["files__read_file"]
+        assert now.finds("send_mail") == []
+
+
+def test_answers_before_its_servers_are_up(scripted: Scripted) -> None:
+    """catalogue:snapshot: a gateway connects, and answers from the snapshot until it has."""
+    program, config = scripted.directory / "program.py", scripted.directory / "servers.json"
+    entry = scripted(READ_FILE)
+    original = Path(entry["args"][2]).read_text("utf-8")
+    program.write_text(original, "utf-8")
+    entry["args"][2] = str(program)
+    write_config(config, {"files": entry})
+    with running(config) as now:
+        now.settle()
+    program.write_text("import time, sys\nsys.argv\ntime.sleep(600)\n", "utf-8")
+    with running(config, FOREVER) as now:
+        until(lambda: now.portal.call(now.app.health).tools, "the snapshot is indexed")
+        assert now.finds("read_file") == ["files__read_file"]
+        assert now.status("files").state == "connecting"
+
+
+DAMAGE: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda _: b"",
+    "half": lambda data: data[: len(data) // 2],
+    "cut": lambda data: data[:-1],
+    "noise": lambda _: b"\xff\x00" * 100,
+    "a list": lambda _: b"[]",
+    "newer": lambda data: data.replace(b'"version":1', b'"version":999'),
+    "renamed": lambda data: data.replace(b'"name"', b'"nome"'),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_snapshot_is_ignored(known: Counted, damage: str) -> None:
+    """catalogue:snapshot: the servers are asked again, and the file is whole again."""
+    file = snapshot(known.config)
+    whole = file.read_bytes()
+    file.write_bytes(DAMAGE[damage](whole))
+    with running(known.config, wiring=OFFLINE) as now:
+        now.settle()
+        assert now.tools() == ["files__read_file", "mail__send_mail"]
+    assert (known.starts("files"), known.starts("mail")) == (2, 2)
+    assert json.loads(file.read_bytes())["servers"][0]["tools"]
+
+
+def test_a_snapshot_that_cannot_be_written(
+    counted: Counted, caplog: pytest.LogCaptureFixture
+) -> None:
+    """catalogue:snapshot: a failure is logged and costs nothing else."""
+    (counted.config.parent / "data" / "cache").mkdir(parents=True)
+    (counted.config.parent / "data" / "cache" / "catalogue").write_text("a file", "utf-8")
+    with running(counted.config) as now:
+        now.settle()
+        assert now.finds("read_file") == ["files__read_file"]
+        until(lambda: "cannot be written" in caplog.text, "the failure is logged")
