@@ -61,9 +61,8 @@ class Config:
 
     @property
     def key(self) -> str:
-        """16 hex digits that stand for the files read: one gateway per key."""
-        joined = "\0".join(str(source) for source in self.sources)
-        return hashlib.sha256(os.fsencode(joined)).hexdigest()[:16]
+        """See `key_of`."""
+        return key_of(self.sources)
 
     @property
     def servers_hash(self) -> str:
@@ -76,28 +75,53 @@ class Config:
 def load(path: Path | None, cwd: Path, environ: Mapping[str, str]) -> Config:
     """The configuration at ``path``, or the project's over the user's.
 
-    Without a path, ``.toolscript.json`` is looked for in ``cwd`` and the
-    directories above it, then in the home directory; a server that both define
-    is the project's.
+    A server that both define is the project's. Raises `ConfigMissingError` and
+    `ConfigSyntaxError`.
     """
+    sources = locate(path, cwd, environ)
     if path is not None:
-        named = (cwd / path).absolute()
-        if not is_file(named):
+        if not is_file(sources[0]):
             raise ConfigMissingError(
                 f"configuration file {path} does not exist; name another with --config"
             )
-        return _read(named, environ, None)
-    home = Path(environ.get("HOME") or Path.home()) / FILE_NAME
+        return _read(sources[0], environ, None)
+    home = _home(environ)
+    configs = [_read(p, environ, None if p == home else p.parent) for p in sources]
+    return configs[0] if len(configs) == 1 else _merge(configs[0], configs[1])
+
+
+def locate(path: Path | None, cwd: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """The files that `load` reads, unread: ``path``, or else the project's and the user's.
+
+    Without a path, ``.toolscript.json`` is looked for in ``cwd`` and the
+    directories above it, then in the home directory; `ConfigMissingError` when
+    there is none.
+    """
+    if path is not None:
+        return ((cwd / path).absolute(),)
+    home = _home(environ)
     parents = (directory / FILE_NAME for directory in (cwd, *cwd.parents))
     project = next((p for p in parents if p != home and is_file(p)), None)
-    found = [p for p in (project, home) if p is not None and is_file(p)]
+    found = tuple(p for p in (project, home) if p is not None and is_file(p))
     if not found:
         raise ConfigMissingError(
             f"no {FILE_NAME} in {cwd}, above it or in the home directory; "
             f"create one, such as {EXAMPLE}, or name a file with --config"
         )
-    configs = [_read(p, environ, p.parent if p == project else None) for p in found]
-    return configs[0] if len(configs) == 1 else _merge(configs[0], configs[1])
+    return found
+
+
+def key_of(sources: tuple[Path, ...]) -> str:
+    """16 hex digits that stand for a configuration: one gateway and one snapshot per key.
+
+    The first file decides, however its path is spelled: a file of the user's
+    that appears beside a project's makes no other configuration of it.
+    """
+    return hashlib.sha256(os.fsencode(sources[0].resolve())).hexdigest()[:16]
+
+
+def _home(environ: Mapping[str, str]) -> Path:
+    return Path(environ.get("HOME") or Path.home()) / FILE_NAME
 
 
 def _merge(project: Config, user: Config) -> Config:

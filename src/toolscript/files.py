@@ -4,6 +4,7 @@ import contextlib
 import os
 import tempfile
 from pathlib import Path
+from typing import TextIO
 
 
 def expanded(text: str) -> Path:
@@ -30,6 +31,21 @@ def is_dir(path: Path) -> bool:
         return False
 
 
+def make_private(directory: Path) -> None:
+    """Make a directory, and those above it that are missing, for their owner only."""
+    missing = [d for d in (directory, *directory.parents) if not is_dir(d)]
+    for each in reversed(missing):
+        each.mkdir(exist_ok=True, mode=0o700)
+
+
+def open_private(path: Path) -> TextIO:
+    """A new, empty text file for appending that only its owner may read."""
+    make_private(path.parent)
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    return os.fdopen(descriptor, "a", encoding="utf-8", errors="replace")
+
+
 def write_atomically(path: Path, data: bytes) -> None:
     """Replace ``path`` by ``data``, or leave it as it was.
 
@@ -37,7 +53,7 @@ def write_atomically(path: Path, data: bytes) -> None:
     read it. Raises `OSError` (a full disk, a read-only directory) after taking
     the temporary file away.
     """
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private(path.parent)
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     temporary = Path(name)
     try:

@@ -17,6 +17,9 @@ from toolscript.files import expanded
 MAX_QUERY_CHARS = 8192
 """Longer queries are refused: no model reads that far, and a door stays cheap to knock at."""
 
+_SHOWN = 60
+"""Characters of a wrong value that a message quotes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Option:
@@ -36,9 +39,13 @@ class Option:
         """The value of ``raw`` in this option's type and range, or a `RangeError`."""
         value = self._convert(raw, source)
         if self.choices and value not in self.choices:
-            raise RangeError(f"{source} is {value!r}; choose one of {', '.join(self.choices)}")
+            raise RangeError(
+                f"{source} is {str(value)[:_SHOWN]!r}; choose one of {', '.join(self.choices)}"
+            )
         if self.low is not None and self.high is not None and not self.low <= value <= self.high:
-            raise RangeError(f"{source} is {value}; it must be from {self.low:g} to {self.high:g}")
+            raise RangeError(
+                f"{source} is {str(value)[:_SHOWN]}; it must be from {self.low:g} to {self.high:g}"
+            )
         return value
 
     def _convert(self, raw: object, source: str) -> Any:
@@ -53,14 +60,14 @@ class Option:
             return self.kind(text)
         except ValueError:
             expected = {"int": "a whole number", "float": "a number"}[self.kind.__name__]
-            raise RangeError(f"{source} is {text!r}; expected {expected}") from None
+            raise RangeError(f"{source} is {text[:_SHOWN]!r}; expected {expected}") from None
 
     @staticmethod
     def _truth(text: str, source: str) -> bool:
         known = {"1": True, "true": True, "yes": True, "on": True}
         known |= {"": False, "0": False, "false": False, "no": False, "off": False}
         if text.casefold() not in known:
-            raise RangeError(f"{source} is {text!r}; expected true or false")
+            raise RangeError(f"{source} is {text[:_SHOWN]!r}; expected true or false")
         return known[text.casefold()]
 
 

@@ -20,7 +20,7 @@ import numpy as np
 import orjson
 
 from toolscript.embedding.base import Vectors
-from toolscript.files import write_atomically
+from toolscript.files import make_private, write_atomically
 
 log = logging.getLogger(__name__)
 VERSION = "1"
@@ -64,7 +64,7 @@ class EmbeddingCache:
         """Replace the file; a failure (full disk, busy lock) is logged and returned as False."""
         data = _encode(model, self._servers_hash, entries)
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(self.path.parent)
             with filelock.FileLock(f"{self.path}.lock", timeout=LOCK_TIMEOUT_S):
                 write_atomically(self.path, data)
         except (OSError, filelock.Timeout) as error:

@@ -26,6 +26,7 @@ from pydantic import ValidationError
 
 from toolscript import __version__
 from toolscript.errors import UpstreamError
+from toolscript.files import open_private
 from toolscript.gateway.base import Failed, Lost, Ready, Report
 from toolscript.gateway.listing import ListingDispatcher, list_tools
 from toolscript.text import printable, redact
@@ -143,9 +144,7 @@ class McpUpstream:
     async def _streams(self, transport: Transport, stack: AsyncExitStack) -> Any:
         spec = self._spec
         if transport == "stdio":
-            self._stderr.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._stderr.unlink(missing_ok=True)
-            errors = stack.enter_context(self._stderr.open("a", encoding="utf-8", errors="replace"))
+            errors = stack.enter_context(open_private(self._stderr))
             parameters = StdioServerParameters(
                 command=spec.command,
                 args=list(spec.args),
@@ -260,6 +259,8 @@ class McpUpstream:
         return f"{text}; its last words: {last}" if last else text
 
     def _last_stderr(self) -> str:
+        if self._spec.transport != "stdio":
+            return ""
         try:
             with self._stderr.open("rb") as file:
                 file.seek(max(0, self._stderr.stat().st_size - _STDERR_BYTES))

@@ -31,7 +31,7 @@ HALF = 8.0
 """The BM25 score that becomes 0.5."""
 TYPO_DISCOUNT = 0.7
 """A word reached through one edit counts this much; through two, its square."""
-_STOP = frozenset(
+STOP_WORDS = frozenset(
     """
     a an and are as at be by can could do for from how i in is it me my of on or please
     that the their this to was we what where which who will with would you your
@@ -104,7 +104,7 @@ class FuzzyIndex:
 
     def stems(self, query: Query) -> dict[str, float]:
         """The query's stems that the corpus has, each with its weight; typos repaired."""
-        asked = [word for word in query.words if word not in _STOP] or query.words
+        asked = [word for word in query.words if word not in STOP_WORDS] or query.words
         found: dict[str, float] = {}
         for word in dict.fromkeys(asked):
             for stem, weight in self._resolve(word):

@@ -13,7 +13,7 @@ from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
 from toolscript.retrieval.base import Corpus, Query
-from toolscript.retrieval.fuzzy import FuzzyIndex
+from toolscript.retrieval.fuzzy import STOP_WORDS, FuzzyIndex
 from toolscript.text import compact
 
 NEAR = 0.75
@@ -52,7 +52,7 @@ class NameIndex:
         return self._near(spelled)
 
     def _readable(self, query: Query) -> bool:
-        return all(self._vocabulary.knows(word) for word in query.words)
+        return all(word in STOP_WORDS or self._vocabulary.knows(word) for word in query.words)
 
     def _near(self, spelled: str) -> dict[int, float]:
         if not self._spellings:

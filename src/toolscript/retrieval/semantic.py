@@ -57,8 +57,8 @@ class SemanticSignal:
 
     def prepare(self, corpus: Corpus) -> Iterator[int]:
         """Embed what is not known yet, a batch at a time, and keep the cache file in step."""
-        encoder = self.model.get().encoder
-        if encoder is None or not len(corpus):
+        encoder = self.model.get().encoder if len(corpus) else None
+        if encoder is None:
             return
         cache = self._open_cache()
         stored = cache.load(encoder.name) if cache else {}

@@ -6,11 +6,11 @@ Kept free of heavy imports: every command reads it.
 import contextlib
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from toolscript.config import Config
-from toolscript.files import write_atomically
+from toolscript.files import is_file, write_atomically
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +24,14 @@ class Record:
     stamps: tuple[tuple[str, int, int], ...]
     """Path, modification time in ns and size of each configuration file."""
 
-    def is_current(self, config: Config) -> bool:
+    def is_current(self, sources: Iterable[Path]) -> bool:
         """Whether the configuration files are those the gateway has read."""
-        return self.stamps == stamps(config)
+        return self.stamps == stamps(sources)
 
 
-def stamps(config: Config) -> tuple[tuple[str, int, int], ...]:
-    """What tells an edited configuration file from the one that was read."""
-    found = [(str(path), path.stat()) for path in config.sources]
+def stamps(sources: Iterable[Path]) -> tuple[tuple[str, int, int], ...]:
+    """What tells an edited, added or deleted configuration file from those that were read."""
+    found = [(str(path), path.stat()) for path in sources if is_file(path)]
     return tuple((name, status.st_mtime_ns, status.st_size) for name, status in found)
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from toolscript import config as configuration
-from toolscript.config import Config
 from toolscript.errors import GatewayMissingError
 from toolscript.settings import Settings
 from toolscript.surfaces.cli.client import Client, RemoteClient
@@ -17,9 +16,19 @@ from toolscript.surfaces.record import Record, RecordFile
 _PROBE_TIMEOUT_S = 2.0
 
 
-def running_gateway(settings: Settings, config: Config) -> tuple[Record, dict[str, Any]] | None:
+def record_file(settings: Settings) -> RecordFile:
+    """Where the gateway of this call's configuration leaves its record.
+
+    The configuration is not read: a gateway can be found, and stopped, when
+    its file is broken or gone.
+    """
+    sources = configuration.locate(settings.config, Path.cwd(), os.environ)
+    return RecordFile(settings.data_dir, configuration.key_of(sources))
+
+
+def running_gateway(settings: Settings) -> tuple[Record, dict[str, Any]] | None:
     """This configuration's gateway and its health, if one runs."""
-    record = RecordFile(settings.data_dir, config.key).read()
+    record = record_file(settings).read()
     if record is None:
         return None
     try:
@@ -56,12 +65,12 @@ def _remote(settings: Settings, flags: Mapping[str, object]) -> RemoteClient | N
     chosen = {name for name in ("model", "data_dir", "config") if flags.get(name) is not None}
     if settings.gateway_url and not chosen:
         return RemoteClient(settings.gateway_url, "from TOOLSCRIPT_GATEWAY_URL")
-    config = configuration.load(settings.config, Path.cwd(), os.environ)
-    record = RecordFile(settings.data_dir, config.key).read()
-    if record is None or ("model" in chosen and record.model != settings.model):
+    found = running_gateway(settings)
+    if found is None:
         return None
-    if running_gateway(settings, config) is None:
+    record, _ = found
+    if "model" in chosen and record.model != settings.model:
         return None
-    if not record.is_current(config):
+    if not record.is_current(configuration.locate(settings.config, Path.cwd(), os.environ)):
         note("the configuration was edited after the gateway started; restart it to see the change")
     return RemoteClient(record.url, "its record")

@@ -12,9 +12,10 @@ import click
 
 from toolscript import config as configuration
 from toolscript.errors import GatewayError, GatewayMissingError, GatewayRunningError
+from toolscript.files import open_private
 from toolscript.settings import OPTION, Settings
 from toolscript.surfaces.cli.client import RemoteClient
-from toolscript.surfaces.cli.connect import running_gateway
+from toolscript.surfaces.cli.connect import record_file, running_gateway
 from toolscript.surfaces.cli.options import output_option, settings_from, settings_options
 from toolscript.surfaces.cli.output import note, print_json
 from toolscript.surfaces.cli.progress import wait_until_ready
@@ -38,7 +39,7 @@ def start(foreground: bool, **flags: Any) -> None:  # noqa: FBT001 - click passe
     """Start the gateway, and return when its servers have settled."""
     settings = settings_from(**flags)
     config = configuration.load(settings.config, Path.cwd(), os.environ)
-    running = running_gateway(settings, config)
+    running = running_gateway(settings)
     if running is not None:
         raise GatewayRunningError(
             f"a gateway is running already at {running[0].url} (process {running[0].pid}); "
@@ -51,7 +52,7 @@ def start(foreground: bool, **flags: Any) -> None:  # noqa: FBT001 - click passe
         return
     for problem in config.problems:
         note(str(problem))
-    record = _start_in_background(settings, RecordFile(settings.data_dir, config.key), flags)
+    record = _start_in_background(settings, record_file(settings), flags)
     client = RemoteClient(record.url, "its record")
     wait_until_ready(client)
     _tell(record, client)
@@ -63,7 +64,7 @@ def start(foreground: bool, **flags: Any) -> None:  # noqa: FBT001 - click passe
 def status(output: str, **flags: Any) -> int:
     """Say whether the gateway runs; exit 3 if it does not."""
     settings = settings_from(**flags)
-    found = _running(settings)
+    found = running_gateway(settings)
     if output == "json":
         health = found[1] if found else {"status": "stopped"}
         print_json({**health, "url": found[0].url if found else None})
@@ -79,7 +80,7 @@ def status(output: str, **flags: Any) -> int:
 @settings_options("config", "data_dir")
 def stop(**flags: Any) -> None:
     """Stop the gateway and the servers it started."""
-    found = _running(settings_from(**flags))
+    found = running_gateway(settings_from(**flags))
     if found is None:
         click.echo("not running")
         return
@@ -96,19 +97,13 @@ def stop(**flags: Any) -> None:
     click.echo("stopped")
 
 
-def _running(settings: Settings) -> tuple[Record, dict[str, Any]] | None:
-    config = configuration.load(settings.config, Path.cwd(), os.environ)
-    return running_gateway(settings, config)
-
-
 def _start_in_background(settings: Settings, file: RecordFile, flags: dict[str, Any]) -> Record:
     log = settings.data_dir / "logs" / f"{file.path.stem}.log"
-    log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     command = [sys.executable, "-m", "toolscript", "gateway", "start", "--foreground"]
     for name, value in flags.items():
         if value is not None:
             command += [OPTION[name].flag or "", str(value)]
-    with log.open("wb") as output:
+    with open_private(log) as output:
         process = subprocess.Popen(  # noqa: S603 - this interpreter, with options of our own
             command,
             stdin=subprocess.DEVNULL,
@@ -160,7 +155,8 @@ def _tell(record: Record, client: RemoteClient) -> None:
     servers = client.get("/servers")["servers"]
     ready = [server for server in servers if server["state"] == "ready"]
     tools = sum(server["tools"] for server in ready)
-    click.echo(f"running at {record.url}: {tools} tools of {len(ready)} servers")
+    noun = "server" if len(ready) == 1 else "servers"
+    click.echo(f"running at {record.url}: {tools} tools of {len(ready)} {noun}")
     for server in servers:
         if server["state"] == "failed":
             note(f"{server['name']}: {server['error']}")

@@ -1,5 +1,6 @@
 """The application in this process, asked as if over HTTP."""
 
+import logging
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -30,6 +31,8 @@ class LocalClient:
 @contextmanager
 def local_client(settings: Settings, *, refresh: bool) -> Generator[LocalClient]:
     """The application, ready to be asked; what the snapshot lacks is connected to, visibly."""
+    # The answer itself says that it is degraded, and why.
+    logging.getLogger("toolscript.embedding.loader").setLevel(logging.ERROR)
     wiring = bootstrap.Wiring(reconnect=refresh, use_snapshot=not refresh)
     app = bootstrap.application(settings, wiring=wiring)
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(app.running()):

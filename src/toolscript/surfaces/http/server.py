@@ -43,7 +43,7 @@ def serve(settings: Settings) -> None:
             )
         )
         record = RecordFile(settings.data_dir, config.key)
-        record.write(Record(url, os.getpid(), __version__, settings.model, stamps(config)))
+        record.write(Record(url, os.getpid(), __version__, settings.model, stamps(config.sources)))
         log.warning("listening on %s", url)
         if hosts == ("*",):
             log.warning("%s can be reached from other machines, and asks for no key", url)
