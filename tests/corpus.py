@@ -41,7 +41,7 @@ ROWS = {
 SHELL = {
     "shell": {
         "run_command": ("Run a command line in a terminal.", "command", "cwd"),
-        "kill_terminal": ("Close a terminal session.", "session"),
+        "list_sessions": ("List what is still open.",),
     }
 }
 

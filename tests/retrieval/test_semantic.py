@@ -1,0 +1,268 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from toolscript.embedding.base import Encoder
+from toolscript.embedding.cache import EmbeddingCache
+from toolscript.embedding.loader import LazyModel, Loaded
+from toolscript.retrieval.base import Corpus, Query
+from toolscript.retrieval.calibration import curve_of
+from toolscript.retrieval.semantic import (
+    BATCH_DOCUMENTS,
+    QUERIES_REMEMBERED,
+    SemanticSignal,
+    embedded_text,
+)
+from toolscript.types import Document
+
+
+def document(number: int, description: str = "Read a file.", server: str = "s") -> Document:
+    name = f"tool_{number}"
+    return Document(
+        id=f"{server}__{name}",
+        server=server,
+        name=name,
+        description=description,
+        digest=f"{number} {description}",
+    )
+
+
+def prepared(signal: SemanticSignal, *documents: Document) -> Corpus:
+    corpus = Corpus(documents)
+    for _ in signal.prepare(corpus):
+        pass
+    return corpus
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "embeddings"
+
+
+@pytest.fixture
+def signal(model: LazyModel) -> SemanticSignal:
+    """Without a cache."""
+    return SemanticSignal(model, lambda: None)
+
+
+def cached(model: LazyModel, directory: Path) -> SemanticSignal:
+    """A signal as a new process would make it, over the same file."""
+    return SemanticSignal(model, lambda: EmbeddingCache(directory, "h"))
+
+
+def stored(directory: Path) -> dict[str, str]:
+    """Id → digest in the file."""
+    document = json.loads((directory / "embeddings-h.json").read_bytes())
+    return {key: entry["hash"] for key, entry in document["embeddings"].items()}
+
+
+# What is computed
+
+
+def test_what_is_embedded_is_server_name_in_words_title_and_description() -> None:
+    """model:prefix"""
+    tool = Document(id="x", server="git", name="createBranch", title="New", description="Does it.")
+    assert embedded_text(tool) == "git create branch (New): Does it."
+    plain = Document(id="x", server="git", name="log", title="log")
+    assert embedded_text(plain) == "git log:"
+
+
+def test_a_score_is_the_calibrated_cosine_with_the_question(
+    signal: SemanticSignal, encoder: Encoder, documents: tuple[Document, ...]
+) -> None:
+    """search:calibrated, search:fusion"""
+    corpus = prepared(signal, *documents)
+    found = signal.index(corpus).rank(Query("open a document")).scores
+    rows = encoder.documents([embedded_text(d) for d in corpus.documents])
+    question = encoder.query("open a document")
+    cosines = [float(np.dot(row.astype(float), question.astype(float))) for row in rows]
+    expected = curve_of(encoder.model)(np.array(cosines, dtype=np.float32))
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_the_right_tool_is_nearest_for_paraphrases(
+    signal: SemanticSignal, documents: tuple[Document, ...]
+) -> None:
+    """model:bundled"""
+    corpus = prepared(signal, *documents)
+    index = signal.index(corpus)
+    for question, expected in {
+        "download a web page": "fetch__fetch",
+        "switch to another branch": "git__git_checkout",
+        "what does the clock say in Tokyo": "time__get_current_time",
+        "rename a document": "filesystem__move_file",
+    }.items():
+        scores = index.rank(Query(question)).scores
+        assert corpus.documents[int(scores.argmax())].id == expected, question
+
+
+# How much is computed
+
+
+def test_only_what_changed_is_embedded_again(signal: SemanticSignal) -> None:
+    """cache:validity"""
+    prepared(signal, document(1), document(2), document(3))
+    assert signal.counters.documents_embedded == 3
+    prepared(signal, document(1), document(2, "changed"), document(3), document(4))
+    assert signal.counters.documents_embedded == 5
+    assert signal.embedded == 4
+    prepared(signal, document(1))
+    assert signal.counters.documents_embedded == 5
+    assert signal.embedded == 1
+
+
+def test_documents_are_embedded_in_batches_and_can_be_found_in_between(
+    signal: SemanticSignal,
+) -> None:
+    """model:lazy, catalogue:progressive"""
+    count = BATCH_DOCUMENTS + 10
+    corpus = Corpus(document(n) for n in range(count))
+    steps = signal.prepare(corpus)
+    assert next(steps) == 10
+    assert signal.counters.documents_embedded == BATCH_DOCUMENTS
+    ranking = signal.index(corpus).rank(Query("read"))
+    assert int(np.isnan(ranking.scores).sum()) == 10
+    assert ranking.silent == f"10 of {count} tools are not embedded yet"
+    assert list(steps) == [0]
+    assert not signal.index(corpus).rank(Query("read")).silent
+
+
+def test_a_questions_vector_is_remembered(signal: SemanticSignal) -> None:
+    """model:lazy"""
+    index = signal.index(prepared(signal, document(1)))
+    first = index.rank(Query("read a file")).scores
+    second = index.rank(Query("read a file")).scores
+    index.rank(Query("another"))
+    assert first.tolist() == second.tolist()
+    assert signal.counters.queries_embedded == 2
+    assert signal.counters.queries_remembered == 1
+
+
+def test_the_memory_of_questions_is_bounded_and_keeps_the_latest(signal: SemanticSignal) -> None:
+    """model:lazy, search:limits"""
+    index = signal.index(prepared(signal, document(1)))
+    for number in range(QUERIES_REMEMBERED):
+        index.rank(Query(f"{number}"))
+    index.rank(Query("0"))  # used again, so 1 is now the oldest
+    index.rank(Query("one more"))
+    assert signal.counters.queries_remembered == 1
+    embedded = signal.counters.queries_embedded
+    for text, known in (("0", True), ("one more", True), ("2", True), ("1", False)):
+        before = signal.counters.queries_remembered
+        index.rank(Query(text))
+        assert (signal.counters.queries_remembered > before) is known, text
+    assert signal.counters.queries_embedded == embedded + 1
+
+
+def test_nothing_is_loaded_before_there_is_something_to_embed() -> None:
+    """model:lazy"""
+    calls: list[int] = []
+
+    def load() -> Loaded:
+        calls.append(1)
+        return Loaded(None, "there is none")
+
+    signal = SemanticSignal(LazyModel(load), lambda: None)
+    signal.index(prepared(signal))
+    assert not calls
+    prepared(signal, document(1))
+    assert calls == [1]
+
+
+# The cache
+
+
+def test_a_second_process_computes_nothing_and_ranks_alike(
+    model: LazyModel, directory: Path
+) -> None:
+    """cache:incremental"""
+    one, two = cached(model, directory), cached(model, directory)
+    corpus = prepared(one, document(1), document(2, "Send mail."))
+    prepared(two, *corpus.documents)
+    assert one.counters.documents_embedded == two.counters.documents_from_cache == 2
+    assert two.counters.documents_embedded == 0
+    question = Query("mail somebody")
+    first, second = one.index(corpus).rank(question), two.index(corpus).rank(question)
+    assert first.scores.tolist() == second.scores.tolist()
+
+
+def test_a_changed_tool_alone_is_embedded_again_and_one_that_is_gone_is_pruned(
+    model: LazyModel, directory: Path
+) -> None:
+    """cache:validity"""
+    prepared(cached(model, directory), document(1), document(2), document(3))
+    later = cached(model, directory)
+    prepared(later, document(1), document(2, "changed"))
+    assert later.counters.documents_embedded == 1
+    assert later.counters.documents_from_cache == 1
+    assert stored(directory) == {"s__tool_1": "1 Read a file.", "s__tool_2": "2 changed"}
+
+
+def test_a_file_that_is_in_step_is_not_written_again(model: LazyModel, directory: Path) -> None:
+    """cache:incremental"""
+    prepared(cached(model, directory), document(1))
+    before = (directory / "embeddings-h.json").stat().st_ino
+    prepared(cached(model, directory), document(1))
+    assert (directory / "embeddings-h.json").stat().st_ino == before
+
+
+def test_work_that_was_cut_short_reaches_the_file_with_the_next(
+    model: LazyModel, directory: Path
+) -> None:
+    """cache:validity"""
+    signal = cached(model, directory)
+    prepared(signal, document(1))
+    for _ in signal.prepare(Corpus([document(1, "changed")])):
+        break
+    assert stored(directory) == {"s__tool_1": "1 Read a file."}
+    prepared(signal, document(1, "changed"))
+    assert stored(directory) == {"s__tool_1": "1 changed"}
+    assert signal.counters.documents_embedded == 2
+
+
+def test_a_damaged_file_is_rebuilt_from_scratch(
+    model: LazyModel, directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """cache:validity"""
+    prepared(cached(model, directory), document(1), document(2))
+    path = directory / "embeddings-h.json"
+    path.write_bytes(path.read_bytes()[:-20])
+    later = cached(model, directory)
+    prepared(later, document(1), document(2))
+    assert later.counters.documents_embedded == 2
+    assert len(stored(directory)) == 2
+    assert "damaged" in caplog.text
+
+
+def test_vectors_of_another_model_are_not_used(
+    model: LazyModel, directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """cache:validity"""
+    prepared(cached(model, directory), document(1))
+    path = directory / "embeddings-h.json"
+    path.write_bytes(path.read_bytes().replace(b'"model":"all-', b'"model":"not-'))
+    later = cached(model, directory)
+    prepared(later, document(1))
+    assert later.counters.documents_embedded == 1
+    assert "written by model 'not-MiniLM" in caplog.text
+    encoder = model.get().encoder
+    assert encoder
+    assert json.loads(path.read_bytes())["model"] == encoder.name
+
+
+# Without a model
+
+
+def test_without_a_model_it_says_so_and_writes_nothing(
+    no_model: LazyModel, directory: Path
+) -> None:
+    """search:degraded"""
+    signal = cached(no_model, directory)
+    corpus = prepared(signal, document(1), document(2))
+    ranking = signal.index(corpus).rank(Query("read"))
+    assert np.isnan(ranking.scores).all()
+    assert ranking.silent == "searching without meaning: there is no model"
+    assert signal.counters.documents_embedded == signal.embedded == 0
+    assert not directory.exists()
