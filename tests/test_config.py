@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from toolscript.config import FILE_NAME, MAX_FILE_BYTES, Config, load
+from toolscript.config import FILE_NAME, MAX_FILE_BYTES, Config, key_of, load, locate
 from toolscript.errors import ConfigError, ConfigMissingError, ConfigSyntaxError
 from toolscript.types import ServerSpec
 
@@ -381,9 +381,19 @@ def test_the_hash_is_that_of_the_sorted_names_of_the_enabled_servers(tmp_path: P
     assert read(tmp_path, {"git": GOOD}).servers_hash != expected
 
 
-def test_the_key_stands_for_the_files_that_were_read() -> None:
-    a, b = Path("/a/c.json"), Path("/b/caf\udce9.json")
-    keys = [Config(s).key for s in [(a,), (b,), (a, b), (b, a)]]
-    assert len(set(keys)) == 4
-    assert Config((a,)).key == keys[0]
-    assert all(len(key) == 16 for key in keys)
+def test_the_key_stands_for_the_first_file_however_it_is_spelled(tmp_path: Path) -> None:
+    a, b = tmp_path / "a" / "c.json", Path("/b/caf\udce9.json")
+    assert len({key_of((a,)), key_of((b,))}) == 2
+    assert key_of((a, b)) == key_of((a,)) == Config((a,)).key
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    assert key_of((tmp_path / "link" / ".." / "a" / "c.json",)) == key_of((a,))
+    assert all(len(key) == 16 for key in (key_of((a,)), key_of((b,))))
+
+
+def test_the_files_can_be_located_without_reading_them(tmp_path: Path) -> None:
+    home = {"HOME": str(tmp_path / "home")}
+    assert locate(Path("gone.json"), tmp_path, home) == (tmp_path / "gone.json",)
+    with pytest.raises(ConfigMissingError, match="create one"):
+        locate(None, tmp_path, home)
+    (tmp_path / ".toolscript.json").write_text("{ not JSON")
+    assert locate(None, tmp_path, home) == (tmp_path / ".toolscript.json",)
