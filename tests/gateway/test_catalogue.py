@@ -1,0 +1,145 @@
+import hashlib
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolscript.gateway.catalogue import (
+    MAX_EXPOSED,
+    Catalogue,
+    ServerEntry,
+    diff,
+    exposed_names,
+)
+from toolscript.types import ToolSpec
+
+
+def tool(server: str, name: str, description: str = "") -> ToolSpec:
+    return ToolSpec(server=server, name=name, description=description)
+
+
+def entry(server: str, *tools: ToolSpec) -> ServerEntry:
+    return ServerEntry(name=server, digest="d", state="ready", tools=tools)
+
+
+# Snapshots of the catalogue
+
+
+def test_tools_are_by_id_and_in_the_order_of_the_ids() -> None:
+    """catalogue:ids"""
+    catalogue = Catalogue.of(
+        [entry("b", tool("b", "z"), tool("b", "a")), entry("a", tool("a", "m"))]
+    )
+    assert list(catalogue.tools) == ["a__m", "b__a", "b__z"]
+    assert catalogue.tools["b__z"].name == "z"
+    assert list(catalogue.servers) == ["a", "b"]
+
+
+def test_replacing_a_server_leaves_the_old_catalogue_as_it_was() -> None:
+    """upstream:live"""
+    old = Catalogue.of([entry("a", tool("a", "x")), entry("b", tool("b", "y"))])
+    new = old.replacing(entry("a", tool("a", "z"))).replacing(entry("c", tool("c", "w")))
+    assert list(old.tools) == ["a__x", "b__y"]
+    assert list(new.tools) == ["a__z", "b__y", "c__w"]
+
+
+def test_equal_tools_have_equal_digests_whatever_is_said_of_their_servers() -> None:
+    """catalogue:snapshot"""
+    one = Catalogue.of([entry("a", tool("a", "x")), entry("b")])
+    two = Catalogue.of(
+        [ServerEntry(name="a", digest="e", state="connecting", tools=(tool("a", "x"),), error="!")]
+    )
+    assert one.digest == two.digest
+    assert one.digest != Catalogue.of([entry("a", tool("a", "x", "changed"))]).digest
+    assert one.digest != Catalogue({}).digest
+
+
+def test_what_makes_one_catalogue_into_another() -> None:
+    """upstream:live"""
+    old = Catalogue.of([entry("a", tool("a", "same"), tool("a", "changed"), tool("a", "gone"))])
+    new = Catalogue.of(
+        [entry("a", tool("a", "same"), tool("a", "changed", "!")), entry("b", tool("b", "new"))]
+    )
+    found = diff(old, new)
+    assert (found.added, found.changed, found.removed) == (
+        {"b__new"},
+        {"a__changed"},
+        {"a__gone"},
+    )
+    assert found
+    assert not diff(old, old)
+    back = diff(new, old)
+    assert (back.added, back.removed) == (found.removed, found.added)
+
+
+@pytest.mark.parametrize(("old", "new"), [("", "x"), ("x", ""), ("x", "y")])
+def test_any_difference_is_a_difference(old: str, new: str) -> None:
+    """upstream:live"""
+    of = [Catalogue.of([entry("a", *(tool("a", name) for name in names))]) for names in (old, new)]
+    assert diff(of[0], of[1])
+
+
+# Names shown to models
+
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+IDS = st.builds(
+    "{}__{}".format,
+    st.text(min_size=1, max_size=40).filter(lambda s: "__" not in s and not s.endswith("_")),
+    st.text(min_size=1, max_size=60),
+)
+
+
+def fits(identifier: str) -> bool:
+    return NAME.fullmatch(identifier) is not None
+
+
+@given(ids=st.sets(IDS, max_size=20))
+def test_exposed_names_are_short_plain_and_all_different(ids: set[str]) -> None:
+    """catalogue:ids"""
+    names = exposed_names(ids)
+    assert names.keys() == ids
+    assert len(set(names.values())) == len(ids)
+    assert all(fits(name) for name in names.values())
+    assert all(names[i] == i for i in ids if fits(i))
+
+
+@given(ids=st.sets(IDS, min_size=1, max_size=20), keep=st.integers(1, 20))
+def test_an_exposed_name_does_not_change_when_other_tools_come_and_go(
+    ids: set[str], keep: int
+) -> None:
+    """catalogue:ids"""
+    some = sorted(ids)[:keep]
+    names = exposed_names(ids)
+    assert exposed_names(some) == {i: names[i] for i in some}
+    assert exposed_names(sorted(ids, reverse=True)) == names
+
+
+def test_an_id_that_does_not_fit_is_cut_and_gets_a_part_of_its_hash() -> None:
+    """catalogue:ids"""
+    long = "server__" + "x" * 80
+    odd = "my server__do.it"
+    names = exposed_names([long, odd])
+    digest = hashlib.sha256(long.encode()).hexdigest()[:8]
+    assert names[long] == f"server__{'x' * 47}-{digest}"
+    assert len(names[long]) == MAX_EXPOSED
+    assert names[odd] == f"my_server__do_it-{hashlib.sha256(odd.encode()).hexdigest()[:8]}"
+
+
+def test_a_name_of_64_characters_is_left_alone_and_one_of_65_is_not() -> None:
+    """catalogue:ids"""
+    fitting, long = "s__" + "x" * 61, "s__" + "x" * 62
+    names = exposed_names([fitting, long])
+    assert names[fitting] == fitting
+    assert names[long] != long
+    assert len(names[long]) == 64
+
+
+def test_a_tool_that_has_the_name_made_for_another_keeps_it() -> None:
+    """catalogue:ids"""
+    odd = "s__do.it"
+    made = exposed_names([odd])[odd]
+    names = exposed_names([odd, made])
+    assert names[made] == made
+    assert names[odd] != made
+    assert names[odd].startswith(made)

@@ -1,0 +1,259 @@
+"""The gateway over upstreams that report what a test tells them to."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from toolscript.config import Config, Problem
+from toolscript.gateway.base import Connect, Failed, Lost, Ready, Report
+from toolscript.gateway.catalogue import Catalogue, ServerEntry
+from toolscript.gateway.gateway import Gateway
+from toolscript.types import ServerSpec, ServerStatus, ToolSpec
+
+A = ServerSpec(name="a", transport="stdio", command="a")
+B = ServerSpec(name="b", transport="http", url="http://b")
+OFF = ServerSpec(name="off", transport="stdio", disabled=True)
+SOURCE = Path("/c.json")
+
+
+def ready(server: str, *names: str) -> Ready:
+    return Ready(
+        tools=tuple(ToolSpec(server=server, name=name) for name in names),
+        version=f"{server} 1.0",
+        rejected=("odd: no schema",),
+    )
+
+
+def known(spec: ServerSpec, *names: str) -> ServerEntry:
+    report = ready(spec.name, *names)
+    return ServerEntry(name=spec.name, digest=spec.digest, state="ready", tools=report.tools)
+
+
+@dataclass
+class Stage:
+    """Where upstreams report: holds each one's reporter by the server's name."""
+
+    reporters: dict[str, Callable[[Report], None]] = field(
+        default_factory=dict[str, Callable[[Report], None]]
+    )
+    running: set[str] = field(default_factory=set[str])
+    connectors: int = 0
+
+    def connector(self) -> Connect:
+        self.connectors += 1
+        return lambda spec, report: _Told(self, spec, report)
+
+    def tell(self, server: str, report: Report) -> None:
+        self.reporters[server](report)
+
+
+@dataclass
+class _Told:
+    stage: Stage
+    spec: ServerSpec
+    report: Callable[[Report], None]
+
+    async def run(self) -> None:
+        self.stage.reporters[self.spec.name] = self.report
+        self.stage.running.add(self.spec.name)
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self.stage.running.discard(self.spec.name)
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
+def make(
+    stage: Stage, *specs: ServerSpec, snapshot: Catalogue | None = None, reconnect: bool = True
+) -> Gateway:
+    config = Config((SOURCE,), specs)
+    return Gateway(config, snapshot or Catalogue({}), stage.connector, reconnect=reconnect)
+
+
+@asynccontextmanager
+async def run(gateway: Gateway, stage: Stage, *expected: str) -> AsyncGenerator[None]:
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(gateway.run)
+        while stage.running != set(expected):
+            await anyio.lowlevel.checkpoint()
+        yield
+        tasks.cancel_scope.cancel()
+
+
+def play(scene: Callable[[], Awaitable[None]]) -> None:
+    async def act() -> None:
+        with anyio.fail_after(30):
+            await scene()
+
+    anyio.run(act)
+
+
+def states(gateway: Gateway) -> dict[str, str]:
+    return {status.name: status.state for status in gateway.statuses()}
+
+
+def test_tools_are_there_as_their_server_reports_ready(stage: Stage) -> None:
+    """catalogue:progressive"""
+    gateway = make(stage, A, B, OFF)
+
+    async def scene() -> None:
+        async with run(gateway, stage, "a", "b"):
+            assert states(gateway) == {"a": "connecting", "b": "connecting", "off": "disabled"}
+            assert gateway.unsettled == ["a", "b"]
+            stage.tell("b", ready("b", "x", "y"))
+            assert list(gateway.catalogue.tools) == ["b__x", "b__y"]
+            assert states(gateway) == {"a": "connecting", "b": "ready", "off": "disabled"}
+            assert not gateway.settled
+            stage.tell("a", ready("a", "z"))
+            assert list(gateway.catalogue.tools) == ["a__z", "b__x", "b__y"]
+            assert gateway.settled
+
+    play(scene)
+
+
+def test_a_failure_costs_that_server_only_and_is_shown(stage: Stage) -> None:
+    """upstream:isolation"""
+    gateway = make(stage, A, B)
+
+    async def scene() -> None:
+        async with run(gateway, stage, "a", "b"):
+            stage.tell("a", ready("a", "x"))
+            stage.tell("b", Failed(error="no such program"))
+            assert gateway.settled
+            assert list(gateway.catalogue.tools) == ["a__x"]
+            a, b = gateway.statuses()
+            assert (a.state, a.tools, a.error, a.snapshot) == ("ready", 1, "", False)
+            assert (a.version, a.rejected) == ("a 1.0", ("odd: no schema",))
+            assert (b.state, b.tools, b.error, b.snapshot) == (
+                "failed",
+                0,
+                "no such program",
+                False,
+            )
+            assert a.since
+            assert b.since
+
+    play(scene)
+
+
+def test_the_tools_of_a_lost_connection_stay_until_reconnecting_has_failed(stage: Stage) -> None:
+    """upstream:isolation"""
+    gateway = make(stage, A)
+
+    async def scene() -> None:
+        async with run(gateway, stage, "a"):
+            stage.tell("a", ready("a", "x"))
+            stage.tell("a", Lost(error="it ended"))
+            assert list(gateway.catalogue.tools) == ["a__x"]
+            [status] = gateway.statuses()
+            assert (status.state, status.error) == ("connecting", "it ended")
+            stage.tell("a", Failed(error="it is gone"))
+            assert list(gateway.catalogue.tools) == []
+            assert states(gateway) == {"a": "failed"}
+            stage.tell("a", ready("a", "x", "y"))
+            assert list(gateway.catalogue.tools) == ["a__x", "a__y"]
+            [status] = gateway.statuses()
+            assert (status.state, status.error) == ("ready", "")
+
+    play(scene)
+
+
+def test_who_waits_for_a_change_gets_the_latest_catalogue(stage: Stage) -> None:
+    """upstream:live"""
+    gateway = make(stage, A)
+    seen: list[list[str]] = []
+
+    async def watch() -> None:
+        last: Catalogue | None = None
+        while True:
+            last = await gateway.changed(last)
+            seen.append(list(last.tools))
+
+    async def scene() -> None:
+        async with run(gateway, stage, "a"), anyio.create_task_group() as tasks:
+            tasks.start_soon(watch)
+            await anyio.wait_all_tasks_blocked()
+            stage.tell("a", ready("a", "x"))
+            await anyio.wait_all_tasks_blocked()
+            stage.tell("a", ready("a", "y"))
+            stage.tell("a", ready("a", "z"))
+            await anyio.wait_all_tasks_blocked()
+            tasks.cancel_scope.cancel()
+
+    play(scene)
+    assert seen == [[], ["a__x"], ["a__z"]]
+
+
+def test_what_the_snapshot_knows_counts_until_the_server_says_otherwise(stage: Stage) -> None:
+    """catalogue:snapshot"""
+    gateway = make(stage, A, B, snapshot=Catalogue.of([known(A, "old")]))
+    assert list(gateway.catalogue.tools) == ["a__old"]
+    waiting = {"a": "connecting", "b": "connecting"}
+    assert states(gateway) == waiting
+
+    async def scene() -> None:
+        async with run(gateway, stage, "a", "b"):
+            assert list(gateway.catalogue.tools) == ["a__old"]
+            assert gateway.statuses()[0].snapshot is True
+            stage.tell("a", ready("a", "new"))
+            assert gateway.statuses()[0].snapshot is False
+            assert list(gateway.catalogue.tools) == ["a__new"]
+
+    play(scene)
+
+
+def test_without_reconnecting_only_unknown_servers_are_connected_to(stage: Stage) -> None:
+    """catalogue:snapshot"""
+    snapshot = Catalogue.of([known(A, "old")])
+    gateway = make(stage, A, B, snapshot=snapshot, reconnect=False)
+    assert gateway.unsettled == ["b"]
+
+    async def scene() -> None:
+        async with run(gateway, stage, "b"):
+            assert states(gateway) == {"a": "ready", "b": "connecting"}
+            assert gateway.statuses()[0].snapshot is True
+
+    play(scene)
+    assert stage.reporters.keys() == {"b"}
+
+
+@pytest.mark.parametrize("specs", [(), (OFF,), (A,)])
+def test_where_nothing_is_connected_to_no_client_is_loaded(
+    stage: Stage, specs: tuple[ServerSpec, ...]
+) -> None:
+    """catalogue:snapshot"""
+    gateway = make(stage, *specs, snapshot=Catalogue.of([known(A, "x")]), reconnect=False)
+    play(gateway.run)
+    assert gateway.settled
+    assert stage.connectors == 0
+
+
+def test_no_upstream_outlives_the_gateway(stage: Stage) -> None:
+    """upstream:isolation"""
+    gateway = make(stage, A, B)
+
+    async def scene() -> None:
+        async with run(gateway, stage, "a", "b"):
+            pass
+        assert stage.running == set()
+
+    play(scene)
+
+
+def test_servers_with_a_mistake_are_among_the_others_by_name(stage: Stage) -> None:
+    """config:file"""
+    config = Config((SOURCE,), (B, A), (Problem(SOURCE, "ab", "command is 1"),))
+    gateway = Gateway(config, Catalogue({}), stage.connector)
+    a, ab, b = gateway.statuses()
+    assert ab == ServerStatus(name="ab", state="invalid", error="/c.json: command is 1")
+    assert (a.name, b.name) == ("a", "b")
+    assert (a.transport, b.transport) == ("stdio", "http")
