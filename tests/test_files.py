@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from toolscript.files import expanded, is_dir, is_file, write_atomically
+from toolscript.files import (
+    expanded,
+    is_dir,
+    is_file,
+    make_private,
+    open_private,
+    write_atomically,
+)
 
 
 def names(directory: Path) -> list[str]:
@@ -98,3 +105,22 @@ def test_an_impossible_name_is_no_file_and_no_directory(tmp_path: Path, name: st
     (tmp_path / "real").write_bytes(b"")
     assert is_file(tmp_path / "real")
     assert is_dir(tmp_path)
+
+
+def test_directories_are_made_for_their_owner_only_and_others_are_left_alone(
+    tmp_path: Path,
+) -> None:
+    tmp_path.chmod(0o755)
+    make_private(tmp_path / "a" / "b")
+    make_private(tmp_path / "a" / "b")
+    modes = [stat.S_IMODE(p.stat().st_mode) for p in (tmp_path, tmp_path / "a", tmp_path / "a/b")]
+    assert modes == [0o755, 0o700, 0o700]
+
+
+def test_a_private_text_file_begins_empty_takes_any_text_and_is_its_owners(tmp_path: Path) -> None:
+    path = tmp_path / "logs" / "server.log"
+    for text in ("first", "second \udce9"):
+        with open_private(path) as file:
+            file.write(text)
+    assert path.read_bytes() == b"second ?"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600

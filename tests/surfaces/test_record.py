@@ -1,0 +1,68 @@
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from toolscript.surfaces.record import Record, RecordFile, stamps
+
+
+def record(**changes: object) -> Record:
+    given = {"url": "http://127.0.0.1:7337", "pid": os.getpid(), "version": "1", "model": "m"}
+    return Record(**({"stamps": (("/c.json", 10**18 + 1, 5),), **given, **changes}))  # pyright: ignore[reportArgumentType] - any field
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> RecordFile:
+    return RecordFile(tmp_path / "data", "0123456789abcdef")
+
+
+def test_what_is_noted_is_read_again_by_its_owner_only(file: RecordFile) -> None:
+    assert file.read() is None
+    file.write(record())
+    assert file.read() == record()
+    assert file.path.name == "gateway-0123456789abcdef.json"
+    assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
+
+
+def test_a_truncated_note_is_none_at_every_length(file: RecordFile) -> None:
+    file.write(record())
+    whole = file.path.read_bytes()
+    for length in range(len(whole)):
+        file.path.write_bytes(whole[:length])
+        assert file.read() is None, length
+
+
+@pytest.mark.parametrize(
+    "content", [b"[]", b"7", b"null", b"{}", b'{"stamps": 1}', b'{"stamps": [[1]]}', b"\xff"]
+)
+def test_a_note_of_another_shape_is_none(file: RecordFile, content: bytes) -> None:
+    file.path.parent.mkdir(parents=True)
+    file.path.write_bytes(content)
+    assert file.read() is None
+
+
+def test_only_the_process_that_left_a_note_takes_it_away(file: RecordFile) -> None:
+    file.write(record(pid=1))
+    file.remove()
+    assert file.read() == record(pid=1)
+    file.remove(pid=1)
+    assert file.read() is None
+    file.remove(pid=1)
+
+
+def test_an_edited_added_or_deleted_configuration_is_another(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.json", tmp_path / "two.json"
+    one.write_text("{}")
+    read = record(stamps=stamps([one, two]))
+    assert read.is_current([one, two])
+    two.write_text("{}")
+    assert not read.is_current([one, two])
+    both = record(stamps=stamps([one, two]))
+    one.write_text("{ }")
+    assert not both.is_current([one, two])
+    edited = record(stamps=stamps([one, two]))
+    os.utime(one, ns=(1, 1))
+    assert not edited.is_current([one, two])
+    two.unlink()
+    assert not edited.is_current([one, two])
