@@ -7,10 +7,10 @@ behind every command.
 import http.client
 import json
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 from urllib.parse import urlencode, urlsplit
 
-from toolscript.errors import GatewayMissingError
+from toolscript.errors import GatewayError, GatewayMissingError
 from toolscript.surfaces.cli.wire import named_error
 
 TIMEOUT_S = 15.0
@@ -42,7 +42,10 @@ def answer(status: int, body: bytes) -> dict[str, Any]:
     try:
         value = json.loads(body)
     except ValueError:
-        value = {"error": f"answered HTTP {status} with something that is not JSON"}
+        value = None
+    if not isinstance(value, dict):
+        raise GatewayError(f"answered HTTP {status} with something that is not a JSON object")
+    value = cast("dict[str, Any]", value)
     if status >= http.client.BAD_REQUEST or "error" in value:
         raise named_error(str(value.get("type")), str(value.get("error")))
     return value
@@ -60,10 +63,10 @@ class RemoteClient:
 
     def get(self, path: str, parameters: Parameters = ()) -> dict[str, Any]:
         """See `Client.get`; raises `GatewayMissingError` when nothing answers."""
-        parts = urlsplit(self.url)
-        secure = parts.scheme == "https"
-        kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
         try:
+            parts = urlsplit(self.url)
+            secure = parts.scheme == "https"
+            kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
             connection = kind(parts.hostname or "", parts.port, timeout=self._timeout_s)
             connection.request("GET", parts.path.rstrip("/") + target(path, parameters))
             response = connection.getresponse()

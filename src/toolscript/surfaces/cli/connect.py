@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from toolscript import config as configuration
-from toolscript.errors import GatewayMissingError
+from toolscript.errors import GatewayError
 from toolscript.settings import Settings
 from toolscript.surfaces.cli.client import Client, RemoteClient
 from toolscript.surfaces.cli.output import note
@@ -33,7 +33,7 @@ def running_gateway(settings: Settings) -> tuple[Record, dict[str, Any]] | None:
         return None
     try:
         health = RemoteClient(record.url, "its record", _PROBE_TIMEOUT_S).get("/health")
-    except GatewayMissingError:
+    except GatewayError:
         return None
     # The port may belong to somebody else by now.
     return (record, health) if health.get("pid") == record.pid else None

@@ -9,6 +9,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from starlette.types import ASGIApp, Message, Scope
 
 from toolscript import bootstrap
+from toolscript.app import App
 from toolscript.settings import Settings
 from toolscript.surfaces.cli.client import Parameters, answer, target
 from toolscript.surfaces.cli.progress import wait_until_ready
@@ -35,11 +36,26 @@ def local_client(settings: Settings, *, refresh: bool) -> Generator[LocalClient]
     logging.getLogger("toolscript.embedding.loader").setLevel(logging.ERROR)
     wiring = bootstrap.Wiring(reconnect=refresh, use_snapshot=not refresh)
     app = bootstrap.application(settings, wiring=wiring)
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(app.running()):
+    with start_blocking_portal() as portal, _running(portal, app):
         client = LocalClient(portal, http_app(app, own=False))
         wait_until_ready(client)
         client.snapshot = any(server["snapshot"] for server in client.get("/servers")["servers"])
         yield client
+
+
+@contextmanager
+def _running(portal: BlockingPortal, app: App) -> Generator[None]:
+    """The application under way. What is raised meanwhile stays in this thread.
+
+    An interruption by the user, thrown into the event loop, would end it
+    before the connections are closed.
+    """
+    running = portal.wrap_async_context_manager(app.running())
+    running.__enter__()
+    try:
+        yield
+    finally:
+        running.__exit__(None, None, None)
 
 
 async def _request(asgi: ASGIApp, where: str) -> tuple[int, bytes]:
