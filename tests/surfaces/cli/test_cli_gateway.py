@@ -1,0 +1,322 @@
+"""``toolscript gateway start|status|stop``: the process, its record, and what is left of it."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.support import (
+    FUZZY,
+    READ_FILE,
+    SEND_MAIL,
+    Cli,
+    Scripted,
+    alive,
+    fetch,
+    processes,
+    tool,
+    until,
+)
+
+from toolscript import config
+
+SECRET = "hunter2-correct-horse"  # noqa: S105 - looked for where it must not be
+
+
+@pytest.fixture
+def home(cli: Cli, scripted: Scripted) -> Cli:
+    """A command line with two servers."""
+    cli.env = FUZZY
+    cli.configure(files=scripted(READ_FILE), mail=scripted(SEND_MAIL))
+    return cli
+
+
+@contextmanager
+def foreground(cli: Cli, *arguments: str) -> Generator["subprocess.Popen[bytes]"]:
+    """A gateway in the foreground, with its servers up."""
+    command = cli.command("gateway", "start", "--foreground", "--port", "0", *arguments)
+    with subprocess.Popen(command, env=cli.environment(), cwd=cli.home) as process:
+        try:
+            until(lambda: cli.records, "the gateway has left its record")
+            until(lambda: ready(cli), "the gateway is ready")
+            yield process
+        finally:
+            process.kill()
+
+
+def ready(cli: Cli) -> bool:
+    try:
+        return fetch(cli.record()["url"], "/health")[1]["status"] == "ready"
+    except OSError:
+        return False
+
+
+def test_start_status_stop(home: Cli) -> None:
+    """cli:others: the whole life of a gateway."""
+    done = home("gateway", "status")
+    assert (done.returncode, done.stdout) == (3, "not running\n")
+
+    done = home("gateway", "start", "--port", "0")
+    url, pid = home.record()["url"], home.record()["pid"]
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"running at {url}: 2 tools of 2 servers\n"
+
+    done = home("gateway", "status")
+    assert (done.returncode, done.stdout) == (0, f"running at {url} (process {pid}), 2 tools\n")
+    status = home.json("gateway", "status")
+    assert (status["status"], status["url"], status["pid"]) == ("ready", url, pid)
+
+    done = home("gateway", "stop")
+    assert (done.returncode, done.stdout) == (0, "stopped\n")
+    assert not alive(pid)
+    assert home.records == []
+    done = home("gateway", "status", "--output", "json")
+    assert (done.returncode, json.loads(done.stdout)) == (3, {"status": "stopped", "url": None})
+    assert home("gateway", "stop").stdout == "not running\n"
+
+
+def test_starting_twice_is_refused(home: Cli) -> None:
+    """cli:others: with the one that runs, and how to stop it."""
+    url = home.start_gateway()
+    for more in ([], ["--foreground"]):
+        done = home("gateway", "start", "--port", "0", *more)
+        assert done.returncode == 1
+        [said] = done.stderr.splitlines()
+        assert f"a gateway is running already at {url}" in said
+        assert said.endswith("stop it with: toolscript gateway stop")
+    assert home.record()["url"] == url
+
+
+def test_a_port_that_is_taken(home: Cli) -> None:
+    """cli:others."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = home("gateway", "start", "--port", port)
+    assert done.returncode == 1
+    [said] = done.stderr.splitlines()
+    assert said.startswith(f"toolscript: cannot listen on 127.0.0.1 port {port}: ")
+    assert said.endswith("choose another with --port (0 picks a free one)")
+
+
+def test_a_configuration_that_cannot_be_used(cli: Cli) -> None:
+    """cli:others."""
+    done = cli("gateway", "start")
+    assert done.returncode == 2
+    assert "no .toolscript.json" in done.stderr
+
+
+def test_failures_are_told_at_the_start(home: Cli, scripted: Scripted) -> None:
+    """upstream:isolation: and nothing secret is in the log."""
+    gone = scripted(exit=1, stderr_env="TOKEN", env={"TOKEN": SECRET})
+    files = scripted(READ_FILE, SEND_MAIL)
+    home.configure(files=files, more=scripted(READ_FILE), gone=gone, odd={"type": "pigeon"})
+    done = home("gateway", "start", "--port", "0")
+    assert done.returncode == 0
+    assert "3 tools of 2 servers" in done.stdout
+    assert "gone: closed the connection before it was ready; its last words: ***" in done.stderr
+    assert "server 'odd': type is 'pigeon'" in done.stderr
+    logs = list((home.home / ".toolscript" / "logs").glob("*.log"))
+    assert logs
+    said = "".join(log.read_text("utf-8") for log in logs)
+    said += json.dumps(fetch(home.record()["url"], "/servers")[1])
+    said += "".join(str(path.read_bytes()) for path in home.home.rglob("catalogue-*.json"))
+    assert SECRET not in said + done.stderr
+
+
+# Stale records
+
+
+def test_a_record_of_a_dead_gateway_is_ignored(home: Cli) -> None:
+    """cli:others: killed, so it could not take its record away."""
+    home.start_gateway()
+    [path], pid = home.records, home.record()["pid"]
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: not alive(pid), "it is gone")
+    until(lambda: not processes(str(home.home.parent)), "its servers have noticed")
+    assert path.exists()
+    assert home("gateway", "status").returncode == 3
+    assert home.json("search", "read_file")["results"]
+    assert home("gateway", "stop").stdout == "not running\n"
+    home.start_gateway()
+    assert home("gateway", "status").returncode == 0
+    assert home.record()["pid"] != pid
+
+
+def test_a_record_whose_port_is_somebody_elses(home: Cli) -> None:
+    """cli:others: another server answers there, and is neither asked nor stopped."""
+    home.start_gateway()
+    [path], record = home.records, home.record()
+    assert home("gateway", "stop").returncode == 0
+    command = [sys.executable, "-u", "-m", "http.server", "0", "--bind", "127.0.0.1"]
+    with subprocess.Popen(
+        command, cwd=home.home, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as other:
+        try:
+            assert other.stdout
+            port = other.stdout.readline().split(" port ")[1].split()[0]
+            record |= {"url": f"http://127.0.0.1:{port}", "pid": other.pid}
+            path.write_text(json.dumps(record), "utf-8")
+            assert home("gateway", "status").returncode == 3
+            assert home.json("search", "read_file")["results"]
+            assert home("gateway", "stop").stdout == "not running\n"
+            assert other.poll() is None
+        finally:
+            other.kill()
+    path.unlink()
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"url": "x"}', '{"stamps": 5}', "\x00" * 9])
+def test_a_damaged_record_is_ignored(home: Cli, damage: str) -> None:
+    """cli:others."""
+    directory = home.home / ".toolscript" / "run"
+    directory.mkdir(parents=True)
+    key = config.load(None, home.home, {"HOME": str(home.home)}).key
+    record = directory / f"gateway-{key}.json"
+    record.write_text(damage, "utf-8")
+    assert home("gateway", "status").stdout == "not running\n"
+    assert home.json("search", "read_file")["results"]
+    record.unlink()
+
+
+# What holds for a call
+
+
+def test_a_data_directory_holds_for_the_call(home: Cli, tmp_path: Path) -> None:
+    """cli:per-call: with a gateway running, another directory is another application."""
+    home.start_gateway()
+    other = tmp_path / "other"
+    assert home.json("search", "read_file", "--data-dir", str(other))["results"]
+    assert list((other / "cache" / "catalogue").iterdir())
+
+
+def test_a_model_holds_for_the_call(home: Cli) -> None:
+    """cli:per-call: the gateway has no model; this call has the bundled one."""
+    home.start_gateway()
+    assert home.json("search", "look inside a document")["degraded"]
+    answer = home.json("search", "read what is in a file", "--model", "bundled")
+    assert answer["degraded"] == []
+    assert "semantic" in answer["results"][0]["signals"]
+    assert home.json("search", "read_file")["degraded"], "the gateway is what it was"
+
+
+def test_a_model_from_the_environment_holds_for_the_gateway(home: Cli) -> None:
+    """model:select: what the gateway was started with."""
+    home.env = {}
+    home.start_gateway()
+    assert home.json("search", "read what is in a file")["degraded"] == []
+
+
+def test_an_edited_configuration_is_noted(home: Cli, scripted: Scripted) -> None:
+    """cli:others: the gateway still answers, from what it has read."""
+    home.start_gateway()
+    assert home("search", "read_file").stderr.count("restart it") == 0
+    home.configure(files=scripted(READ_FILE))
+    done = home("search", "read_file")
+    assert "files__read_file" in done.stdout
+    assert "the configuration was edited after the gateway started; restart it" in done.stderr
+
+
+def test_two_configurations_have_two_gateways(home: Cli, scripted: Scripted) -> None:
+    """cli:others: each command finds its own."""
+    project = home.home / "project"
+    project.mkdir()
+    other = project / "mcp.json"
+    servers = {"mcpServers": {"draw": scripted(tool("draw_picture", "Draw a picture"))}}
+    other.write_text(json.dumps(servers), "utf-8")
+    home.start_gateway()
+    done = home("gateway", "start", "--port", "0", "--config", str(other))
+    assert done.returncode == 0, done.stderr
+    assert len(home.records) == 2
+    found = home.json("search", "draw_picture", "--config", str(other))["results"]
+    assert found[0]["toolId"] == "draw__draw_picture"
+    assert home.json("search", "draw_picture")["results"] == []
+
+
+def test_a_gateway_answers_before_its_servers_are_up(home: Cli, scripted: Scripted) -> None:
+    """catalogue:snapshot: what hangs at the second start is found all the same."""
+    program = home.home / "program"
+    program.symlink_to(sys.executable)
+    home.configure(files=scripted(READ_FILE) | {"command": str(program)})
+    assert home.json("search", "read_file")["results"]
+    program.unlink()
+    program.write_text("#!/bin/sh\nexec sleep 600\n", "utf-8")
+    program.chmod(0o755)
+    command = home.command("gateway", "start", "--foreground", "--port", "0")
+    with subprocess.Popen(command, env=home.environment(), cwd=home.home) as process:
+        try:
+            until(lambda: home.records, "the gateway has left its record")
+            until(lambda: finds(home), "it answers from the snapshot")
+            [server] = fetch(home.record()["url"], "/servers")[1]["servers"]
+            assert server["state"] == "connecting"
+        finally:
+            process.terminate()
+
+
+def finds(cli: Cli) -> bool:
+    try:
+        status, answer = fetch(cli.record()["url"], "/search", {"q": "read_file"})
+    except OSError:
+        return False
+    return status == 200 and bool(answer["results"])
+
+
+# The end
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+def test_no_process_is_left_after_a_signal(home: Cli, scripted: Scripted, how: int) -> None:
+    """upstream:isolation: not even of a hung server and what it started."""
+    child = scripted.directory / "child"
+    hung = scripted(SEND_MAIL, child=str(child), stubborn=True)
+    home.configure(files=scripted(READ_FILE), hung=hung)
+    with foreground(home) as process:
+        assert len(processes(str(scripted.directory))) == 3, "two servers and a child"
+        process.send_signal(how)
+        process.wait(30)
+        assert processes(str(scripted.directory)) == {}
+        assert home.records == []
+
+
+def test_no_process_is_left_after_stop(home: Cli, scripted: Scripted) -> None:
+    """upstream:isolation."""
+    child = scripted.directory / "child"
+    hung = scripted(SEND_MAIL, child=str(child), stubborn=True)
+    silent = scripted(hang=True, stubborn=True)
+    home.env = FUZZY | {"TOOLSCRIPT_CONNECT_TIMEOUT": "1"}
+    home.configure(files=scripted(READ_FILE), hung=hung, silent=silent)
+    home.start_gateway()
+    assert home("gateway", "stop").stdout == "stopped\n"
+    assert processes(str(scripted.directory)) == {}
+
+
+def test_no_process_is_left_after_a_search(home: Cli, scripted: Scripted) -> None:
+    """upstream:isolation: nor of a command that connected by itself."""
+    child = scripted.directory / "child"
+    home.configure(files=scripted(READ_FILE), hung=scripted(child=str(child), stubborn=True))
+    assert home("search", "read_file").returncode == 0
+    assert processes(str(scripted.directory)) == {}
+
+
+def test_an_interrupted_search(home: Cli, scripted: Scripted) -> None:
+    """upstream:isolation: Ctrl-C while a server hangs leaves nothing, and says so in one line."""
+    started = scripted.directory / "starts"
+    home.configure(moon=scripted(hang=True, starts=str(started)))
+    with subprocess.Popen(
+        home.command("search", "a"),
+        env=home.environment(),
+        cwd=home.home,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        until(started.exists, "the server is started")
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    assert processes(str(scripted.directory)) == {}
