@@ -77,6 +77,7 @@ def test_nothing_is_loaded_before_it_is_needed_and_then_once_for_all_threads() -
 
     def slow() -> Loaded:
         calls.append(1)
+        threading.Event().wait(0.05)  # long enough for the other threads to come
         return Loaded(None, "")
 
     lazy = LazyModel(slow)

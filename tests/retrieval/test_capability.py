@@ -79,6 +79,17 @@ def test_a_shell_is_raised_part_of_the_way_to_1_by_hand() -> None:
     assert {row: c.short for row, c in boosted.inferred.items()} == {0: "git ops"}
 
 
+def test_of_several_capabilities_the_first_of_the_table_is_inferred() -> None:
+    """search:intent"""
+    of = index(SHELL)
+    question = Query("docker and git")
+    assert [c.short for c in of.wanted(question)] == ["git ops", "containers"]
+    boosted = of.boost(question, array(0.2))
+    np.testing.assert_allclose(boosted.scores, [0.56], atol=1e-6)
+    assert {row: c.short for row, c in boosted.inferred.items()} == {0: "git ops"}
+    assert of.boost(question, array(1.0)).inferred == {}
+
+
 def test_where_a_dedicated_tool_scores_well_nothing_is_inferred() -> None:
     """search:intent"""
     of = index(COMMIT, SHELL)

@@ -147,12 +147,11 @@ def test_tools_of_the_same_name_tie_and_the_qualified_one_is_alone(
 
 def test_a_perfect_score_that_is_no_exact_name_stays_below_one(make_engine: MakeEngine) -> None:
     """search:exact"""
-    text = "zeta eta theta"
-    twin = Document(id="a__same", server="s", name="same", description="x", digest="1")
-    exact = Document(id="z__zeta", server="z", name="zeta_eta_theta", digest="2")
-    found = everything(make_engine([twin, exact]), text)
-    assert next(iter(found)) == "z__zeta"
-    assert found["z__zeta"] == 1.0 > found["a__same"]
+    text = "a b: read the file"
+    perfect = Document(id="a__b", server="a", name="b", description="read the file", digest="1")
+    exact = Document(id="z__x", server="z", name="a_b_read_the_file", description="x", digest="2")
+    found = everything(make_engine([perfect, exact], alpha=1.0), text)
+    assert list(found.items()) == [("z__x", 1.0), ("a__b", 1.0 - 10**-DECIMALS)]
 
 
 # Intent
