@@ -44,12 +44,15 @@ class App:
         engine: SearchEngine,
         semantic: SemanticSignal,
         snapshots: SnapshotStore,
+        search_timeout_s: float = SEARCH_TIMEOUT_S,
     ) -> None:
         self._gateway = gateway
         self._engine = engine
         self._semantic = semantic
         self._snapshots = snapshots
+        self._search_timeout_s = search_timeout_s
         self._indexed: Catalogue | None = None
+        self._step = anyio.Event()
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator["App"]:
@@ -71,19 +74,24 @@ class App:
         """The tools that answer.
 
         Raises `NotReadyError` while there is nothing to search, `SearchTimeoutError`
-        after `SEARCH_TIMEOUT_S` seconds, `UnknownNameError` for a server that
+        after ``search_timeout_s`` seconds, `UnknownNameError` for a server that
         is not configured, and what `SearchEngine.search` raises.
         """
         self._check_servers(request.servers)
         if not self._engine.indexed:
             raise NotReadyError(self._nothing())
-        with anyio.move_on_after(SEARCH_TIMEOUT_S):
+        with anyio.move_on_after(self._search_timeout_s):
             return await anyio.to_thread.run_sync(
                 self._engine.search, request, abandon_on_cancel=True
             )
         raise SearchTimeoutError(
-            f"the search took longer than {SEARCH_TIMEOUT_S:g} s; try a shorter query"
+            f"the search took longer than {self._search_timeout_s:g} s; try a shorter query"
         )
+
+    async def ready(self) -> None:
+        """Return when every server has settled and every tool is fully indexed."""
+        while not self.health().ready:
+            await self._step.wait()
 
     def health(self) -> Health:
         """See `Health`."""
@@ -143,6 +151,8 @@ class App:
                 await anyio.to_thread.run_sync(self._update, catalogue)
                 indexed = catalogue
             self._indexed = catalogue
+            self._step.set()
+            self._step = anyio.Event()
             await anyio.to_thread.run_sync(self._snapshots.save, catalogue)
 
     def _update(self, catalogue: Catalogue) -> None:

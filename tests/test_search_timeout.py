@@ -1,0 +1,82 @@
+"""A search that does not end is ended."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import numpy as np
+import pytest
+
+from toolscript.app import App
+from toolscript.config import Config
+from toolscript.embedding.loader import LazyModel, load
+from toolscript.errors import SearchTimeoutError
+from toolscript.gateway.base import Connect
+from toolscript.gateway.catalogue import Catalogue, ServerEntry
+from toolscript.gateway.gateway import Gateway
+from toolscript.gateway.snapshot import SnapshotStore
+from toolscript.retrieval.base import Corpus, Query, Ranking
+from toolscript.retrieval.engine import SearchEngine
+from toolscript.retrieval.profiles import search_profile
+from toolscript.retrieval.semantic import SemanticSignal
+from toolscript.types import SearchRequest, ServerSpec, ToolSpec
+
+
+class StuckSignal:
+    """A signal that answers when it is released."""
+
+    name = "stuck"
+
+    def __init__(self) -> None:
+        self.released = threading.Event()
+
+    def prepare(self, corpus: Corpus) -> Iterator[int]:
+        del corpus
+        return iter(())
+
+    def index(self, corpus: Corpus) -> "StuckSignal":
+        self.size = len(corpus)
+        return self
+
+    def rank(self, query: Query) -> Ranking:
+        del query
+        self.released.wait(30)
+        return Ranking(np.ones(self.size, dtype=np.float32))
+
+
+def no_connection() -> Connect:
+    raise AssertionError("nothing is to be connected to")
+
+
+def application(signal: StuckSignal, tmp_path: Path) -> App:
+    spec = ServerSpec(name="files", transport="stdio", command="files")
+    tool = ToolSpec(server="files", name="read_file")
+    known = ServerEntry(name="files", digest=spec.digest, state="ready", tools=(tool,))
+    config = Config((tmp_path / "config.json",), (spec,))
+    gateway = Gateway(config, Catalogue.of([known]), no_connection, reconnect=False)
+    semantic = SemanticSignal(LazyModel(lambda: load("bundled", "bundled", 1)), lambda: None)
+    return App(
+        gateway,
+        SearchEngine([signal], search_profile(0.7, 3, 0.0)),
+        semantic,
+        SnapshotStore(tmp_path, config.key),
+        search_timeout_s=0.2,
+    )
+
+
+def test_a_search_that_takes_too_long_is_a_clear_error_and_the_next_one_is_answered(
+    tmp_path: Path,
+) -> None:
+    """search:timeout"""
+    signal = StuckSignal()
+
+    async def scenario() -> int:
+        async with application(signal, tmp_path).running() as app:
+            await app.ready()
+            with pytest.raises(SearchTimeoutError, match=r"longer than 0\.2 s"):
+                await app.search(SearchRequest(text="read"))
+            signal.released.set()
+            return len((await app.search(SearchRequest(text="read"))).hits)
+
+    assert anyio.run(scenario) == 1
