@@ -117,7 +117,7 @@ def key_of(sources: tuple[Path, ...]) -> str:
     The first file decides, however its path is spelled: a file of the user's
     that appears beside a project's makes no other configuration of it.
     """
-    return hashlib.sha256(os.fsencode(sources[0].resolve())).hexdigest()[:16]
+    return hashlib.sha256(os.fsencode(os.path.realpath(sources[0]))).hexdigest()[:16]
 
 
 def _home(environ: Mapping[str, str]) -> Path:
