@@ -19,7 +19,7 @@ import mcp_types
 import msgspec
 from mcp.client.session import ClientSession, IncomingMessage
 from mcp.client.sse import sse_client
-from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
@@ -29,6 +29,7 @@ from toolscript.errors import UpstreamError
 from toolscript.files import open_private
 from toolscript.gateway.base import Failed, Lost, Ready, Report
 from toolscript.gateway.listing import ListingDispatcher, list_tools
+from toolscript.gateway.stdio import process_streams
 from toolscript.text import printable, redact
 from toolscript.types import ServerSpec, Transport
 
@@ -152,7 +153,7 @@ class McpUpstream:
                 cwd=spec.cwd,
                 encoding_error_handler="replace",
             )
-            return await stack.enter_async_context(stdio_client(parameters, errors))
+            return await stack.enter_async_context(process_streams(parameters, errors))
         if transport == "sse":
             return await stack.enter_async_context(sse_client(spec.url, headers=spec.headers))
         # The library's own default of 5 s is too short for tools that work.

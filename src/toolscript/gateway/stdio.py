@@ -1,0 +1,151 @@
+"""A server as a process: started, spoken to through its pipes, ended with all that it started.
+
+The library's own transport ends only a server that does not obey, so what an
+obedient one has started would live on; and it takes a server for alive as long
+as anything it started holds its output open.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from typing import TextIO, TypeAlias
+
+import anyio
+from anyio.abc import Process
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.client.stdio import StdioServerParameters, get_default_environment, stdio_client
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+
+MAX_LINE_BYTES = 64 * 1024 * 1024
+"""A message this long is none: the connection is ended rather than the memory filled."""
+PATIENCE_S = 2.0
+"""How long a server may take to end when its input does, and again when it is told to."""
+_POLL_S = 0.02
+
+_Received: TypeAlias = SessionMessage | Exception
+_Streams: TypeAlias = tuple[
+    MemoryObjectReceiveStream[_Received], MemoryObjectSendStream[SessionMessage]
+]
+_CLOSED = (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError)
+
+
+@asynccontextmanager
+async def process_streams(
+    parameters: StdioServerParameters, errors: TextIO
+) -> AsyncGenerator[_Streams]:
+    """Messages from and to a new process; it and its descendants end with the block."""
+    if sys.platform == "win32":  # there the library's own does all of this
+        async with stdio_client(parameters, errors) as (read, write):
+            yield read, write  # pyright: ignore[reportReturnType] - protocols of the same shape
+        return
+    process = await anyio.open_process(
+        [parameters.command, *parameters.args],
+        env=get_default_environment() | (parameters.env or {}),
+        stderr=errors,
+        cwd=parameters.cwd,
+        start_new_session=True,
+    )
+    inbound, read = anyio.create_memory_object_stream[_Received]()
+    write, outbound = anyio.create_memory_object_stream[SessionMessage]()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_receive, process, inbound)
+        tasks.start_soon(_send, process, outbound, inbound)
+        tasks.start_soon(_notice_end, process, inbound)
+        try:
+            yield read, write
+        finally:
+            read.close()
+            write.close()
+            with anyio.CancelScope(shield=True):
+                await _end(process)
+            tasks.cancel_scope.cancel()
+
+
+async def _receive(process: Process, inbound: MemoryObjectSendStream[_Received]) -> None:
+    assert process.stdout  # noqa: S101 - it was opened with pipes
+    buffer = bytearray()
+    try:
+        with suppress(*_CLOSED):
+            async with inbound:
+                async for chunk in process.stdout:
+                    *ends, rest = chunk.split(b"\n")
+                    for end in ends:
+                        await inbound.send(_message(bytes(buffer + end)))
+                        buffer.clear()
+                    buffer += rest
+                    if len(buffer) > MAX_LINE_BYTES:
+                        break
+    finally:
+        # A server that is still writing could not see that its input has ended.
+        with anyio.CancelScope(shield=True), suppress(*_CLOSED):
+            async for _ in process.stdout:
+                pass
+
+
+def _message(line: bytes) -> _Received:
+    try:
+        text = line.decode("utf-8", "replace")
+        return SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))
+    except ValueError as error:
+        return error
+
+
+async def _send(
+    process: Process,
+    outbound: MemoryObjectReceiveStream[SessionMessage],
+    inbound: MemoryObjectSendStream[_Received],
+) -> None:
+    assert process.stdin  # noqa: S101 - it was opened with pipes
+    try:
+        async with outbound:
+            async for message in outbound:
+                text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                await process.stdin.send(text.encode("utf-8", "replace") + b"\n")
+    except _CLOSED:
+        await inbound.aclose()
+
+
+async def _notice_end(process: Process, inbound: MemoryObjectSendStream[_Received]) -> None:
+    """End the connection with the process, even if another one holds its output open."""
+    await _until_ended(process)
+    await anyio.sleep(10 * _POLL_S)  # for what it has said last
+    await inbound.aclose()
+
+
+async def _until_ended(process: Process) -> None:
+    # Not process.wait(), which also waits for the end of its output.
+    while process.returncode is None:  # noqa: ASYNC110 - there is no event for it
+        await anyio.sleep(_POLL_S)
+
+
+async def _end(process: Process) -> None:
+    """Close its input, then tell its whole group to end, then see to it."""
+    assert process.stdin  # noqa: S101 - it was opened with pipes
+    assert process.stdout  # noqa: S101 - it was opened with pipes
+    with suppress(*_CLOSED):
+        await process.stdin.aclose()
+    with anyio.move_on_after(PATIENCE_S):
+        await _until_ended(process)
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        with anyio.move_on_after(PATIENCE_S):
+            while _signalled(process, sign):
+                sign = 0  # noqa: PLW2901 - once; after that only ask whether anybody is left
+                await anyio.sleep(_POLL_S)
+    with anyio.move_on_after(PATIENCE_S):
+        await process.wait()  # for the end of its output, so that every pipe is closed
+    await process.stdout.aclose()
+
+
+def _signalled(process: Process, sign: int) -> bool:
+    """Whether there was anybody in the process's group to send a signal to."""
+    _ = process.returncode  # takes the process away once it has ended
+    try:
+        os.killpg(process.pid, sign)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
