@@ -20,6 +20,7 @@ from tests.support import (
     alive,
     fetch,
     processes,
+    stop_all,
     tool,
     until,
 )
@@ -169,6 +170,26 @@ def test_a_record_whose_port_is_somebody_elses(home: Cli) -> None:
         finally:
             other.kill()
     path.unlink()
+
+
+def test_a_record_whose_port_is_another_gateways(home: Cli, tmp_path: Path) -> None:
+    """cli:others: that gateway has another process id, and is neither asked nor stopped."""
+    home.start_gateway()
+    [path], record = home.records, home.record()
+    assert home("gateway", "stop").returncode == 0
+    other = Cli(tmp_path / "other", FUZZY)
+    other.home.mkdir()
+    other.configure(odd={"command": "no-such-program"})
+    url = other.start_gateway()
+    try:
+        path.write_text(json.dumps(record | {"url": url}), "utf-8")
+        assert home("gateway", "status").returncode == 3
+        assert home.json("search", "read_file")["results"]
+        assert home("gateway", "stop").stdout == "not running\n"
+        assert fetch(url, "/health")[0] == 200
+    finally:
+        path.unlink()
+        stop_all([other.record()["pid"]])
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"url": "x"}', '{"stamps": 5}', "\x00" * 9])
