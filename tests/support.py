@@ -29,7 +29,7 @@ from toolscript.types import SearchRequest, SearchResult, ServerStatus
 
 ROOT = Path(__file__).resolve().parent.parent
 HELPERS = ROOT / "tests" / "servers"
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 """How long anything may take before a test says that it hangs."""
 FUZZY = {"TOOLSCRIPT_SEARCH_MODEL": "none-such", "TOOLSCRIPT_SEARCH_FALLBACK": "fuzzy"}
 """No model: for tests in which finding a tool by its name is enough."""
