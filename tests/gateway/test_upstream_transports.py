@@ -68,6 +68,18 @@ def test_streamable_http(tmp_path: Path, protocol: str, kind: str | None) -> Non
         offers(tmp_path, {"url": url, "protocol": protocol} | ({"type": kind} if kind else {}))
 
 
+def test_slow_to_start_and_modern(tmp_path: Path) -> None:
+    """upstream:transports: the discovery is answered when it has been given up already.
+
+    A modern server then refuses the older handshake.
+    """
+    script = 'sleep 3.5; exec "$0" "$1" stdio'
+    entry: Entry = {"command": "sh", "args": ["-c", script, sys.executable, STDIO["args"][0]]}
+    config = write_config(tmp_path / "servers.json", {"one": entry})
+    with running(config, {"TOOLSCRIPT_CONNECT_TIMEOUT": "9"}) as now:  # a third is for discovery
+        assert now.wait_for("one", "ready").tools == 2
+
+
 def test_sse(tmp_path: Path) -> None:
     """upstream:transports: SSE."""
     with listening("sse") as (url, _):

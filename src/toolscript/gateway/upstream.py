@@ -91,8 +91,7 @@ class McpUpstream:
     async def _attempt(self) -> str:
         """Connect and stay until the connection ends; say why it did."""
         error = await self._connect(self._spec.transport)
-        refused = self._spec.sse_fallback and not self._was_ready and "did not" not in error
-        if refused:
+        if self._spec.sse_fallback and not self._was_ready and self._refused:
             other = await self._connect("sse")
             return other if self._was_ready else error
         return error
@@ -175,7 +174,7 @@ class McpUpstream:
             with anyio.move_on_after(patience):
                 await _discover(session)
         if session.discover_result is None:
-            await session.initialize()
+            await _initialize(session)
         dispatcher.version = session.protocol_version or dispatcher.version
 
     async def _publish(self, session: ClientSession, dispatcher: ListingDispatcher) -> None:
@@ -280,6 +279,20 @@ async def _discover(session: ClientSession) -> None:
             raise
     except (ValidationError, RuntimeError, msgspec.MsgspecError):
         return
+
+
+async def _initialize(session: ClientSession) -> None:
+    """Speak the older protocol, unless the server says that it is past that.
+
+    One that was slow to start has answered the discovery after it was given up,
+    and from then on speaks the newest protocol only.
+    """
+    try:
+        await session.initialize()
+    except MCPError as error:
+        if error.code != mcp_types.UNSUPPORTED_PROTOCOL_VERSION:
+            raise
+        await session.discover()
 
 
 def _is_closed(error: MCPError) -> bool:
