@@ -24,6 +24,8 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 PATIENCE_S = 2.0
 """How long a server may take to end when its input does, and again when it is told to."""
 _POLL_S = 0.02
+_WATCH_S = 1.0
+"""How often a server that says nothing is looked at: most are idle most of the time."""
 
 _Received: TypeAlias = SessionMessage | Exception
 _Streams: TypeAlias = tuple[
@@ -110,15 +112,15 @@ async def _send(
 
 async def _notice_end(process: Process, inbound: MemoryObjectSendStream[_Received]) -> None:
     """End the connection with the process, even if another one holds its output open."""
-    await _until_ended(process)
+    await _until_ended(process, _WATCH_S)
     await anyio.sleep(10 * _POLL_S)  # for what it has said last
     await inbound.aclose()
 
 
-async def _until_ended(process: Process) -> None:
+async def _until_ended(process: Process, pause_s: float = _POLL_S) -> None:
     # Not process.wait(), which also waits for the end of its output.
     while process.returncode is None:  # noqa: ASYNC110 - there is no event for it
-        await anyio.sleep(_POLL_S)
+        await anyio.sleep(pause_s)
 
 
 async def _end(process: Process) -> None:

@@ -17,7 +17,7 @@ from toolscript.settings import OPTION, Settings
 from toolscript.surfaces.cli.client import RemoteClient
 from toolscript.surfaces.cli.connect import record_file, running_gateway
 from toolscript.surfaces.cli.options import output_option, settings_from, settings_options
-from toolscript.surfaces.cli.output import note, print_json
+from toolscript.surfaces.cli.output import counted, note, print_json
 from toolscript.surfaces.cli.progress import wait_until_ready
 from toolscript.surfaces.cli.wire import NOT_RUNNING
 from toolscript.surfaces.record import Record, RecordFile
@@ -70,7 +70,9 @@ def status(output: str, **flags: Any) -> int:
         print_json({**health, "url": found[0].url if found else None})
     elif found:
         record, health = found
-        click.echo(f"running at {record.url} (process {record.pid}), {health['tools']} tools")
+        click.echo(
+            f"running at {record.url} (process {record.pid}), {counted(health['tools'], 'tool')}"
+        )
     else:
         click.echo("not running")
     return 0 if found else NOT_RUNNING
@@ -155,8 +157,9 @@ def _tell(record: Record, client: RemoteClient) -> None:
     servers = client.get("/servers")["servers"]
     ready = [server for server in servers if server["state"] == "ready"]
     tools = sum(server["tools"] for server in ready)
-    noun = "server" if len(ready) == 1 else "servers"
-    click.echo(f"running at {record.url}: {tools} tools of {len(ready)} {noun}")
+    click.echo(
+        f"running at {record.url}: {counted(tools, 'tool')} of {counted(len(ready), 'server')}"
+    )
     for server in servers:
         if server["state"] == "failed":
             note(f"{server['name']}: {server['error']}")

@@ -29,6 +29,11 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
+def counted(number: int, noun: str) -> str:
+    """``1 tool``, ``2 tools``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def note(text: str) -> None:
     """Something worth knowing that is not the answer: on standard error, one line."""
     click.echo(f"toolscript: {printable(text)}", err=True)
