@@ -1,0 +1,104 @@
+"""Our own engines: each signal alone, both together, and the bare model."""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import cast
+
+import msgspec
+import numpy as np
+
+from benchmarks.quality.datasets import Tool
+from benchmarks.quality.metrics import DEPTH
+from benchmarks.quality.timed import Build, Find
+from toolscript.embedding.base import Encoder
+from toolscript.embedding.loader import LazyModel, load
+from toolscript.errors import ModelError
+from toolscript.retrieval.base import Corpus, Query, Signal
+from toolscript.retrieval.engine import SearchEngine
+from toolscript.retrieval.fuzzy import FuzzySignal
+from toolscript.retrieval.profiles import search_profile
+from toolscript.retrieval.semantic import SemanticSignal
+from toolscript.settings import MAX_QUERY_CHARS, OPTION
+from toolscript.types import Document, SearchRequest, ToolSpec
+
+
+@cache
+def _model() -> LazyModel:
+    """The bundled model, loaded once. Without it nothing is measured: raises `ModelError`."""
+    model = LazyModel(lambda: load("bundled", "bundled", OPTION["threads"].default))
+    if model.get().encoder is None:
+        raise ModelError(model.get().degraded)
+    return model
+
+
+def document(tool: Tool) -> Document:
+    """The tool as the gateway would list it, under the dataset's id."""
+    spec = ToolSpec(
+        server=tool.server,
+        name=tool.name,
+        description=tool.description or "",
+        input_schema=tool.input_schema or {},
+    )
+    return msgspec.structs.replace(Document.of(spec), id=tool.id)
+
+
+def _engine(signals: Callable[[], list[Signal]]) -> Build:
+    """The whole engine as the application wires it, with nothing kept back by a threshold."""
+
+    def build(tools: Sequence[Tool]) -> Find:
+        profile = search_profile(OPTION["alpha"].default, limit=DEPTH, threshold=0.0)
+        engine = SearchEngine(signals(), profile)
+        engine.update([document(tool) for tool in tools])
+
+        def find(text: str) -> list[str]:
+            hits = engine.search(SearchRequest(text=text[:MAX_QUERY_CHARS])).hits
+            return [hit.document.id for hit in hits]
+
+        return find
+
+    return build
+
+
+def _alone(make: Callable[[], Signal]) -> Build:
+    """One signal's ranking, without names, capabilities or fusion."""
+
+    def build(tools: Sequence[Tool]) -> Find:
+        corpus, signal = Corpus(document(tool) for tool in tools), make()
+        for _ in signal.prepare(corpus):
+            pass
+        index = signal.index(corpus)
+
+        def find(text: str) -> list[str]:
+            scores = np.nan_to_num(index.rank(Query(text.strip())).scores)
+            rows = np.argsort(-scores, kind="stable")[:DEPTH]
+            return [corpus.documents[int(row)].id for row in rows if scores[row] > 0]
+
+        return find
+
+    return build
+
+
+def _cosine(tools: Sequence[Tool]) -> Find:
+    """The bundled model and nothing else: cosine to ``server name: description``."""
+    encoder = cast("Encoder", _model().get().encoder)
+    texts = [f"{tool.server} {tool.name}: {tool.description or ''}" for tool in tools]
+    vectors = encoder.documents(texts)
+
+    def find(text: str) -> list[str]:
+        cosines = vectors @ encoder.query(text)
+        return [tools[int(row)].id for row in np.argsort(-cosines, kind="stable")[:DEPTH]]
+
+    return find
+
+
+def _semantic() -> Signal:
+    return SemanticSignal(_model(), cache=lambda: None)
+
+
+OWN: dict[str, Build] = {
+    "toolscript": _engine(lambda: [_semantic(), FuzzySignal()]),
+    "toolscript-lexical": _engine(lambda: [FuzzySignal()]),
+    "semantic": _alone(_semantic),
+    "fuzzy": _alone(FuzzySignal),
+    "minilm": _cosine,
+}

@@ -1,0 +1,429 @@
+import itertools
+import json
+import math
+import os
+import re
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from benchmarks.quality import compare, datasets, metrics, peers
+from benchmarks.quality.__main__ import ENGINES, main
+from benchmarks.quality.adapters import PEERS
+from benchmarks.quality.datasets import DataError, Query, Tool
+from benchmarks.quality.measure import measure
+from benchmarks.quality.own import OWN
+from benchmarks.quality.peers import Peer, PeerError
+from benchmarks.quality.timed import Find, Timed
+
+from tests.docs.pages import DOCS, ROOT, fences
+
+TOOLS: tuple[dict[str, Any], ...] = (
+    {"id": "mail__send", "server": "mail", "name": "send", "description": "Send an e-mail."},
+    {"id": "mail__list", "server": "mail", "name": "list", "description": "List the inbox."},
+    {"id": "files__read", "server": "files", "name": "read_file", "description": "Read a file."},
+    {"id": "files__write", "server": "files", "name": "write_file", "input_schema": None},
+    {"id": "w", "server": "weather", "name": "forecast", "description": "The weather tomorrow."},
+)
+QUERIES: tuple[dict[str, Any], ...] = (
+    {"query": "send an e-mail to Ana", "relevant": ["mail__send"], "split": "test"},
+    {"query": "read this file and write another", "relevant": ["files__read", "files__write"]},
+    {"query": "weather forecast", "relevant": ["w"], "id": "3", "context": []},
+)
+Rows = Sequence[Mapping[str, Any]]
+
+
+def _folder(data: Path, name: str = "tiny", tools: Rows = TOOLS, queries: Rows = QUERIES) -> Path:
+    folder = data / name
+    folder.mkdir(parents=True)
+    for file, rows in (("tools.jsonl", tools), ("queries.jsonl", queries)):
+        lines = (json.dumps(row) for row in rows)
+        (folder / file).write_text("\n".join(lines) + "\n", "utf-8")
+    return folder
+
+
+def _queries(test: int, train: int) -> list[Query]:
+    splits = ["test"] * test + ["train"] * train
+    return [Query(f"q{n}", ("a",), split) for n, split in enumerate(splits)]
+
+
+class TestMetrics:
+    def test_one_relevant_tool_at_rank_three(self) -> None:
+        assert metrics.score(["x", "y", "a", "z"], ["a"]) == {
+            "r1": 0.0,
+            "r5": 1.0,
+            "r10": 1.0,
+            "ndcg10": pytest.approx(0.5),  # 1/log2(4), of 1
+            "mrr": pytest.approx(1 / 3),
+            "all10": 1.0,
+        }
+
+    def test_two_of_three_relevant_tools(self) -> None:
+        found = metrics.score(["a", "x", "x2", "x3", "x4", "b"], ["a", "b", "c"])
+        best = 1 + 1 / math.log2(3) + 1 / 2
+        assert found == {
+            "r1": pytest.approx(1 / 3),
+            "r5": pytest.approx(1 / 3),
+            "r10": pytest.approx(2 / 3),
+            "ndcg10": pytest.approx((1 + 1 / math.log2(7)) / best),
+            "mrr": 1.0,
+            "all10": 0.0,
+        }
+
+    def test_more_relevant_tools_than_results(self) -> None:
+        wanted = [str(n) for n in range(20)]
+        found = metrics.score(wanted[:10], wanted)
+        assert found["ndcg10"] == pytest.approx(1.0)
+        assert (found["r10"], found["all10"]) == (0.5, 0.0)
+
+    def test_nothing_found(self) -> None:
+        assert set(metrics.score([], ["a"]).values()) == {0.0}
+
+    def test_what_comes_after_ten_or_twice_does_not_count(self) -> None:
+        others = [f"x{n}" for n in range(10)]
+        assert metrics.score([*others, "a"], ["a"])["mrr"] == 0
+        assert metrics.score(["x", "x", "a"], ["a"])["mrr"] == 0.5
+
+    def test_mean(self) -> None:
+        both = [metrics.score(["a"], ["a"]), metrics.score(["x"], ["a"])]
+        assert set(metrics.mean(both).values()) == {0.5}
+
+
+class TestSplit:
+    def test_the_test_half_where_it_is_large_enough(self) -> None:
+        assert {q.split for q in datasets.select(_queries(200, 300))} == {"test"}
+        assert len(datasets.select(_queries(200, 300))) == 200
+
+    def test_all_where_it_is_not(self) -> None:
+        assert len(datasets.select(_queries(199, 300))) == 499
+
+    def test_at_most_a_thousand_and_always_the_same(self) -> None:
+        many = _queries(1500, 0)
+        drawn = datasets.select(many)
+        assert len({q.query for q in drawn}) == 1000
+        assert drawn == datasets.select(many)
+        assert drawn != tuple(many[:1000])
+
+    def test_a_sample_is_less(self) -> None:
+        assert len(datasets.select(_queries(300, 0), 7)) == 7
+        assert len(datasets.select(_queries(3, 0), 7)) == 3
+        assert len(datasets.select(_queries(1500, 0), 2000)) == 1000
+
+
+class TestCompare:
+    def test_always_better_by_the_same(self) -> None:
+        (found,) = compare.compare({"d": [0.25] * 40})
+        assert (found.difference, found.low, found.high) == (0.25, 0.25, 0.25)
+        assert found.p == pytest.approx(2 / 10_001)
+
+    def test_no_difference(self) -> None:
+        (found,) = compare.compare({"d": [0.0] * 10})
+        assert (found.difference, found.p) == (0.0, 1.0)
+
+    def test_the_interval_is_that_of_the_mean(self) -> None:
+        values = np.random.default_rng(1).normal(0.1, 0.5, size=400)
+        (found,) = compare.compare({"d": values.tolist()})
+        error = float(values.std()) / math.sqrt(values.size)
+        assert found.difference == pytest.approx(float(values.mean()))
+        assert found.low == pytest.approx(found.difference - 1.96 * error, abs=0.1 * error)
+        assert found.high == pytest.approx(found.difference + 1.96 * error, abs=0.1 * error)
+        normal = math.erfc(found.difference / error / math.sqrt(2))
+        assert found.p == pytest.approx(normal, rel=0.3, abs=0.001)
+
+    def test_worse_is_as_significant_as_better(self) -> None:
+        values = [0.1, 0.3, -0.2, 0.4, 0.0, 0.2]
+        (better,) = compare.compare({"d": values})
+        (worse,) = compare.compare({"d": [-value for value in values]})
+        assert better.p == worse.p
+        assert (worse.low, worse.high) == pytest.approx((-better.high, -better.low))
+
+    def test_the_macro_average_weighs_datasets_alike(self) -> None:
+        found = compare.compare({"small": [0.4] * 3, "large": [-0.2] * 300})
+        assert [each.dataset for each in found] == ["small", "large", compare.MACRO]
+        assert found[-1].difference == pytest.approx(0.1)
+
+    def test_the_same_every_time(self) -> None:
+        values = {"d": [0.1, -0.3, 0.5, 0.2]}
+        assert compare.compare(values) == compare.compare(values)
+
+
+class TestRun:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def data(cls, tmp_path_factory: pytest.TempPathFactory) -> Path:
+        data = tmp_path_factory.mktemp("data")
+        _folder(data, "first")
+        _folder(data, "second", queries=QUERIES[:2])
+        _folder(data, "distractors", queries=())
+        return data
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def written(cls, data: Path) -> dict[str, Any]:
+        file = data.parent / "figures.json"
+        assert main(["--data", str(data), "--json", str(file)]) == 0
+        return json.loads(file.read_text("utf-8"))
+
+    def test_every_dataset_with_queries_and_every_engine_of_ours(
+        self, written: dict[str, Any]
+    ) -> None:
+        rows = written["results"]
+        expected = [(dataset, engine) for dataset in ("first", "second") for engine in OWN]
+        assert [(row["dataset"], row["engine"]) for row in rows] == expected
+
+    def test_the_shape_of_a_row(self, written: dict[str, Any]) -> None:
+        for row in written["results"]:
+            names = "dataset engine queries r1 r5 r10 ndcg10 mrr all10 p50_ms p95_ms index_s"
+            assert list(row) == names.split()
+            assert row["queries"] == {"first": 3, "second": 2}[row["dataset"]]
+            assert all(0 <= row[name] <= 1 for name in metrics.LABELS)
+            assert 0 < row["p50_ms"] <= row["p95_ms"]
+
+    def test_what_is_said_about_the_run(self, written: dict[str, Any]) -> None:
+        meta = written["meta"]
+        assert meta["datasets"] == {"first": 5, "second": 5}
+        assert (meta["seed"], meta["sample"], meta["failed"]) == (0, None, {})
+        assert meta["versions"]["toolscript"]
+
+    def test_the_right_tools_are_found(self, written: dict[str, Any]) -> None:
+        first = {row["engine"]: row for row in written["results"] if row["dataset"] == "first"}
+        assert first["toolscript"]["r5"] == 1.0
+        assert first["toolscript"]["mrr"] == 1.0
+
+    def test_the_table(self, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["--data", str(data), "--engines", "fuzzy, minilm", "--sample", "1"]) == 0
+        out, err = capsys.readouterr()
+        lines = [line.strip("| ").split(" | ") for line in out.splitlines()]
+        assert lines[0][:6] == ["dataset", "engine", "queries", "R@1", "R@5", "R@10"]
+        assert [line[:3] for line in lines[2:]] == [
+            ["first", "fuzzy", "1"],
+            ["first", "minilm", "1"],
+            ["second", "fuzzy", "1"],
+            ["second", "minilm", "1"],
+            ["macro average", "fuzzy", "2"],
+            ["macro average", "minilm", "2"],
+        ]
+        assert not err, "progress is for a terminal"
+
+    def test_compare(self, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        file = tmp_path / "figures.json"
+        command = ["--data", str(data), "--engines", "fuzzy", "--json", str(file)]
+        assert main([*command, "--compare", "fuzzy", "toolscript-lexical"]) == 0
+        found = json.loads(file.read_text("utf-8"))["comparison"]
+        assert found["engines"] == ["fuzzy", "toolscript-lexical"]
+        assert [row["dataset"] for row in found["datasets"]] == ["first", "second", compare.MACRO]
+        assert "95 % interval" in capsys.readouterr().out
+
+    def test_a_gate_that_is_passed(self, data: Path) -> None:
+        command = ["--data", str(data), "--engines", "toolscript-lexical"]
+        assert main([*command, "--fail-under", "r5=1", "--fail-under", "mrr=0.9"]) == 0
+
+    def test_a_gate_that_is_not(self, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        command = ["--data", str(data), "--datasets", "second", "--fail-under", "r1=0.9"]
+        assert main(command) == 1
+        assert capsys.readouterr().err == "toolscript on second: R@1 is 0.7500, below 0.9\n"
+
+
+class TestBadInput:
+    @pytest.fixture
+    def data(self, tmp_path: Path) -> Path:
+        _folder(tmp_path)
+        return tmp_path
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            ([], "--data is missing"),
+            (["--data", "nowhere"], "nowhere: there is no such folder"),
+            (["--data", "{}", "--datasets", "huge"], "has no dataset 'huge'; it has tiny"),
+            (["--data", "{}", "--datasets", ","], "nothing is named"),
+            (["--data", "{}", "--engines", "google"], "no engine 'google'; there are toolscript,"),
+            (["--data", "{}", "--compare", "fuzzy", "google"], "no engine 'google'"),
+            (["--data", "{}", "--sample", "0"], "'0' is no number from 1"),
+            (["--data", "{}", "--fail-under", "ndcg=1"], "'ndcg=1' is not METRIC=VALUE"),
+            (["--data", "{}", "--fail-under", "r1=80"], "VALUE from 0 to 1"),
+            (["--data", "{}", "--fail-under", "r1=nan"], "VALUE from 0 to 1"),
+        ],
+    )
+    def test_is_said_in_one_line(
+        self, data: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        with pytest.raises(SystemExit) as ended:
+            main([argument.format(data) for argument in arguments])
+        err = capsys.readouterr().err
+        assert ended.value.code == 2
+        assert said in err
+        assert err.count("\n") == 1
+
+    @pytest.mark.parametrize(
+        ("file", "line", "said"),
+        [
+            ("tools.jsonl", b"{", "tools.jsonl:2: Input data was truncated"),
+            ("tools.jsonl", b"[]", "tools.jsonl:2: Expected `object`"),
+            ("tools.jsonl", b'{"id": "a", "server": "s"}', "missing required field `name`"),
+            ("tools.jsonl", b'{"id": "a", "server": "s", "name": 1}', "$.name"),
+            ("tools.jsonl", b'{"id": "a", "server": "\xff", "name": "b"}', "tools.jsonl:2: "),
+            ("tools.jsonl", json.dumps(TOOLS[0]).encode(), "'mail__send' was used before"),
+            ("queries.jsonl", b'{"query": "a"}', "missing required field `relevant`"),
+            ("queries.jsonl", b'{"query": "a", "relevant": []}', "no tool is relevant"),
+            ("queries.jsonl", b'{"query": " ", "relevant": ["w"]}', "the query is empty"),
+            ("queries.jsonl", b'{"query": "a", "relevant": ["x"]}', "'x' is not in tools.jsonl"),
+        ],
+    )
+    def test_a_line_that_is_wrong(self, data: Path, file: str, line: bytes, said: str) -> None:
+        path = data / "tiny" / file
+        first = path.read_bytes().split(b"\n")[0]
+        path.write_bytes(first + b"\n" + line + b"\n")
+        if file == "tools.jsonl":
+            (data / "tiny" / "queries.jsonl").write_text(json.dumps(QUERIES[0]), "utf-8")
+        with pytest.raises(DataError, match=re.escape(said)):
+            datasets.load(data / "tiny")
+
+    def test_blank_lines_are_nothing(self, data: Path) -> None:
+        path = data / "tiny" / "tools.jsonl"
+        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n\r\n"))
+        assert len(datasets.load(data / "tiny").tools) == len(TOOLS)
+
+    def test_a_folder_without_tools(self, data: Path) -> None:
+        (data / "notes").mkdir()
+        with pytest.raises(DataError, match=r"notes is no dataset: it has no tools.jsonl"):
+            datasets.find(data)
+
+    def test_a_folder_without_queries(self, data: Path) -> None:
+        (data / "tiny" / "queries.jsonl").write_text("\n", "utf-8")
+        with pytest.raises(DataError, match=r"queries.jsonl is empty"):
+            datasets.load(data / "tiny")
+
+    def test_no_folder_at_all(self, tmp_path: Path) -> None:
+        with pytest.raises(DataError, match="has no dataset"):
+            datasets.find(tmp_path)
+
+    def test_a_file_that_cannot_be_written(
+        self, data: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        command = ["--data", str(data), "--engines", "fuzzy", "--json", str(data / "no" / "f")]
+        assert main(command) == 2
+        assert "No such file or directory" in capsys.readouterr().err
+
+
+class _Failing:
+    """An engine that fails on its second dataset, as a peer in its process may."""
+
+    def __init__(self) -> None:
+        self._indexed = 0
+
+    def index(self, tools: Sequence[Tool]) -> float:
+        self._indexed += 1
+        if self._indexed == 2:
+            raise PeerError(f"cannot take {len(tools)} tools")
+        return 0.0
+
+    def search(self, text: str) -> tuple[list[str], float]:
+        return [text], 0.1
+
+    def close(self) -> None:
+        pass
+
+
+class TestPeers:
+    def test_an_engine_that_fails_is_left_out_and_the_others_go_on(self, tmp_path: Path) -> None:
+        loaded = [datasets.load(_folder(tmp_path, name)) for name in ("a", "b")]
+        found = measure(loaded, {"failing": _Failing(), "fuzzy": Timed(OWN["fuzzy"])})
+        assert found.failed == {"failing on b": "cannot take 5 tools"}
+        assert [(r.engine, r.dataset) for r in found.results] == [
+            ("failing", "a"),
+            ("fuzzy", "a"),
+            ("fuzzy", "b"),
+        ]
+        assert found.macro("failing") is None, "over fewer datasets it is no average of the same"
+        assert found.macro("fuzzy") is not None
+        assert list(found.differences("fuzzy", "failing", "mrr")) == ["a"]
+
+    def test_one_that_is_not_installed(self, tmp_path: Path) -> None:
+        with pytest.raises(PeerError, match="--install-peers"):
+            Peer("bm25s", tmp_path)
+
+    @pytest.mark.skipif(os.name == "nt", reason="makes an environment out of a link")
+    def test_one_whose_package_is_missing_ends_with_the_reason(self, tmp_path: Path) -> None:
+        interpreter = peers.python(tmp_path)
+        interpreter.parent.mkdir(parents=True)
+        interpreter.symlink_to(Path(sys.executable))
+        (tmp_path / "pyvenv.cfg").write_text(_home(), "utf-8")
+        (tmp_path / "lib").symlink_to(Path(sys.prefix) / "lib")
+        with pytest.raises(PeerError, match=r"bm25s: its process ended: .*No module named 'bm25s'"):
+            Peer("bm25s", tmp_path)
+
+    @pytest.mark.skipif(not peers.python().exists(), reason="made by --install-peers")
+    @pytest.mark.parametrize("engine", PEERS)
+    def test_each_finds_what_is_named(self, engine: str) -> None:
+        peer = Peer(engine)
+        try:
+            tools = tuple(Tool(**row) for row in TOOLS)
+            assert peer.index(tools) > 0
+            found, elapsed = peer.search("read a file")
+        finally:
+            peer.close()
+        assert found[0] == "files__read"
+        assert len(found) == len(set(found))
+        assert set(found) <= {tool.id for tool in tools}
+        assert elapsed > 0
+
+    def test_a_catalogue_comes_once_the_engine_is_warm(self) -> None:
+        sizes: list[int] = []
+
+        def build(tools: Sequence[Tool]) -> Find:
+            sizes.append(len(tools))
+            return lambda _: [tool.id for tool in tools]
+
+        timed = Timed(build)
+        timed.index(tuple(Tool(**row) for row in TOOLS))
+        assert sizes == [1, len(TOOLS)]
+        assert timed.search("x")[0] == [row["id"] for row in TOOLS]
+
+    def test_every_package_is_pinned_by_hash_and_nothing_names_a_host(self) -> None:
+        text = peers.REQUIREMENTS.read_text("utf-8")
+        pinned = re.findall(r"^([\w.-]+)==\S+(?: ;[^\\]*)? \\\n {4}--hash", text, re.MULTILINE)
+        assert len(pinned) == len(re.findall(r"^\S", text, re.MULTILINE))
+        asked = peers.REQUIREMENTS.with_suffix(".in").read_text("utf-8").split()
+        assert {package for package, _ in PEERS.values()} <= set(asked) <= set(pinned)
+        assert "//" not in text
+
+
+def _home() -> str:
+    """The settings of the environment that runs the tests, so that its packages are found."""
+    file = Path(sys.prefix) / "pyvenv.cfg"
+    return file.read_text("utf-8") if file.exists() else ""
+
+
+def _shown() -> list[list[str]]:
+    """The arguments of every call on the guide's page."""
+    text = "".join(f.text for f in fences(DOCS / "guides" / "measuring.md") if f.language == "bash")
+    calls = re.findall(r"-m +benchmarks\.quality(.*)", text.replace("\\\n", " "))
+    return [shlex.split(call, comments=True) for call in calls]
+
+
+class TestGuide:
+    def test_shows_calls(self) -> None:
+        assert len(_shown()) >= 3
+
+    @pytest.mark.parametrize("arguments", _shown(), ids=" ".join)
+    def test_every_call_is_understood(
+        self, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        if "--install-peers" in arguments:
+            return
+        named = dict(itertools.pairwise(arguments))
+        monkeypatch.chdir(tmp_path)
+        _folder(Path(named["--data"]))
+        assert set(named.get("--engines", "all").split(",")) <= {*ENGINES, "all"}
+        if "--fail-under" in named:
+            assert main([*arguments, "--sample", "1"]) in {0, 1}
+
+    def test_every_metric_and_engine_is_explained(self) -> None:
+        text = (DOCS / "guides" / "measuring.md").read_text("utf-8")
+        assert [name for name in (*metrics.LABELS, *ENGINES) if f"`{name}`" not in text] == []
+        assert (ROOT / "benchmarks" / "quality" / "__main__.py").is_file()
