@@ -73,6 +73,8 @@ def graph_tool_call(tools: Sequence[Tool]) -> Find:
     servers: dict[str, list[dict[str, Any]]] = {}
     for tool in tools:
         name = f"{tool.server}__{tool.name}" if tool.name in named else tool.name
+        while name in named:
+            name += "_2"
         named[name] = tool.id
         parameters = tool.input_schema or _NO_PARAMETERS
         row = {"name": name, "description": tool.description or "", "inputSchema": parameters}

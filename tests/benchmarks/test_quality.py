@@ -28,6 +28,7 @@ TOOLS: tuple[dict[str, Any], ...] = (
     {"id": "files__read", "server": "files", "name": "read_file", "description": "Read a file."},
     {"id": "files__write", "server": "files", "name": "write_file", "input_schema": None},
     {"id": "w", "server": "weather", "name": "forecast", "description": "The weather tomorrow."},
+    {"id": "w2", "server": "weather", "name": "forecast", "description": "The weather on Mars."},
 )
 QUERIES: tuple[dict[str, Any], ...] = (
     {"query": "send an e-mail to Ana", "relevant": ["mail__send"], "split": "test"},
@@ -185,14 +186,14 @@ class TestRun:
 
     def test_what_is_said_about_the_run(self, written: dict[str, Any]) -> None:
         meta = written["meta"]
-        assert meta["datasets"] == {"first": 5, "second": 5}
+        assert meta["datasets"] == {"first": 6, "second": 6}
         assert (meta["seed"], meta["sample"], meta["failed"]) == (0, None, {})
         assert meta["versions"]["toolscript"]
 
     def test_the_right_tools_are_found(self, written: dict[str, Any]) -> None:
         first = {row["engine"]: row for row in written["results"] if row["dataset"] == "first"}
+        assert {engine: row["mrr"] for engine, row in first.items()} == dict.fromkeys(OWN, 1.0)
         assert first["toolscript"]["r5"] == 1.0
-        assert first["toolscript"]["mrr"] == 1.0
 
     def test_the_table(self, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["--data", str(data), "--engines", "fuzzy, minilm", "--sample", "1"]) == 0
@@ -333,7 +334,7 @@ class TestPeers:
     def test_an_engine_that_fails_is_left_out_and_the_others_go_on(self, tmp_path: Path) -> None:
         loaded = [datasets.load(_folder(tmp_path, name)) for name in ("a", "b")]
         found = measure(loaded, {"failing": _Failing(), "fuzzy": Timed(OWN["fuzzy"])})
-        assert found.failed == {"failing on b": "cannot take 5 tools"}
+        assert found.failed == {"failing on b": "cannot take 6 tools"}
         assert [(r.engine, r.dataset) for r in found.results] == [
             ("failing", "a"),
             ("fuzzy", "a"),
@@ -388,8 +389,9 @@ class TestPeers:
         text = peers.REQUIREMENTS.read_text("utf-8")
         pinned = re.findall(r"^([\w.-]+)==\S+(?: ;[^\\]*)? \\\n {4}--hash", text, re.MULTILINE)
         assert len(pinned) == len(re.findall(r"^\S", text, re.MULTILINE))
-        asked = peers.REQUIREMENTS.with_suffix(".in").read_text("utf-8").split()
-        assert {package for package, _ in PEERS.values()} <= set(asked) <= set(pinned)
+        lines = peers.REQUIREMENTS.with_suffix(".in").read_text("utf-8").splitlines()
+        asked = {line for line in lines if not line.startswith("#")}
+        assert {package for package, _ in PEERS.values()} <= asked <= set(pinned)
         assert "//" not in text
 
 
