@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from toolscript.retrieval.base import Corpus, Query
-from toolscript.retrieval.fuzzy import FuzzyIndex, FuzzySignal, Stemmer
+from toolscript.retrieval.fuzzy import FuzzyIndex, FuzzySignal, Stemmer, saturated
 from toolscript.types import Document
 
 
@@ -24,14 +24,21 @@ def test_a_score_is_bm25_over_the_fields_by_hand() -> None:
     """search:fusion"""
     of = index(document("alpha", "beta beta"), document("gamma", "delta"))
     # The word beta: twice in a description of 2 words, 1.5 on average, weight 1.
-    frequency = 2 * 1.0 / (1 - 0.5 + 0.5 * 2 / 1.5)
+    frequency = 2 * 1.0 / (1 - 0.75 + 0.75 * 2 / 1.5)
     rarity = math.log(1 + (2 - 1 + 0.5) / (1 + 0.5))
     bm25 = rarity * frequency * 2.2 / (frequency + 1.2)
     expected = bm25 / (bm25 + 8.0)
     np.testing.assert_allclose(scores(of, "beta"), [expected, 0.0], rtol=1e-5)
 
 
-def test_the_same_word_counts_most_in_the_name_then_server_description_parameters() -> None:
+def test_the_best_is_saturated_by_itself_and_the_others_by_their_share_of_it() -> None:
+    """search:fusion"""
+    found = saturated(np.array([24.0, 6.0, 0.0], dtype=np.float32))
+    np.testing.assert_allclose(found, [24 / 32, 0.25**1.5 * 24 / 32, 0.0], rtol=1e-6)
+    assert saturated(np.zeros(2, dtype=np.float32)).tolist() == [0.0, 0.0]
+
+
+def test_the_same_word_counts_most_in_the_name_then_server_then_elsewhere() -> None:
     def score(**field: object) -> float:
         fields = {"server": "x", "name": "x", "description": "x", "parameters": ("x",)} | field
         wanted = Document(id="a", **fields)  # pyright: ignore[reportArgumentType] - any field
@@ -45,7 +52,7 @@ def test_the_same_word_counts_most_in_the_name_then_server_description_parameter
         score(parameters=("needle",)),
     ]
     assert found == sorted(found, reverse=True)
-    assert len(set(found)) == 4
+    assert len(set(found)) == 3
     assert found[-1] > 0
 
 

@@ -13,7 +13,8 @@ from toolscript.retrieval.semantic import (
     BATCH_DOCUMENTS,
     QUERIES_REMEMBERED,
     SemanticSignal,
-    embedded_text,
+    document_vectors,
+    embedded_texts,
 )
 from toolscript.types import Document
 
@@ -61,12 +62,28 @@ def stored(directory: Path) -> dict[str, str]:
 # What is computed
 
 
-def test_what_is_embedded_is_server_name_in_words_title_and_description() -> None:
+def test_what_is_embedded_is_everything_the_name_and_the_first_sentence() -> None:
     """model:prefix"""
-    tool = Document(id="x", server="git", name="createBranch", title="New", description="Does it.")
-    assert embedded_text(tool) == "git create branch (New): Does it."
+    text = "Makes v1.2 of it. Then more."
+    tool = Document(id="x", server="git", name="createBranch", title="New", description=text)
+    assert embedded_texts(tool) == {
+        "all": f"git create branch (New): {text}",
+        "name": "git create branch (New)",
+        "sentence": "Makes v1.2 of it.",
+    }
     plain = Document(id="x", server="git", name="log", title="log")
-    assert embedded_text(plain) == "git log:"
+    assert embedded_texts(plain) == {"all": "git log:", "name": "git log", "sentence": "git log"}
+    endless = Document(id="x", server="s", name="n", description="word " * 1000)
+    assert embedded_texts(endless)["sentence"] == ("word " * 60)
+
+
+def test_a_documents_vector_is_the_weighted_mean_of_its_texts_vectors(encoder: Encoder) -> None:
+    tool = Document(id="x", server="git", name="log", description="Show it. With all of it.")
+    texts = ["git log: Show it. With all of it.", "git log", "Show it."]
+    rows = encoder.documents(texts).astype(float)
+    mean = 0.4 * rows[0] + 0.3 * rows[1] + 0.3 * rows[2]
+    [found] = document_vectors(encoder, [tool])
+    np.testing.assert_allclose(found, mean / np.sqrt((mean**2).sum()), atol=1e-6)
 
 
 def test_a_score_is_the_calibrated_cosine_with_the_question(
@@ -75,7 +92,7 @@ def test_a_score_is_the_calibrated_cosine_with_the_question(
     """search:calibrated, search:fusion"""
     corpus = prepared(signal, *documents)
     found = signal.index(corpus).rank(Query("open a document")).scores
-    rows = encoder.documents([embedded_text(d) for d in corpus.documents])
+    rows = document_vectors(encoder, list(corpus.documents))
     question = encoder.query("open a document")
     cosines = [float(np.dot(row.astype(float), question.astype(float))) for row in rows]
     expected = curve_of(encoder.model)(np.array(cosines, dtype=np.float32))

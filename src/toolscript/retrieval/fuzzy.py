@@ -23,12 +23,14 @@ from toolscript.retrieval.base import Corpus, Query, Ranking
 from toolscript.text import words
 from toolscript.types import Document
 
-FIELD_WEIGHTS = {"server": 1.5, "tool": 2.5, "description": 1.0, "parameters": 0.5}
-"""The seed's 0.3 : 0.5 : 0.2, with the description as the unit; parameters count half."""
+FIELD_WEIGHTS = {"server": 1.5, "tool": 2.5, "description": 1.0, "parameters": 1.0}
+"""The seed's 0.3 : 0.5 : 0.2, with the description as the unit; parameters count like it."""
 K1 = 1.2
-B = 0.5
+B = 0.75
 HALF = 8.0
-"""The BM25 score that becomes 0.5."""
+"""The BM25 score that becomes 0.5, where it is the best of the corpus."""
+SHARPNESS = 1.5
+"""The power to which a document's share of the best score is raised."""
 TYPO_DISCOUNT = 0.7
 """A word reached through one edit counts this much; through two, its square."""
 STOP_WORDS = frozenset(
@@ -76,6 +78,19 @@ class FuzzySignal:
         return FuzzyIndex(corpus, self._stemmer)
 
 
+def saturated(totals: Vectors) -> Vectors:
+    """BM25 scores float32 [n] onto [0, 1): (score / best) ^ `SHARPNESS` · best / (best + `HALF`).
+
+    The best document's score says how good the match is at all; the others'
+    say how far behind they are, however long the question: saturating each by
+    itself would make the upper ones of a long question alike.
+    """
+    best = float(totals.max(initial=0.0))
+    if best <= 0:
+        return totals
+    return ((totals / best) ** SHARPNESS * (best / (best + HALF))).astype(np.float32)
+
+
 @dataclass(frozen=True, slots=True)
 class _Term:
     """A stem's documents and what each scores for it."""
@@ -100,7 +115,7 @@ class FuzzyIndex:
         for stem, weight in self.stems(query).items():
             term = self._terms[stem]
             total[term.rows] += weight * term.impacts
-        return Ranking((total / (total + HALF)).astype(np.float32))
+        return Ranking(saturated(total))
 
     def stems(self, query: Query) -> dict[str, float]:
         """The query's stems that the corpus has, each with its weight; typos repaired."""

@@ -3,9 +3,12 @@
 A query that is a tool's name, its qualified id or its words, however they are
 joined, gets similarity 1. One that is nearly a name gets its edit similarity,
 but only when it cannot be read as known words: "list files" is a question even
-where a tool is called ``list_tiles``.
+where a tool is called ``list_tiles``. The same goes, a little weaker, for a
+name inside a sentence: for what is written like an identifier, or is no word
+that any tool knows.
 """
 
+import re
 from collections import defaultdict
 
 import numpy as np
@@ -14,12 +17,18 @@ from rapidfuzz.distance import OSA
 
 from toolscript.retrieval.base import Corpus, Query
 from toolscript.retrieval.fuzzy import STOP_WORDS, FuzzyIndex
-from toolscript.text import compact
+from toolscript.text import compact, words
 
 NEAR = 0.75
 """Least edit similarity of a misspelled name."""
 MAX_CHARS = 80
 _SHORTEST = 4
+IN_SENTENCE = 0.9
+"""A name inside a sentence counts this much of one that is the whole query."""
+_SHORTEST_IN_SENTENCE = 6
+_IDENTIFIER = re.compile(r"[^\W_][_\-.:][^\W_]|[a-z][A-Z]")
+MAX_TOKENS = 64
+"""Of a longer question only so many words are looked at for names."""
 
 
 class NameIndex:
@@ -47,12 +56,33 @@ class NameIndex:
         spelled = query.compact
         if spelled in self._rows:
             return dict.fromkeys(self._rows[spelled], 1.0)
-        if not _SHORTEST <= len(spelled) <= MAX_CHARS or self._readable(query):
-            return {}
-        return self._near(spelled)
+        whole: dict[int, float] = {}
+        if _SHORTEST <= len(spelled) <= MAX_CHARS and not self._readable(query.words):
+            whole = self._near(spelled)
+        return whole or self._within(query)
 
-    def _readable(self, query: Query) -> bool:
-        return all(word in STOP_WORDS or self._vocabulary.knows(word) for word in query.words)
+    def _within(self, query: Query) -> dict[int, float]:
+        """Names that single words of a sentence spell."""
+        tokens = query.text.split()
+        found: dict[int, float] = {}
+        for token in tokens[:MAX_TOKENS] if len(tokens) > 1 else ():
+            for row, similarity in self._token(token).items():
+                found[row] = max(IN_SENTENCE * similarity, found.get(row, 0.0))
+        return found
+
+    def _token(self, token: str) -> dict[int, float]:
+        spelled = compact(token)
+        if not _SHORTEST_IN_SENTENCE <= len(spelled) <= MAX_CHARS:
+            return {}
+        identifier, readable = _IDENTIFIER.search(token), self._readable(words(token))
+        if readable and not identifier:
+            return {}
+        if spelled in self._rows:
+            return dict.fromkeys(self._rows[spelled], 1.0)
+        return {} if readable else self._near(spelled)
+
+    def _readable(self, asked: list[str]) -> bool:
+        return all(word in STOP_WORDS or self._vocabulary.knows(word) for word in asked)
 
     def _near(self, spelled: str) -> dict[int, float]:
         if not self._spellings:
