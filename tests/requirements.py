@@ -154,7 +154,7 @@ REQUIREMENTS: dict[str, Requirement] = {
     "search:timeout": Requirement(
         "A search ends within 10 s, with a clear error.",
         proved_by=(
-            "tests/test_search_timeout.py::test_a_search_that_takes_too_long_is_a_clear_error_and_the_next_one_is_answered",
+            "tests/test_app_faults.py::test_a_search_that_takes_too_long_is_a_clear_error_and_the_next_one_is_answered",
         ),
     ),
     "search:degraded": Requirement(
@@ -242,7 +242,7 @@ REQUIREMENTS: dict[str, Requirement] = {
         "Questions get the model's prefix, tool texts never.",
         proved_by=(
             "tests/embedding/test_onnx.py::test_questions_get_the_models_prefix_and_documents_do_not",
-            "tests/retrieval/test_semantic.py::test_what_is_embedded_is_server_name_in_words_title_and_description",
+            "tests/retrieval/test_semantic.py::test_what_is_embedded_is_everything_the_name_and_the_first_sentence",
         ),
         open="the models with a prefix are to come; the mechanism is tested",
     ),

@@ -4,13 +4,16 @@ Knows no wire and no file format. Searching is synchronous inside; `App` is the
 one place where its work leaves the event loop.
 """
 
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import anyio
 import anyio.to_thread
+from msgspec.structs import replace
 
+from toolscript.config import EXAMPLE
 from toolscript.errors import NotReadyError, SearchTimeoutError, UnknownNameError
 from toolscript.gateway.catalogue import Catalogue, diff
 from toolscript.gateway.gateway import Gateway
@@ -19,6 +22,7 @@ from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.semantic import SemanticSignal
 from toolscript.types import Document, SearchRequest, SearchResult, ServerStatus, ToolSpec
 
+log = logging.getLogger(__name__)
 SEARCH_TIMEOUT_S = 10.0
 
 
@@ -52,6 +56,7 @@ class App:
         self._snapshots = snapshots
         self._search_timeout_s = search_timeout_s
         self._indexed: Catalogue | None = None
+        self._fault = ""
         self._step = anyio.Event()
 
     @asynccontextmanager
@@ -81,15 +86,17 @@ class App:
         if not self._engine.indexed:
             raise NotReadyError(self._nothing())
         with anyio.move_on_after(self._search_timeout_s):
-            return await anyio.to_thread.run_sync(
+            found = await anyio.to_thread.run_sync(
                 self._engine.search, request, abandon_on_cancel=True
             )
+            return replace(found, degraded=(*found.degraded, self._fault)) if self._fault else found
         raise SearchTimeoutError(
             f"the search took longer than {self._search_timeout_s:g} s; try a shorter query"
         )
 
     async def ready(self) -> None:
         """Return when every server has settled and every tool is fully indexed."""
+        await self._gateway.settle()
         while not self.health().ready:
             await self._step.wait()
 
@@ -157,7 +164,14 @@ class App:
 
     def _update(self, catalogue: Catalogue) -> None:
         documents = [Document.of(tool) for tool in catalogue.tools.values()]
-        self._engine.update(documents, lambda: self._gateway.catalogue is not catalogue)
+        try:
+            self._engine.update(documents, lambda: self._gateway.catalogue is not catalogue)
+        except Exception as error:
+            # A boundary: whatever is wrong with one catalogue, the searches go on.
+            log.exception("the tools could not be indexed")
+            self._fault = f"index: out of date ({type(error).__name__}: {error})"
+        else:
+            self._fault = ""
 
     def _check_servers(self, names: tuple[str, ...]) -> None:
         known = [status.name for status in self._gateway.statuses()]
@@ -167,6 +181,8 @@ class App:
                 raise UnknownNameError(f"no server is called {name!r}; configured are: {shown}")
 
     def _nothing(self) -> str:
+        if self._fault:
+            return f"no tools can be searched; {self._fault}"
         waiting = self._gateway.unsettled
         if waiting:
             return f"no tools yet: waiting for {', '.join(waiting)}; try again in a moment"
@@ -175,4 +191,6 @@ class App:
         bad = [f"{s.name} ({s.error or s.state})" for s in self.servers() if s.state != "ready"]
         if bad:
             return f"no tools: {'; '.join(bad)}"
+        if not self.servers():
+            return f"no tools: the configuration names no server; add one, such as {EXAMPLE}"
         return "no tools: the configured servers offer none"

@@ -257,3 +257,29 @@ def test_servers_with_a_mistake_are_among_the_others_by_name(stage: Stage) -> No
     assert ab == ServerStatus(name="ab", state="invalid", error="/c.json: command is 1")
     assert (a.name, b.name) == ("a", "b")
     assert (a.transport, b.transport) == ("stdio", "http")
+
+
+def test_the_same_again_is_no_news_but_settles(stage: Stage) -> None:
+    """upstream:isolation: a server that announces changes without end has nothing indexed."""
+    before = ready("a", "x")
+    entry = ServerEntry(
+        name="a",
+        digest=A.digest,
+        state="ready",
+        tools=before.tools,
+        version=before.version,
+        rejected=before.rejected,
+    )
+    gateway = make(stage, A, snapshot=Catalogue.of([entry]))
+
+    async def scene() -> None:
+        async with run(gateway, stage, "a"):
+            known_before = gateway.catalogue
+            stage.tell("a", before)
+            await gateway.settle()
+            assert gateway.settled
+            assert gateway.catalogue is known_before
+            stage.tell("a", ready("a", "x", "y"))
+            assert gateway.catalogue is not known_before
+
+    play(scene)

@@ -1,4 +1,5 @@
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -6,7 +7,7 @@ import pytest
 
 from toolscript.embedding.base import Encoder
 from toolscript.embedding.cache import EmbeddingCache
-from toolscript.embedding.loader import LazyModel, Loaded
+from toolscript.embedding.loader import BUNDLED_FOLDER, LazyModel, Loaded, load
 from toolscript.retrieval.base import Corpus, Query
 from toolscript.retrieval.calibration import curve_of
 from toolscript.retrieval.semantic import (
@@ -283,3 +284,37 @@ def test_without_a_model_it_says_so_and_writes_nothing(
     assert ranking.silent == "searching without meaning: there is no model"
     assert signal.counters.documents_embedded == signal.embedded == 0
     assert not directory.exists()
+
+
+def test_the_vectors_of_a_server_that_is_away_are_kept(encoder: Encoder, tmp_path: Path) -> None:
+    """cache:validity: what its server no longer has is gone; a server that is away comes back."""
+    model = LazyModel(lambda: Loaded(encoder))
+    here, away, gone = document(1), document(2, server="away"), document(3)
+
+    def embedded(*documents: Document) -> int:
+        signal = SemanticSignal(model, lambda: EmbeddingCache(tmp_path, "hash"))
+        prepared(signal, *documents)
+        return signal.counters.documents_embedded
+
+    assert embedded(here, away, gone) == 3
+    assert embedded(here) == 0
+    assert embedded(here, away) == 0
+    assert embedded(here, away, gone) == 1
+
+
+def test_a_model_that_fails_at_work_is_done_without_and_that_is_told(tmp_path: Path) -> None:
+    """search:degraded"""
+    folder = tmp_path / "all-MiniLM-L6-v2"
+    shutil.copytree(BUNDLED_FOLDER, folder)
+    tokenizer = json.loads((folder / "tokenizer.json").read_bytes())
+    tokenizer["model"]["vocab"]["file"] = 99_999
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    model = LazyModel(lambda: load(str(folder), "bundled", 1))
+    signal = SemanticSignal(model, lambda: None)
+    ranking = signal.index(prepared(signal, document(1))).rank(Query("anything"))
+    assert np.isnan(ranking.scores).all()
+    assert ranking.silent.startswith("searching without meaning: model all-MiniLM-L6-v2 failed: ")
+    asked = SemanticSignal(LazyModel(lambda: load(str(folder), "bundled", 1)), lambda: None)
+    index = asked.index(prepared(asked, document(1, "Read it.")))
+    assert not index.rank(Query("read it")).silent
+    assert "failed" in index.rank(Query("a file")).silent

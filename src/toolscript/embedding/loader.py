@@ -49,6 +49,13 @@ class LazyModel:
                     log.warning("%s", self._loaded.degraded)
             return self._loaded
 
+    def give_up(self, reason: str) -> Loaded:
+        """Do without the model from now on: it was loaded, but does not work."""
+        with self._lock:
+            self._loaded = Loaded(None, f"searching without meaning: {reason}")
+            log.warning("%s", self._loaded.degraded)
+            return self._loaded
+
 
 def load(model: str, fallback: str, threads: int) -> Loaded:
     """Load ``model``; where it cannot be, what ``fallback`` says."""

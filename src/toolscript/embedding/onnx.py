@@ -65,13 +65,23 @@ class OnnxEncoder:
         feed = {"input_ids": tokens, "attention_mask": mask}
         if "token_type_ids" in self._inputs:
             feed["token_type_ids"] = np.zeros(shape, dtype=np.int64)
-        hidden: Vectors = np.asarray(self._session.run(None, feed)[0], dtype=np.float32)
+        hidden: Vectors = np.asarray(self._answer(feed)[0], dtype=np.float32)
         if hidden.ndim != 3 or hidden.shape[2] != self.dim:  # noqa: PLR2004 - batch, token, dimension
             raise ModelError(
                 f"model {self.model} answered with shape {hidden.shape}; "
                 f"expected [batch, tokens, {self.dim}]"
             )
         return _normalise(_pool(hidden, mask, self._spec))
+
+    def _answer(self, feed: dict[str, NDArray[np.int64]]) -> Any:
+        try:
+            return self._session.run(None, feed)
+        except Exception as error:  # noqa: BLE001 - the runtime's own exceptions derive from Exception alone
+            raise ModelError(f"model {self.model} failed: {_first_line(error)}") from None
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def find_weights(folder: Path) -> Path:
@@ -120,8 +130,7 @@ def _session(weights: Path, threads: int) -> Any:
     try:
         return ort.InferenceSession(str(weights), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # noqa: BLE001 - the runtime's own exceptions derive from Exception alone
-        first = str(error).splitlines()[0]
-        raise ModelError(f"{weights} is no usable model: {first}") from None
+        raise ModelError(f"{weights} is no usable model: {_first_line(error)}") from None
 
 
 def _check_signature(inputs: set[str], shape: list[Any], spec: ModelSpec) -> None:

@@ -58,6 +58,11 @@ class Gateway:
             for spec in self._wanted:
                 tasks.start_soon(connect(spec, self._reporter(spec)).run, name=spec.name)
 
+    async def settle(self) -> None:
+        """Wait until `settled`."""
+        for event in self._settled.values():
+            await event.wait()
+
     async def changed(self, seen: Catalogue | None) -> Catalogue:
         """Wait until the catalogue is another than ``seen``, and return it."""
         while self.catalogue is seen:
@@ -113,6 +118,8 @@ class Gateway:
                 entry = msgspec.structs.replace(before or entry, state="connecting", error=error)
             case Failed(error=error):
                 entry = msgspec.structs.replace(entry, error=error)
+        if before and msgspec.structs.replace(entry, since=before.since) == before:
+            return  # the same again is no news
         self.catalogue = self.catalogue.replacing(entry)
         self._changed.set()
         self._changed = anyio.Event()

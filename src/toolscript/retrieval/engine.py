@@ -86,14 +86,19 @@ class SearchEngine:
         with self._writing:
             corpus = Corpus(documents)
             self._state = self._derive(corpus)
-            for signal in self._signals:
-                for waiting in signal.prepare(corpus):
-                    self._waiting = waiting
-                    self._refresh(corpus, signal)
-                    if superseded():
-                        return
+            try:
+                self._prepare(corpus, superseded)
+            finally:
+                self._waiting = 0
+
+    def _prepare(self, corpus: Corpus, superseded: Callable[[], bool]) -> None:
+        for signal in self._signals:
+            for waiting in signal.prepare(corpus):
+                self._waiting = waiting
                 self._refresh(corpus, signal)
-            self._waiting = 0
+                if superseded():
+                    return
+            self._refresh(corpus, signal)
 
     def search(self, request: SearchRequest, profile: Profile | None = None) -> SearchResult:
         """The documents that answer, best first, ordered by (−score, id).

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from toolscript.embedding.base import Encoder, Vectors
 from toolscript.embedding.cache import CachedVector, EmbeddingCache
 from toolscript.embedding.loader import LazyModel
+from toolscript.errors import ModelError
 from toolscript.index.flat import FlatIndex
 from toolscript.retrieval.base import Corpus, Query, Ranking
 from toolscript.retrieval.calibration import curve_of
 from toolscript.text import words
-from toolscript.types import Document
+from toolscript.types import SEPARATOR, Document
 
 BATCH_DOCUMENTS = 64
 """Documents embedded between two looks at the index: small enough to search while indexing."""
@@ -93,9 +94,15 @@ class SemanticSignal:
         self._take_over(corpus, stored)
         waiting = [document for document in corpus.documents if not self._known(document)]
         for start in range(0, len(waiting), BATCH_DOCUMENTS):
-            self._embed(encoder, waiting[start : start + BATCH_DOCUMENTS])
+            try:
+                self._embed(encoder, waiting[start : start + BATCH_DOCUMENTS])
+            except ModelError as error:
+                self.model.give_up(str(error))
+                return
             yield max(0, len(waiting) - start - BATCH_DOCUMENTS)
-        self._vectors = {d.id: self._vectors[d.id] for d in corpus.documents}
+        present = {document.server for document in corpus.documents}
+        absent = _of_other_servers(stored | self._vectors, present)
+        self._vectors = absent | {d.id: self._vectors[d.id] for d in corpus.documents}
         if cache and _digests(stored) != _digests(self._vectors):
             cache.save(encoder.name, self._vectors)
 
@@ -129,6 +136,20 @@ class SemanticSignal:
         for document, vector in zip(documents, vectors, strict=True):
             self._vectors[document.id] = CachedVector(document.digest, vector)
         self.counters.documents_embedded += len(documents)
+
+
+def _of_other_servers(
+    entries: dict[str, CachedVector], present: set[str]
+) -> dict[str, CachedVector]:
+    """The vectors of servers that are not there at all: not yet, or just now.
+
+    A tool that its server no longer has is gone; a server that is away comes back.
+    """
+    return {
+        identifier: entry
+        for identifier, entry in entries.items()
+        if SEPARATOR in identifier and identifier.partition(SEPARATOR)[0] not in present
+    }
 
 
 def _digests(entries: dict[str, CachedVector]) -> dict[str, str]:
@@ -177,6 +198,9 @@ class SemanticIndex:
         silent = f"{waiting} of {self._size} tools are not embedded yet" if waiting else ""
         scores = np.full(self._size, np.nan, dtype=np.float32)
         if self._flat is not None:
-            vector = self._queries.vector(loaded.encoder, query.text)
+            try:
+                vector = self._queries.vector(loaded.encoder, query.text)
+            except ModelError as error:
+                return Ranking.nothing(self._size, self._model.give_up(str(error)).degraded)
             scores[self._known] = curve_of(loaded.encoder.model)(self._flat.cosines(vector))
         return Ranking(scores, loaded.degraded or silent)

@@ -1,4 +1,4 @@
-"""A search that does not end is ended."""
+"""Faults of a signal: a search that does not end is ended, one that cannot index is told."""
 
 import threading
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from toolscript.gateway.base import Connect
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
 from toolscript.gateway.gateway import Gateway
 from toolscript.gateway.snapshot import SnapshotStore
-from toolscript.retrieval.base import Corpus, Query, Ranking
+from toolscript.retrieval.base import Corpus, Query, Ranking, Signal
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic import SemanticSignal
@@ -45,11 +45,31 @@ class StuckSignal:
         return Ranking(np.ones(self.size, dtype=np.float32))
 
 
+class BrokenSignal:
+    """A signal that is broken as long as it is."""
+
+    name = "broken"
+    broken = True
+
+    def prepare(self, corpus: Corpus) -> Iterator[int]:
+        yield len(corpus)
+        if self.broken:
+            raise RuntimeError("out of order")
+
+    def index(self, corpus: Corpus) -> "BrokenSignal":
+        self.size = len(corpus)
+        return self
+
+    def rank(self, query: Query) -> Ranking:
+        del query
+        return Ranking(np.ones(self.size, dtype=np.float32))
+
+
 def no_connection() -> Connect:
     raise AssertionError("nothing is to be connected to")
 
 
-def application(signal: StuckSignal, tmp_path: Path) -> App:
+def application(signal: Signal, tmp_path: Path) -> App:
     spec = ServerSpec(name="files", transport="stdio", command="files")
     tool = ToolSpec(server="files", name="read_file")
     known = ServerEntry(name="files", digest=spec.digest, state="ready", tools=(tool,))
@@ -80,3 +100,18 @@ def test_a_search_that_takes_too_long_is_a_clear_error_and_the_next_one_is_answe
             return len((await app.search(SearchRequest(text="read"))).hits)
 
     assert anyio.run(scenario) == 1
+
+
+def test_a_fault_while_indexing_is_told_and_hangs_nobody(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """search:degraded"""
+
+    async def scenario() -> tuple[str, ...]:
+        async with application(BrokenSignal(), tmp_path).running() as app:
+            await app.ready()
+            return (await app.search(SearchRequest(text="read"))).degraded
+
+    [told] = anyio.run(scenario)
+    assert told == "index: out of date (RuntimeError: out of order)"
+    assert "the tools could not be indexed" in caplog.text
