@@ -284,6 +284,9 @@ MISTAKES: list[tuple[str, Any, str]] = [
     ("it_", GOOD, "a name may not contain '__' or end in '_'"),
     (" ", GOOD, "the name is empty; give the server a name"),
     ("a\nb", GOOD, "the name has characters that cannot be shown"),
+    ("it", {"transport": "ws"}, "transport is 'ws'; expected stdio, http or sse"),
+    ("it", {"serverUrl": "x"}, "serverUrl is 'x'; expected http://… or https://…"),
+    ("it", {"x\ud800": 1, "a\nb": 1}, "neither command nor url is given (found a b, x\\ud800)"),
 ]
 
 
@@ -297,6 +300,60 @@ def test_a_mistake_names_file_server_key_and_expectation_and_costs_only_that_ser
     [problem] = config.problems
     assert problem.message.startswith(message)
     assert str(problem) == f"{tmp_path / 'c.json'}: server {name!r}: {problem.message}"
+
+
+def test_a_name_that_cannot_be_encoded_costs_only_its_server(tmp_path: Path) -> None:
+    """config:file"""
+    config = read(tmp_path, {"x\ud800y": GOOD, "after": GOOD})
+    assert names(config) == ["after"]
+    [problem] = config.problems
+    assert problem.server == "x\\ud800y"
+    assert problem.message.startswith("the name has characters that cannot be shown")
+    assert str(problem).encode()
+
+
+SECRET = "sk-1234567890"  # noqa: S105 - looked for where it must not be
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"type": "${KEY}"},
+        {"transport": "${env:KEY}"},
+        {**GOOD, "protocol": "x${KEY}"},
+        {"url": "${KEY:-other}"},
+        {"url": f"ftp://ana:{SECRET}@host"},
+        {"url": f"ftp://host/?key={SECRET}"},
+    ],
+)
+def test_a_mistake_does_not_tell_a_secret(tmp_path: Path, entry: Mapping[str, Any]) -> None:
+    """config:file"""
+    [problem] = read(tmp_path, {"it": entry}, KEY=SECRET).problems
+    assert SECRET not in str(problem)
+    assert "KEY" in str(problem) or "***" in str(problem)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"command": "${KEY}"},
+        {"command": "x", "args": ["a-${KEY}-z"]},
+        {"command": "x", "cwd": "/${KEY}"},
+        {"command": "x", "env": {"A": "Bearer ${KEY}"}},
+        {"url": "http://host/${KEY:-default}"},
+    ],
+)
+def test_what_variables_put_in_is_secret(tmp_path: Path, entry: Mapping[str, Any]) -> None:
+    """config:file"""
+    assert SECRET in one(tmp_path, entry, KEY=SECRET).secrets
+
+
+def test_defaults_and_well_known_directories_are_not_secret(tmp_path: Path) -> None:
+    """config:file"""
+    args = ["${HOME}/notes", "${UNSET:-a-default}", "${EMPTY:-another}"]
+    spec = one(tmp_path, {"command": "x", "args": args}, HOME="/home/ana", EMPTY="")
+    assert spec.args == ("/home/ana/notes", "a-default", "another")
+    assert spec.secrets == ()
 
 
 def test_invalid_json_is_located_by_line_and_column(tmp_path: Path) -> None:
@@ -314,6 +371,7 @@ def test_invalid_json_is_located_by_line_and_column(tmp_path: Path) -> None:
         (b"[]", "must hold a JSON object"),
         (b'{"tools": 1}', "has no object 'mcpServers' (it has tools)"),
         (b"{}", "has no object 'mcpServers' (it has nothing)"),
+        (b'{"x\\ud800": 1}', "has no object 'mcpServers' (it has x\\ud800)"),
         (b'{"mcpServers": []}', "has no object 'mcpServers'"),
         (b'{"mcpServers": {"a": {}, "a": {}}}', "has the key 'a' twice in one object"),
         (b"\xff\xfe{}", "cannot be read"),

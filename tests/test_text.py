@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolscript.text import compact, printable, redact, words
+from toolscript.text import compact, encodable, printable, redact, words
 
 
 @pytest.mark.parametrize(
@@ -75,3 +75,13 @@ def test_a_text_within_the_limit_is_not_cut() -> None:
 )
 def test_secrets_and_the_user_information_of_urls_are_blanked(text: str, expected: str) -> None:
     assert redact(text, ["s3cret-s3cret"]) == expected
+
+
+@given(st.text(alphabet=st.characters()))
+def test_any_text_can_be_made_encodable_and_most_is_already(text: str) -> None:
+    shown = encodable(text)
+    assert shown.encode().decode() == encodable(shown) == shown
+
+
+def test_half_a_surrogate_pair_is_written_out() -> None:
+    assert encodable("x\ud800y \u00e9 \U0001f600") == "x\\ud800y \u00e9 \U0001f600"

@@ -61,6 +61,7 @@ def spec(**changes: object) -> ServerSpec:
         {"exclude_tools": ("x",)},
         {"protocol": "legacy"},
         {"sse_fallback": True},
+        {"hidden": ("x",)},
     ],
     ids=lambda changes: next(iter(changes)),
 )
@@ -86,8 +87,44 @@ def test_secrets_are_values_of_the_environment_and_headers_longest_first() -> No
     assert found == ("hunter2-hunter2", "Bearer abcdef", "abcdef")
 
 
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"hidden": ("sk-from-variable", "short")}, "sk-from-variable"),
+        ({"args": ("--api-key", "sk-literal")}, "sk-literal"),
+        ({"args": ("--token=sk-literal",)}, "sk-literal"),
+        ({"args": ("-e", "GITHUB_TOKEN=sk-literal")}, "sk-literal"),
+        ({"args": ("--header", "Authorization: Bearer sk-literal")}, "sk-literal"),
+        ({"args": ("postgres://ana:sk-literal@host/db",)}, "sk-literal"),
+        ({"url": "https://host/mcp?key=sk-literal&x=1"}, "sk-literal"),
+        ({"url": "https://host/mcp?key=sk%20literal"}, "sk literal"),
+        ({"url": "https://host/mcp?sk-literal"}, "sk-literal"),
+        ({"url": "https://sk-literal@host/mcp"}, "sk-literal"),
+        ({"env": {"KEY": "-- begin\nsk-literal\n-- end"}}, "sk-literal"),
+    ],
+)
+def test_what_else_is_secret(changes: dict[str, object], expected: str) -> None:
+    """upstream:isolation"""
+    assert expected in spec(**changes).secrets
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("--directory", "/home/ana/notes"),
+        ("--auth", "--verbose"),
+        ("keyboard", "layouts"),
+        ('{"key": "written as JSON"}',),
+        ("http://[broken",),
+    ],
+)
+def test_other_arguments_are_not_secret(args: tuple[str, ...]) -> None:
+    assert spec(args=args).secrets == ()
+
+
 def test_a_server_is_shown_without_its_secrets() -> None:
-    shown = repr(spec(args=("--key=s3cret",), env={"KEY": "s3cret"}, headers={"A": "s3cret"}))
+    secret = {"env": {"KEY": "s3cret"}, "headers": {"A": "s3cret"}, "hidden": ("s3cret",)}
+    shown = repr(spec(args=("--key=s3cret",), **secret))
     assert shown == "ServerSpec('files', 'stdio')"
 
 

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -18,7 +18,8 @@ import msgspec
 
 from toolscript.errors import ConfigMissingError, ConfigSyntaxError
 from toolscript.files import expanded, is_file
-from toolscript.types import SEPARATOR, Protocol, ServerSpec, Transport
+from toolscript.text import encodable, printable, redact
+from toolscript.types import SEPARATOR, Protocol, ServerSpec, Transport, telling, url_secrets
 
 FILE_NAME = ".toolscript.json"
 MAX_FILE_BYTES = 4 * 1024 * 1024
@@ -35,6 +36,11 @@ _TRANSPORTS: dict[str, Transport] = {
     "sse": "sse",
 }
 _VARIABLE = re.compile(r"\$\{(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
+_OPEN = {
+    *("HOME", "PATH", "USER", "LOGNAME", "PWD", "OLDPWD", "SHELL", "LANG", "HOSTNAME"),
+    *("TMPDIR", "TMP", "TEMP", "USERPROFILE", "USERNAME", "APPDATA", "LOCALAPPDATA"),
+}
+"""Variables that are no secret; of any other nobody knows."""
 EXAMPLE = '{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}'
 
 
@@ -48,7 +54,7 @@ class Problem:
 
     def __str__(self) -> str:
         """One line: the file, the server, the mistake."""
-        return f"{self.source}: server {self.server!r}: {self.message}"
+        return f"{encodable(str(self.source))}: server {self.server!r}: {self.message}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +146,7 @@ def _read(path: Path, environ: Mapping[str, str], base: Path | None) -> Config:
         try:
             servers.append(_server(name, raw, environ, base))
         except _Mistake as mistake:
-            problems.append(Problem(path, name, str(mistake)))
+            problems.append(Problem(path, encodable(name), encodable(str(mistake))))
     return Config((path,), tuple(servers), tuple(problems))
 
 
@@ -167,9 +173,8 @@ def _section(path: Path) -> dict[str, Any]:
     document = cast("dict[str, Any]", data)
     section = next((document[key] for key in _SECTIONS if key in document), None)
     if not isinstance(section, dict):
-        keys = ", ".join(sorted(document)) or "nothing"
         raise ConfigSyntaxError(
-            f"{path} has no object 'mcpServers' (it has {keys}); expected {EXAMPLE}"
+            f"{path} has no object 'mcpServers' (it has {_listed(document)}); expected {EXAMPLE}"
         )
     return cast("dict[str, Any]", section)
 
@@ -196,13 +201,21 @@ class _Reader:
 
     raw: dict[str, Any]
     environ: Mapping[str, str]
-    seen: set[str] = field(default_factory=set[str])
+    hidden: set[str] = field(default_factory=set[str])
+    """What was put in from the environment and may be secret."""
 
     def text(self, key: str) -> str:
         value = self.raw.get(key, "")
         if not isinstance(value, str):
             raise _Mistake(f"{key} is {_shown(value)}; expected a string")
         return self.expand(key, value)
+
+    def written(self, key: str) -> str:
+        """What the file says there, for a message: its variables have not been put in."""
+        value = self.raw.get(key, "")
+        return _shown(
+            redact(value, telling(url_secrets(value))) if isinstance(value, str) else value
+        )
 
     def flag(self, key: str) -> bool:
         value = self.raw.get(key, False)
@@ -239,11 +252,11 @@ class _Reader:
         def replace(match: re.Match[str]) -> str:
             name, default = match["name"], match["default"]
             value = self.environ.get(name)
-            if default is not None:
-                return value or default
-            if value is None:
+            if value is None and default is None:
                 raise _Mistake(f"{key} needs ${{{name}}}, which is not set in the environment")
-            return value
+            if value and name not in _OPEN:
+                self.hidden.add(value)
+            return value or default or ""
 
         return _VARIABLE.sub(replace, text)
 
@@ -258,6 +271,11 @@ def _shown(value: object) -> str:
     return kinds.get(type(value)) or repr(value)[:60]
 
 
+def _listed(keys: Iterable[str]) -> str:
+    """The keys that were found, for a message."""
+    return printable(encodable(", ".join(sorted(keys))), 200) or "nothing"
+
+
 def _server(name: str, raw: Any, environ: Mapping[str, str], base: Path | None) -> ServerSpec:
     _check_name(name)
     if not isinstance(raw, dict):
@@ -267,8 +285,8 @@ def _server(name: str, raw: Any, environ: Mapping[str, str], base: Path | None) 
     if disabled:
         # What is switched off may be unfinished: nothing else in it is looked at.
         return ServerSpec(name=name, transport="stdio", disabled=True)
-    url = next((reader.text(key) for key in _URL_KEYS if key in reader.raw), "")
-    transport = _transport(reader, url)
+    url_key = next((key for key in _URL_KEYS if key in reader.raw), "url")
+    transport = _transport(reader, reader.text(url_key))
     spec = ServerSpec(
         name=name,
         transport=transport,
@@ -276,9 +294,9 @@ def _server(name: str, raw: Any, environ: Mapping[str, str], base: Path | None) 
         exclude_tools=reader.texts("excludeTools") or (),
         protocol=_protocol(reader),
     )
-    if transport == "stdio":
-        return _stdio(spec, reader, base)
-    return _remote(spec, reader, url)
+    stdio = transport == "stdio"
+    spec = _stdio(spec, reader, base) if stdio else _remote(spec, reader, url_key)
+    return msgspec.structs.replace(spec, hidden=tuple(sorted(reader.hidden)))
 
 
 def _check_name(name: str) -> None:
@@ -294,26 +312,26 @@ def _check_name(name: str) -> None:
 
 
 def _transport(reader: _Reader, url: str) -> Transport:
-    stated = reader.text("type") or reader.text("transport")
+    key = "type" if reader.text("type") else "transport"
+    stated = reader.text(key)
     if stated:
         known = _TRANSPORTS.get(stated.casefold())
         if known is None:
-            raise _Mistake(f"type is {stated!r}; expected stdio, http or sse")
+            raise _Mistake(f"{key} is {reader.written(key)}; expected stdio, http or sse")
         return known
     if url and "command" in reader.raw:
         raise _Mistake("both command and url are given; keep the one that is meant")
     if url:
         return "sse" if url.split("?", maxsplit=1)[0].rstrip("/").endswith("/sse") else "http"
     if "command" not in reader.raw:
-        keys = ", ".join(sorted(reader.raw)) or "nothing"
-        raise _Mistake(f"neither command nor url is given (found {keys})")
+        raise _Mistake(f"neither command nor url is given (found {_listed(reader.raw)})")
     return "stdio"
 
 
 def _protocol(reader: _Reader) -> Protocol:
     stated = reader.text("protocol") or "auto"
     if stated not in {"auto", "legacy"}:
-        raise _Mistake(f"protocol is {stated!r}; expected auto or legacy")
+        raise _Mistake(f"protocol is {reader.written('protocol')}; expected auto or legacy")
     return cast("Protocol", stated)
 
 
@@ -335,9 +353,11 @@ def _stdio(spec: ServerSpec, reader: _Reader, base: Path | None) -> ServerSpec:
     )
 
 
-def _remote(spec: ServerSpec, reader: _Reader, url: str) -> ServerSpec:
+def _remote(spec: ServerSpec, reader: _Reader, url_key: str) -> ServerSpec:
+    url = reader.text(url_key)
     if not re.match(r"https?://[^\s/]", url):
-        raise _Mistake(f"url is {url[:80]!r}; expected http://… or https://…")
+        written = reader.written(url_key)
+        raise _Mistake(f"{url_key} is {written}; expected http://… or https://…")
     stated = reader.text("type") or reader.text("transport")
     return msgspec.structs.replace(
         spec,

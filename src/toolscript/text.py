@@ -38,6 +38,11 @@ def printable(text: str, limit: int = 0) -> str:
     return clean if not limit or len(clean) <= limit else clean[: limit - 1].rstrip() + "…"
 
 
+def encodable(text: str) -> str:
+    """The text with what no UTF-8 can carry, a lone half of a surrogate pair, written out."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def redact(text: str, secrets: Iterable[str]) -> str:
     """The text with every secret, and every URL's user information, blanked."""
     for secret in secrets:

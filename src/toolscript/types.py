@@ -2,7 +2,11 @@
 
 import hashlib
 import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 from typing import Any, Literal
+from urllib.parse import unquote_plus, urlsplit
 
 import msgspec
 
@@ -16,6 +20,11 @@ MAX_DOCUMENT_CHARS = 16_384
 
 Transport = Literal["stdio", "http", "sse"]
 Protocol = Literal["auto", "legacy"]
+
+_SECRET_CHARS = 6
+"""Shorter values are words such as "true", which messages need."""
+_KEY = re.compile(r"-{0,2}[\w.-]*(?:key|token|secret|passw|auth|credential)[\w.-]*", re.IGNORECASE)
+"""What something secret is called, as an option or as a variable."""
 
 
 def tool_id(server: str, name: str) -> str:
@@ -39,6 +48,44 @@ def _sha256(value: Any) -> str:
     return hashlib.sha256(encoded).hexdigest()
 
 
+def url_secrets(url: str) -> Iterator[str]:
+    """User information and the values of the query, as they are written and as they are meant."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return
+    user = parts.netloc.rpartition("@")[0]
+    pairs = [pair.partition("=") for pair in parts.query.split("&")]
+    written = [user, *user.split(":", 1), *(value or name for name, _, value in pairs)]
+    for value in written:
+        yield value
+        yield unquote_plus(value)
+
+
+def _argument_secrets(args: Sequence[str]) -> Iterator[str]:
+    """What follows ``--api-key``, or stands behind it or ``API_KEY`` after ``=`` or ``:``."""
+    for argument, following in zip_longest(args, args[1:], fillvalue=""):
+        name, *value = re.split("[=:]", argument, maxsplit=1)
+        if _KEY.fullmatch(name):
+            stated = not value and name.startswith("-") and not following.startswith("-")
+            yield from _credentials(value[0].strip() if value else following if stated else "")
+        if "://" in argument:
+            yield from url_secrets(argument)
+
+
+def _credentials(value: str) -> Iterator[str]:
+    """The value, and what is left of it behind a word such as ``Bearer``."""
+    yield value
+    yield value.partition(" ")[2]
+
+
+def telling(values: Iterable[str]) -> tuple[str, ...]:
+    """Those long enough to be recognised, their single lines too, longest first."""
+    parts = {part for value in values for part in (value, *map(str.strip, value.splitlines()))}
+    long = [part for part in parts if len(part) >= _SECRET_CHARS]
+    return tuple(sorted(long, key=lambda part: (-len(part), part)))
+
+
 class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One server of a configuration, variables expanded, ready to be connected to."""
 
@@ -56,6 +103,8 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
     protocol: Protocol = "auto"
     sse_fallback: bool = False
     """The type was not stated, so an HTTP server that refuses may still speak SSE."""
+    hidden: tuple[str, ...] = ()
+    """What variables put into the other fields: most likely keys, or parts of them."""
 
     @property
     def digest(self) -> str:
@@ -65,9 +114,9 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def secrets(self) -> tuple[str, ...]:
         """Values that must not appear in a log or an error message."""
-        values = [*self.env.values(), *self.headers.values()]
-        values += [value.split(" ", 1)[1] for value in self.headers.values() if " " in value]
-        return tuple(sorted({value for value in values if len(value) >= 6}, key=len, reverse=True))  # noqa: PLR2004 - shorter values are words such as "true"
+        values = [*self.env.values(), *self.hidden, *url_secrets(self.url)]
+        values += [part for value in self.headers.values() for part in _credentials(value)]
+        return telling((*values, *_argument_secrets(self.args)))
 
     def __repr__(self) -> str:
         """Without the environment, the headers and the arguments, which may hold secrets."""
