@@ -77,9 +77,10 @@ class TestPage:
     def test_programs_exist(self, page: Path) -> None:
         text = page.read_text("utf-8")
         programs = re.findall(r"\bscripts/[a-z]\w+(?:\.\w+)?", text)
-        modules = re.findall(r"-m (benchmarks\.\w+)", text)
-        programs += [f"{module.replace('.', '/')}.py" for module in modules]
         assert [name for name in programs if not (ROOT / name).is_file()] == []
+        for module in re.findall(r"-m +(benchmarks\.\w+)", text):
+            path = ROOT / module.replace(".", "/")
+            assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), module
 
     def test_variables_exist(self, page: Path) -> None:
         known = {option.env for option in OPTIONS}
