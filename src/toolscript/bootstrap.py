@@ -8,13 +8,13 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
 
 from toolscript import config as configuration
 from toolscript.app import App
 from toolscript.config import Config
 from toolscript.embedding.cache import EmbeddingCache
 from toolscript.embedding.loader import LazyModel, load
+from toolscript.files import file_name
 from toolscript.gateway.base import Connect, Report, Upstream
 from toolscript.gateway.catalogue import Catalogue
 from toolscript.gateway.gateway import Gateway
@@ -55,7 +55,9 @@ def application(
     semantic = SemanticSignal(model, lambda: _cache(settings, config))
     profile = search_profile(settings.alpha, settings.limit, settings.threshold)
     engine = SearchEngine([semantic, FuzzySignal()], profile)
-    gateway = Gateway(config, known, lambda: _connect(settings), reconnect=wiring.reconnect)
+    gateway = Gateway(
+        config, known, lambda: _connect(settings, config.key), reconnect=wiring.reconnect
+    )
     return App(gateway, engine, semantic, snapshots)
 
 
@@ -65,13 +67,13 @@ def _cache(settings: Settings, config: Config) -> EmbeddingCache | None:
     return EmbeddingCache(settings.data_dir / "cache" / "embeddings", config.servers_hash)
 
 
-def _connect(settings: Settings) -> Connect:
+def _connect(settings: Settings, config_key: str) -> Connect:
     from toolscript.gateway.upstream import Limits, McpUpstream  # noqa: PLC0415 - see Gateway.run
 
     limits = Limits(settings.connect_timeout_s, settings.ping_interval_s)
-    logs = settings.data_dir / "logs" / "servers"
+    logs = settings.data_dir / "logs" / "servers" / config_key
 
     def connect(spec: ServerSpec, report: Callable[[Report], None]) -> Upstream:
-        return McpUpstream(spec, report, limits, logs / f"{quote(spec.name, safe=' ')}.log")
+        return McpUpstream(spec, report, limits, logs / f"{file_name(spec.name)}.log")
 
     return connect

@@ -1,10 +1,23 @@
 """Files that are never half written."""
 
 import contextlib
+import hashlib
 import os
 import tempfile
 from pathlib import Path
 from typing import TextIO
+from urllib.parse import quote
+
+_NAME_BYTES = 200
+"""Of a file's name; file systems allow 255, of which the caller may add some."""
+
+
+def file_name(text: str) -> str:
+    """A name for a file, the same for the same text: percent-encoded, and cut where too long."""
+    name = quote(text, safe=" ")
+    if len(name) <= _NAME_BYTES:
+        return name
+    return f"{name[:_NAME_BYTES]}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 def expanded(text: str) -> Path:

@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ from tests.support import (
     until,
     write_config,
 )
+from toolscript.gateway.stderr import MAX_BYTES
+from toolscript.gateway.upstream import LISTING_PAUSE_S
 from toolscript.types import ServerStatus
 
 SECRET = "hunter2-correct-horse"  # noqa: S105 - looked for where it must not be
@@ -189,24 +192,62 @@ def test_floods(scripted: Scripted, kind: str) -> None:
 
 
 def test_a_flooded_stderr_fills_no_disk(scripted: Scripted) -> None:
-    """upstream:isolation: the file is emptied when it grows too long."""
-    bad = scripted(SEND_MAIL, flood="stderr")
-    with beside(scripted, bad, {"TOOLSCRIPT_PING_INTERVAL": "0.1"}) as now:
+    """upstream:isolation: the file is emptied before it grows too long, pinged or not."""
+    sizes = [0]
+
+    def shrank(log: Path) -> bool:
+        sizes.append(log.stat().st_size)
+        return sizes[-1] < sizes[-2]
+
+    with beside(scripted, scripted(SEND_MAIL, flood="stderr")) as now:
         now.wait_for("bad", "ready")
-        log = scripted.directory / "data" / "logs" / "servers" / "bad.log"
-        before = until(lambda: log.stat().st_size, "something is written")
-        until(lambda: log.stat().st_size < before or shrank(log), "the file was emptied")
+        [log] = logs(scripted, "bad.log")
+        until(lambda: shrank(log), "the file was emptied")
+    assert MAX_BYTES / 2 < max(sizes) <= MAX_BYTES
 
 
-def shrank(log: Path) -> bool:
-    """Whether a file grows and then is shorter again."""
-    highest = log.stat().st_size
-    for _ in range(2000):
-        now = log.stat().st_size
-        if now < highest:
-            return True
-        highest = max(highest, now)
-    return False
+# Its log
+
+
+def logs(scripted: Scripted, name: str) -> list[Path]:
+    return list((scripted.directory / "data" / "logs" / "servers").rglob(name))
+
+
+def test_each_configuration_has_its_own_log(scripted: Scripted) -> None:
+    """upstream:isolation: servers of one name do not write over each other."""
+    said = scripted(READ_FILE, stderr="one\n"), scripted(READ_FILE, stderr="two\n")
+    one, two = (
+        write_config(scripted.directory / f"{number}.json", {"bad": entry})
+        for number, entry in enumerate(said)
+    )
+    with running(one) as first, running(two) as second:
+        first.wait_for("bad", "ready")
+        second.wait_for("bad", "ready")
+    written = [log.read_text("utf-8") for log in logs(scripted, "bad.log")]
+    assert sorted(written) == ["one\n", "two\n"]
+
+
+def test_a_log_that_cannot_be_written(scripted: Scripted, caplog: pytest.LogCaptureFixture) -> None:
+    """upstream:isolation: the server works, its last words are known, and it is told once."""
+    starts = scripted.directory / "starts"
+    (scripted.directory / "data").mkdir()
+    (scripted.directory / "data" / "logs").write_text("no directory")
+    bad = scripted(stderr="no API key given\n", exit=3, starts=str(starts))
+    with beside(scripted, bad) as now:
+        until(lambda: len(pids(starts)) > 2, "it was started again")
+        assert now.status("bad").error.endswith("its last words: no API key given")
+    told = logged(caplog)
+    assert [told.count(name) for name in ("bad.log", "good.log")] == [1, 1]
+
+
+def test_a_name_too_long_for_a_file(scripted: Scripted) -> None:
+    """upstream:isolation: it is cut for the file, and no two are cut to the same."""
+    names = ["ä" * 100 + end for end in ("1", "2")]
+    servers = {name: scripted(READ_FILE, stderr="hello\n") for name in names}
+    with running(write_config(scripted.directory / "servers.json", servers)) as now:
+        for name in names:
+            now.wait_for(name, "ready")
+    assert [log.read_text("utf-8") for log in logs(scripted, "*.log")] == ["hello\n"] * 2
 
 
 # Its list
@@ -333,6 +374,31 @@ def test_is_killed(scripted: Scripted) -> None:
         assert now.finds("send_mail") == ["bad__send_mail"]
 
 
+def test_dies_whenever_it_is_ready(scripted: Scripted) -> None:
+    """upstream:isolation: from the second time on it is failed, until it stays."""
+    dies = scripted.directory / "dies"
+    dies.touch()
+    with beside(scripted, scripted(SEND_MAIL, dies=str(dies))) as now:
+        assert now.wait_for("bad", "failed").error == "closed the connection"
+        assert now.tools("bad") == []
+        dies.unlink()
+        until(lambda: now.tools("bad") == ["bad__send_mail"], "it has come back")
+        assert now.status("bad").state == "ready"
+
+
+def test_its_tools_change_whenever_they_are_listed(scripted: Scripted) -> None:
+    """upstream:isolation: they are listed again, with pauses."""
+    listings = scripted.directory / "listings"
+    with beside(scripted, scripted(SEND_MAIL, listings=str(listings), restless=True)):
+        until(lambda: len(times(listings)) > 3, "it was listed again")
+    found = times(listings)
+    assert min(later - earlier for earlier, later in pairwise(found)) >= LISTING_PAUSE_S
+
+
+def times(listings: Path) -> list[float]:
+    return [float(line) for line in listings.read_text("utf-8").split()]
+
+
 def pids(starts: Path) -> list[int]:
     return [int(line) for line in starts.read_text("utf-8").split()] if starts.exists() else []
 
@@ -441,6 +507,34 @@ def test_a_secret_is_not_shown(
         shown = repr(now.statuses()) + logged(caplog)
     assert SECRET[:4] not in shown
     assert "*" in shown
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"command": "${KEY}"},
+        {"command": "it's-${KEY}"},
+        {"cwd": "/${KEY}"},
+        {"url": "${KEY}", "type": "http"},
+        {"type": "${KEY}"},
+        {"protocol": "${KEY}"},
+    ],
+)
+def test_a_variable_is_not_shown(scripted: Scripted, change: Entry) -> None:
+    """upstream:isolation: wherever its value was put in."""
+    bad = scripted(SEND_MAIL) | change
+    with beside(scripted, bad, {"KEY": SECRET}) as now:
+        until(lambda: now.status("bad").state in {"failed", "invalid"}, "it has settled")
+        assert now.status("bad").error
+        assert SECRET not in repr(now.statuses())
+
+
+def test_an_argument_that_is_repeated_is_not_shown(scripted: Scripted) -> None:
+    """upstream:isolation: by a server that complains about its key."""
+    bad = scripted(stderr="invalid API key ${KEY}\n", exit=1)
+    with beside(scripted, bad, {"KEY": SECRET}) as now:
+        status = now.wait_for("bad", "failed")
+    assert status.error.endswith("its last words: invalid API key ***")
 
 
 def logged(caplog: pytest.LogCaptureFixture) -> str:

@@ -20,6 +20,9 @@ library would let it say.
     hang           nothing is ever read or answered
     stubborn       SIGTERM is ignored, and so is the end of stdin
     child          a process of its own that ignores SIGTERM; its id goes to this file
+    dies           while this file exists, the process ends once it has listed its tools
+    listings       a file that gets a line with the time (monotonic) at each listing
+    restless       each listing is followed by list_changed
     flood          once the tools are listed, without end: "stderr", "stdout", "line",
                    "notifications" or "list_changed"
 """
@@ -98,7 +101,12 @@ def answer(identifier: Any, method: str, params: dict[str, Any]) -> None:
     elif method == "tools/list" and "list_error" in WILL:
         send(id=identifier, error={"code": -32000, "message": WILL["list_error"]})
     elif method == "tools/list":
+        note("listings", time.monotonic())
         send(id=identifier, result=listing(params))
+        if WILL.get("restless"):
+            send(method="notifications/tools/list_changed")
+        if "dies" in WILL and Path(WILL["dies"]).exists():
+            os._exit(1)
         if "flood" in WILL:
             threading.Thread(target=flood, args=(WILL["flood"],), daemon=True).start()
     elif method == "ping":
@@ -127,10 +135,14 @@ def watch(path: Path) -> None:
             send(method="notifications/tools/list_changed")
 
 
+def note(key: str, value: object) -> None:
+    if key in WILL:
+        with Path(WILL[key]).open("a", encoding="utf-8") as file:
+            file.write(f"{value}\n")
+
+
 def begin() -> None:
-    if "starts" in WILL:
-        with Path(WILL["starts"]).open("a", encoding="utf-8") as file:
-            file.write(f"{os.getpid()}\n")
+    note("starts", os.getpid())
     if WILL.get("stubborn"):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if "child" in WILL:

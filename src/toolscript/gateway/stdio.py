@@ -8,9 +8,9 @@ as anything it started holds its output open.
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
-from typing import TextIO, TypeAlias
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import TypeAlias
 
 import anyio
 from anyio.abc import Process
@@ -19,6 +19,8 @@ from mcp.client.stdio import StdioServerParameters, get_default_environment, std
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
+from toolscript.gateway.stderr import ErrorLog
+
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """A message this long is none: the connection is ended rather than the memory filled."""
 PATIENCE_S = 2.0
@@ -26,6 +28,10 @@ PATIENCE_S = 2.0
 _POLL_S = 0.02
 _WATCH_S = 1.0
 """How often a server that says nothing is looked at: most are idle most of the time."""
+
+_BREATH_S = 0.01
+"""Between two readings of standard error: a server that floods it waits for us."""
+_PIPE_BYTES = 65536
 
 _Received: TypeAlias = SessionMessage | Exception
 _Streams: TypeAlias = tuple[
@@ -36,26 +42,60 @@ _CLOSED = (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError)
 
 @asynccontextmanager
 async def process_streams(
-    parameters: StdioServerParameters, errors: TextIO
+    parameters: StdioServerParameters, errors: ErrorLog
 ) -> AsyncGenerator[_Streams]:
     """Messages from and to a new process; it and its descendants end with the block."""
     if sys.platform == "win32":  # there the library's own does all of this
-        async with stdio_client(parameters, errors) as (read, write):
-            yield read, write  # pyright: ignore[reportReturnType] - protocols of the same shape
+        with errors.handed_over() as file:
+            async with stdio_client(parameters, file) as (read, write):
+                yield read, write  # pyright: ignore[reportReturnType] - protocols of the same shape
         return
-    process = await anyio.open_process(
+    with _pipe() as (source, sink):
+        try:
+            process = await _started(parameters, sink)
+        finally:
+            os.close(sink)
+        async with _attended(process, source, errors) as streams:
+            yield streams
+
+
+@contextmanager
+def _pipe() -> Generator[tuple[int, int]]:
+    """Both ends; the second is the caller's to close.
+
+    A pipe of our own, and none of the process's: whatever else holds it open
+    cannot keep us from closing our end.
+    """
+    source, sink = os.pipe()
+    os.set_blocking(source, False)
+    try:
+        yield source, sink
+    finally:
+        os.close(source)
+
+
+async def _started(parameters: StdioServerParameters, stderr: int) -> Process:
+    return await anyio.open_process(
         [parameters.command, *parameters.args],
         env=get_default_environment() | (parameters.env or {}),
-        stderr=errors,
+        stderr=stderr,
         cwd=parameters.cwd,
         start_new_session=True,
     )
+
+
+@asynccontextmanager
+async def _attended(process: Process, stderr: int, errors: ErrorLog) -> AsyncGenerator[_Streams]:
+    """The streams of a process that has been started, until it has ended."""
+    # Heard to its end: a server that is told to end may have to write to do so.
+    hearing = anyio.CancelScope(shield=True)
     inbound, read = anyio.create_memory_object_stream[_Received]()
     write, outbound = anyio.create_memory_object_stream[SessionMessage]()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_receive, process, inbound)
         tasks.start_soon(_send, process, outbound, inbound)
         tasks.start_soon(_notice_end, process, inbound)
+        tasks.start_soon(_overhear, stderr, errors, hearing)
         try:
             yield read, write
         finally:
@@ -63,6 +103,7 @@ async def process_streams(
             write.close()
             with anyio.CancelScope(shield=True):
                 await _end(process)
+            hearing.cancel()
             tasks.cancel_scope.cancel()
 
 
@@ -108,6 +149,25 @@ async def _send(
                 await process.stdin.send(text.encode("utf-8", "replace") + b"\n")
     except _CLOSED:
         await inbound.aclose()
+
+
+async def _overhear(stderr: int, errors: ErrorLog, hearing: anyio.CancelScope) -> None:
+    """Keep the server's words, and at the end those that are still in the pipe."""
+    with hearing:
+        while _heard(stderr, errors):
+            await anyio.sleep(_BREATH_S)
+            await anyio.wait_readable(stderr)
+    _heard(stderr, errors)
+
+
+def _heard(stderr: int, errors: ErrorLog) -> bool:
+    """Read what is there; whether there may be more."""
+    try:
+        data = os.read(stderr, _PIPE_BYTES)
+    except BlockingIOError:
+        return True
+    errors.write(data)
+    return bool(data)
 
 
 async def _notice_end(process: Process, inbound: MemoryObjectSendStream[_Received]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import anyio
 import httpx2
@@ -26,23 +26,29 @@ from pydantic import ValidationError
 
 from toolscript import __version__
 from toolscript.errors import UpstreamError
-from toolscript.files import open_private
+from toolscript.gateway.backoff import Backoff
 from toolscript.gateway.base import Failed, Lost, Ready, Report
+from toolscript.gateway.diagnosis import (
+    ClosedError,
+    answered,
+    innermost,
+    is_closed,
+    is_unsaid,
+    message,
+)
 from toolscript.gateway.listing import ListingDispatcher, list_tools
+from toolscript.gateway.stderr import ErrorLog
 from toolscript.gateway.stdio import process_streams
 from toolscript.text import printable, redact
 from toolscript.types import ServerSpec, Transport
 
 DISCOVER_TIMEOUT_S = 5.0
 """How long a server that may not know ``server/discover`` has to say so."""
-FIRST_RETRY_S, LAST_RETRY_S = 0.5, 60.0
-_STDERR_BYTES = 2000
+LISTING_PAUSE_S = 0.5
+"""Between two listings, at least: a server may say at each that its tools have changed."""
 _MAX_REJECTED = 20
 _GONE = {401, 403, 404, 500, 502, 503, 504}
 """Statuses of a server that has forgotten the session, or is not there any more."""
-_UNSAID = {"Server returned an error response", "Session terminated", "Not Found"}
-"""What the library puts in the place of an answer that had only a status."""
-MAX_STDERR_BYTES = 8 * 1024 * 1024
 _IDENTITY = mcp_types.Implementation(name="toolscript", version=__version__)
 
 
@@ -67,26 +73,28 @@ class McpUpstream:
         self._spec = spec
         self._report = report
         self._limits = limits
-        self._stderr = stderr
+        self._errors = ErrorLog(stderr)
         self._wake = anyio.Event()
         self._stale = False
         self._noise = ""
         self._refused = 0
-        self._was_ready = False
+        self._ready_at = math.inf
+        self._listed_at = -math.inf
+
+    @property
+    def _was_ready(self) -> bool:
+        return self._ready_at < math.inf
 
     async def run(self) -> None:
         """See `Upstream.run`."""
-        delay = FIRST_RETRY_S
+        backoff = Backoff()
         while True:
-            self._was_ready = False
+            self._ready_at = math.inf
             error = await self._attempt()
-            if self._was_ready:
-                delay = FIRST_RETRY_S
-                self._report(Lost(error=error))
-            else:
-                self._report(Failed(error=error))
-            await anyio.sleep(delay * random.uniform(0.8, 1.2))  # noqa: S311 - spreads retries, guards nothing
-            delay = min(LAST_RETRY_S, delay * 2)
+            lasted = anyio.current_time() - self._ready_at
+            lost = self._was_ready and backoff.lost(lasted)
+            self._report(Lost(error=error) if lost else Failed(error=error))
+            await anyio.sleep(backoff.pause() * random.uniform(0.8, 1.2))  # noqa: S311 - spreads retries, guards nothing
 
     async def _attempt(self) -> str:
         """Connect and stay until the connection ends; say why it did."""
@@ -119,13 +127,13 @@ class McpUpstream:
         if spec.transport != "stdio":
             return
         if spec.cwd and not Path(spec.cwd).is_dir():
-            raise UpstreamError(f"its working directory {spec.cwd} does not exist")
+            raise UpstreamError(f"its working directory {self._shown(spec.cwd)} does not exist")
         path = spec.env.get("PATH")
         base = Path(spec.cwd or ".")
         local = base / spec.command if "/" in spec.command else None
         if not shutil.which(str(local or spec.command), path=path):
             raise UpstreamError(
-                f"its command {spec.command!r} was not found or may not be run; "
+                f"its command {self._shown(spec.command)!r} was not found or may not be run; "
                 "install it or give the full path"
             )
 
@@ -144,7 +152,7 @@ class McpUpstream:
     async def _streams(self, transport: Transport, stack: AsyncExitStack) -> Any:
         spec = self._spec
         if transport == "stdio":
-            errors = stack.enter_context(open_private(self._stderr))
+            stack.enter_context(self._errors.opened())
             parameters = StdioServerParameters(
                 command=spec.command,
                 args=list(spec.args),
@@ -152,7 +160,7 @@ class McpUpstream:
                 cwd=spec.cwd,
                 encoding_error_handler="replace",
             )
-            return await stack.enter_async_context(process_streams(parameters, errors))
+            return await stack.enter_async_context(process_streams(parameters, self._errors))
         if transport == "sse":
             return await stack.enter_async_context(sse_client(spec.url, headers=spec.headers))
         # The library's own default of 5 s is too short for tools that work.
@@ -182,7 +190,8 @@ class McpUpstream:
         tools, rejected = await list_tools(session, dispatcher, self._spec)
         info = session.server_info
         version = self._shown(f"{info.name} {info.version}", 80) if info else ""
-        self._was_ready = True
+        self._listed_at = anyio.current_time()
+        self._ready_at = min(self._ready_at, self._listed_at)
         self._report(Ready(tools=tools, version=version, rejected=self._accounted(rejected)))
 
     def _accounted(self, rejected: Sequence[str]) -> tuple[str, ...]:
@@ -200,11 +209,12 @@ class McpUpstream:
             if dispatcher.closed:
                 break
             if self._stale:
+                await anyio.sleep_until(self._listed_at + LISTING_PAUSE_S)
                 await self._publish(session, dispatcher)
             else:
                 await self._ping(session)
-                self._trim_stderr()
-        raise UpstreamError(self._explained("closed the connection"))
+                self._errors.make_room()
+        raise ClosedError
 
     async def _ping(self, session: ClientSession) -> None:
         with anyio.move_on_after(self._limits.ping_s) as scope:
@@ -215,7 +225,7 @@ class McpUpstream:
                     await session.send_discover(session.protocol_version or "")
             except MCPError as error:
                 # Any other error is an answer, and so a sign of life.
-                if _is_closed(error) or self._refused in _GONE:
+                if is_closed(error) or self._refused in _GONE:
                     raise
         if scope.cancelled_caught:
             raise UpstreamError(f"did not answer a ping within {self._limits.ping_s:g} s")
@@ -231,43 +241,25 @@ class McpUpstream:
     def _wake_up(self) -> None:
         self._wake.set()
 
-    def _trim_stderr(self) -> None:
-        """A server that floods its stderr fills no disk: the file is opened for appending."""
-        if self._stderr.exists() and self._stderr.stat().st_size > MAX_STDERR_BYTES:
-            with self._stderr.open("r+b") as file:
-                file.truncate()
-
-    def _shown(self, text: str, limit: int) -> str:
+    def _shown(self, text: str, limit: int = 200) -> str:
         """One line of what the server says, with no secret in it nor, once cut, half of one."""
         return printable(redact(text, self._spec.secrets), limit)
 
     def _described(self, error: BaseException) -> str:
         """One line about what went wrong, with no secret in it."""
-        error = _innermost(error)
-        if isinstance(error, MCPError):
-            if _is_closed(error):
-                early = "" if self._was_ready else " before it was ready"
-                return self._explained(f"closed the connection{early}")
-            if self._refused and error.message in _UNSAID:
-                return _status(self._refused)
-        return self._shown(_message(error), 300) or type(error).__name__
+        error = innermost(error)
+        if isinstance(error, ClosedError) or is_closed(error):
+            early = "" if self._was_ready else " before it was ready"
+            return self._explained(f"closed the connection{early}")
+        if self._refused and is_unsaid(error):
+            return answered(self._refused)
+        return self._shown(message(error), 300) or type(error).__name__
 
     def _explained(self, text: str) -> str:
         if self._noise:
             text += f"; it printed {self._noise!r} on stdout, which is not MCP"
-        last = self._last_stderr()
+        last = self._shown(self._errors.last_line) if self._spec.transport == "stdio" else ""
         return f"{text}; its last words: {last}" if last else text
-
-    def _last_stderr(self) -> str:
-        if self._spec.transport != "stdio":
-            return ""
-        try:
-            with self._stderr.open("rb") as file:
-                file.seek(max(0, self._stderr.stat().st_size - _STDERR_BYTES))
-                lines = file.read().decode("utf-8", "replace").splitlines()
-        except OSError:
-            return ""
-        return next((self._shown(line, 200) for line in reversed(lines) if line.strip()), "")
 
 
 async def _discover(session: ClientSession) -> None:
@@ -275,7 +267,7 @@ async def _discover(session: ClientSession) -> None:
     try:
         await session.discover()
     except MCPError as error:
-        if _is_closed(error):
+        if is_closed(error):
             raise
     except (ValidationError, RuntimeError, msgspec.MsgspecError):
         return
@@ -293,38 +285,3 @@ async def _initialize(session: ClientSession) -> None:
         if error.code != mcp_types.UNSUPPORTED_PROTOCOL_VERSION:
             raise
         await session.discover()
-
-
-def _is_closed(error: MCPError) -> bool:
-    """Whether the library says that the connection ended; servers use its code for anything."""
-    return error.code == mcp_types.CONNECTION_CLOSED and error.message == "Connection closed"
-
-
-def _status(status: int) -> str:
-    hint = "; check its headers" if status in {401, 403} else ""
-    return f"answered HTTP {status}{hint}"
-
-
-def _innermost(error: BaseException) -> BaseException:
-    """The first leaf of an exception group: task groups wrap whatever goes wrong in them."""
-    while isinstance(error, BaseExceptionGroup):
-        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
-    return error
-
-
-def _message(error: BaseException) -> str:
-    match error:
-        case httpx2.HTTPStatusError():
-            return _status(error.response.status_code)
-        case httpx2.ConnectError():
-            return f"cannot be reached: {error}"
-        case httpx2.TimeoutException():
-            return "did not answer in time"
-        case ValidationError():
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            return f"sent an invalid answer ({where}: {first['msg']})"
-        case MCPError():
-            return f"answered with an error: {error.message}"
-        case _:
-            return str(error)

@@ -1,0 +1,61 @@
+"""What went wrong with a server, in words for its user."""
+
+from typing import cast
+
+import httpx2
+import mcp_types
+from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
+
+_UNSAID = {"Server returned an error response", "Session terminated", "Not Found"}
+"""What the library puts in the place of an answer that had only a status."""
+
+
+class ClosedError(Exception):
+    """A connection that worked was closed by the server; what it said last is known later."""
+
+
+def is_closed(error: BaseException) -> bool:
+    """Whether the library says that the connection ended; servers use its code for anything."""
+    return (
+        isinstance(error, MCPError)
+        and error.code == mcp_types.CONNECTION_CLOSED
+        and error.message == "Connection closed"
+    )
+
+
+def is_unsaid(error: BaseException) -> bool:
+    """Whether the status of the answer tells more than the error does."""
+    return isinstance(error, MCPError) and error.message in _UNSAID
+
+
+def answered(status: int) -> str:
+    """What a status means for the user."""
+    hint = "; check its headers" if status in {401, 403} else ""
+    return f"answered HTTP {status}{hint}"
+
+
+def innermost(error: BaseException) -> BaseException:
+    """The first leaf of an exception group: task groups wrap whatever goes wrong in them."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return error
+
+
+def message(error: BaseException) -> str:
+    """The error in words; third-party text that may hold secrets."""
+    match error:
+        case httpx2.HTTPStatusError():
+            return answered(error.response.status_code)
+        case httpx2.ConnectError():
+            return f"cannot be reached: {error}"
+        case httpx2.TimeoutException():
+            return "did not answer in time"
+        case ValidationError():
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            return f"sent an invalid answer ({where}: {first['msg']})"
+        case MCPError():
+            return f"answered with an error: {error.message}"
+        case _:
+            return str(error)

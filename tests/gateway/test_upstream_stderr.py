@@ -1,0 +1,63 @@
+"""What servers say on standard error: kept, and kept short."""
+
+from pathlib import Path
+
+import pytest
+
+from toolscript.gateway.stderr import MAX_BYTES, ErrorLog
+
+
+def test_the_last_words_are_those_of_this_run(tmp_path: Path) -> None:
+    log = ErrorLog(tmp_path / "logs" / "it.log")
+    for words in (b"first\n", b"second\n\n"):
+        with log.opened():
+            assert log.last_line == ""
+            log.write(words[:3])
+            log.write(words[3:])
+        assert log.last_line == words.decode().strip()
+    assert (tmp_path / "logs" / "it.log").read_bytes() == b"second\n\n"
+
+
+def test_what_another_process_writes_into_the_file_is_not_believed(tmp_path: Path) -> None:
+    path = tmp_path / "it.log"
+    log = ErrorLog(path)
+    with log.opened():
+        log.write(b"ours\n")
+        path.unlink()
+        path.write_text("theirs\n")
+        log.write(b"ours again\n")
+        assert log.last_line == "ours again"
+    assert path.read_text() == "theirs\n"
+
+
+def test_the_file_starts_over_before_it_is_too_long(tmp_path: Path) -> None:
+    path = tmp_path / "it.log"
+    log = ErrorLog(path)
+    with log.opened():
+        log.write(b"x" * MAX_BYTES)
+        assert path.stat().st_size == MAX_BYTES
+        log.write(b"one more\n")
+        assert path.read_bytes() == b"one more\n"
+
+
+def test_a_file_that_is_handed_over_is_read_afterwards(tmp_path: Path) -> None:
+    log = ErrorLog(tmp_path / "it.log")
+    with log.opened():
+        with log.handed_over() as file:
+            file.write("last words\n")
+            file.flush()
+        assert log.last_line == "last words"
+
+
+def test_without_a_file_the_end_is_kept_and_it_is_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "logs").write_text("no directory")
+    log = ErrorLog(tmp_path / "logs" / "it.log")
+    for _ in range(2):
+        with log.opened(), log.handed_over() as file:
+            file.write("to nowhere\n")
+            log.write(b"heard\n")
+            assert log.last_line == "heard"
+    [record] = caplog.records
+    assert "it.log" in record.getMessage()
