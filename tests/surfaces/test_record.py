@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from toolscript.errors import GatewayRunningError
 from toolscript.surfaces.record import Record, RecordFile, stamps
 
 
@@ -66,3 +67,23 @@ def test_an_edited_added_or_deleted_configuration_is_another(tmp_path: Path) -> 
     assert not edited.is_current([one, two])
     two.unlink()
     assert not edited.is_current([one, two])
+
+
+def test_one_at_a_time_is_the_gateway_of_a_configuration(file: RecordFile) -> None:
+    assert not file.is_held()
+    same = RecordFile(file.path.parent.parent, "0123456789abcdef")
+    other = RecordFile(file.path.parent.parent, "fedcba9876543210")
+    with file.held():
+        assert same.is_held()
+        assert not other.is_held()
+        with pytest.raises(GatewayRunningError, match="running or starting already"), same.held():
+            pass
+    assert not same.is_held()
+    with same.held():
+        assert file.is_held()
+
+
+def test_whoever_becomes_the_gateway_takes_a_stale_note_away(file: RecordFile) -> None:
+    file.write(record(pid=1))
+    with file.held():
+        assert file.read() is None

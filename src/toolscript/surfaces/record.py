@@ -1,16 +1,24 @@
 """The note a running gateway leaves in the data directory, so that others find it.
 
+The note says where the gateway is, a lock beside it that it runs: the system
+frees the lock with the process, however that ends.
+
 Kept free of heavy imports: every command reads it.
 """
 
 import contextlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from toolscript.files import is_file, write_atomically
+from toolscript.errors import GatewayRunningError
+from toolscript.files import is_file, make_private, write_atomically
+
+_PATIENCE_S = 1.0
+"""Longer than a command that only looks holds the lock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +44,49 @@ def stamps(sources: Iterable[Path]) -> tuple[tuple[str, int, int], ...]:
 
 
 class RecordFile:
-    """The record of one configuration's gateway."""
+    """The record of one configuration's gateway, and the lock that is held while it runs."""
 
     def __init__(self, data_dir: Path, config_key: str) -> None:
         self.path = data_dir / "run" / f"gateway-{config_key}.json"
+        self._lock = self.path.with_suffix(".lock")
+
+    @contextmanager
+    def held(self) -> Generator[None]:
+        """Be the configuration's only gateway for as long as the block lasts.
+
+        Raises `GatewayRunningError` when another is. A note that is found was
+        left by one that could not take it away.
+        """
+        import filelock  # noqa: PLC0415 - see is_held
+
+        make_private(self._lock.parent)
+        lock = filelock.FileLock(self._lock, timeout=_PATIENCE_S, mode=0o600)
+        try:
+            lock.acquire()
+        except filelock.Timeout:
+            raise GatewayRunningError(
+                "a gateway of this configuration is running or starting already; "
+                "see: toolscript gateway status"
+            ) from None
+        try:
+            self.path.unlink(missing_ok=True)
+            yield
+        finally:
+            lock.release()
+
+    def is_held(self) -> bool:
+        """Whether a gateway runs, be it one that does not answer."""
+        if not is_file(self._lock):
+            return False
+        import filelock  # noqa: PLC0415 - takes longer than to ask a gateway that answers
+
+        try:
+            with filelock.FileLock(self._lock, timeout=0, mode=0o600):
+                return False
+        except filelock.Timeout:
+            return True
+        except OSError:  # nobody can hold what cannot be opened
+            return False
 
     def read(self) -> Record | None:
         """The record, or None when there is none that can be read."""

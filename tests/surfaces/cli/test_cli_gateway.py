@@ -26,7 +26,9 @@ from tests.support import (
 )
 
 from toolscript import config
+from toolscript.surfaces.record import RecordFile
 
+SIGNALS = [signal.SIGTERM, signal.SIGHUP, signal.SIGINT]
 SECRET = "hunter2-correct-horse"  # noqa: S105 - looked for where it must not be
 
 
@@ -128,6 +130,112 @@ def test_failures_are_told_at_the_start(home: Cli, scripted: Scripted) -> None:
     said += json.dumps(fetch(home.record()["url"], "/servers")[1])
     said += "".join(str(path.read_bytes()) for path in home.home.rglob("catalogue-*.json"))
     assert SECRET not in said + done.stderr
+
+
+# One at a time
+
+
+def test_two_that_start_at_once_are_one(home: Cli) -> None:
+    """cli:others: the other says so and leaves no process."""
+    data = str(home.home / ".toolscript")
+    command = home.command("gateway", "start", "--port", "0", "--data-dir", data)
+    both = [
+        subprocess.Popen(
+            command,
+            env=home.environment(),
+            cwd=home.home,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    ended = [(*process.communicate(timeout=60), process.returncode) for process in both]
+    assert sorted(code for *_, code in ended) == [0, 1], ended
+    [(said, _)] = [(stderr, code) for _, stderr, code in ended if code == 1]
+    assert len(said.splitlines()) == 1
+    assert "running" in said or "starting" in said
+    assert len([args for args in processes(data).values() if "gateway" in args]) == 1
+    assert home("gateway", "status").returncode == 0
+    [log] = (home.home / ".toolscript" / "logs").glob("*.log")
+    assert "listening on" in log.read_text("utf-8")
+    assert home("gateway", "stop").stdout == "stopped\n"
+    assert not processes(str(home.home.parent))
+
+
+def test_one_that_does_not_answer_still_runs(home: Cli) -> None:
+    """cli:others: a suspended gateway is told, not doubled, worked around, and can be stopped."""
+    url, pid = home.start_gateway(), home.record()["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    done = home("gateway", "status")
+    expected = f"running at {url} (process {pid}), but it does not answer\n"
+    assert (done.returncode, done.stdout) == (1, expected)
+    done = home("gateway", "status", "--output", "json")
+    silent = {"status": "silent", "pid": pid, "url": url}
+    assert (done.returncode, json.loads(done.stdout)) == (1, silent)
+
+    done = home("gateway", "start", "--port", "0")
+    assert done.returncode == 1
+    assert f"running already at {url} (process {pid}), but it does not answer" in done.stderr
+    assert home.record()["pid"] == pid
+
+    done = home("search", "read_file")
+    assert "files__read_file" in done.stdout
+    assert f"the gateway (process {pid}) does not answer; this process does" in done.stderr
+
+    assert home("gateway", "stop").stdout == "stopped\n"
+    assert not alive(pid)
+    assert not processes(str(home.home.parent))
+
+
+def test_one_that_is_just_starting(home: Cli) -> None:
+    """cli:others: it is the only one already, but nobody knows where it is."""
+    key = config.load(None, home.home, {"HOME": str(home.home)}).key
+    with RecordFile(home.home / ".toolscript", key).held():
+        for command in ("start", "status", "stop"):
+            done = home("gateway", command)
+            assert done.returncode == 1
+            [said] = done.stderr.splitlines()
+            assert said == "toolscript: a gateway is just starting; try again in a moment"
+
+
+def test_another_address_of_this_machine(home: Cli) -> None:
+    """cli:others: answers for itself, and for no other name."""
+    url = home.start_gateway("--host", "127.0.0.2")
+    assert url.startswith("http://127.0.0.2:")
+    assert fetch(url, "/health")[0] == 200
+    assert fetch(url, "/health", headers={"host": "evil.example"})[0] == 400
+
+
+def test_a_start_that_fails_leaves_no_process(home: Cli) -> None:
+    """cli:others: here by Ctrl-C, while a server hangs."""
+    started = home.home / "starts"
+    data = str(home.home / ".toolscript")
+    moon = Scripted(home.home)(hang=True, starts=str(started))
+    home.configure(moon=moon)
+    with subprocess.Popen(
+        home.command("gateway", "start", "--port", "0", "--data-dir", data),
+        env=home.environment(),
+        cwd=home.home,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        until(started.exists, "the server is started")
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert not processes(str(home.home))
+    assert home.records == []
+
+
+@pytest.mark.parametrize("place", ["/dev/null/x", "/proc/foo"])
+def test_a_data_directory_that_cannot_be(home: Cli, place: str) -> None:
+    """cli:others: one line with the path."""
+    for more in ([], ["--foreground"]):
+        done = home("gateway", "start", "--port", "0", "--data-dir", place, *more)
+        assert done.returncode == 1
+        [said] = done.stderr.splitlines()
+        assert said.startswith("toolscript: /dev/null: " if "null" in place else "toolscript: /p")
 
 
 # Stale records
@@ -290,7 +398,7 @@ def finds(cli: Cli) -> bool:
 # The end
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize("how", SIGNALS, ids=lambda how: how.name)
 def test_no_process_is_left_after_a_signal(home: Cli, scripted: Scripted, how: int) -> None:
     """upstream:isolation: not even of a hung server and what it started."""
     child = scripted.directory / "child"
@@ -302,6 +410,7 @@ def test_no_process_is_left_after_a_signal(home: Cli, scripted: Scripted, how: i
         process.wait(30)
         assert processes(str(scripted.directory)) == {}
         assert home.records == []
+        assert process.returncode == 0
 
 
 def test_no_process_is_left_after_stop(home: Cli, scripted: Scripted) -> None:
@@ -324,20 +433,44 @@ def test_no_process_is_left_after_a_search(home: Cli, scripted: Scripted) -> Non
     assert processes(str(scripted.directory)) == {}
 
 
-def test_an_interrupted_search(home: Cli, scripted: Scripted) -> None:
-    """upstream:isolation: Ctrl-C while a server hangs leaves nothing, and says so in one line."""
+@pytest.mark.parametrize("how", SIGNALS, ids=lambda how: how.name)
+@pytest.mark.parametrize("command", [["search", "a"], ["list-servers", "--refresh"]], ids=" ".join)
+def test_an_interrupted_command(
+    home: Cli, scripted: Scripted, command: list[str], how: signal.Signals
+) -> None:
+    """upstream:isolation: an end while a server hangs leaves nothing, and says so in one line."""
     started = scripted.directory / "starts"
     home.configure(moon=scripted(hang=True, starts=str(started)))
     with subprocess.Popen(
-        home.command("search", "a"),
+        home.command(*command),
         env=home.environment(),
         cwd=home.home,
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
         until(started.exists, "the server is started")
-        process.send_signal(signal.SIGINT)
+        process.send_signal(how)
         _, said = process.communicate(timeout=30)
-    assert process.returncode == 130
-    assert "Traceback" not in said
+    assert process.returncode == 128 + how
+    assert said.split() == ["toolscript:", "interrupted"]
     assert processes(str(scripted.directory)) == {}
+
+
+def test_what_is_ignored_stays_ignored(home: Cli, scripted: Scripted) -> None:
+    """upstream:isolation: as under nohup."""
+    started = scripted.directory / "starts"
+    home.env = FUZZY | {"TOOLSCRIPT_CONNECT_TIMEOUT": "3"}
+    home.configure(files=scripted(READ_FILE), moon=scripted(hang=True, starts=str(started)))
+    with subprocess.Popen(
+        ["/bin/sh", "-c", 'trap "" HUP; exec "$@"', "sh", *home.command("search", "read_file")],
+        env=home.environment(),
+        cwd=home.home,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        until(started.exists, "the server is started")
+        process.send_signal(signal.SIGHUP)
+        found, _ = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert "files__read_file" in found

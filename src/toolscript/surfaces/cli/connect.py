@@ -1,19 +1,28 @@
 """Which application answers a command: the running gateway's, or one of its own."""
 
-import os
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from toolscript import config as configuration
-from toolscript.errors import GatewayError
+from toolscript.errors import ToolscriptError
 from toolscript.settings import Settings
 from toolscript.surfaces.cli.client import Client, RemoteClient
 from toolscript.surfaces.cli.output import note
 from toolscript.surfaces.record import Record, RecordFile
+from toolscript.surfaces.sources import sources
 
 _PROBE_TIMEOUT_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A gateway that runs, and how it is."""
+
+    record: Record
+    health: dict[str, Any] | None
+    """None when it does not say: it hangs, was suspended or is closing down."""
 
 
 def record_file(settings: Settings) -> RecordFile:
@@ -22,21 +31,26 @@ def record_file(settings: Settings) -> RecordFile:
     The configuration is not read: a gateway can be found, and stopped, when
     its file is broken or gone.
     """
-    sources = configuration.locate(settings.config, Path.cwd(), os.environ)
-    return RecordFile(settings.data_dir, configuration.key_of(sources))
+    return RecordFile(settings.data_dir, configuration.key_of(sources(settings)))
 
 
-def running_gateway(settings: Settings) -> tuple[Record, dict[str, Any]] | None:
-    """This configuration's gateway and its health, if one runs."""
-    record = record_file(settings).read()
+def running_gateway(settings: Settings) -> Running | None:
+    """This configuration's gateway, if one runs. Only one that does not answer costs a lock."""
+    file = record_file(settings)
+    record = file.read()
     if record is None:
         return None
+    health = _health(record)
+    return Running(record, health) if health or file.is_held() else None
+
+
+def _health(record: Record) -> dict[str, Any] | None:
     try:
         health = RemoteClient(record.url, "its record", _PROBE_TIMEOUT_S).get("/health")
-    except GatewayError:
+    except ToolscriptError:
         return None
     # The port may belong to somebody else by now.
-    return (record, health) if health.get("pid") == record.pid else None
+    return health if health.get("pid") == record.pid else None
 
 
 @contextmanager
@@ -68,9 +82,12 @@ def _remote(settings: Settings, flags: Mapping[str, object]) -> RemoteClient | N
     found = running_gateway(settings)
     if found is None:
         return None
-    record, _ = found
+    record = found.record
     if "model" in chosen and record.model != settings.model:
         return None
-    if not record.is_current(configuration.locate(settings.config, Path.cwd(), os.environ)):
+    if found.health is None:
+        note(f"the gateway (process {record.pid}) does not answer; this process does its work")
+        return None
+    if not record.is_current(sources(settings)):
         note("the configuration was edited after the gateway started; restart it to see the change")
     return RemoteClient(record.url, "its record")

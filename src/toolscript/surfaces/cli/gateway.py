@@ -1,5 +1,6 @@
 """``toolscript gateway start|status|stop``."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -10,17 +11,17 @@ from typing import Any
 
 import click
 
-from toolscript import config as configuration
 from toolscript.errors import GatewayError, GatewayMissingError, GatewayRunningError
 from toolscript.files import open_private
 from toolscript.settings import OPTION, Settings
 from toolscript.surfaces.cli.client import RemoteClient
-from toolscript.surfaces.cli.connect import record_file, running_gateway
+from toolscript.surfaces.cli.connect import Running, record_file, running_gateway
 from toolscript.surfaces.cli.options import output_option, settings_from, settings_options
 from toolscript.surfaces.cli.output import counted, note, print_json
 from toolscript.surfaces.cli.progress import wait_until_ready
-from toolscript.surfaces.cli.wire import NOT_RUNNING
+from toolscript.surfaces.cli.wire import NOT_ANSWERING, NOT_RUNNING
 from toolscript.surfaces.record import Record, RecordFile
+from toolscript.surfaces.sources import load
 
 LISTEN_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 20.0
@@ -38,11 +39,11 @@ def gateway() -> None:
 def start(foreground: bool, **flags: Any) -> None:  # noqa: FBT001 - click passes every option by name
     """Start the gateway, and return when its servers have settled."""
     settings = settings_from(**flags)
-    config = configuration.load(settings.config, Path.cwd(), os.environ)
-    running = running_gateway(settings)
+    config = load(settings)
+    running = _gateway(settings)
     if running is not None:
         raise GatewayRunningError(
-            f"a gateway is running already at {running[0].url} (process {running[0].pid}); "
+            f"a gateway is {_where(running, 'running already')}; "
             "stop it with: toolscript gateway stop"
         )
     if foreground:
@@ -52,42 +53,67 @@ def start(foreground: bool, **flags: Any) -> None:  # noqa: FBT001 - click passe
         return
     for problem in config.problems:
         note(str(problem))
-    record = _start_in_background(settings, record_file(settings), flags)
-    client = RemoteClient(record.url, "its record")
-    wait_until_ready(client)
-    _tell(record, client)
+    record, servers = _start_in_background(settings, flags)
+    _tell(record, servers)
 
 
 @gateway.command()
 @output_option
 @settings_options("config", "data_dir")
 def status(output: str, **flags: Any) -> int:
-    """Say whether the gateway runs; exit 3 if it does not."""
-    settings = settings_from(**flags)
-    found = running_gateway(settings)
+    """Say whether the gateway runs; exit 3 if it does not, 1 if it does not answer."""
+    found = _gateway(settings_from(**flags))
     if output == "json":
-        health = found[1] if found else {"status": "stopped"}
-        print_json({**health, "url": found[0].url if found else None})
-    elif found:
-        record, health = found
-        click.echo(
-            f"running at {record.url} (process {record.pid}), {counted(health['tools'], 'tool')}"
-        )
-    else:
+        print_json(_state(found))
+    elif found is None:
         click.echo("not running")
-    return 0 if found else NOT_RUNNING
+    elif found.health is None:
+        click.echo(_where(found, "running"))
+    else:
+        click.echo(f"{_where(found, 'running')}, {counted(found.health['tools'], 'tool')}")
+    if found is None:
+        return NOT_RUNNING
+    return 0 if found.health else NOT_ANSWERING
 
 
 @gateway.command()
 @settings_options("config", "data_dir")
 def stop(**flags: Any) -> None:
     """Stop the gateway and the servers it started."""
-    found = running_gateway(settings_from(**flags))
+    found = _gateway(settings_from(**flags))
     if found is None:
         click.echo("not running")
         return
-    pid = found[0].pid
-    os.kill(pid, signal.SIGTERM)
+    _end(found.record.pid)
+    click.echo("stopped")
+
+
+def _gateway(settings: Settings) -> Running | None:
+    """This configuration's gateway; `GatewayRunningError` for one that nobody knows where yet."""
+    found = running_gateway(settings)
+    if found is None and record_file(settings).is_held():
+        raise GatewayRunningError("a gateway is just starting; try again in a moment")
+    return found
+
+
+def _where(found: Running, doing: str) -> str:
+    silent = "" if found.health else ", but it does not answer"
+    return f"{doing} at {found.record.url} (process {found.record.pid}){silent}"
+
+
+def _state(found: Running | None) -> dict[str, Any]:
+    if found is None:
+        return {"status": "stopped", "url": None}
+    health = found.health or {"status": "silent", "pid": found.record.pid}
+    return {**health, "url": found.record.url}
+
+
+def _end(pid: int) -> None:
+    """Ask the process to end, and wait until it has."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+        if hasattr(signal, "SIGCONT"):  # one that was suspended hears nothing else
+            os.kill(pid, signal.SIGCONT)
     deadline = time.monotonic() + STOP_TIMEOUT_S
     while _alive(pid):
         if time.monotonic() > deadline:
@@ -96,24 +122,54 @@ def stop(**flags: Any) -> None:
                 f"end it with: kill -9 {pid}"
             )
         time.sleep(_POLL_S)
-    click.echo("stopped")
 
 
-def _start_in_background(settings: Settings, file: RecordFile, flags: dict[str, Any]) -> Record:
+def _start_in_background(
+    settings: Settings, flags: dict[str, Any]
+) -> tuple[Record, list[dict[str, Any]]]:
+    """The record and the settled servers of a gateway of its own process; no process on errors."""
+    file = record_file(settings)
     log = settings.data_dir / "logs" / f"{file.path.stem}.log"
+    # Until it is known to be the only one: the log of another is left alone.
+    early = log.with_suffix(f".{os.getpid()}.log")
+    process = _spawn(early, flags)
+    try:
+        record = _record_of(process, file, early)
+        early.replace(log)
+        client = RemoteClient(record.url, "its record")
+        wait_until_ready(client, settings.connect_timeout_s)
+        return record, client.get("/servers")["servers"]
+    except BaseException:
+        _end_child(process)
+        if early.exists() and not file.is_held():
+            early.replace(log)
+        raise
+    finally:
+        early.unlink(missing_ok=True)
+
+
+def _spawn(log: Path, flags: dict[str, Any]) -> "subprocess.Popen[bytes]":
     command = [sys.executable, "-m", "toolscript", "gateway", "start", "--foreground"]
     for name, value in flags.items():
         if value is not None:
             command += [OPTION[name].flag or "", str(value)]
     with open_private(log) as output:
-        process = subprocess.Popen(  # noqa: S603 - this interpreter, with options of our own
+        return subprocess.Popen(  # noqa: S603 - this interpreter, with options of our own
             command,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
             start_new_session=True,
         )
-    return _record_of(process, file, log)
+
+
+def _end_child(process: "subprocess.Popen[bytes]") -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _record_of(process: "subprocess.Popen[bytes]", file: RecordFile, log: Path) -> Record:
@@ -126,8 +182,10 @@ def _record_of(process: "subprocess.Popen[bytes]", file: RecordFile, log: Path) 
         if record is not None and record.pid == process.pid and _answers(record):
             return record
         time.sleep(_POLL_S)
-    process.terminate()
-    raise GatewayError(f"the gateway did not listen within {LISTEN_TIMEOUT_S:g} s; see {log}")
+    why = _last_words(log)
+    raise GatewayError(
+        f"the gateway did not answer within {LISTEN_TIMEOUT_S:g} s" + (f": {why}" if why else "")
+    )
 
 
 def _answers(record: Record) -> bool:
@@ -153,8 +211,7 @@ def _alive(pid: int) -> bool:
     return not (stat.exists() and stat.read_text().rsplit(")", 1)[1].split()[0] == "Z")
 
 
-def _tell(record: Record, client: RemoteClient) -> None:
-    servers = client.get("/servers")["servers"]
+def _tell(record: Record, servers: list[dict[str, Any]]) -> None:
     ready = [server for server in servers if server["state"] == "ready"]
     tools = sum(server["tools"] for server in ready)
     click.echo(

@@ -14,6 +14,7 @@ from toolscript.settings import Settings
 from toolscript.surfaces.cli.client import Parameters, answer, target
 from toolscript.surfaces.cli.progress import wait_until_ready
 from toolscript.surfaces.http.app import http_app
+from toolscript.surfaces.sources import load
 
 
 class LocalClient:
@@ -35,10 +36,10 @@ def local_client(settings: Settings, *, refresh: bool) -> Generator[LocalClient]
     # The answer itself says that it is degraded, and why.
     logging.getLogger("toolscript.embedding.loader").setLevel(logging.ERROR)
     wiring = bootstrap.Wiring(reconnect=refresh, use_snapshot=not refresh)
-    app = bootstrap.application(settings, wiring=wiring)
+    app = bootstrap.application(settings, load(settings), wiring)
     with start_blocking_portal() as portal, _running(portal, app):
         client = LocalClient(portal, http_app(app, own=False))
-        wait_until_ready(client)
+        wait_until_ready(client, settings.connect_timeout_s)
         client.snapshot = any(server["snapshot"] for server in client.get("/servers")["servers"])
         yield client
 

@@ -1,7 +1,11 @@
 """``toolscript``: the commands, and the boundary where errors become exit codes."""
 
+import io
 import logging
+import os
+import signal
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -10,6 +14,10 @@ import click
 from toolscript import __version__
 from toolscript.errors import ToolscriptError
 from toolscript.surfaces.cli.wire import EXIT
+from toolscript.surfaces.signals import EndedError, raise_when_asked_to_end
+from toolscript.text import printable
+
+_BY_A_SIGNAL = 128
 
 _COMMANDS = {
     "search": ("toolscript.surfaces.cli.search", "Find the tools that do what a sentence says."),
@@ -55,25 +63,57 @@ def cli() -> None:
 def main() -> NoReturn:
     """Run the command line and exit."""
     _set_up_logging()
+    raise_when_asked_to_end()
     try:
         status: Any = cli.main(standalone_mode=False)
-    except click.exceptions.Abort:
-        click.echo("toolscript: interrupted", err=True)
-        sys.exit(130)
+    except click.exceptions.Abort as abort:
+        cause = abort.__cause__
+        number = cause.number if isinstance(cause, EndedError) else signal.SIGINT
+        _exit(_BY_A_SIGNAL + number, "interrupted")
     except click.ClickException as problem:
-        problem.show()
-        sys.exit(problem.exit_code)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)
+        said = io.StringIO()
+        problem.show(said)
+        _exit(problem.exit_code, *said.getvalue().splitlines(), prefix="")
     except ToolscriptError as problem:
-        click.echo(f"toolscript: {problem}", err=True)
-        sys.exit(EXIT[type(problem)])
+        _exit(EXIT[type(problem)], str(problem))
+    except OSError as problem:
+        _give_up_output()
+        _exit(1, _reason(problem))
     sys.exit(status if isinstance(status, int) else 0)
 
 
+def _exit(code: int, *lines: str, prefix: str = "toolscript: ") -> NoReturn:
+    """End with a last word, if there is still somebody to hear it."""
+    with suppress(OSError):
+        for line in lines:
+            click.echo(printable(f"{prefix}{line}"), err=True)
+    sys.exit(code)
+
+
+def _reason(problem: OSError) -> str:
+    reason = problem.strerror or str(problem)
+    named = problem.filename
+    return reason if named is None else f"{os.fsdecode(named)}: {reason}"
+
+
+def _give_up_output() -> None:
+    """What could not be written must not be tried, and fail, again when the interpreter ends."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class _Formatter(logging.Formatter):
+    """One harmless line per message: names and errors of servers are logged, too."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        """See `logging.Formatter`."""
+        return printable(super().formatMessage(record))
+
+
 def _set_up_logging() -> None:
-    logging.basicConfig(level=logging.WARNING, format="toolscript: %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Formatter("toolscript: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     # What a server does wrong is reported by us, in one line; the SDK's
     # tracebacks about the same would only bury it.
     for name in ("mcp", "client", "httpx2", "uvicorn.error"):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from toolscript.errors import GatewayError
 from toolscript.text import printable
 
 if TYPE_CHECKING:
@@ -14,18 +15,36 @@ if TYPE_CHECKING:
     from toolscript.surfaces.cli.client import Client
 
 _FIRST_POLL_S, _LAST_POLL_S = 0.01, 0.1
+_MARGIN_S = 60.0
+"""How long nothing may change beyond the time that servers have to connect."""
 _MARKS = {"connecting": "…", "ready": "✓", "failed": "✗", "invalid": "✗", "disabled": "-"}
 _COLOURS = {"connecting": "yellow", "ready": "green", "failed": "red", "invalid": "red"}
 
 
-def wait_until_ready(client: "Client") -> None:
-    """Return when every server has become ready or failed and every tool is indexed."""
+def wait_until_ready(
+    client: "Client", connect_timeout_s: float, margin_s: float = _MARGIN_S
+) -> None:
+    """Return when every server has become ready or failed and every tool is indexed.
+
+    Raises `GatewayError` when that stops coming nearer, and whatever the
+    application answers instead of its health.
+    """
     pause = _FIRST_POLL_S
+    before, changed = None, time.monotonic()
     with _display() as show:
         while (health := client.get("/health"))["status"] != "ready":
+            if health != before:
+                before, changed = health, time.monotonic()
+            elif time.monotonic() - changed > connect_timeout_s + margin_s:
+                raise GatewayError(_stuck(health))
             show(client, health)
             time.sleep(pause)
             pause = min(_LAST_POLL_S, pause * 1.5)
+
+
+def _stuck(health: dict[str, Any]) -> str:
+    waiting = ", ".join(health["waitingFor"]) or f"{health['toolsWaiting']} tools to be indexed"
+    return f"nothing happens any more while waiting for {waiting}; try again, or with --refresh"
 
 
 @contextmanager

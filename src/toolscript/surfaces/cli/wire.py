@@ -23,6 +23,8 @@ EXIT: dict[type[errors.ToolscriptError], int] = {
 _BY_NAME = {kind.__name__: kind for kind in EXIT}
 NOT_RUNNING = 3
 """``gateway status`` with no gateway, as in the LSB's status actions."""
+NOT_ANSWERING = 1
+"""``gateway status`` with a gateway that runs, but does not answer."""
 
 
 def named_error(kind: str, message: str) -> errors.ToolscriptError:

@@ -5,57 +5,69 @@ import logging
 import os
 import signal
 import socket
-from pathlib import Path
+from contextlib import suppress
 
 import uvicorn
 
 from toolscript import __version__, bootstrap
-from toolscript import config as configuration
+from toolscript.config import Config
 from toolscript.errors import PortInUseError
 from toolscript.settings import Settings
 from toolscript.surfaces.http.app import LOOPBACK_HOSTS, http_app
 from toolscript.surfaces.record import Record, RecordFile, stamps
+from toolscript.surfaces.signals import asking
+from toolscript.surfaces.sources import load
 
 log = logging.getLogger(__name__)
 _GRACE_S = 5
 
 
 def serve(settings: Settings) -> None:
-    """Run until told to stop (SIGTERM, SIGINT); then close every connection.
+    """Run until told to stop (SIGTERM, SIGINT, SIGHUP); then close every connection.
 
-    Raises `PortInUseError` when the address is taken and `ConfigError` when
-    the configuration is unusable.
+    Raises `PortInUseError` when the address is taken, `GatewayRunningError`
+    when the configuration has a gateway and `ConfigError` when it is unusable.
     """
-    config = configuration.load(settings.config, Path.cwd(), os.environ)
+    config = load(settings)
+    record = RecordFile(settings.data_dir, config.key)
+    with record.held(), _listen(settings.host, settings.port) as listening:
+        server = _server(settings, config, listening)
+        url = _url(listening)
+        try:
+            record.write(
+                Record(url, os.getpid(), __version__, settings.model, stamps(config.sources))
+            )
+            log.warning("listening on %s", url)
+            _run(server, listening)
+        finally:
+            record.remove()
+
+
+def _server(settings: Settings, config: Config, listening: socket.socket) -> uvicorn.Server:
     app = bootstrap.application(settings, config)
     for problem in config.problems:
         log.warning("%s", problem)
-    with _listen(settings.host, settings.port) as listening:
-        hosts = LOOPBACK_HOSTS if _is_loopback(settings.host) else ("*",)
-        url = _url(listening)
-        server = uvicorn.Server(
-            uvicorn.Config(
-                http_app(app, hosts=hosts),
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                timeout_graceful_shutdown=_GRACE_S,
-            )
+    hosts = _hosts(listening)
+    if hosts == ("*",):
+        log.warning("other machines can reach the gateway, and it asks for no key")
+    return uvicorn.Server(
+        uvicorn.Config(
+            http_app(app, hosts=hosts),
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=_GRACE_S,
         )
-        record = RecordFile(settings.data_dir, config.key)
-        record.write(Record(url, os.getpid(), __version__, settings.model, stamps(config.sources)))
-        log.warning("listening on %s", url)
-        if hosts == ("*",):
-            log.warning("%s can be reached from other machines, and asks for no key", url)
-        # Having closed down, uvicorn raises the signal that asked for it once
-        # more; by default that would end the process before the note is gone.
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-        try:
-            server.run(sockets=[listening])
-        except KeyboardInterrupt:
-            log.warning("stopped")
-        finally:
-            record.remove()
+    )
+
+
+def _run(server: uvicorn.Server, listening: socket.socket) -> None:
+    for number in asking():  # uvicorn by itself does not know SIGHUP
+        signal.signal(number, server.handle_exit)
+    # Having closed down, uvicorn raises Ctrl-C's signal once more.
+    with suppress(KeyboardInterrupt):
+        server.run(sockets=[listening])
+    log.warning("stopped")
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -65,10 +77,10 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # the second: no name of a host
         listening.close()
         raise PortInUseError(
-            f"cannot listen on {host} port {port}: {error.strerror or error}; "
+            f"cannot listen on {host} port {port}: {getattr(error, 'strerror', None) or error}; "
             "choose another with --port (0 picks a free one)"
         ) from None
     listening.set_inheritable(True)
@@ -80,8 +92,9 @@ def _url(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+def _hosts(listening: socket.socket) -> tuple[str, ...]:
+    """The hosts that requests may name: every one, unless only this machine can ask."""
+    bound = listening.getsockname()[0]
+    if not ipaddress.ip_address(bound).is_loopback:
+        return ("*",)
+    return (*LOOPBACK_HOSTS, f"[{bound}]" if ":" in bound else bound)

@@ -1,0 +1,38 @@
+"""A process that is asked to end closes its servers first."""
+
+import signal
+from types import FrameType
+
+# A closed terminal sends SIGHUP, which not every system has.
+_ASKING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+
+class EndedError(KeyboardInterrupt):
+    """A signal asked the process to end: like Ctrl-C, but known by its number."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+def raise_when_asked_to_end() -> None:
+    """Let SIGTERM and SIGHUP raise `EndedError`, once. What is ignored (``nohup``) stays so."""
+    for number in asking():
+        signal.signal(number, _raise)
+
+
+def asking() -> list[int]:
+    """The signals, besides Ctrl-C's, that this process takes as a request to end."""
+    return [number for number in _ASKING if signal.getsignal(number) is not signal.SIG_IGN]
+
+
+def _raise(number: int, frame: FrameType | None) -> None:
+    del frame
+    # A terminal that is closed may say so twice; closing down goes on.
+    for each in asking():
+        signal.signal(each, _go_on)
+    raise EndedError(number)
+
+
+def _go_on(number: int, frame: FrameType | None) -> None:
+    del number, frame
