@@ -100,6 +100,21 @@ def test_a_number_outside_its_range_is_refused_naming_value_range_and_source(
         ("limit", "2.5", "limit is '2.5'; expected a whole number"),
         ("no_cache", "maybe", "no_cache is 'maybe'; expected true or false"),
         ("fallback", "none", "fallback is 'none'; choose one of bundled, fuzzy"),
+        (
+            "gateway_url",
+            "localhost:7337",
+            "gateway_url is 'localhost:7337'; expected http://… or https://…",
+        ),
+        (
+            "gateway_url",
+            "ftp://ana:secret@host",
+            "gateway_url is 'ftp://***@host'; expected http://… or https://…",
+        ),
+        (
+            "gateway_url",
+            "ana:secret@host",
+            "gateway_url is 'host'; expected http://… or https://…",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_what_was_expected(

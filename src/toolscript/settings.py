@@ -13,6 +13,7 @@ from typing import Any
 
 from toolscript.errors import RangeError
 from toolscript.files import expanded
+from toolscript.text import redact
 
 MAX_QUERY_CHARS = 8192
 """Longer queries are refused: no model reads that far, and a door stays cheap to knock at."""
@@ -34,6 +35,8 @@ class Option:
     low: float | None = None
     high: float | None = None
     choices: tuple[str, ...] = ()
+    schemes: tuple[str, ...] = ()
+    """How an address may begin."""
 
     def parse(self, raw: object, source: str) -> Any:
         """The value of ``raw`` in this option's type and range, or a `RangeError`."""
@@ -42,6 +45,8 @@ class Option:
             raise RangeError(
                 f"{source} is {str(value)[:_SHOWN]!r}; choose one of {', '.join(self.choices)}"
             )
+        if self.schemes:
+            self._check_scheme(value, source)
         if self.low is not None and self.high is not None and not self.low <= value <= self.high:
             raise RangeError(
                 f"{source} is {str(value)[:_SHOWN]}; it must be from {self.low:g} to {self.high:g}"
@@ -62,6 +67,11 @@ class Option:
             expected = {"int": "a whole number", "float": "a number"}[self.kind.__name__]
             raise RangeError(f"{source} is {text[:_SHOWN]!r}; expected {expected}") from None
 
+    def _check_scheme(self, address: str | None, source: str) -> None:
+        if address is not None and not address.casefold().startswith(self.schemes):
+            expected = " or ".join(f"{scheme}…" for scheme in self.schemes)
+            raise RangeError(f"{source} is {_without_login(address)!r}; expected {expected}")
+
     @staticmethod
     def _truth(text: str, source: str) -> bool:
         known = {"1": True, "true": True, "yes": True, "on": True}
@@ -69,6 +79,12 @@ class Option:
         if text.casefold() not in known:
             raise RangeError(f"{source} is {text[:_SHOWN]!r}; expected true or false")
         return known[text.casefold()]
+
+
+def _without_login(address: str) -> str:
+    """A wrong address, to be shown: who logs in, and with what, is left out."""
+    shown = redact(address, ()) if "://" in address else address.rpartition("@")[2]
+    return shown[:_SHOWN]
 
 
 OPTIONS: tuple[Option, ...] = (
@@ -95,6 +111,7 @@ OPTIONS: tuple[Option, ...] = (
         "Talk to the gateway at this address.",
         "TOOLSCRIPT_GATEWAY_URL",
         None,
+        schemes=("http://", "https://"),
     ),
     Option(
         "limit",

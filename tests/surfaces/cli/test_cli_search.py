@@ -7,7 +7,10 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -153,6 +156,27 @@ def test_terminal_escapes_are_neutralised(cli: Cli, scripted: Scripted) -> None:
         assert not set(done.stdout + done.stderr) & {"\x1b", "\x07", "\u202e"}
     assert "left out bad[31mred" in cli("list-servers").stdout
     assert cli.json("list-tools")["tools"][0]["description"] == ESCAPES
+
+
+def test_json_cannot_steer_a_terminal(cli: Cli, scripted: Scripted) -> None:
+    """cli:search: it is escaped, and the same when it is read."""
+    text = f"{ESCAPES}\x7f\x9b31m\u200f\u2028\U000e0041 ünd\n mehr 日本"
+    cli.configure(evil=scripted(tool("read_file", text)))
+    done = cli("list-tools", "--output", "json")
+    assert json.loads(done.stdout)["tools"][0]["description"] == text
+    assert all(line.isprintable() for line in done.stdout.split("\n"))
+    assert "ünd" in done.stdout
+    assert "日本" in done.stdout
+
+
+def test_errors_cannot_steer_a_terminal(cli: Cli) -> None:
+    """cli:search: neither ours nor those of the command line."""
+    escape = "a\x1b]0;pwned\x07\x9b\u202e"
+    (cli.home / ".toolscript.json").write_text(json.dumps({escape: {}}), "utf-8")
+    assert "it has a]0;pwned" in line(cli, "search", "a")
+    for arguments in (["search", "a", "--output", escape], ["search", "a", escape], [escape]):
+        for said in refusal(cli, *arguments).split("\n"):
+            assert said.isprintable()
 
 
 # What is refused
@@ -381,17 +405,12 @@ def test_a_gateway_by_its_address(served: Cli, tmp_path: Path) -> None:
     assert [s["name"] for s in stranger.json("list-servers")["servers"]] == ["files"]
 
 
-@pytest.mark.parametrize("where", ["closed", "not http", "nonsense", "no scheme"])
+@pytest.mark.parametrize("where", ["closed", "nonsense"])
 def test_no_gateway_at_its_address(cli: Cli, where: str) -> None:
     """cli:search: one clear line, exit 1."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    urls = {
-        "closed": f"http://127.0.0.1:{port}",
-        "not http": f"ftp://127.0.0.1:{port}",
-        "nonsense": "http://[::::",
-        "no scheme": "localhost",
-    }
+    urls = {"closed": f"http://127.0.0.1:{port}", "nonsense": "http://[::::"}
     url = urls[where]
     said = line(cli, "search", "a", code=1, env={"TOOLSCRIPT_GATEWAY_URL": url})
     assert said.startswith(f"no gateway answers at {url} (from TOOLSCRIPT_GATEWAY_URL): ")
@@ -410,6 +429,113 @@ def test_something_else_at_its_address(cli: Cli) -> None:
             assert "HTTP 404" in line(cli, "search", "a", code=1, env=url)
         finally:
             process.kill()
+
+
+@pytest.mark.parametrize("url", ["localhost:7337", "ftp://127.0.0.1", "nonsense"])
+def test_an_address_that_is_none(cli: Cli, url: str) -> None:
+    """cli:search: exit 2, with what was expected."""
+    said = line(cli, "search", "a", env={"TOOLSCRIPT_GATEWAY_URL": url})
+    assert said == f"TOOLSCRIPT_GATEWAY_URL is {url!r}; expected http://… or https://…"
+
+
+def test_a_password_in_an_address_is_not_shown(cli: Cli) -> None:
+    """cli:search."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    url = {"TOOLSCRIPT_GATEWAY_URL": f"http://ana:secret@127.0.0.1:{port}"}
+    said = line(cli, "search", "a", code=1, env=url)
+    assert said.startswith(f"no gateway answers at http://***@127.0.0.1:{port} ")
+    assert "secret" not in said
+
+
+@contextmanager
+def somebody(says: bytes) -> Generator[str]:
+    """Another program that speaks HTTP, and answers every question with the same JSON."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("content-length", str(len(says)))
+            self.end_headers()
+            self.wfile.write(says)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name above
+            del format, args
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize("says", [b"{}", b'{"results": 1, "servers": null, "tools": "many"}'])
+def test_another_programs_json(cli: Cli, says: bytes) -> None:
+    """cli:search: one clear line for every command."""
+    with somebody(says) as url:
+        for command in (["search", "a"], ["list-tools"], ["list-servers"]):
+            said = line(cli, *command, code=1, env={"TOOLSCRIPT_GATEWAY_URL": url})
+            assert said == (
+                f"{url} (from TOOLSCRIPT_GATEWAY_URL) answered something that is not toolscript's"
+            )
+
+
+# What the system refuses
+
+
+def test_a_full_disk_is_told_in_one_line(known: Cli) -> None:
+    """cli:search: and not once more when the interpreter ends."""
+    for command in (["search", "read_file"], ["list-tools", "--output", "json"], ["--help"]):
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run(
+                known.command(*command),
+                env=known.environment(),
+                cwd=known.home,
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+        assert done.returncode == 1
+        assert done.stderr.splitlines()[-1] == "toolscript: No space left on device"
+        assert "Traceback" not in done.stderr
+        assert "Exception ignored" not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["\udcff"], ["read_file", "--server", "\udcff"]])
+def test_bytes_that_are_no_text(served: Cli, arguments: list[str]) -> None:
+    """cli:search: with a gateway and without one."""
+    for more in ([], ["--refresh"]):
+        done = served("search", *arguments, *more)
+        assert done.returncode == (2 if "--server" in arguments else 0), done
+        assert "Traceback" not in done.stderr
+
+
+def test_a_working_directory_that_is_gone(known: Cli, tmp_path: Path) -> None:
+    """config:file: a configuration is found by its whole path only."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = 'rmdir "$PWD" && exec "$@"'
+
+    def ask(*arguments: str) -> "subprocess.CompletedProcess[str]":
+        gone.mkdir(exist_ok=True)
+        return subprocess.run(
+            ["/bin/sh", "-c", script, "sh", *known.command(*arguments)],
+            env=known.environment(),
+            cwd=gone,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    for command in (["search", "read_file"], ["gateway", "start"], ["gateway", "stop"]):
+        done = ask(*command)
+        assert done.returncode == 2
+        [said] = done.stderr.splitlines()
+        assert said.startswith("toolscript: the working directory does not exist any more; ")
+    done = ask("search", "read_file", "--config", str(known.home / ".toolscript.json"))
+    assert (done.returncode, "files__read_file" in done.stdout) == (0, True), done.stderr
 
 
 # Startup is a feature

@@ -12,8 +12,16 @@ from urllib.parse import urlencode, urlsplit
 
 from toolscript.errors import GatewayError, GatewayMissingError
 from toolscript.surfaces.cli.wire import named_error
+from toolscript.text import redact
 
 TIMEOUT_S = 15.0
+_SHAPES: dict[str, dict[str, type | tuple[type, ...]]] = {
+    "/health": {"status": str, "tools": int, "waitingFor": list},
+    "/search": {"results": list, "degraded": list, "threshold": (int, float)},
+    "/servers": {"servers": list},
+    "/tools": {"tools": list},
+}
+"""What an answer must have to be a gateway's: any program may answer at an address."""
 
 Parameters = Iterable[tuple[str, object]]
 
@@ -34,7 +42,7 @@ class Client(Protocol):
 def target(path: str, parameters: Parameters) -> str:
     """Path and query of a request; parameters that are None are left out."""
     given = [(name, str(value)) for name, value in parameters if value is not None]
-    return f"{path}?{urlencode(given)}" if given else path
+    return f"{path}?{urlencode(given, errors='replace')}" if given else path
 
 
 def answer(status: int, body: bytes) -> dict[str, Any]:
@@ -44,7 +52,9 @@ def answer(status: int, body: bytes) -> dict[str, Any]:
     except ValueError:
         value = None
     if not isinstance(value, dict):
-        raise GatewayError(f"answered HTTP {status} with something that is not a JSON object")
+        raise GatewayError(
+            f"the gateway answered HTTP {status} with something that is not a JSON object"
+        )
     value = cast("dict[str, Any]", value)
     if status >= http.client.BAD_REQUEST or "error" in value:
         raise named_error(str(value.get("type")), str(value.get("error")))
@@ -74,7 +84,17 @@ class RemoteClient:
             connection.close()
         except (OSError, ValueError, http.client.HTTPException) as error:
             raise GatewayMissingError(
-                f"no gateway answers at {self.url} ({self._origin}): {error}; "
+                f"no gateway answers at {self._shown}: {error}; "
                 "start one with: toolscript gateway start"
             ) from None
-        return answer(status, body)
+        return self._recognised(path, answer(status, body))
+
+    @property
+    def _shown(self) -> str:
+        return f"{redact(self.url, ())} ({self._origin})"
+
+    def _recognised(self, path: str, value: dict[str, Any]) -> dict[str, Any]:
+        shape = _SHAPES.get(path, {})
+        if all(isinstance(value.get(key), kind) for key, kind in shape.items()):
+            return value
+        raise GatewayError(f"{self._shown} answered something that is not toolscript's")

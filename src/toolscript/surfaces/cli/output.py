@@ -25,8 +25,9 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], flexible: 
 
 
 def print_json(value: Any) -> None:
-    """One JSON value, indented."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    """One JSON value, indented. What could steer a terminal is escaped, as JSON allows."""
+    dumped = json.dumps(value, indent=2, ensure_ascii=False)
+    click.echo("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in dumped))
 
 
 def counted(number: int, noun: str) -> str:

@@ -14,6 +14,7 @@ from toolscript.surfaces.cli.options import (
     settings_options,
 )
 from toolscript.surfaces.cli.output import note, print_json, print_table
+from toolscript.text import printable
 
 
 @click.command()
@@ -75,7 +76,7 @@ def _print_nothing(answer: dict[str, Any]) -> None:
     click.echo(f"Try other words, or a lower --threshold (now {answer['threshold']:g}).")
     below = answer["below"]
     if below:
-        click.echo(f"The nearest was {below['toolId']} with {below['confidence']:.2f}.")
+        click.echo(f"The nearest was {printable(below['toolId'])} with {below['confidence']:.2f}.")
 
 
 def _tell_failures(servers: list[dict[str, Any]]) -> None:
