@@ -395,6 +395,13 @@ def test_its_tools_change_whenever_they_are_listed(scripted: Scripted) -> None:
     assert min(later - earlier for earlier, later in pairwise(found)) >= LISTING_PAUSE_S
 
 
+def test_hangs_when_it_is_listed_again(scripted: Scripted) -> None:
+    """upstream:isolation: a server that says its tools have changed and then does not list them."""
+    bad = scripted(SEND_MAIL, restless=True, lists=1)
+    with beside(scripted, bad, QUICK) as now:
+        assert now.wait_for("bad", "failed").error == "did not list its tools within 1 s"
+
+
 def times(listings: Path) -> list[float]:
     return [float(line) for line in listings.read_text("utf-8").split()]
 

@@ -22,12 +22,15 @@ library would let it say.
     child          a process of its own that ignores SIGTERM; its id goes to this file
     dies           while this file exists, the process ends once it has listed its tools
     listings       a file that gets a line with the time (monotonic) at each listing
+    lists          only this many listings are answered
     restless       each listing is followed by list_changed
     flood          once the tools are listed, without end: "stderr", "stdout", "line",
                    "notifications" or "list_changed"
 """
 
+import itertools
 import json
+import math
 import os
 import signal
 import subprocess
@@ -38,6 +41,7 @@ from pathlib import Path
 from typing import Any
 
 WILL: dict[str, Any] = json.loads(sys.argv[1])
+_LISTINGS = itertools.count()
 _LOCK = threading.Lock()
 _CHILD = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
 _FLOODS = {
@@ -100,6 +104,8 @@ def answer(identifier: Any, method: str, params: dict[str, Any]) -> None:
         send(id=identifier, result=hello(params))
     elif method == "tools/list" and "list_error" in WILL:
         send(id=identifier, error={"code": -32000, "message": WILL["list_error"]})
+    elif method == "tools/list" and next(_LISTINGS) >= WILL.get("lists", math.inf):
+        return
     elif method == "tools/list":
         note("listings", time.monotonic())
         send(id=identifier, result=listing(params))

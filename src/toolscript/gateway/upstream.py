@@ -194,6 +194,14 @@ class McpUpstream:
         self._ready_at = min(self._ready_at, self._listed_at)
         self._report(Ready(tools=tools, version=version, rejected=self._accounted(rejected)))
 
+    async def _publish_again(self, session: ClientSession, dispatcher: ListingDispatcher) -> None:
+        """After a pause, and not for ever: while it lists, a server is not pinged."""
+        await anyio.sleep_until(self._listed_at + LISTING_PAUSE_S)
+        with anyio.move_on_after(self._limits.connect_s) as scope:
+            await self._publish(session, dispatcher)
+        if scope.cancelled_caught:
+            raise UpstreamError(f"did not list its tools within {self._limits.connect_s:g} s")
+
     def _accounted(self, rejected: Sequence[str]) -> tuple[str, ...]:
         """The first few lines, and how many more there are."""
         lines = [self._shown(line, 200) for line in rejected[:_MAX_REJECTED]]
@@ -209,8 +217,7 @@ class McpUpstream:
             if dispatcher.closed:
                 break
             if self._stale:
-                await anyio.sleep_until(self._listed_at + LISTING_PAUSE_S)
-                await self._publish(session, dispatcher)
+                await self._publish_again(session, dispatcher)
             else:
                 await self._ping(session)
                 self._errors.make_room()
