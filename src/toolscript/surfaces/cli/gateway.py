@@ -61,7 +61,7 @@ def start(foreground: bool, **flags: Any) -> None:  # noqa: FBT001 - click passe
 @output_option
 @settings_options("config", "data_dir")
 def status(output: str, **flags: Any) -> int:
-    """Say whether the gateway runs; exit 3 if it does not, 1 if it does not answer."""
+    """Say whether the gateway runs: exit 3 if not, 1 if it is silent."""
     found = _gateway(settings_from(**flags))
     if output == "json":
         print_json(_state(found))
