@@ -23,8 +23,10 @@ Protocol = Literal["auto", "legacy"]
 
 _SECRET_CHARS = 6
 """Shorter values are words such as "true", which messages need."""
-_KEY = re.compile(r"-{0,2}[\w.-]*(?:key|token|secret|passw|auth|credential)[\w.-]*", re.IGNORECASE)
-"""What something secret is called, as an option or as a variable."""
+_NAME = re.compile(r"[\w.-]+")
+"""An option or a variable,"""
+_KEY = re.compile("key|token|secret|passw|auth|credential", re.IGNORECASE)
+"""and what it is called when it is secret."""
 
 
 def tool_id(server: str, name: str) -> str:
@@ -66,7 +68,7 @@ def _argument_secrets(args: Sequence[str]) -> Iterator[str]:
     """What follows ``--api-key``, or stands behind it or ``API_KEY`` after ``=`` or ``:``."""
     for argument, following in zip_longest(args, args[1:], fillvalue=""):
         name, *value = re.split("[=:]", argument, maxsplit=1)
-        if _KEY.fullmatch(name):
+        if _NAME.fullmatch(name) and _KEY.search(name):
             stated = not value and name.startswith("-") and not following.startswith("-")
             yield from _credentials(value[0].strip() if value else following if stated else "")
         if "://" in argument:
