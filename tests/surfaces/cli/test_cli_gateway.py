@@ -228,6 +228,22 @@ def test_a_start_that_fails_leaves_no_process(home: Cli) -> None:
     assert home.records == []
 
 
+def test_a_projects_modules_are_not_imported(home: Cli) -> None:
+    """cli:others: a gateway in the background is the installed program, wherever it is started."""
+    (home.home / "click.py").write_text("raise SystemExit('shadowed')\n", "utf-8")
+    done = subprocess.run(
+        [Path(sys.executable).with_name("toolscript"), "gateway", "start", "--port", "0"],
+        env=home.environment(),
+        cwd=home.home,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    (home.home / "click.py").unlink()
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("place", ["/dev/null/x", "/proc/foo"])
 def test_a_data_directory_that_cannot_be(home: Cli, place: str) -> None:
     """cli:others: one line with the path."""
@@ -435,7 +451,7 @@ def test_no_process_is_left_after_a_search(home: Cli, scripted: Scripted) -> Non
 
 @pytest.mark.parametrize("how", SIGNALS, ids=lambda how: how.name)
 @pytest.mark.parametrize("command", [["search", "a"], ["list-servers", "--refresh"]], ids=" ".join)
-def test_an_interrupted_command(
+def test_an_interrupted_search(
     home: Cli, scripted: Scripted, command: list[str], how: signal.Signals
 ) -> None:
     """upstream:isolation: an end while a server hangs leaves nothing, and says so in one line."""

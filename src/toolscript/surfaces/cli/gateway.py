@@ -149,7 +149,8 @@ def _start_in_background(
 
 
 def _spawn(log: Path, flags: dict[str, Any]) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-m", "toolscript", "gateway", "start", "--foreground"]
+    # -P: a project's own click.py, say, is not to be imported.
+    command = [sys.executable, "-P", "-m", "toolscript", "gateway", "start", "--foreground"]
     for name, value in flags.items():
         if value is not None:
             command += [OPTION[name].flag or "", str(value)]

@@ -63,6 +63,9 @@ def cli() -> None:
 def main() -> NoReturn:
     """Run the command line and exit."""
     _set_up_logging()
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="replace")  # what the terminal's alphabet lacks is a "?"
     raise_when_asked_to_end()
     try:
         status: Any = cli.main(standalone_mode=False)

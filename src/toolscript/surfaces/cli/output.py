@@ -26,7 +26,8 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], flexible: 
 
 def print_json(value: Any) -> None:
     """One JSON value, indented. What could steer a terminal is escaped, as JSON allows."""
-    dumped = json.dumps(value, indent=2, ensure_ascii=False)
+    unicode = (sys.stdout.encoding or "").casefold().startswith("utf")
+    dumped = json.dumps(value, indent=2, ensure_ascii=not unicode)
     click.echo("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in dumped))
 
 
