@@ -419,7 +419,8 @@ def test_any_json_is_either_a_configuration_or_a_configuration_error(
         config = load(path, tmp_path, {"A": "\udce9"} if set_a else {})
     except ConfigError:
         return
-    assert len(config.servers) + len(config.problems) == len(document.get("mcpServers") or ())
+    section = document["mcpServers" if "mcpServers" in document else "servers"]
+    assert len(config.servers) + len(config.problems) == len(section)
     for spec in config.servers:
         assert len(spec.digest) == 64
     for problem in config.problems:
