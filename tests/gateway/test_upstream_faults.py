@@ -11,11 +11,11 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -35,6 +35,8 @@ from tests.support import (
 from toolscript.gateway.stderr import MAX_BYTES
 from toolscript.gateway.upstream import LISTING_PAUSE_S
 from toolscript.types import ServerStatus
+
+_Number = TypeVar("_Number", int, float)
 
 SECRET = "hunter2-correct-horse"  # noqa: S105 - looked for where it must not be
 QUICK = {"TOOLSCRIPT_CONNECT_TIMEOUT": "1"}
@@ -403,11 +405,16 @@ def test_hangs_when_it_is_listed_again(scripted: Scripted) -> None:
 
 
 def times(listings: Path) -> list[float]:
-    return [float(line) for line in listings.read_text("utf-8").split()]
+    return numbers(listings, float)
 
 
 def pids(starts: Path) -> list[int]:
-    return [int(line) for line in starts.read_text("utf-8").split()] if starts.exists() else []
+    return numbers(starts, int)
+
+
+def numbers(file: Path, kind: Callable[[str], _Number]) -> list[_Number]:
+    """What a server has written down so far."""
+    return [kind(line) for line in file.read_text("utf-8").split()] if file.exists() else []
 
 
 def test_its_tools_change(scripted: Scripted) -> None:

@@ -10,6 +10,7 @@ import msgspec
 from toolscript.config import Config
 from toolscript.gateway.base import Connect, Failed, Lost, Ready, Report
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
+from toolscript.text import encodable
 from toolscript.types import ServerSpec, ServerStatus
 
 
@@ -31,7 +32,6 @@ class Gateway:
     ) -> None:
         self._config = config
         self._connector = connector
-        self._specs = {spec.name: spec for spec in config.servers}
         enabled = [spec for spec in config.servers if not spec.disabled]
         self._wanted = [s for s in enabled if reconnect or s.name not in known.servers]
         self._settled = {spec.name: anyio.Event() for spec in self._wanted}
@@ -73,7 +73,9 @@ class Gateway:
         """Every server of the configuration, the unusable ones too, by name."""
         found = [self._status(spec) for spec in self._config.servers]
         found += [
-            ServerStatus(name=p.server, state="invalid", error=f"{p.source}: {p.message}")
+            ServerStatus(
+                name=p.server, state="invalid", error=encodable(f"{p.source}: {p.message}")
+            )
             for p in self._config.problems
         ]
         return sorted(found, key=lambda status: status.name)
