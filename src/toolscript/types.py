@@ -1,4 +1,4 @@
-"""The values that travel between the layers: all immutable, none with behaviour to speak of."""
+"""The values that travel between the layers: immutable, and able to say what in them is secret."""
 
 import hashlib
 import json

@@ -108,3 +108,9 @@ def test_the_index_knows_its_words() -> None:
     assert of.knows("reading")
     assert of.knows("content")
     assert not of.knows("fil")
+
+
+def test_a_corpus_is_indexed_once_and_another_one_anew() -> None:
+    signal, one = FuzzySignal(), Corpus([document("alpha")])
+    assert signal.index(one) is signal.index(one)
+    assert signal.index(Corpus(one.documents)) is not signal.index(one)

@@ -127,12 +127,13 @@ class SearchEngine:
 
     def _derive(self, corpus: Corpus) -> _State:
         indexes = {signal.name: signal.index(corpus) for signal in self._signals}
-        vocabulary = next((i for i in indexes.values() if isinstance(i, FuzzyIndex)), None)
+        found = next((i for i in indexes.values() if isinstance(i, FuzzyIndex)), None)
+        vocabulary = found or FuzzyIndex(corpus, self._stemmer)
         return _State(
             corpus=corpus,
             indexes=indexes,
-            names=NameIndex(corpus, vocabulary or FuzzyIndex(corpus, self._stemmer)),
-            capabilities=CapabilityIndex(corpus, self._stemmer),
+            names=NameIndex(corpus, vocabulary),
+            capabilities=CapabilityIndex(corpus, vocabulary.stemmer),
         )
 
     def _refresh(self, corpus: Corpus, signal: Signal) -> None:

@@ -67,6 +67,7 @@ class FuzzySignal:
 
     def __init__(self) -> None:
         self._stemmer = Stemmer()
+        self._latest: tuple[Corpus, FuzzyIndex] | None = None
 
     def prepare(self, corpus: Corpus) -> Iterator[int]:
         """See `Signal.prepare`."""
@@ -74,8 +75,10 @@ class FuzzySignal:
         return iter(())
 
     def index(self, corpus: Corpus) -> "FuzzyIndex":
-        """See `Signal.index`. O(total words)."""
-        return FuzzyIndex(corpus, self._stemmer)
+        """See `Signal.index`. O(total words) for a corpus that is new, nothing for the same."""
+        if self._latest is None or self._latest[0] is not corpus:
+            self._latest = (corpus, FuzzyIndex(corpus, self._stemmer))
+        return self._latest[1]
 
 
 def saturated(totals: Vectors) -> Vectors:
@@ -103,8 +106,8 @@ class FuzzyIndex:
     """An inverted index of stems."""
 
     def __init__(self, corpus: Corpus, stemmer: Stemmer) -> None:
+        self.stemmer = stemmer
         self._size = len(corpus)
-        self._stemmer = stemmer
         self._vocabulary: dict[str, str] = {}
         self._terms = self._build([self._fields(document) for document in corpus.documents])
         self._spellings = list(self._vocabulary)
@@ -128,10 +131,10 @@ class FuzzyIndex:
 
     def knows(self, word: str) -> bool:
         """Whether some document has this word, in whatever form."""
-        return self._stemmer(word) in self._terms
+        return self.stemmer(word) in self._terms
 
     def _resolve(self, word: str) -> list[tuple[str, float]]:
-        stem = self._stemmer(word)
+        stem = self.stemmer(word)
         if stem in self._terms:
             return [(stem, 1.0)]
         return [(self._vocabulary[near], weight) for near, weight in self._nearest(word)]
@@ -162,7 +165,7 @@ class FuzzyIndex:
     def _stems(self, text: str) -> list[str]:
         stems: list[str] = []
         for word in words(text):
-            stem = self._stemmer(word)
+            stem = self.stemmer(word)
             self._vocabulary.setdefault(word, stem)
             stems.append(stem)
         return stems

@@ -36,12 +36,11 @@ class NameIndex:
 
     def __init__(self, corpus: Corpus, vocabulary: FuzzyIndex) -> None:
         self._rows: defaultdict[str, list[int]] = defaultdict(list)
+        self._exact: defaultdict[str, list[int]] = defaultdict(list)
         for row, document in enumerate(corpus.documents):
             for spelling in {compact(document.name), compact(document.server + document.name)}:
                 if spelling:
                     self._rows[spelling].append(row)
-        self._exact: defaultdict[str, list[int]] = defaultdict(list)
-        for row, document in enumerate(corpus.documents):
             # For names in symbols only, and to prefer the one meant among near twins.
             for spelling in {document.name, document.id, f"{document.server}:{document.name}"}:
                 self._exact[spelling.strip()].append(row)
