@@ -20,6 +20,7 @@ from tests.support import (
 )
 from toolscript.bootstrap import Wiring
 from toolscript.errors import NotReadyError, QueryError, RangeError, UnknownNameError
+from toolscript.types import Grant
 
 OFFLINE = Wiring(reconnect=False)
 FOREVER = {"TOOLSCRIPT_CONNECT_TIMEOUT": "600"}
@@ -150,6 +151,26 @@ def test_a_search_can_be_kept_to_servers(known: Counted) -> None:
         assert now.finds("send_mail", threshold=0.0, servers=("files",)) == ["files__read_file"]
         with pytest.raises(UnknownNameError, match="'male'; configured are: files, mail"):
             now.search("send_mail", servers=("male",))
+
+
+def test_what_is_not_granted_is_not_known(known: Counted) -> None:
+    """http:others: neither found nor listed, counted or named in an error."""
+    grant = Grant(tools=("files__*",))
+    with running(known.config, wiring=OFFLINE) as now:
+        now.settle()
+        assert now.finds("send_mail", threshold=0.0, grant=grant) == ["files__read_file"]
+        below = now.search("send_mail", threshold=1.0, grant=grant).below
+        assert below is None or below.document.server == "files"
+        [tool] = now.portal.call(now.app.tools, None, grant)
+        assert tool.id == "files__read_file"
+        [status] = now.portal.call(now.app.servers, grant)
+        assert (status.name, status.tools) == ("files", 1)
+        assert now.portal.call(now.app.health, grant).tools == 1
+        with pytest.raises(UnknownNameError, match=r"'mail'; configured are: files$"):
+            now.search("send_mail", servers=("mail",), grant=grant)
+        with pytest.raises(UnknownNameError, match=r"configured are: files$"):
+            now.portal.call(now.app.tools, "mail", grant)
+        assert now.finds("send_mail", threshold=0.0, grant=Grant()) == []
 
 
 @pytest.mark.parametrize(

@@ -196,6 +196,16 @@ def test_tools_are_included_and_excluded_by_name(tmp_path: Path) -> None:
     assert one(tmp_path, {**GOOD, "includeTools": []}).include_tools == ()
 
 
+@pytest.mark.parametrize(
+    "keys", [("startTimeout", "callTimeout"), ("startup_timeout_sec", "tool_timeout_sec")]
+)
+def test_a_server_may_have_times_of_its_own(tmp_path: Path, keys: tuple[str, str]) -> None:
+    """config:file"""
+    assert one(tmp_path, GOOD).start_timeout_s is None
+    spec = one(tmp_path, GOOD | dict(zip(keys, (90, 0.5), strict=True)))
+    assert (spec.start_timeout_s, spec.call_timeout_s) == (90.0, 0.5)
+
+
 def test_a_disabled_server_may_be_unfinished(tmp_path: Path) -> None:
     """config:file"""
     config = read(tmp_path, {"off": {"disabled": True, "command": "${MISSING}", "args": 1}})
@@ -271,6 +281,11 @@ MISTAKES: list[tuple[str, Any, str]] = [
     ("it", {"command": "x", "disabled": "yes"}, "disabled is 'yes'; expected true or false"),
     ("it", {"command": "x", "type": "ws"}, "type is 'ws'; expected stdio, http or sse"),
     ("it", {"command": "x", "protocol": "new"}, "protocol is 'new'; expected auto or legacy"),
+    ("it", {"command": "x", "startTimeout": "1"}, "startTimeout is '1'; expected seconds, such"),
+    ("it", {"command": "x", "callTimeout": True}, "callTimeout is true or false; expected sec"),
+    ("it", {"command": "x", "callTimeout": 0}, "callTimeout is 0; expected seconds, at most 86400"),
+    ("it", {"command": "x", "callTimeout": 10**400}, "callTimeout is 1000"),
+    ("it", {"command": "x", "tool_timeout_sec": -1}, "tool_timeout_sec is -1; expected seconds"),
     ("it", {"url": "ftp://h"}, "url is 'ftp://h'; expected http://… or https://…"),
     ("it", {"url": 5}, "url is 5; expected a string"),
     ("it", {"type": "http"}, "url is ''; expected http://… or https://…"),

@@ -55,6 +55,7 @@ VALUES: dict[str, tuple[object, str, object]] = {
     "no_cache": (True, "true", True),
     "threads": (2, "3", 3),
     "connect_timeout_s": (1.0, "2.5", 2.5),
+    "call_timeout_s": (1.0, "2.5", 2.5),
     "ping_interval_s": (1.0, "2.5", 2.5),
     "host": ("::1", "0.0.0.0", "0.0.0.0"),  # noqa: S104 - only read
     "port": (1, "0", 0),

@@ -6,8 +6,10 @@ from hypothesis import strategies as st
 
 from toolscript.errors import InputError
 from toolscript.types import (
+    EVERYTHING,
     MAX_DOCUMENT_CHARS,
     Document,
+    Grant,
     ServerSpec,
     ToolSpec,
     split_tool_id,
@@ -180,3 +182,30 @@ def test_any_schema_has_a_document(properties: object) -> None:
     expected = tuple(properties) if isinstance(properties, dict) else ()  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType] - any JSON
     assert Document.of(tool).parameters == expected
     assert json.dumps(tool.digest)
+
+
+@pytest.mark.parametrize(
+    ("grant", "tools", "servers"),
+    [
+        (EVERYTHING, "git__log git__push github__push time__now", "git github time"),
+        (Grant(), "", ""),
+        (Grant(servers=("git",)), "git__log git__push", "git"),
+        (Grant(servers=("git*",)), "git__log git__push github__push", "git github"),
+        (Grant(tools=("git__log",)), "git__log", "git"),
+        (Grant(tools=("*__push",)), "git__push github__push", "git github time"),
+        (Grant(servers=("time",), tools=("git__p*",)), "git__push time__now", "git time"),
+        (Grant(servers=("Git",), tools=("git", "log", "git__LOG")), "", "git"),
+    ],
+)
+def test_a_grant_is_servers_and_tools_added_up(grant: Grant, tools: str, servers: str) -> None:
+    """http:others"""
+    known = ["git__log", "git__push", "github__push", "time__now"]
+    assert [identifier for identifier in known if grant.allows(identifier)] == tools.split()
+    assert [name for name in ("git", "github", "time") if grant.shows(name)] == servers.split()
+
+
+def test_a_grant_takes_a_name_with_brackets_as_it_stands() -> None:
+    """http:others: a server may be called like a pattern."""
+    grant = Grant(servers=("a[1]",), tools=("b[2]__x",))
+    assert grant.allows("a[1]__x")
+    assert grant.allows("b[2]__x")

@@ -20,7 +20,15 @@ from toolscript.gateway.gateway import Gateway
 from toolscript.gateway.snapshot import SnapshotStore
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.semantic import SemanticSignal
-from toolscript.types import Document, SearchRequest, SearchResult, ServerStatus, ToolSpec
+from toolscript.types import (
+    EVERYTHING,
+    Document,
+    Grant,
+    SearchRequest,
+    SearchResult,
+    ServerStatus,
+    ToolSpec,
+)
 
 log = logging.getLogger(__name__)
 SEARCH_TIMEOUT_S = 10.0
@@ -82,9 +90,9 @@ class App:
         after ``search_timeout_s`` seconds, `UnknownNameError` for a server that
         is not configured, and what `SearchEngine.search` raises.
         """
-        self._check_servers(request.servers)
+        self._check_servers(request.servers, request.grant)
         if not self._engine.indexed:
-            raise NotReadyError(self._nothing())
+            raise NotReadyError(self._nothing(request.grant))
         with anyio.move_on_after(self._search_timeout_s):
             found = await anyio.to_thread.run_sync(
                 self._engine.search, request, abandon_on_cancel=True
@@ -100,26 +108,26 @@ class App:
         while not self.health().ready:
             await self._step.wait()
 
-    def health(self) -> Health:
-        """See `Health`."""
+    def health(self, grant: Grant = EVERYTHING) -> Health:
+        """See `Health`; of what is kept from the caller nothing is named or counted."""
         current = self._indexed is self._gateway.catalogue
         return Health(
             ready=self._gateway.settled and current and not self._engine.waiting,
-            waiting_for=tuple(self._gateway.unsettled),
-            tools=self._engine.indexed,
-            waiting=self._engine.waiting,
+            waiting_for=tuple(name for name in self._gateway.unsettled if grant.shows(name)),
+            tools=self._engine.indexed if grant.is_everything else len(self.tools(grant=grant)),
+            waiting=self._engine.waiting if grant.is_everything else 0,
         )
 
-    def servers(self) -> list[ServerStatus]:
-        """Every configured server, by name."""
-        return self._gateway.statuses()
+    def servers(self, grant: Grant = EVERYTHING) -> list[ServerStatus]:
+        """Every configured server that the caller may know, by name."""
+        return [self._within(grant, status) for status in self._visible(grant)]
 
-    def tools(self, server: str | None = None) -> list[ToolSpec]:
-        """Every tool, or one server's, by id."""
+    def tools(self, server: str | None = None, grant: Grant = EVERYTHING) -> list[ToolSpec]:
+        """Every tool that is the caller's, or one server's, by id."""
         if server is not None:
-            self._check_servers((server,))
+            self._check_servers((server,), grant)
         every = self._gateway.catalogue.tools.values()
-        return [tool for tool in every if server in {None, tool.server}]
+        return [t for t in every if server in {None, t.server} and grant.allows(t.id)]
 
     def stats(self) -> dict[str, object]:
         """What is indexed, by what, and how much of it was computed or remembered."""
@@ -173,24 +181,36 @@ class App:
         else:
             self._fault = ""
 
-    def _check_servers(self, names: tuple[str, ...]) -> None:
-        known = [status.name for status in self._gateway.statuses()]
+    def _within(self, grant: Grant, status: ServerStatus) -> ServerStatus:
+        entry = self._gateway.catalogue.servers.get(status.name)
+        if grant.is_everything or entry is None:
+            return status
+        theirs = sum(grant.allows(tool.id) for tool in entry.tools)
+        return replace(status, tools=theirs, rejected=())
+
+    def _visible(self, grant: Grant) -> list[ServerStatus]:
+        return [status for status in self._gateway.statuses() if grant.shows(status.name)]
+
+    def _check_servers(self, names: tuple[str, ...], grant: Grant) -> None:
+        known = [status.name for status in self._visible(grant)]
         for name in names:
             if name not in known:
                 shown = ", ".join(known) or "none"
                 raise UnknownNameError(f"no server is called {name!r}; configured are: {shown}")
 
-    def _nothing(self) -> str:
+    def _nothing(self, grant: Grant) -> str:
         if self._fault:
             return f"no tools can be searched; {self._fault}"
-        waiting = self._gateway.unsettled
+        waiting = [name for name in self._gateway.unsettled if grant.shows(name)]
         if waiting:
             return f"no tools yet: waiting for {', '.join(waiting)}; try again in a moment"
         if self._gateway.catalogue.tools:
             return "the tools are being indexed; try again in a moment"
-        bad = [f"{s.name} ({s.error or s.state})" for s in self.servers() if s.state != "ready"]
+        bad = [
+            f"{s.name} ({s.error or s.state})" for s in self.servers(grant) if s.state != "ready"
+        ]
         if bad:
             return f"no tools: {'; '.join(bad)}"
-        if not self.servers():
+        if not self._gateway.statuses():
             return f"no tools: the configuration names no server; add one, such as {EXAMPLE}"
         return "no tools: the configured servers offer none"

@@ -23,6 +23,7 @@ from toolscript.types import SEPARATOR, Protocol, ServerSpec, Transport, telling
 
 FILE_NAME = ".toolscript.json"
 MAX_FILE_BYTES = 4 * 1024 * 1024
+MAX_TIMEOUT_S = 86_400
 
 _SECTIONS = ("mcpServers", "servers")  # the second is how VS Code spells it
 _URL_KEYS = ("url", "serverUrl", "httpUrl")  # the field's, Windsurf's, Gemini's
@@ -232,6 +233,18 @@ class _Reader:
             raise _Mistake(f"{key} is {_shown(self.raw[key])}; expected a list of strings")
         return tuple(self.expand(key, item) for item in items)
 
+    def seconds(self, *keys: str) -> float | None:
+        """How long something may take: the first of these keys that is there."""
+        key = next((key for key in keys if key in self.raw), None)
+        if key is None:
+            return None
+        value = self.raw[key]
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise _Mistake(f"{key} is {_shown(value)}; expected seconds, such as 60")
+        if not 0 < value <= MAX_TIMEOUT_S:
+            raise _Mistake(f"{key} is {_shown(value)}; expected seconds, at most {MAX_TIMEOUT_S}")
+        return float(value)
+
     def mapping(self, key: str) -> dict[str, str]:
         value = self.raw.get(key)
         if value is None:
@@ -293,6 +306,8 @@ def _server(name: str, raw: Any, environ: Mapping[str, str], base: Path | None) 
         include_tools=reader.texts("includeTools"),
         exclude_tools=reader.texts("excludeTools") or (),
         protocol=_protocol(reader),
+        start_timeout_s=reader.seconds("startTimeout", "startup_timeout_sec"),
+        call_timeout_s=reader.seconds("callTimeout", "tool_timeout_sec"),
     )
     stdio = transport == "stdio"
     spec = _stdio(spec, reader, base) if stdio else _remote(spec, reader, url_key)

@@ -188,6 +188,16 @@ OPTIONS: tuple[Option, ...] = (
         high=600,
     ),
     Option(
+        "call_timeout_s",
+        float,
+        300.0,
+        "How long a tool may take to answer a call, in seconds.",
+        "TOOLSCRIPT_CALL_TIMEOUT",
+        None,
+        low=0.1,
+        high=86400,
+    ),
+    Option(
         "ping_interval_s",
         float,
         15.0,
@@ -234,6 +244,7 @@ class Settings:
     no_cache: bool
     threads: int
     connect_timeout_s: float
+    call_timeout_s: float
     ping_interval_s: float
     host: str
     port: int

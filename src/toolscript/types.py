@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
 from itertools import zip_longest
 from typing import Any, Literal
 from urllib.parse import unquote_plus, urlsplit
@@ -105,6 +106,10 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
     protocol: Protocol = "auto"
     sse_fallback: bool = False
     """The type was not stated, so an HTTP server that refuses may still speak SSE."""
+    start_timeout_s: float | None = None
+    """Where not the settings' ``connect_timeout_s``."""
+    call_timeout_s: float | None = None
+    """Where not the settings' ``call_timeout_s``."""
     hidden: tuple[str, ...] = ()
     """What variables put into the other fields: most likely keys, or parts of them."""
 
@@ -178,13 +183,48 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class Grant(msgspec.Struct, frozen=True, kw_only=True):
+    """What a caller may find, list and call. One that grants nothing is empty.
+
+    Both are names or patterns (``*``, ``?``) and add to each other: a whole
+    server, or single tools by their ids.
+    """
+
+    servers: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether nothing is kept from the caller."""
+        return "*" in self.servers
+
+    def allows(self, identifier: str) -> bool:
+        """Whether the caller may know and call the tool of this id."""
+        server = identifier.partition(SEPARATOR)[0]
+        return _matches(server, self.servers) or _matches(identifier, self.tools)
+
+    def shows(self, server: str) -> bool:
+        """Whether the caller may know that there is this server: some tool of it may be theirs."""
+        partly = (pattern.partition(SEPARATOR)[0] for pattern in self.tools)
+        return _matches(server, self.servers) or _matches(server, partly)
+
+
+EVERYTHING = Grant(servers=("*",))
+"""The grant of whoever runs toolscript."""
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(name == pattern or fnmatchcase(name, pattern) for pattern in patterns)
+
+
 class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A question, with what the caller wants different from the profile."""
+    """A question, with what the caller wants different from the profile, and what is theirs."""
 
     text: str
     limit: int | None = None
     threshold: float | None = None
     servers: tuple[str, ...] = ()
+    grant: Grant = EVERYTHING
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):

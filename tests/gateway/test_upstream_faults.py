@@ -114,6 +114,12 @@ def test_hangs_at_start(scripted: Scripted) -> None:
     assert status.error == "did not answer within 1 s; its last words: waiting for the moon"
 
 
+def test_hangs_at_start_with_a_time_of_its_own(scripted: Scripted) -> None:
+    """upstream:isolation: what its entry allows counts, not what the settings do."""
+    bad = scripted(hang=True) | {"startTimeout": 0.5}
+    assert failure(scripted, bad).error == "did not answer within 0.5 s"
+
+
 def test_hangs_at_start_while_the_other_is_searchable(scripted: Scripted) -> None:
     """upstream:isolation, catalogue:progressive: nobody waits for a server that hangs."""
     with beside(scripted, scripted(hang=True), {"TOOLSCRIPT_CONNECT_TIMEOUT": "600"}) as now:

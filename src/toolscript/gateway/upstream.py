@@ -9,7 +9,7 @@ import random
 import shutil
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +72,7 @@ class McpUpstream:
     ) -> None:
         self._spec = spec
         self._report = report
-        self._limits = limits
+        self._limits = replace(limits, connect_s=spec.start_timeout_s or limits.connect_s)
         self._errors = ErrorLog(stderr)
         self._wake = anyio.Event()
         self._stale = False

@@ -109,7 +109,7 @@ class SearchEngine:
         profile = profile or self.profile
         limit, threshold = _bounds(request, profile)
         scored = self._score(_query(request.text), profile)
-        allowed = self._allowed(scored.state, request.servers)
+        allowed = self._allowed(scored.state, request)
         order = _best(scored.scores, allowed, limit)
         passing = [row for row in order if scored.scores[row] >= threshold]
         below = next((row for row in order if 0 < scored.scores[row] < threshold), None)
@@ -153,11 +153,12 @@ class SearchEngine:
         return _Scored(state, rankings, _rounded(scores, exact), named, boosted)
 
     @staticmethod
-    def _allowed(state: _State, servers: Sequence[str]) -> _Rows:
-        if not servers:
-            return np.arange(len(state.corpus))
-        wanted = set(servers)
-        rows = [row for row, d in enumerate(state.corpus.documents) if d.server in wanted]
+    def _allowed(state: _State, request: SearchRequest) -> _Rows:
+        documents, grant = state.corpus.documents, request.grant
+        if not request.servers and grant.is_everything:
+            return np.arange(len(documents))
+        wanted = set(request.servers) or {document.server for document in documents}
+        rows = [r for r, d in enumerate(documents) if d.server in wanted and grant.allows(d.id)]
         return np.array(rows, dtype=np.intp)
 
     @staticmethod

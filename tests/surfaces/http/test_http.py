@@ -284,8 +284,25 @@ def test_a_method_that_is_not_answered(gateway: Gateway, method: str) -> None:
 )
 def test_a_foreign_host_is_refused(gateway: Gateway, host: str) -> None:
     """http:others: no web page reaches the gateway by way of a name of its own."""
-    status, _ = fetch(gateway.url, "/health", headers={"Host": host})
+    status, value = fetch(gateway.url, "/health", headers={"Host": host})
     assert status == 400
+    assert f"the host '{host}' is not this gateway's" in value["error"]
+
+
+@pytest.mark.parametrize(
+    "origin",
+    ["http://evil.example", "https://127.0.0.1.evil.example", "null", "", "http://[", "x://"],
+)
+def test_a_foreign_page_is_refused(gateway: Gateway, origin: str) -> None:
+    """http:others: no web page makes the browser ask in its place."""
+    status, value = fetch(gateway.url, "/health", headers={"Origin": origin})
+    assert (status, value["error"]) == (403, f"a page of '{origin}' may not ask this gateway")
+
+
+@pytest.mark.parametrize("origin", ["http://localhost:6274", "http://127.0.0.1", "https://[::1]:9"])
+def test_a_page_of_this_machine_is_not_refused(gateway: Gateway, origin: str) -> None:
+    """http:others: an inspector, say."""
+    assert fetch(gateway.url, "/health", headers={"Origin": origin})[0] == 200
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "localhost:1234", "[::1]", "[::1]:99"])

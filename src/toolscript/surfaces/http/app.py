@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -19,10 +18,10 @@ from toolscript.app import App
 from toolscript.errors import QueryError, RangeError, ToolscriptError
 from toolscript.settings import OPTION
 from toolscript.surfaces.http import wire
+from toolscript.surfaces.http.guard import LOOPBACK_HOSTS, Guard, grant_of
 from toolscript.types import SearchRequest
 
 log = logging.getLogger(__name__)
-LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 _MAX_SERVERS = 100
 
 _Answer: TypeAlias = Callable[[App, Request], Awaitable[Any]]
@@ -31,8 +30,7 @@ _Answer: TypeAlias = Callable[[App, Request], Awaitable[Any]]
 def http_app(app: App, *, hosts: tuple[str, ...] = LOOPBACK_HOSTS, own: bool = True) -> Starlette:
     """An ASGI application over ``app``, which it runs for as long as it lives if it is its ``own``.
 
-    Requests for other hosts than ``hosts`` are refused, so that no web page can
-    reach a gateway on the loopback address by way of a name of its own.
+    Who may ask, and for what, is decided by the `Guard`.
     """
 
     @asynccontextmanager
@@ -43,7 +41,7 @@ def http_app(app: App, *, hosts: tuple[str, ...] = LOOPBACK_HOSTS, own: bool = T
     return Starlette(
         routes=[Route(path, _endpoint(app, answer)) for path, answer in _ROUTES.items()],
         lifespan=lifespan if own else None,
-        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))],
+        middleware=[Middleware(Guard, hosts=hosts)],
         exception_handlers={HTTPException: _http_error, Exception: _unexpected},
     )
 
@@ -71,6 +69,7 @@ async def _search(app: App, request: Request) -> Any:
             limit=_number(request, "limit"),
             threshold=_number(request, "threshold"),
             servers=servers,
+            grant=grant_of(request),
         )
     )
     return wire.result(query, found)
@@ -80,16 +79,17 @@ async def _stats(app: App, _: Request) -> Any:
     return app.stats()
 
 
-async def _health(app: App, _: Request) -> Any:
-    return wire.health(app.health(), os.getpid(), __version__)
+async def _health(app: App, request: Request) -> Any:
+    return wire.health(app.health(grant_of(request)), os.getpid(), __version__)
 
 
-async def _servers(app: App, _: Request) -> Any:
-    return {"servers": [wire.server(status) for status in app.servers()]}
+async def _servers(app: App, request: Request) -> Any:
+    return {"servers": [wire.server(status) for status in app.servers(grant_of(request))]}
 
 
 async def _tools(app: App, request: Request) -> Any:
-    tools = [wire.tool(spec) for spec in app.tools(request.query_params.get("server"))]
+    seen = app.tools(request.query_params.get("server"), grant_of(request))
+    tools = [wire.tool(spec) for spec in seen]
     return {"tools": tools, "totalTools": len(tools)}
 
 

@@ -13,7 +13,8 @@ from toolscript import __version__, bootstrap
 from toolscript.config import Config
 from toolscript.errors import PortInUseError
 from toolscript.settings import Settings
-from toolscript.surfaces.http.app import LOOPBACK_HOSTS, http_app
+from toolscript.surfaces.http.app import http_app
+from toolscript.surfaces.http.guard import LOOPBACK_HOSTS
 from toolscript.surfaces.record import Record, RecordFile, stamps
 from toolscript.surfaces.signals import asking
 from toolscript.surfaces.sources import load
