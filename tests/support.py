@@ -243,23 +243,30 @@ class Cli:
         return json.loads(path.read_text("utf-8"))
 
 
-def fetch(
+def post(url: str, path: str, value: Any) -> tuple[int, Any]:
+    """Send JSON over a socket: the status, and the answer."""
+    headers = {"Content-Type": "application/json"}
+    return fetch(url, path, method="POST", headers=headers, body=json.dumps(value).encode())
+
+
+def fetch(  # noqa: PLR0913 - as many as a request has parts
     url: str,
     path: str,
     parameters: Mapping[str, object] | None = None,
     *,
     method: str = "GET",
     headers: Mapping[str, str] | None = None,
+    body: bytes | None = None,
 ) -> tuple[int, Any]:
     """Ask over a socket: the status, and the answer (as text where it is not JSON)."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=PATIENCE_S)
     try:
         target = f"{path}?{urlencode(parameters)}" if parameters else path
-        connection.request(method, target, headers=dict(headers or {}))
+        connection.request(method, target, body, dict(headers or {}))
         response = connection.getresponse()
-        body = response.read().decode()
+        received = response.read().decode()
         kind = response.headers.get("content-type", "")
-        return response.status, json.loads(body) if "json" in kind else body
+        return response.status, json.loads(received) if "json" in kind else received
     finally:
         connection.close()

@@ -5,23 +5,30 @@ one place where its work leaves the event loop.
 """
 
 import logging
-from collections.abc import AsyncGenerator
+import re
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import anyio
 import anyio.to_thread
 from msgspec.structs import replace
+from rapidfuzz import fuzz, process
 
 from toolscript.config import EXAMPLE
 from toolscript.errors import NotReadyError, SearchTimeoutError, UnknownNameError
+from toolscript.gateway.arguments import check_arguments
+from toolscript.gateway.base import NOBODY, Caller
 from toolscript.gateway.catalogue import Catalogue, diff
 from toolscript.gateway.gateway import Gateway
 from toolscript.gateway.snapshot import SnapshotStore
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.semantic import SemanticSignal
+from toolscript.text import printable
 from toolscript.types import (
     EVERYTHING,
+    SEPARATOR,
     Document,
     Grant,
     SearchRequest,
@@ -129,6 +136,42 @@ class App:
         every = self._gateway.catalogue.tools.values()
         return [t for t in every if server in {None, t.server} and grant.allows(t.id)]
 
+    @property
+    def exposed(self) -> Mapping[str, str]:
+        """Every tool's name for models by its id."""
+        return self._gateway.catalogue.exposed
+
+    def tool(self, name: str, grant: Grant = EVERYTHING) -> ToolSpec:
+        """The tool of this id or exposed name; `UnknownNameError` names the nearest instead."""
+        found = self._gateway.catalogue.find(name)
+        if found is None or not grant.allows(found.id):
+            raise UnknownNameError(self._unknown(name, grant))
+        return found
+
+    async def arrived(self, name: str, grant: Grant = EVERYTHING) -> ToolSpec:
+        """The same, having waited for its server if that is still connecting."""
+        if self._gateway.catalogue.find(name) is None:
+            await self._gateway.settle(re.split(f"{SEPARATOR}|:", name, maxsplit=1)[0])
+        return self.tool(name, grant)
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        caller: Caller = NOBODY,
+        grant: Grant = EVERYTHING,
+        **more: Any,
+    ) -> dict[str, Any]:
+        """Call a tool. The result is its server's, as on the wire of MCP; ``isError`` included.
+
+        ``more`` goes along beside name and arguments. Raises what `tool`,
+        `check_arguments` and `Upstream.request` raise.
+        """
+        tool = await self.arrived(name, grant)
+        check_arguments(tool, arguments)
+        params = {"name": tool.name, "arguments": dict(arguments), **more}
+        return await self._gateway.request(tool.server, "tools/call", params, caller)
+
     def stats(self) -> dict[str, object]:
         """What is indexed, by what, and how much of it was computed or remembered."""
         loaded = self._semantic.model.loaded
@@ -197,6 +240,13 @@ class App:
             if name not in known:
                 shown = ", ".join(known) or "none"
                 raise UnknownNameError(f"no server is called {name!r}; configured are: {shown}")
+
+    def _unknown(self, name: str, grant: Grant) -> str:
+        ids = [tool.id for tool in self.tools(grant=grant)]
+        near = process.extract(name, ids, scorer=fuzz.WRatio, limit=3, score_cutoff=60)
+        nearest = ", ".join(found for found, _, _ in near)
+        advice = f"the nearest are: {nearest}" if nearest else "search for what it should do"
+        return f"no tool is called {printable(name, 100)!r}; {advice}"
 
     def _nothing(self, grant: Grant) -> str:
         if self._fault:

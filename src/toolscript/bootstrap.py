@@ -33,6 +33,8 @@ class Wiring:
 
     reconnect: bool = True
     """Connect to servers that the snapshot knows already."""
+    only: str | None = None
+    """Connect to no other server than this."""
     use_snapshot: bool = True
     """Answer from the snapshot until the servers say otherwise."""
 
@@ -56,7 +58,11 @@ def application(
     profile = search_profile(settings.alpha, settings.limit, settings.threshold)
     engine = SearchEngine([semantic, FuzzySignal()], profile)
     gateway = Gateway(
-        config, known, lambda: _connect(settings, config.key), reconnect=wiring.reconnect
+        config,
+        known,
+        lambda: _connect(settings, config.key),
+        reconnect=wiring.reconnect,
+        only=wiring.only,
     )
     return App(gateway, engine, semantic, snapshots)
 
@@ -70,7 +76,7 @@ def _cache(settings: Settings, config: Config) -> EmbeddingCache | None:
 def _connect(settings: Settings, config_key: str) -> Connect:
     from toolscript.gateway.upstream import Limits, McpUpstream  # noqa: PLC0415 - see Gateway.run
 
-    limits = Limits(settings.connect_timeout_s, settings.ping_interval_s)
+    limits = Limits(settings.connect_timeout_s, settings.ping_interval_s, settings.call_timeout_s)
     logs = settings.data_dir / "logs" / "servers" / config_key
 
     def connect(spec: ServerSpec, report: Callable[[Report], None]) -> Upstream:

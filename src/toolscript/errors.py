@@ -4,6 +4,7 @@
     ├── InputError               what the caller gave cannot be used
     │   ├── QueryError           an empty or oversized query
     │   ├── RangeError           a number outside its range, an unknown choice
+    │   ├── ArgumentsError       a tool's arguments that do not fit its schema
     │   └── UnknownNameError     a server or tool that is not there
     ├── ConfigError              the configuration as a whole cannot be used
     │   ├── ConfigMissingError   no configuration file where one was expected
@@ -12,6 +13,9 @@
     ├── NotReadyError            nothing can be searched yet
     ├── SearchTimeoutError       a search took longer than it may
     ├── UpstreamError            an MCP server that does not work
+    │   ├── NotConnectedError    one that cannot be asked now
+    │   ├── RefusedError         one that answered a request with an error
+    │   └── CallTimeoutError     one that did not answer in time
     └── GatewayError             the gateway process
         ├── GatewayMissingError  none is running where one was expected
         ├── GatewayRunningError  one is running already
@@ -36,6 +40,10 @@ class QueryError(InputError):
 
 class RangeError(InputError):
     """A number outside its range, or an unknown choice."""
+
+
+class ArgumentsError(InputError):
+    """A tool's arguments do not fit its schema; the message says how to put that right."""
 
 
 class UnknownNameError(InputError):
@@ -68,6 +76,27 @@ class SearchTimeoutError(ToolscriptError):
 
 class UpstreamError(ToolscriptError):
     """An MCP server that does not work."""
+
+
+class NotConnectedError(UpstreamError):
+    """A server that cannot be asked now; the message says why."""
+
+
+class RefusedError(UpstreamError):
+    """A server answered a request with a JSON-RPC error, which is kept as it came."""
+
+    def __init__(
+        self, message: str, code: int = -32603, said: str = "", data: object = None
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.said = said or message
+        """The server's own words, without its name before them."""
+        self.data = data
+
+
+class CallTimeoutError(UpstreamError):
+    """A server did not answer a request in time."""
 
 
 class GatewayError(ToolscriptError):

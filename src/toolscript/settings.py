@@ -191,7 +191,7 @@ OPTIONS: tuple[Option, ...] = (
         "call_timeout_s",
         float,
         300.0,
-        "How long a tool may take to answer a call, in seconds.",
+        "How long a tool may be silent while it works, in seconds.",
         "TOOLSCRIPT_CALL_TIMEOUT",
         None,
         low=0.1,

@@ -303,9 +303,17 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[str, Pl
         yield re.findall(r"http://[\d.:]+\d", started.stdout)[0], place
 
 
-def _get(url: str) -> tuple[int, Any]:
+def _asked(url: str, note: str) -> tuple[int, Any]:
+    """What a request such as ``GET /path`` or ``POST /path {"a": 1}`` is answered with."""
+    method, path, *body = note.split(" ", 2)
+    return _get(url + path, body[0].encode() if method == "POST" else None)
+
+
+def _get(url: str, body: bytes | None = None) -> tuple[int, Any]:
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(url, body, headers)  # noqa: S310 - a gateway of our own
     try:
-        with urllib.request.urlopen(url, timeout=30) as response:  # noqa: S310 - a gateway of our own
+        with urllib.request.urlopen(request, timeout=30) as response:  # noqa: S310 - the same
             return response.status, json.load(response)
     except urllib.error.HTTPError as error:
         with error:
@@ -313,10 +321,11 @@ def _get(url: str) -> tuple[int, Any]:
 
 
 def test_answers_are_as_the_page_shows(gateway: tuple[str, Place]) -> None:
-    examples = [f for f in fences(DOCS / "reference" / "http.md") if f.note.startswith("GET ")]
-    assert len(examples) >= 7
+    notes = ("GET ", "POST ")
+    examples = [f for f in fences(DOCS / "reference" / "http.md") if f.note.startswith(notes)]
+    assert len(examples) >= 9
     for fence in examples:
-        _, answer = _get(gateway[0] + fence.note.removeprefix("GET "))
+        _, answer = _asked(gateway[0], fence.note)
         difference = _difference(json.loads(fence.text), answer)
         assert not difference, f"{fence}: {difference}\nnow: {json.dumps(answer, indent=2)}"
 
@@ -324,10 +333,11 @@ def test_answers_are_as_the_page_shows(gateway: tuple[str, Place]) -> None:
 def test_every_route_is_on_the_page(gateway: tuple[str, Place]) -> None:
     status, answer = _get(f"{gateway[0]}/nothing-here")
     assert status == 404
-    routes = re.findall(r"/[a-z/]+", answer["error"].partition("there are")[2])
+    routes = answer["error"].partition("there are ")[2].split(", ")
     assert len(routes) >= 5
     page = (DOCS / "reference" / "http.md").read_text("utf-8")
-    assert all(f"## GET {route}\n" in page for route in routes)
+    titles = [route if " " in route else f"GET {route}" for route in routes]
+    assert [title for title in titles if f"## {title.split(':')[0]}" not in page] == []
 
 
 def test_every_file_is_on_the_page(gateway: tuple[str, Place]) -> None:

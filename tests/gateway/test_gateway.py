@@ -4,13 +4,14 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
 
 from toolscript.config import Config, Problem
-from toolscript.gateway.base import Connect, Failed, Lost, Ready, Report
+from toolscript.gateway.base import Caller, Connect, Failed, Lost, Ready, Report
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
 from toolscript.gateway.gateway import Gateway
 from toolscript.types import ServerSpec, ServerStatus, ToolSpec
@@ -65,6 +66,10 @@ class _Told:
             await anyio.sleep_forever()
         finally:
             self.stage.running.discard(self.spec.name)
+
+    async def request(self, method: str, params: dict[str, Any], caller: Caller) -> dict[str, Any]:
+        del caller
+        return {"server": self.spec.name, "method": method, "params": params}
 
 
 @pytest.fixture

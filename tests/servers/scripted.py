@@ -24,6 +24,16 @@ library would let it say.
     listings       a file that gets a line with the time (monotonic) at each listing
     lists          only this many listings are answered
     restless       each listing is followed by list_changed
+    calls          a file that gets a line with the parameters at each call
+    results        tool name to the result of calling it, sent as it stands; a tool that
+                   is not among them answers with what it was given
+    errors         tool name to the JSON-RPC error of calling it
+    silent         calls of these tools are never answered
+    cancels        a file that gets a line with the request's id at each cancellation
+    progress       so often progress is told before a call is answered
+    pace           seconds after each of these
+    elicits        asks this of the user before it answers a call, and answers with the reply
+    slow           seconds before a call is answered
     flood          once the tools are listed, without end: "stderr", "stdout", "line",
                    "notifications" or "list_changed"
 """
@@ -42,6 +52,8 @@ from typing import Any
 
 WILL: dict[str, Any] = json.loads(sys.argv[1])
 _LISTINGS = itertools.count()
+_ASKED = itertools.count()
+_ASKING: dict[str, Any] = {}
 _LOCK = threading.Lock()
 _CHILD = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
 _FLOODS = {
@@ -99,7 +111,7 @@ def hello(params: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def answer(identifier: Any, method: str, params: dict[str, Any]) -> None:
+def answer(identifier: Any, method: str, params: dict[str, Any]) -> None:  # noqa: C901 - a table
     if method == "initialize":
         send(id=identifier, result=hello(params))
     elif method == "tools/list" and "list_error" in WILL:
@@ -115,6 +127,9 @@ def answer(identifier: Any, method: str, params: dict[str, Any]) -> None:
             os._exit(1)
         if "flood" in WILL:
             threading.Thread(target=flood, args=(WILL["flood"],), daemon=True).start()
+    elif method == "tools/call":
+        note("calls", json.dumps(params))
+        threading.Thread(target=call, args=(identifier, params), daemon=True).start()
     elif method == "ping":
         send(id=identifier, result={})
     elif method != "server/discover" or WILL.get("discover") != "silent":
@@ -122,6 +137,34 @@ def answer(identifier: Any, method: str, params: dict[str, Any]) -> None:
             id=identifier,
             error={"code": WILL.get("refusal", -32601), "message": "Method not found"},
         )
+
+
+def call(identifier: Any, params: dict[str, Any]) -> None:
+    name = params["name"]
+    meta: dict[str, Any] = params.get("_meta", {})
+    token = meta.get("progressToken")
+    time.sleep(WILL.get("slow", 0))
+    for step in range(WILL.get("progress", 0) if token is not None else 0):
+        told: dict[str, Any] = {"progress": step + 1, "total": WILL["progress"]}
+        told |= {"progressToken": token, "message": f"step {step + 1}"}
+        send(method="notifications/progress", params=told)
+        time.sleep(WILL.get("pace", 0))
+    if name in WILL.get("errors", {}):
+        send(id=identifier, error=WILL["errors"][name])
+    elif name in WILL.get("silent", []):
+        return
+    elif "elicits" in WILL:
+        asked = f"ask-{next(_ASKED)}"
+        _ASKING[asked] = identifier
+        schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+        question = {"mode": "form", "message": WILL["elicits"], "requestedSchema": schema}
+        send(id=asked, method="elicitation/create", params=question)
+    else:
+        send(id=identifier, result=WILL.get("results", {}).get(name) or said(params))
+
+
+def said(value: Any) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": json.dumps(value)}]}
 
 
 def flood(kind: str) -> None:
@@ -171,6 +214,11 @@ def serve() -> None:
         message = json.loads(line)
         if "id" in message and "method" in message:
             answer(message["id"], message["method"], message.get("params") or {})
+        elif message.get("id") in _ASKING:
+            reply = message.get("result") or message.get("error")
+            send(id=_ASKING.pop(message["id"]), result=said(reply))
+        elif message.get("method") == "notifications/cancelled":
+            note("cancels", message["params"]["requestId"])
 
 
 begin()

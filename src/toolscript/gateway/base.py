@@ -1,11 +1,15 @@
 """What an upstream is to the gateway, and what it reports."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
+from toolscript.errors import RefusedError
 from toolscript.types import ServerSpec, ToolSpec
+
+CANNOT_BE_ASKED = -32600
+"""As clients of the protocol that know no elicitation answer it: an invalid request."""
 
 
 class Ready(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,11 +35,63 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True):
 Report = Ready | Lost | Failed
 
 
+class Caller(Protocol):
+    """Whoever waits for an answer: may be told how far it is, and asked something meanwhile."""
+
+    @property
+    def conversation(self) -> object:
+        """What several requests of the same user have in common."""
+        ...
+
+    @property
+    def completes(self) -> bool:
+        """Whether it takes a result that asks for input, and repeats its request with that."""
+        ...
+
+    async def told(self, progress: float, total: float | None, message: str | None) -> None:
+        """Hear how far the work is."""
+        ...
+
+    async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Answer a request of the server's, such as ``elicitation/create``.
+
+        Raises `RefusedError` when it will not or cannot.
+        """
+        ...
+
+
+class Nobody:
+    """A caller that hears nothing and cannot be asked, such as a script."""
+
+    conversation: object = None
+    completes = False
+
+    async def told(self, progress: float, total: float | None, message: str | None) -> None:
+        """See `Caller`."""
+
+    async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """See `Caller`."""
+        del params
+        raise RefusedError(f"whoever made this call cannot be asked ({method})", CANNOT_BE_ASKED)
+
+
+NOBODY = Nobody()
+
+
 class Upstream(Protocol):
     """One server's connection."""
 
     async def run(self) -> None:
         """Connect, report, reconnect, until cancelled. Never raises for what a server does."""
+        ...
+
+    async def request(self, method: str, params: dict[str, Any], caller: Caller) -> dict[str, Any]:
+        """Pass a request on; the result is the server's own, as on the wire.
+
+        Waits for a connection that is being made. Raises `NotConnectedError`,
+        `RefusedError`, `CallTimeoutError` and `UpstreamError` for an answer that
+        cannot be used. Cancelling it cancels the request on the server.
+        """
         ...
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import msgspec
 
-from toolscript.types import State, ToolSpec
+from toolscript.types import State, ToolSpec, tool_id
 
 MAX_EXPOSED = 64
 """Longest name that model vendors accept for a tool."""
@@ -45,6 +45,23 @@ class Catalogue:
         """Every tool by its id, in the order of the ids."""
         found = {tool.id: tool for entry in self.servers.values() for tool in entry.tools}
         return dict(sorted(found.items()))
+
+    @cached_property
+    def exposed(self) -> dict[str, str]:
+        """Every tool's name for models by its id; see `exposed_names`."""
+        return exposed_names(self.tools)
+
+    @cached_property
+    def _ids(self) -> dict[str, str]:
+        return {name: identifier for identifier, name in self.exposed.items()}
+
+    def find(self, name: str) -> ToolSpec | None:
+        """The tool of an id, an exposed name or ``server:tool``; an id is what it says first."""
+        identifier = name if name in self.tools else self._ids.get(name)
+        server, colon, rest = name.partition(":")
+        if identifier is None and colon:
+            identifier = tool_id(server, rest)
+        return self.tools.get(identifier or "")
 
     @cached_property
     def digest(self) -> str:

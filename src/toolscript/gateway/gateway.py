@@ -2,13 +2,23 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import anyio
 import anyio.to_thread
 import msgspec
 
 from toolscript.config import Config
-from toolscript.gateway.base import Connect, Failed, Lost, Ready, Report
+from toolscript.errors import NotConnectedError
+from toolscript.gateway.base import (
+    Caller,
+    Connect,
+    Failed,
+    Lost,
+    Ready,
+    Report,
+    Upstream,
+)
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
 from toolscript.text import encodable
 from toolscript.types import ServerSpec, ServerStatus
@@ -19,7 +29,7 @@ class Gateway:
 
     Starts from a snapshot: what is known of a server counts until the server
     itself says otherwise. With ``reconnect=False`` the servers that the
-    snapshot knows are not connected to at all.
+    snapshot knows are not connected to at all, with ``only`` no other than that.
     """
 
     def __init__(
@@ -29,11 +39,15 @@ class Gateway:
         connector: Callable[[], Connect],
         *,
         reconnect: bool = True,
+        only: str | None = None,
     ) -> None:
         self._config = config
         self._connector = connector
         enabled = [spec for spec in config.servers if not spec.disabled]
-        self._wanted = [s for s in enabled if reconnect or s.name not in known.servers]
+        missing = [s for s in enabled if reconnect or s.name not in known.servers]
+        self._wanted = missing if only is None else [s for s in enabled if s.name == only]
+        self._upstreams: dict[str, Upstream] = {}
+        self._begun = anyio.Event()
         self._settled = {spec.name: anyio.Event() for spec in self._wanted}
         self._changed = anyio.Event()
         self.catalogue = known
@@ -54,14 +68,26 @@ class Gateway:
             return
         # Importing an MCP client takes most of a second: not on the event loop.
         connect = await anyio.to_thread.run_sync(self._connector)
+        self._upstreams = {s.name: connect(s, self._reporter(s)) for s in self._wanted}
+        self._begun.set()
         async with anyio.create_task_group() as tasks:
-            for spec in self._wanted:
-                tasks.start_soon(connect(spec, self._reporter(spec)).run, name=spec.name)
+            for name, upstream in self._upstreams.items():
+                tasks.start_soon(upstream.run, name=name)
 
-    async def settle(self) -> None:
-        """Wait until `settled`."""
-        for event in self._settled.values():
-            await event.wait()
+    async def request(
+        self, server: str, method: str, params: dict[str, Any], caller: Caller
+    ) -> dict[str, Any]:
+        """Pass a request on to a server; see `Upstream.request`."""
+        if not any(spec.name == server for spec in self._wanted):
+            raise NotConnectedError(f"{server} is not connected to by this process")
+        await self._begun.wait()
+        return await self._upstreams[server].request(method, params, caller)
+
+    async def settle(self, server: str | None = None) -> None:
+        """Wait until `settled`, or until that one server is."""
+        for name, event in self._settled.items():
+            if server in {None, name}:
+                await event.wait()
 
     async def changed(self, seen: Catalogue | None) -> Catalogue:
         """Wait until the catalogue is another than ``seen``, and return it."""

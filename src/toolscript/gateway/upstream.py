@@ -27,7 +27,7 @@ from pydantic import ValidationError
 from toolscript import __version__
 from toolscript.errors import UpstreamError
 from toolscript.gateway.backoff import Backoff
-from toolscript.gateway.base import Failed, Lost, Ready, Report
+from toolscript.gateway.base import Caller, Failed, Lost, Ready, Report
 from toolscript.gateway.diagnosis import (
     ClosedError,
     answered,
@@ -37,6 +37,7 @@ from toolscript.gateway.diagnosis import (
     message,
 )
 from toolscript.gateway.listing import ListingDispatcher, list_tools
+from toolscript.gateway.relay import Relay
 from toolscript.gateway.stderr import ErrorLog
 from toolscript.gateway.stdio import process_streams
 from toolscript.text import printable, redact
@@ -58,6 +59,7 @@ class Limits:
 
     connect_s: float = 30.0
     ping_s: float = 15.0
+    call_s: float = 300.0
 
 
 class McpUpstream:
@@ -72,7 +74,11 @@ class McpUpstream:
     ) -> None:
         self._spec = spec
         self._report = report
-        self._limits = replace(limits, connect_s=spec.start_timeout_s or limits.connect_s)
+        self._limits = replace(
+            limits,
+            connect_s=spec.start_timeout_s or limits.connect_s,
+            call_s=spec.call_timeout_s or limits.call_s,
+        )
         self._errors = ErrorLog(stderr)
         self._wake = anyio.Event()
         self._stale = False
@@ -80,6 +86,9 @@ class McpUpstream:
         self._refused = 0
         self._ready_at = math.inf
         self._listed_at = -math.inf
+        self._relay = Relay(
+            spec.name, self._limits.call_s, self._described, self._blanked, check=self._wake_up
+        )
 
     @property
     def _was_ready(self) -> bool:
@@ -93,8 +102,13 @@ class McpUpstream:
             error = await self._attempt()
             lasted = anyio.current_time() - self._ready_at
             lost = self._was_ready and backoff.lost(lasted)
+            self._relay.disconnected(error, hopeful=lost)
             self._report(Lost(error=error) if lost else Failed(error=error))
             await anyio.sleep(backoff.pause() * random.uniform(0.8, 1.2))  # noqa: S311 - spreads retries, guards nothing
+
+    async def request(self, method: str, params: dict[str, Any], caller: Caller) -> dict[str, Any]:
+        """See `Upstream.request`."""
+        return await self._relay.request(method, params, caller)
 
     async def _attempt(self) -> str:
         """Connect and stay until the connection ends; say why it did."""
@@ -114,7 +128,8 @@ class McpUpstream:
                     await self._handshake(session, dispatcher)
                     await self._publish(session, dispatcher)
                     scope.deadline = math.inf
-                    await self._watch(session, dispatcher)
+                    with self._relay.connected(session):
+                        await self._watch(session, dispatcher)
         except Exception as error:  # noqa: BLE001 - the boundary: whatever one server does stays with it
             return self._described(error)
         if scope.cancelled_caught:
@@ -145,7 +160,10 @@ class McpUpstream:
             read, write = await self._streams(transport, stack)
             dispatcher = ListingDispatcher(read, write, on_closed=self._wake_up)
             session = ClientSession(
-                dispatcher=dispatcher, message_handler=self._hear, client_info=_IDENTITY
+                dispatcher=dispatcher,
+                message_handler=self._hear,
+                elicitation_callback=self._relay.elicit,
+                client_info=_IDENTITY,
             )
             yield await stack.enter_async_context(session), dispatcher
 
@@ -250,7 +268,10 @@ class McpUpstream:
 
     def _shown(self, text: str, limit: int = 200) -> str:
         """One line of what the server says, with no secret in it nor, once cut, half of one."""
-        return printable(redact(text, self._spec.secrets), limit)
+        return printable(self._blanked(text), limit)
+
+    def _blanked(self, text: str) -> str:
+        return redact(text, self._spec.secrets)
 
     def _described(self, error: BaseException) -> str:
         """One line about what went wrong, with no secret in it."""

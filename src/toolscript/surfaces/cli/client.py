@@ -23,19 +23,29 @@ _SHAPES: dict[str, dict[str, type | tuple[type, ...]]] = {
 }
 """What an answer must have to be a gateway's: any program may answer at an address."""
 
+_JSON = {"Content-Type": "application/json"}
+
 Parameters = Iterable[tuple[str, object]]
 
 
-class Client(Protocol):
-    """Asks the application."""
+class Getter(Protocol):
+    """Asks the application for what it knows."""
+
+    def get(self, path: str, parameters: Parameters = ()) -> dict[str, Any]:
+        """The JSON object at a path; an error answer is raised as the error it names."""
+        ...
+
+
+class Client(Getter, Protocol):
+    """Asks the application for anything."""
 
     @property
     def snapshot(self) -> bool:
         """Whether the answers come from a snapshot rather than from connected servers."""
         ...
 
-    def get(self, path: str, parameters: Parameters = ()) -> dict[str, Any]:
-        """The JSON object at a path; an error answer is raised as the error it names."""
+    def post(self, path: str, body: bytes) -> dict[str, Any]:
+        """The answer to JSON that is sent to a path, however long it takes."""
         ...
 
 
@@ -73,21 +83,31 @@ class RemoteClient:
 
     def get(self, path: str, parameters: Parameters = ()) -> dict[str, Any]:
         """See `Client.get`; raises `GatewayMissingError` when nothing answers."""
+        value = self._asked("GET", target(path, parameters), None, self._timeout_s)
+        return self._recognised(path, value)
+
+    def post(self, path: str, body: bytes) -> dict[str, Any]:
+        """See `Client.post`."""
+        return self._asked("POST", path, body, None)
+
+    def _asked(
+        self, method: str, where: str, body: bytes | None, timeout_s: float | None
+    ) -> dict[str, Any]:
         try:
             parts = urlsplit(self.url)
             secure = parts.scheme == "https"
             kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
-            connection = kind(parts.hostname or "", parts.port, timeout=self._timeout_s)
-            connection.request("GET", parts.path.rstrip("/") + target(path, parameters))
+            connection = kind(parts.hostname or "", parts.port, timeout=timeout_s)
+            connection.request(method, parts.path.rstrip("/") + where, body, _JSON)
             response = connection.getresponse()
-            status, body = response.status, response.read()
+            status, received = response.status, response.read()
             connection.close()
         except (OSError, ValueError, http.client.HTTPException) as error:
             raise GatewayMissingError(
                 f"no gateway answers at {self._shown}: {error}; "
                 "start one with: toolscript gateway start"
             ) from None
-        return self._recognised(path, answer(status, body))
+        return answer(status, received)
 
     @property
     def _shown(self) -> str:

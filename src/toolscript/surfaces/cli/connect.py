@@ -59,11 +59,13 @@ def connected(
     flags: Mapping[str, object],
     *,
     refresh: bool = False,
+    only: str | None = None,
 ) -> Generator[Client]:
     """The gateway that serves this call, or the application in this process.
 
     A flag that the running gateway was not started with (``--model``, another
-    ``--data-dir``) holds for this call: it is answered in this process.
+    ``--data-dir``) holds for this call: it is answered in this process, which
+    then connects to no other server than ``only``.
     """
     remote = None if refresh else _remote(settings, flags)
     if remote is not None:
@@ -71,7 +73,7 @@ def connected(
         return
     from toolscript.surfaces.cli.local import local_client  # noqa: PLC0415 - imports the engine
 
-    with local_client(settings, refresh=refresh) as local:
+    with local_client(settings, refresh=refresh, only=only) as local:
         yield local
 
 

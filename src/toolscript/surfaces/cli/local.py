@@ -4,7 +4,9 @@ import logging
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import unquote
 
+import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from starlette.types import ASGIApp, Message, Scope
 
@@ -27,15 +29,27 @@ class LocalClient:
 
     def get(self, path: str, parameters: Parameters = ()) -> dict[str, Any]:
         """See `Client.get`."""
-        return answer(*self._portal.call(_request, self._asgi, target(path, parameters)))
+        return self._asked("GET", target(path, parameters), b"")
+
+    def post(self, path: str, body: bytes) -> dict[str, Any]:
+        """See `Client.post`."""
+        return self._asked("POST", path, body)
+
+    def _asked(self, method: str, where: str, body: bytes) -> dict[str, Any]:
+        return answer(*self._portal.call(_request, self._asgi, method, where, body))
 
 
 @contextmanager
-def local_client(settings: Settings, *, refresh: bool) -> Generator[LocalClient]:
-    """The application, ready to be asked; what the snapshot lacks is connected to, visibly."""
+def local_client(
+    settings: Settings, *, refresh: bool, only: str | None = None
+) -> Generator[LocalClient]:
+    """The application, ready to be asked; what the snapshot lacks is connected to, visibly.
+
+    With ``only``, that server is connected to, known or not, and no other.
+    """
     # The answer itself says that it is degraded, and why.
     logging.getLogger("toolscript.embedding.loader").setLevel(logging.ERROR)
-    wiring = bootstrap.Wiring(reconnect=refresh, use_snapshot=not refresh)
+    wiring = bootstrap.Wiring(reconnect=refresh, only=only, use_snapshot=not refresh)
     app = bootstrap.application(settings, load(settings), wiring)
     with start_blocking_portal() as portal, _running(portal, app):
         client = LocalClient(portal, http_app(app, own=False))
@@ -59,26 +73,29 @@ def _running(portal: BlockingPortal, app: App) -> Generator[None]:
         running.__exit__(None, None, None)
 
 
-async def _request(asgi: ASGIApp, where: str) -> tuple[int, bytes]:
-    """One GET, without a socket. By hand: an HTTP client would double the time of the command."""
+async def _request(asgi: ASGIApp, method: str, where: str, sent: bytes) -> tuple[int, bytes]:
+    """One request, without a socket. By hand: an HTTP client would double the command's time."""
     path, _, query = where.partition("?")
     scope: Scope = {
         "type": "http",
         "asgi": {"version": "3.0"},
         "http_version": "1.1",
-        "method": "GET",
+        "method": method,
         "scheme": "http",
-        "path": path,
+        "path": unquote(path),
         "raw_path": path.encode(),
         "query_string": query.encode(),
-        "headers": [(b"host", b"localhost")],
+        "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
         "client": None,
         "server": ("localhost", 80),
     }
     messages: list[Message] = []
+    waiting: list[Message] = [{"type": "http.request", "body": sent, "more_body": False}]
 
     async def receive() -> Message:
-        return {"type": "http.request", "body": b"", "more_body": False}
+        if not waiting:
+            await anyio.sleep_forever()
+        return waiting.pop()
 
     async def send(message: Message) -> None:
         messages.append(message)

@@ -23,6 +23,7 @@ _COMMANDS = {
     "search": ("toolscript.surfaces.cli.search", "Find the tools that do what a sentence says."),
     "list-servers": ("toolscript.surfaces.cli.listing", "Show the configured servers' state."),
     "list-tools": ("toolscript.surfaces.cli.listing", "Show every tool, or one server's."),
+    "call": ("toolscript.surfaces.cli.call", "Call a tool."),
     "gateway": ("toolscript.surfaces.cli.gateway", "Start, look at and stop the gateway."),
 }
 

@@ -31,6 +31,15 @@ def print_json(value: Any) -> None:
     click.echo("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in dumped))
 
 
+def print_text(text: str) -> None:
+    """Third-party text: as it is into a file or pipe, harmless on a terminal."""
+    if sys.stdout.isatty():
+        text = "".join(
+            c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text
+        )
+    click.echo(text)
+
+
 def counted(number: int, noun: str) -> str:
     """``1 tool``, ``2 tools``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -12,7 +12,7 @@ from toolscript.text import printable
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from toolscript.surfaces.cli.client import Client
+    from toolscript.surfaces.cli.client import Getter
 
 _FIRST_POLL_S, _LAST_POLL_S = 0.01, 0.1
 _MARGIN_S = 60.0
@@ -22,7 +22,7 @@ _COLOURS = {"connecting": "yellow", "ready": "green", "failed": "red", "invalid"
 
 
 def wait_until_ready(
-    client: "Client", connect_timeout_s: float, margin_s: float = _MARGIN_S
+    client: "Getter", connect_timeout_s: float, margin_s: float = _MARGIN_S
 ) -> None:
     """Return when every server has become ready or failed and every tool is indexed.
 
@@ -48,7 +48,7 @@ def _stuck(health: dict[str, Any]) -> str:
 
 
 @contextmanager
-def _display() -> Generator[Callable[["Client", dict[str, Any]], None]]:
+def _display() -> Generator[Callable[["Getter", dict[str, Any]], None]]:
     """A function that shows where things stand; on a terminal only."""
     if not sys.stderr.isatty():
         yield _show_nothing
@@ -58,13 +58,13 @@ def _display() -> Generator[Callable[["Client", dict[str, Any]], None]]:
 
     with Live(console=Console(stderr=True), transient=True, refresh_per_second=10) as live:
 
-        def show(client: "Client", health: dict[str, Any]) -> None:
+        def show(client: "Getter", health: dict[str, Any]) -> None:
             live.update(_view(client.get("/servers")["servers"], health))
 
         yield show
 
 
-def _show_nothing(client: "Client", health: dict[str, Any]) -> None:
+def _show_nothing(client: "Getter", health: dict[str, Any]) -> None:
     del client, health
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -19,10 +19,13 @@ from toolscript.errors import QueryError, RangeError, ToolscriptError
 from toolscript.settings import OPTION
 from toolscript.surfaces.http import wire
 from toolscript.surfaces.http.guard import LOOPBACK_HOSTS, Guard, grant_of
+from toolscript.surfaces.http.requests import body, while_heard
 from toolscript.types import SearchRequest
 
 log = logging.getLogger(__name__)
 _MAX_SERVERS = 100
+_HUNG_UP = 499
+"""For nobody to see: the client is gone."""
 
 _Answer: TypeAlias = Callable[[App, Request], Awaitable[Any]]
 
@@ -38,8 +41,10 @@ def http_app(app: App, *, hosts: tuple[str, ...] = LOOPBACK_HOSTS, own: bool = T
         async with app.running():
             yield
 
+    routes = [Route(path, _endpoint(app, answer)) for path, answer in _ROUTES.items()]
+    posts = [Route(p, _endpoint(app, a), methods=["POST"]) for p, a in _POSTS.items()]
     return Starlette(
-        routes=[Route(path, _endpoint(app, answer)) for path, answer in _ROUTES.items()],
+        routes=[*routes, *posts],
         lifespan=lifespan if own else None,
         middleware=[Middleware(Guard, hosts=hosts)],
         exception_handlers={HTTPException: _http_error, Exception: _unexpected},
@@ -52,6 +57,8 @@ def _endpoint(app: App, answer: _Answer) -> Callable[[Request], Awaitable[Respon
             return _json(await answer(app, request))
         except ToolscriptError as problem:
             return _json(wire.error(problem), wire.STATUS[type(problem)])
+        except ClientDisconnect:
+            return Response(status_code=_HUNG_UP)
 
     return endpoint
 
@@ -93,6 +100,12 @@ async def _tools(app: App, request: Request) -> Any:
     return {"tools": tools, "totalTools": len(tools)}
 
 
+async def _call(app: App, request: Request) -> Any:
+    arguments = await body(request)
+    called = app.call(request.path_params["tool"], arguments, grant=grant_of(request))
+    return await while_heard(request, called)
+
+
 _ROUTES: dict[str, _Answer] = {
     "/search": _search,
     "/search/stats": _stats,
@@ -100,6 +113,7 @@ _ROUTES: dict[str, _Answer] = {
     "/servers": _servers,
     "/tools": _tools,
 }
+_POSTS: dict[str, _Answer] = {"/tools/{tool:path}": _call}
 
 
 def _number(request: Request, name: str) -> Any:
@@ -115,10 +129,12 @@ def _json(value: Any, status: int = 200) -> Response:
 def _http_error(request: Request, problem: Exception) -> Response:
     """A path or method that is not there: in JSON, like everything else."""
     status = problem.status_code if isinstance(problem, HTTPException) else 500
-    known = ", ".join(_ROUTES)
+    path = request.url.path
+    known = ", ".join([*_ROUTES, *(f"POST {path}" for path in _POSTS)])
+    use = "POST" if path.startswith("/tools/") else "GET"
     message = {
-        404: f"there is nothing at {request.url.path}; there are {known}",
-        405: f"{request.method} is not answered at {request.url.path}; use GET",
+        404: f"there is nothing at {path}; there are {known}",
+        405: f"{request.method} is not answered at {path}; use {use}",
     }.get(status, str(problem))
     return _json({"error": message, "type": "HTTPException"}, status)
 

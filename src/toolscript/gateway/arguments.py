@@ -1,0 +1,120 @@
+"""Checking a tool's arguments before its server sees them, with advice for whoever gave them.
+
+A help, not a barrier: where the schema itself is of no use, the server decides.
+Patterns are the server's matter, too: they are regular expressions of another
+dialect, and a third party's.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, cast
+
+from toolscript.errors import ArgumentsError
+from toolscript.text import printable
+from toolscript.types import ToolSpec
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
+    from jsonschema.protocols import Validator
+
+_MAX_ERRORS = 5
+_SHOWN = 120
+_CACHED = 1024
+
+
+def check_arguments(tool: ToolSpec, arguments: Mapping[str, Any]) -> None:
+    """Raise `ArgumentsError` for arguments that the tool's input schema does not allow."""
+    mistakes = _mistakes(tool, arguments)
+    if mistakes:
+        raise ArgumentsError(f"{tool.id}: {'; '.join(mistakes)}. {usage(tool)}")
+
+
+def usage(tool: ToolSpec) -> str:
+    """What the tool takes, on one line: ``It takes path (string, required), head (number)``."""
+    properties: Any = tool.input_schema.get("properties")
+    if not isinstance(properties, dict) or not properties:
+        return "It takes no arguments" if properties == {} else "See its input schema"
+    required: Any = tool.input_schema.get("required")
+    needed = cast("list[Any]", required) if isinstance(required, list) else []
+    listed = [
+        f"{name} ({_kind(schema)}{', required' if name in needed else ''})"
+        for name, schema in cast("dict[str, Any]", properties).items()
+    ]
+    return printable(f"It takes {', '.join(listed)}", 2000)
+
+
+def _kind(schema: Any) -> str:
+    found = cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
+    if "enum" in found:
+        return printable(f"one of {json.dumps(found['enum'])}", 300)
+    kind: Any = found.get("type")
+    if isinstance(kind, list):
+        return " or ".join(str(each) for each in cast("list[Any]", kind))
+    items: Any = found.get("items")
+    if kind == "array" and isinstance(items, dict):
+        return f"array of {_kind(items)}"
+    return str(kind) if kind else "any"
+
+
+def _mistakes(tool: ToolSpec, arguments: Mapping[str, Any]) -> list[str]:
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415 - only what calls pays for it
+
+    validator = _validator(json.dumps(tool.input_schema))
+    if validator is None:
+        return []
+    try:
+        return _told(validator.iter_errors(arguments))
+    except (Unresolvable, RecursionError, TypeError, ValueError, AttributeError):
+        return []  # the schema refers to what is not in it, or says what cannot be followed
+
+
+@lru_cache(_CACHED)
+def _validator(schema: str) -> "Validator | None":
+    """A compiled schema, or None where it is none; it reads nothing from the network."""
+    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415 - see _mistakes
+    from jsonschema.validators import extend, validator_for  # pyright: ignore[reportUnknownVariableType]  # noqa: PLC0415 - untyped upstream
+    from referencing import Registry  # noqa: PLC0415
+
+    decoded = json.loads(schema)
+    kind = validator_for(decoded, default=Draft202012Validator)
+    try:
+        kind.check_schema(decoded)
+    except (SchemaError, RecursionError):
+        return None
+    registry: Registry[Any] = Registry()
+    lenient = cast("Callable[..., type[Validator]]", extend)(kind, {"pattern": _left_alone})
+    return lenient(decoded, registry=registry)
+
+
+def _left_alone(*_: Any) -> Iterable["ValidationError"]:
+    return ()
+
+
+def _told(errors: "Iterable[ValidationError]") -> list[str]:
+    found: list[str] = []
+    for error in errors:
+        if len(found) == _MAX_ERRORS:
+            found.append("and more")
+            break
+        found.append(_mistake(error))
+    return found
+
+
+def _mistake(error: "ValidationError") -> str:
+    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.path)
+    place = where.removeprefix(".") or "the arguments"
+    if error.validator == "required":
+        missing = error.message.removesuffix(" is a required property").strip("'\"")
+        return printable(f"{where}.{missing}".removeprefix(".") + " is missing", 300)
+    if error.validator in {"anyOf", "oneOf"}:
+        return f"{place} is {_value(error.instance)}, which fits none of what is allowed"
+    if error.validator == "type":
+        wanted: Any = error.validator_value
+        kinds = " or ".join(cast("list[str]", wanted)) if isinstance(wanted, list) else wanted
+        return f"{place} is {_value(error.instance)}; expected {kinds}"
+    return printable(f"{place}: {error.message}", 300)
+
+
+def _value(value: Any) -> str:
+    return printable(json.dumps(value, ensure_ascii=False, default=str), _SHOWN)

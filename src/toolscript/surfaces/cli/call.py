@@ -1,0 +1,73 @@
+"""``toolscript call``."""
+
+import json
+import sys
+from typing import Any
+from urllib.parse import quote
+
+import click
+
+from toolscript.errors import InputError
+from toolscript.surfaces.cli.connect import connected
+from toolscript.surfaces.cli.options import settings_from, settings_options
+from toolscript.surfaces.cli.output import print_json, print_text
+from toolscript.types import split_tool_id
+
+FAILED = 1
+"""The tool says that it has failed."""
+
+
+@click.command()
+@click.argument("tool")
+@click.argument("arguments", default="{}")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="What the tool says, or its whole result as JSON.",
+)
+@settings_options("config", "data_dir")
+def call(tool: str, arguments: str, output: str, **flags: Any) -> int:
+    """Call TOOL with ARGUMENTS, a JSON object.
+
+    TOOL is an id, such as git__git_status. ARGUMENTS may be - to be read from
+    standard input. The exit status is 1 if the tool says that it has failed.
+    """
+    settings = settings_from(**flags)
+    server, _ = split_tool_id(tool)
+    body = _checked(sys.stdin.read() if arguments == "-" else arguments)
+    with connected(settings, flags, only=server) as client:
+        result = client.post(f"/tools/{quote(tool, safe='')}", body)
+    if output == "json":
+        print_json(result)
+    else:
+        blocks: list[dict[str, Any]] = result.get("content") or []
+        print_text("\n".join(_shown(block) for block in blocks))
+    return FAILED if result.get("isError") else 0
+
+
+def _checked(arguments: str) -> bytes:
+    """The arguments as they go out: only what is no JSON object at all is refused here."""
+    try:
+        value = json.loads(arguments)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"the arguments are not JSON: {error}; give an object in quotes") from None
+    if not isinstance(value, dict):
+        raise InputError(f"the arguments are {arguments[:60]!r}; expected a JSON object")
+    return json.dumps(value).encode()
+
+
+def _shown(block: dict[str, Any]) -> str:
+    """A block of content as text; of what is no text, what it is."""
+    kind = block.get("type")
+    if kind == "text":
+        return str(block.get("text"))
+    resource = block.get("resource") or block
+    if "text" in resource:
+        return str(resource["text"])
+    what = [str(kind), resource.get("mimeType"), resource.get("uri")]
+    size = len(resource.get("data") or resource.get("blob") or "") * 3 // 4
+    what += [f"{size} bytes"] if size else []
+    return f"[{', '.join(part for part in what if part)}; --output json has it]"
