@@ -59,8 +59,8 @@ def open_private(path: Path) -> TextIO:
     return os.fdopen(descriptor, "a", encoding="utf-8", errors="replace")
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Replace ``path`` by ``data``, or leave it as it was.
+def write_atomically(path: Path, data: bytes) -> os.stat_result:
+    """Replace ``path`` by ``data``, or leave it as it was; the new file's status.
 
     The data is on the disk before the name points to it, and only the owner may
     read it. Raises `OSError` (a full disk, a read-only directory) after taking
@@ -74,8 +74,10 @@ def write_atomically(path: Path, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+            status = os.fstat(file.fileno())
         temporary.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
+    return status

@@ -191,4 +191,4 @@ def test_two_processes_that_write_at_once_leave_one_whole_file(tmp_path: Path) -
         assert cache.load("m"), "half a file was seen"
     assert [writer.wait() for writer in writers] == [0, 0]
     assert {entry.digest for entry in cache.load("m").values()} in ({"1"}, {"2"})
-    assert [p.name for p in tmp_path.iterdir() if p.suffix != ".lock"] == [cache.path.name]
+    assert {p.suffix for p in tmp_path.iterdir()} == {".json", ".npy", ".lock"}
