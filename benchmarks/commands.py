@@ -62,7 +62,8 @@ def _arguments() -> argparse.Namespace:
 
 def _environment(config: Path, data_dir: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TOOLSCRIPT_")}
-    return kept | {"TOOLSCRIPT_CONFIG": str(config), "TOOLSCRIPT_DATA_DIR": data_dir}
+    own = {"TOOLSCRIPT_CONFIG": str(config), "TOOLSCRIPT_DATA_DIR": data_dir}
+    return kept | own | {"TOOLSCRIPT_SEARCH_MODEL": "bundled"}  # the same on every machine
 
 
 def _run(command: list[str], environ: dict[str, str]) -> float:

@@ -8,6 +8,7 @@ import contextlib
 import http.client
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -33,6 +34,9 @@ PATIENCE_S = 60.0
 """How long anything may take before a test says that it hangs."""
 FUZZY = {"TOOLSCRIPT_SEARCH_MODEL": "none-such", "TOOLSCRIPT_SEARCH_FALLBACK": "fuzzy"}
 """No model: for tests in which finding a tool by its name is enough."""
+
+NO_HUB = {"TOOLSCRIPT_SEARCH_MODEL": "bundled", "HF_HUB_OFFLINE": "1"}
+"""Nothing is downloaded: what a test does not ask for does not reach for the network."""
 
 _T = TypeVar("_T")
 Entry = dict[str, Any]
@@ -214,7 +218,8 @@ class Cli:
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
         """A clean environment: a home directory, the path, and what the test asks for."""
-        return {"HOME": str(self.home), "PATH": os.environ["PATH"], **self.env, **(more or {})}
+        own = {"HOME": str(self.home), "PATH": os.environ["PATH"], **NO_HUB}
+        return {**own, **self.env, **(more or {})}
 
     def configure(self, **servers: Any) -> Path:
         """Write ``.toolscript.json`` into the home directory."""
@@ -241,6 +246,29 @@ class Cli:
         """What the one gateway has noted about itself."""
         [path] = self.records
         return json.loads(path.read_text("utf-8"))
+
+
+def on_a_terminal(cli: Cli, *arguments: str) -> str:
+    """What a command shows on a terminal of 100 columns."""
+    main, side = pty.openpty()
+    env = cli.environment({"TERM": "xterm", "COLUMNS": "100"})
+    command = cli.command(*arguments)
+    with subprocess.Popen(command, env=env, cwd=cli.home, stdout=side, stderr=side) as process:
+        os.close(side)
+        shown = b""
+        while data := _read(main):
+            shown += data
+        process.wait(30)
+    os.close(main)
+    assert process.returncode == 0
+    return shown.decode()
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:
+        return b""  # how Linux says that the other side is closed
 
 
 def post(url: str, path: str, value: Any) -> tuple[int, Any]:

@@ -29,7 +29,7 @@ class Place:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        self.environ = {"HOME": str(home)}
+        self.environ = {"HOME": str(home), "TOOLSCRIPT_SEARCH_MODEL": "bundled"}
 
     def know(self, tools: tuple[ToolSpec, ...]) -> None:
         """Configure the servers of these tools and remember the tools."""
@@ -210,7 +210,8 @@ def test_limit_threshold_and_alpha_come_from_the_settings(place: Place) -> None:
 def test_nothing_is_loaded_by_wiring(place: Place) -> None:
     """model:lazy"""
     stats = place.application().stats()
-    assert (stats["modelLoaded"], stats["model"], stats["toolsIndexed"]) == (False, None, 0)
+    assert (stats["modelLoaded"], stats["device"], stats["toolsIndexed"]) == (False, None, 0)
+    assert str(stats["model"]).startswith("all-MiniLM-L6-v2@")  # its files say that much
     assert place.files == []
 
 

@@ -34,10 +34,11 @@ def test_an_option_is_well_formed(option: Option) -> None:
 
 
 def test_the_defaults_are_those_of_the_specification() -> None:
-    """search:limit, search:threshold, search:fusion, cache:place"""
+    """search:limit, search:threshold, search:fusion, cache:place, model:default, model:device"""
     found = load({}, {"HOME": "/home/ana"})
     assert (found.limit, found.threshold, found.alpha) == (3, 0.35, 0.7)
-    assert (found.model, found.fallback, found.no_cache) == ("bundled", "bundled", False)
+    assert (found.model, found.fallback) == ("Xenova/bge-small-en-v1.5", "bundled")
+    assert (found.device, found.no_cache) == ("auto", False)
     assert found.data_dir == Path("/home/ana/.toolscript")
     assert found.config is None
 
@@ -52,6 +53,7 @@ VALUES: dict[str, tuple[object, str, object]] = {
     "alpha": (0.1, "1", 1.0),
     "model": ("a", "b", "b"),
     "fallback": ("fuzzy", "fuzzy", "fuzzy"),
+    "device": ("cpu", "gpu", "gpu"),
     "no_cache": (True, "true", True),
     "threads": (2, "3", 3),
     "connect_timeout_s": (1.0, "2.5", 2.5),

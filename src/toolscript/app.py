@@ -17,7 +17,8 @@ from msgspec.structs import replace
 from rapidfuzz import fuzz, process
 
 from toolscript.config import EXAMPLE
-from toolscript.errors import NotReadyError, SearchTimeoutError, UnknownNameError
+from toolscript.embedding.loader import Loaded
+from toolscript.errors import ModelError, NotReadyError, SearchTimeoutError, UnknownNameError
 from toolscript.gateway.arguments import check_arguments
 from toolscript.gateway.base import NOBODY, Caller
 from toolscript.gateway.catalogue import Catalogue, diff
@@ -52,6 +53,17 @@ class Health:
     tools: int
     waiting: int
     """Tools that can be found, but not by every signal yet."""
+    download: "Download | None" = None
+    """The model that is being downloaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """How far a download is; a total of 0 is not known yet."""
+
+    model: str
+    done_bytes: int
+    total_bytes: int
 
 
 class App:
@@ -123,7 +135,13 @@ class App:
             waiting_for=tuple(name for name in self._gateway.unsettled if grant.shows(name)),
             tools=self._engine.indexed if grant.is_everything else len(self.tools(grant=grant)),
             waiting=self._engine.waiting if grant.is_everything else 0,
+            download=self._download(),
         )
+
+    def _download(self) -> Download | None:
+        progress = self._semantic.model.progress
+        what = progress.what
+        return Download(what, progress.done_bytes, progress.total_bytes) if what else None
 
     def servers(self, grant: Grant = EVERYTHING) -> list[ServerStatus]:
         """Every configured server that the caller may know, by name."""
@@ -174,8 +192,9 @@ class App:
 
     def stats(self) -> dict[str, object]:
         """What is indexed, by what, and how much of it was computed or remembered."""
-        loaded = self._semantic.model.loaded
+        loaded, refused = self._loaded()
         encoder = loaded.encoder if loaded else None
+        foreseen = None if loaded else self._semantic.model.foresee()
         counters = self._semantic.counters
         asked = counters.queries_embedded + counters.queries_remembered
         learned = counters.documents_embedded + counters.documents_from_cache
@@ -183,21 +202,23 @@ class App:
             "toolsIndexed": self._engine.indexed,
             "toolsWaiting": self._engine.waiting,
             "embeddingsCached": self._semantic.embedded,
-            "model": encoder.name if encoder else None,
+            "model": encoder.name if encoder else foreseen.name if foreseen else None,
             "modelLoaded": encoder is not None,
-            "device": "cpu" if encoder else None,
-            "signals": self._signals(),
-            "degraded": loaded.degraded if loaded and loaded.degraded else None,
+            "device": encoder.device if encoder else None,
+            "signals": ["semantic", "fuzzy"] if encoder or not (loaded or refused) else ["fuzzy"],
+            "degraded": refused or (loaded.degraded if loaded else "") or None,
             "documentsEmbedded": counters.documents_embedded,
             "documentsFromCache": counters.documents_from_cache,
             "cacheHitRate": round(counters.documents_from_cache / learned, 4) if learned else None,
             "queryCacheHitRate": round(counters.queries_remembered / asked, 4) if asked else None,
         }
 
-    def _signals(self) -> list[str]:
-        loaded = self._semantic.model.loaded
-        silent = loaded is not None and loaded.encoder is None
-        return ["fuzzy"] if silent else ["semantic", "fuzzy"]
+    def _loaded(self) -> tuple[Loaded | None, str]:
+        """The model as far as it is loaded, and why it was refused."""
+        try:
+            return self._semantic.model.loaded, ""
+        except ModelError as error:
+            return None, str(error)
 
     async def _index(self) -> None:
         """The single writer: index each catalogue as it comes, then keep it on disk."""

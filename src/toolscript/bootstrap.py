@@ -12,8 +12,9 @@ from pathlib import Path
 from toolscript import config as configuration
 from toolscript.app import App
 from toolscript.config import Config
+from toolscript.embedding import loader
 from toolscript.embedding.cache import EmbeddingCache
-from toolscript.embedding.loader import LazyModel, load
+from toolscript.embedding.loader import LazyModel
 from toolscript.files import file_name
 from toolscript.gateway.base import Connect, Report, Upstream
 from toolscript.gateway.catalogue import Catalogue
@@ -37,6 +38,8 @@ class Wiring:
     """Connect to no other server than this."""
     use_snapshot: bool = True
     """Answer from the snapshot until the servers say otherwise."""
+    embed: bool = True
+    """Embed the tools; without, they are searched by words, or only listed."""
 
 
 def application(
@@ -53,10 +56,12 @@ def application(
     config = config or configuration.load(settings.config, Path.cwd(), environ)
     snapshots = SnapshotStore(settings.data_dir / "cache" / "catalogue", config.key)
     known = snapshots.load(config.servers) if wiring.use_snapshot else Catalogue({})
-    model = LazyModel(lambda: load(settings.model, settings.fallback, settings.threads))
-    semantic = SemanticSignal(model, lambda: _cache(settings, config))
+    model = _model(settings)
+    curves = None if settings.no_cache else settings.data_dir / "cache" / "calibration"
+    semantic = SemanticSignal(model, lambda: _cache(settings, config, model), curves)
     profile = search_profile(settings.alpha, settings.limit, settings.threshold)
-    engine = SearchEngine([semantic, FuzzySignal()], profile)
+    signals = [semantic, FuzzySignal()] if wiring.embed else [FuzzySignal()]
+    engine = SearchEngine(signals, profile)
     gateway = Gateway(
         config,
         known,
@@ -67,10 +72,26 @@ def application(
     return App(gateway, engine, semantic, snapshots)
 
 
-def _cache(settings: Settings, config: Config) -> EmbeddingCache | None:
+def _model(settings: Settings) -> LazyModel:
+    return loader.lazy(
+        loader.Choice(
+            model=settings.model,
+            fallback=settings.fallback,
+            threads=settings.threads,
+            device=settings.device,
+            directory=settings.data_dir / "models",
+        )
+    )
+
+
+def _cache(settings: Settings, config: Config, model: LazyModel) -> EmbeddingCache | None:
+    """The cache of what answers: a model that stands in for another leaves that one's alone."""
     if settings.no_cache:
         return None
-    return EmbeddingCache(settings.data_dir / "cache" / "embeddings", config.servers_hash)
+    directory = settings.data_dir / "cache" / "embeddings"
+    foreseen = model.foresee()
+    standing_in = foreseen is not None and bool(foreseen.degraded)
+    return EmbeddingCache(directory / "fallback" if standing_in else directory, config.servers_hash)
 
 
 def _connect(settings: Settings, config_key: str) -> Connect:

@@ -10,6 +10,8 @@
     │   ├── ConfigMissingError   no configuration file where one was expected
     │   └── ConfigSyntaxError    a file that is not a JSON object
     ├── ModelError               an embedding model that cannot be used
+    │   ├── DeviceError          the device asked for cannot run it
+    │   └── UnreachableError     what has it does not answer now, and may later
     ├── NotReadyError            nothing can be searched yet
     ├── SearchTimeoutError       a search took longer than it may
     ├── UpstreamError            an MCP server that does not work
@@ -64,6 +66,14 @@ class ConfigSyntaxError(ConfigError):
 
 class ModelError(ToolscriptError):
     """An embedding model that cannot be used."""
+
+
+class DeviceError(ModelError):
+    """The device asked for cannot run the model."""
+
+
+class UnreachableError(ModelError):
+    """A hub or an embedding server that does not answer now, and may later."""
 
 
 class NotReadyError(ToolscriptError):

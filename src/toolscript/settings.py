@@ -146,8 +146,8 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "model",
         str,
-        "bundled",
-        "Embedding model: bundled, or a folder in the hub's layout.",
+        "Xenova/bge-small-en-v1.5",
+        "Embedding model: a repository on the hub, a folder in its layout, or bundled.",
         "TOOLSCRIPT_SEARCH_MODEL",
         "--model",
     ),
@@ -159,6 +159,15 @@ OPTIONS: tuple[Option, ...] = (
         "TOOLSCRIPT_SEARCH_FALLBACK",
         None,
         choices=("bundled", "fuzzy"),
+    ),
+    Option(
+        "device",
+        str,
+        "auto",
+        "Where the model runs: auto takes a GPU where one works, gpu insists on it.",
+        "TOOLSCRIPT_SEARCH_DEVICE",
+        None,
+        choices=("auto", "cpu", "gpu"),
     ),
     Option(
         "no_cache",
@@ -241,6 +250,7 @@ class Settings:
     alpha: float
     model: str
     fallback: str
+    device: str
     no_cache: bool
     threads: int
     connect_timeout_s: float

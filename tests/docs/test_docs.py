@@ -37,6 +37,7 @@ from tests.docs.pages import (
     pages,
     prose,
 )
+from tests.support import NO_HUB
 from toolscript import config
 from toolscript.settings import OPTIONS
 from toolscript.surfaces.cli.main import cli
@@ -216,7 +217,7 @@ class Place:
         own = {k: v for k, v in os.environ.items() if not k.startswith("TOOLSCRIPT_")}
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
         home = str(self.folder / "home")
-        return own | {"HOME": home, "PATH": path, "TOOLSCRIPT_PORT": "0"}
+        return own | {"HOME": home, "PATH": path, "TOOLSCRIPT_PORT": "0", **NO_HUB}
 
     def run(self, command: list[str], given: str = "") -> "subprocess.CompletedProcess[str]":
         """Runs a command there."""

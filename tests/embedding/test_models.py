@@ -1,11 +1,15 @@
 import json
+from pathlib import Path
 
 import pytest
 
+from toolscript.embedding.hub import Repository
+from toolscript.embedding.layout import spec_of
 from toolscript.embedding.loader import BUNDLED_FOLDER
-from toolscript.embedding.models import BUNDLED, MODELS, ModelSpec, model_spec
+from toolscript.embedding.models import BUNDLED, MODELS, ModelSpec, known
 from toolscript.errors import ModelError
 from toolscript.retrieval.calibration import CURVES
+from toolscript.settings import OPTION
 
 
 @pytest.mark.parametrize("spec", MODELS, ids=lambda spec: spec.name)
@@ -26,16 +30,32 @@ def test_no_model_is_in_the_table_twice() -> None:
     assert len({spec.name.casefold() for spec in MODELS}) == len(MODELS)
 
 
-def test_every_model_of_the_table_has_a_calibration_and_no_other_has() -> None:
+def test_the_table_has_the_three_models_of_the_specification_and_the_default_is_one() -> None:
+    """model:table, model:default, model:prefix: prefix, pooling and size as published."""
+    rows = {spec.repository: spec for spec in MODELS}
+    assert {name: (s.dimensions, s.pooling, s.licence) for name, s in rows.items()} == {
+        "Xenova/bge-small-en-v1.5": (384, "cls", "MIT"),
+        "Xenova/all-MiniLM-L6-v2": (384, "mean", "Apache-2.0"),
+        "Xenova/all-mpnet-base-v2": (768, "mean", "Apache-2.0"),
+    }
+    prefix = "Represent this sentence for searching relevant passages: "
+    assert [s.name for s in MODELS if s.query_prefix] == ["bge-small-en-v1.5"]
+    assert rows["Xenova/bge-small-en-v1.5"].query_prefix == prefix
+    assert OPTION["model"].default == "Xenova/bge-small-en-v1.5"
+
+
+def test_what_was_measured_is_in_the_table() -> None:
     """search:calibrated, model:table"""
-    assert CURVES.keys() == {spec.name for spec in MODELS}
+    assert BUNDLED in CURVES
+    assert CURVES.keys() <= {spec.name for spec in MODELS}
 
 
 def test_the_bundled_models_row_says_what_its_files_say() -> None:
     """model:table, model:bundled"""
     config = json.loads((BUNDLED_FOLDER / "config.json").read_text("utf-8"))
     provenance = json.loads((BUNDLED_FOLDER / "PROVENANCE.json").read_text("utf-8"))
-    spec = model_spec(BUNDLED)
+    spec = known(BUNDLED)
+    assert spec is not None
     assert spec.dimensions == config["hidden_size"] == provenance["dimension"]
     assert spec.max_tokens == provenance["max_tokens"] <= config["max_position_embeddings"]
     assert provenance["pooling"].startswith(spec.pooling)
@@ -49,13 +69,90 @@ def test_the_bundled_models_row_says_what_its_files_say() -> None:
 )
 def test_a_model_is_known_whatever_repository_publishes_it(name: str) -> None:
     """model:table"""
-    assert model_spec(name).name == "all-MiniLM-L6-v2"
+    spec = known(name)
+    assert spec is not None
+    assert spec.name == "all-MiniLM-L6-v2"
 
 
-@pytest.mark.parametrize("name", ["", "unheard/of", "all-MiniLM-L6-v2/x"])
-def test_an_unknown_model_is_refused_with_those_that_are_known(name: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("bge-small-en-v1.5", Repository(MODELS[0].repository, MODELS[0].revision)),
+        ("xenova/BGE-small-en-v1.5", Repository(MODELS[0].repository, MODELS[0].revision)),
+        ("Xenova/bge-small-en-v1.5@main", Repository("Xenova/bge-small-en-v1.5", "main")),
+        ("BAAI/bge-small-en-v1.5", Repository("BAAI/bge-small-en-v1.5", "main")),
+        ("a/b@refs/pr/1", Repository("a/b", "refs/pr/1")),
+        ("a/b", Repository("a/b", "main")),
+        ("", None),
+        ("a", None),
+        ("a/b/c", None),
+        ("../b", None),
+        ("a/..", None),
+        ("a/b@../c", None),
+        ("a/b@", None),
+        ("a/b@-x", None),
+        ("/a/b", None),
+        ("a/" + "b" * 100, None),
+        ("a/b c", None),
+        ("http://a/b", None),
+    ],
+)
+def test_a_repository_is_named_as_on_the_hub(text: str, expected: Repository | None) -> None:
     """model:select"""
-    with pytest.raises(ModelError) as caught:
-        model_spec(name)
-    assert repr(name) in str(caught.value)
-    assert "all-MiniLM-L6-v2" in str(caught.value)
+    found = Repository.parse(text)
+    assert found == expected
+
+
+# Models that the table does not know
+
+
+def folder_with(folder: Path, config: object, pooling: object = None) -> Path:
+    (folder / "1_Pooling").mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(config), "utf-8")
+    if pooling is not None:
+        (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling), "utf-8")
+    return folder
+
+
+SIZES = {"hidden_size": 96, "max_position_embeddings": 1024}
+
+
+@pytest.mark.parametrize(
+    ("name", "stated", "pooling", "prefix"),
+    [
+        ("my-model", None, "mean", ""),
+        ("my-model", {"pooling_mode_cls_token": True}, "cls", ""),
+        ("my-model", {"pooling_mode_mean_tokens": True}, "mean", ""),
+        ("BAAI/bge-large-en-v1.5", None, "cls", MODELS[0].query_prefix),
+        ("BAAI/bge-m3", None, "cls", ""),
+        ("bge-base-en", {"pooling_mode_mean_tokens": True}, "mean", MODELS[0].query_prefix),
+    ],
+)
+def test_an_unknown_model_is_read_from_its_files_and_its_family(
+    tmp_path: Path, name: str, stated: object, pooling: str, prefix: str
+) -> None:
+    """model:select, model:prefix"""
+    spec = spec_of(folder_with(tmp_path / "m", SIZES, stated), name)
+    assert (spec.dimensions, spec.max_tokens) == (96, 512)
+    assert (spec.pooling, spec.query_prefix) == (pooling, prefix)
+
+
+@pytest.mark.parametrize(
+    ("config", "pooling", "message"),
+    [
+        ({}, None, "has no hidden_size"),
+        ({"hidden_size": "a lot"}, None, "has no hidden_size"),
+        ({"hidden_size": True}, None, "has no hidden_size"),
+        ({"hidden_size": 8}, None, "has no max_position_embeddings"),
+        ([], None, "is no JSON object"),
+        (SIZES, {"pooling_mode_max_tokens": True}, "asks for neither"),
+        (SIZES, [], "is no JSON object"),
+        ("x" * 2_000_000, None, "has more than"),
+    ],
+)
+def test_files_that_do_not_say_enough_are_refused(
+    tmp_path: Path, config: object, pooling: object, message: str
+) -> None:
+    """model:select"""
+    with pytest.raises(ModelError, match=message):
+        spec_of(folder_with(tmp_path / "m", config, pooling), "unheard-of")

@@ -1,11 +1,22 @@
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolscript.retrieval.calibration import CURVES, DEFAULT, GOOD, Curve, curve_of
+from toolscript.embedding.base import Encoder, Vectors
+from toolscript.embedding.loader import LazyModel, Loaded
+from toolscript.retrieval.calibration import CURVES, GOOD, Curve, Curves, measure
+from toolscript.retrieval.engine import SearchEngine
+from toolscript.retrieval.fuzzy import FuzzySignal
+from toolscript.retrieval.profiles import search_profile
+from toolscript.retrieval.semantic import SemanticSignal, document_vectors
+from toolscript.types import Document, SearchRequest
 
-EVERY = {**CURVES, "one that was not measured": DEFAULT}
+EVERY = {**CURVES, "another": Curve(0.55, 0.75)}
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -40,11 +51,97 @@ def test_the_points_between_are_on_straight_lines() -> None:
 
 
 def test_what_was_not_answered_stays_unanswered() -> None:
-    assert np.isnan(DEFAULT(np.array([np.nan], dtype=np.float32))).all()
+    assert np.isnan(Curve(0.1, 0.5)(np.array([np.nan], dtype=np.float32))).all()
 
 
-def test_a_model_that_was_not_measured_keeps_its_cosines() -> None:
+# Models that nobody has measured
+
+
+QUERIES = [
+    *("read a file", "what time is it in Tokyo", "commit my changes", "download a web page"),
+    *("zxqv blorp", "bake a chocolate cake"),
+]
+"""Four that have an answer and two that have none."""
+
+
+@dataclass
+class Narrow:
+    """The bundled model as one of those whose cosines all lie close together would have it.
+
+    A part of every vector is the same for all texts, so cosine c becomes
+    (1 − part) · c + part: the order stays, the scale is another.
+    """
+
+    inner: Encoder
+    part: float
+    name: str = "narrow@1"
+    model: str = "narrow"
+    device: str = "cpu"
+    texts: list[str] = field(default_factory=list[str])
+
+    @property
+    def dim(self) -> int:
+        return self.inner.dim + 1
+
+    def documents(self, texts: Sequence[str]) -> Vectors:
+        self.texts += texts
+        rows = self.inner.documents(texts) * np.sqrt(1 - self.part)
+        same = np.full((len(texts), 1), np.sqrt(self.part), dtype=np.float32)
+        return np.hstack([rows, same]).astype(np.float32)
+
+    def query(self, text: str) -> Vectors:
+        return self.documents([text])[0]
+
+
+def test_the_bundled_model_is_measured_as_it_was_on_the_retrieval_sets(encoder: Encoder) -> None:
     """search:calibrated"""
-    cosines = np.array([0.1, 0.35, 0.9], dtype=np.float32)
-    np.testing.assert_allclose(curve_of("unheard-of")(cosines), cosines, atol=1e-6)
-    assert curve_of("all-MiniLM-L6-v2") is CURVES["all-MiniLM-L6-v2"]
+    found, known = measure(encoder, document_vectors), CURVES[encoder.model]
+    assert found.floor == pytest.approx(known.floor, abs=0.03)
+    assert found.good == pytest.approx(known.good, abs=0.03)
+
+
+@pytest.mark.parametrize("part", [0.3, 0.6])
+def test_a_model_on_another_scale_gives_nearly_the_same_confidences(
+    encoder: Encoder, documents: tuple[Document, ...], part: float
+) -> None:
+    """search:calibrated: what is gibberish for one is gibberish for the other."""
+
+    def best(model: Encoder) -> list[tuple[str, float]]:
+        semantic = SemanticSignal(LazyModel(lambda: Loaded(model)), lambda: None)
+        engine = SearchEngine([semantic, FuzzySignal()], search_profile(0.7, 1, 0))
+        engine.update(documents)
+        hits = [engine.search(SearchRequest(text=query)).hits[0] for query in QUERIES]
+        return [(hit.document.id, hit.score) for hit in hits]
+
+    there, here = best(Narrow(encoder, part)), best(encoder)
+    assert [found[0] for found in there[:4]] == [found[0] for found in here[:4]]
+    np.testing.assert_allclose([s for _, s in there], [s for _, s in here], atol=0.05)
+    assert all(score >= 0.35 for _, score in there[:4])
+    assert all(score < 0.35 for _, score in there[4:])
+
+
+def test_a_model_is_measured_once_and_that_is_kept(encoder: Encoder, tmp_path: Path) -> None:
+    """search:calibrated, cache:validity"""
+    model = Narrow(encoder, 0.5)
+    first = Curves(document_vectors, tmp_path).of(model)
+    texts = len(model.texts)
+    assert texts > 0
+    assert Curves(document_vectors, tmp_path).of(model) == first
+    assert len(model.texts) == texts
+    [kept] = tmp_path.iterdir()
+    kept.write_text('{"floor": 0.9, "good": 0.1}')
+    assert Curves(document_vectors, tmp_path).of(model) == first
+    assert len(model.texts) == 2 * texts
+    assert Curves(document_vectors, tmp_path).of(Narrow(encoder, 0.1, "narrow@2")) != first
+
+
+def test_what_was_measured_before_is_not_measured_again(encoder: Encoder, tmp_path: Path) -> None:
+    """search:calibrated"""
+    assert Curves(document_vectors, tmp_path).of(encoder) is CURVES[encoder.model]
+    assert not list(tmp_path.iterdir())
+
+
+def test_even_a_useless_model_has_a_curve(encoder: Encoder) -> None:
+    """search:calibrated"""
+    curve = measure(Narrow(encoder, 1.0), document_vectors)
+    assert -1 <= curve.floor < curve.good < 1

@@ -9,7 +9,7 @@ from toolscript.embedding.base import Encoder
 from toolscript.embedding.cache import EmbeddingCache
 from toolscript.embedding.loader import BUNDLED_FOLDER, LazyModel, Loaded, load
 from toolscript.retrieval.base import Corpus, Query
-from toolscript.retrieval.calibration import curve_of
+from toolscript.retrieval.calibration import CURVES
 from toolscript.retrieval.semantic import (
     BATCH_DOCUMENTS,
     QUERIES_REMEMBERED,
@@ -96,7 +96,7 @@ def test_a_score_is_the_calibrated_cosine_with_the_question(
     rows = document_vectors(encoder, list(corpus.documents))
     question = encoder.query("open a document")
     cosines = [float(np.dot(row.astype(float), question.astype(float))) for row in rows]
-    expected = curve_of(encoder.model)(np.array(cosines, dtype=np.float32))
+    expected = CURVES[encoder.model](np.array(cosines, dtype=np.float32))
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 

@@ -28,6 +28,11 @@ class Encoder(Protocol):
         """Length of a vector."""
         ...
 
+    @property
+    def device(self) -> str:
+        """What it runs on: ``cpu``, ``remote``, or one of `device.ACCELERATORS`."""
+        ...
+
     def documents(self, texts: Sequence[str]) -> Vectors:
         """Vectors of the texts to be found: float32 [len(texts), dim], unit rows."""
         ...

@@ -10,9 +10,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolscript.embedding import device as devices
 from toolscript.embedding.base import Encoder
-from toolscript.embedding.models import BUNDLED, model_spec
-from toolscript.errors import ModelError
+from toolscript.embedding.hub import Hub, Repository
+from toolscript.embedding.layout import (
+    find_weights,
+    has_choice,
+    spec_of,
+    vectors_name,
+    weights_for,
+)
+from toolscript.embedding.models import BUNDLED
+from toolscript.embedding.progress import Progress
+from toolscript.errors import DeviceError, ModelError
 from toolscript.files import expanded, is_dir
 
 log = logging.getLogger(__name__)
@@ -27,24 +37,70 @@ class Loaded:
     degraded: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """What loading would give, as far as the files say it: the name of its vectors."""
+
+    name: str
+    degraded: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which model is asked for, and what may be done to have it."""
+
+    model: str
+    fallback: str = "bundled"
+    threads: int = 1
+    device: str = "auto"
+    directory: Path | None = None
+    """Where models from the hub are kept; None: none is read."""
+    endpoint: str | None = None
+    """The hub, if not the one that huggingface-hub's environment names."""
+
+
+def _nothing_foreseen() -> None:
+    return None
+
+
 class LazyModel:
     """A model that is loaded when it is first needed, once, whichever thread needs it."""
 
-    def __init__(self, load: Callable[[], Loaded]) -> None:
+    def __init__(
+        self,
+        load: Callable[[], Loaded],
+        foresee: Callable[[], Foreseen | None] = _nothing_foreseen,
+        progress: Progress | None = None,
+    ) -> None:
         self._load = load
+        self._foresee = foresee
         self._lock = threading.Lock()
         self._loaded: Loaded | None = None
+        self._refusal: DeviceError | None = None
+        self.progress = progress or Progress()
 
     @property
     def loaded(self) -> Loaded | None:
-        """What was loaded, or None when nothing has needed the model yet."""
+        """What was loaded, or None when nothing has needed the model yet.
+
+        Raises `DeviceError` when it was refused because of its device.
+        """
+        if self._refusal is not None:
+            raise self._refusal
         return self._loaded
 
+    def foresee(self) -> Foreseen | None:
+        """What `get` will give, without loading it; None when that cannot be told."""
+        loaded = self._loaded
+        if loaded is None:
+            return self._foresee()
+        return Foreseen(loaded.encoder.name, loaded.degraded) if loaded.encoder else None
+
     def get(self) -> Loaded:
-        """What was loaded, loading it now when need be."""
+        """What was loaded, loading it now when need be; raises `DeviceError`."""
         with self._lock:
             if self._loaded is None:
-                self._loaded = self._load()
+                self._loaded = self._load_or_refuse()
                 if self._loaded.degraded:
                     log.warning("%s", self._loaded.degraded)
             return self._loaded
@@ -56,31 +112,146 @@ class LazyModel:
             log.warning("%s", self._loaded.degraded)
             return self._loaded
 
+    def _load_or_refuse(self) -> Loaded:
+        if self._refusal is not None:
+            raise self._refusal
+        try:
+            return self._load()
+        except DeviceError as error:
+            self._refusal = error
+            raise
+
+
+def lazy(choice: Choice) -> LazyModel:
+    """The model of a choice, to be loaded when it is needed."""
+    progress = Progress()
+    return LazyModel(
+        lambda: load_choice(choice, progress), lambda: foresee(choice), progress=progress
+    )
+
 
 def load(model: str, fallback: str, threads: int) -> Loaded:
-    """Load ``model``; where it cannot be, what ``fallback`` says."""
+    """Load a model that is on this machine; where it cannot be, what ``fallback`` says."""
+    return load_choice(Choice(model, fallback, threads), Progress())
+
+
+def load_choice(choice: Choice, progress: Progress) -> Loaded:
+    """Load the model asked for; where it cannot be, what the choice's fallback says.
+
+    Raises `DeviceError` where the model is to run on a GPU and cannot: then
+    nothing else was wanted.
+    """
     try:
-        return Loaded(_encoder(model, threads))
+        return Loaded(_source(choice).load(progress))
+    except DeviceError:
+        raise
     except ModelError as error:
         reason = str(error)
-    if model == "bundled" or fallback == "fuzzy":
+    if choice.model == "bundled" or choice.fallback == "fuzzy":
         return Loaded(None, f"searching without meaning: {reason}")
     try:
-        return Loaded(_encoder("bundled", threads), f"using the bundled model: {reason}")
+        return Loaded(_bundled(choice).load(progress), _standing_in(reason))
+    except DeviceError:
+        raise
     except ModelError as error:
         return Loaded(None, f"searching without meaning: {reason}; {error}")
 
 
-def _encoder(model: str, threads: int) -> Encoder:
-    # Imported here: the runtime costs a tenth of a second, and not every
-    # command that is wired needs it.
-    from toolscript.embedding.onnx import OnnxEncoder  # noqa: PLC0415 - see above
+def foresee(choice: Choice) -> Foreseen | None:
+    """What `load_choice` will give, without loading, downloading or asking anything."""
+    try:
+        source = _source(choice)
+        failed = source.failed()
+        if not failed:
+            name = source.vectors()
+            return Foreseen(name) if name else None
+        if choice.fallback == "fuzzy":
+            return None
+        name = _bundled(choice).vectors()
+        return Foreseen(name, _standing_in(failed)) if name else None
+    except ModelError:
+        return None
 
-    if model == "bundled":
-        return OnnxEncoder(BUNDLED_FOLDER, model_spec(BUNDLED), threads)
-    folder = expanded(model)
+
+def _standing_in(reason: str) -> str:
+    return f"using the bundled model: {reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """A model in a folder of this machine."""
+
+    folder: Path
+    name: str
+    choice: Choice
+
+    def vectors(self) -> str | None:
+        """What its vectors are called; None when that needs a look at the devices."""
+        if has_choice(self.folder) and self.choice.device != "cpu":
+            return None
+        return vectors_name(spec_of(self.folder, self.name), find_weights(self.folder))
+
+    def failed(self) -> str:
+        """Why it is known already that it cannot be loaded."""
+        return ""
+
+    def load(self, progress: Progress) -> Encoder:
+        """The encoder; raises `ModelError`."""
+        del progress
+        # Imported here: the runtime costs a tenth of a second, and not every
+        # command that is wired needs it.
+        from toolscript.embedding.onnx import OnnxEncoder  # noqa: PLC0415 - see above
+
+        spec = spec_of(self.folder, self.name)
+        return OnnxEncoder(self.folder, spec, self.choice.threads, self.choice.device)
+
+
+@dataclass(frozen=True, slots=True)
+class _FromHub:
+    """A model of the hub's, here or still to be downloaded."""
+
+    hub: Hub
+    repository: Repository
+    choice: Choice
+
+    def vectors(self) -> str | None:
+        """See `_Folder.vectors`."""
+        folder = self.hub.local(self.repository)
+        return self._in(folder).vectors() if folder else None
+
+    def failed(self) -> str:
+        """See `_Folder.failed`."""
+        if self.hub.local(self.repository):
+            return ""
+        return self.hub.failed(self.repository)
+
+    def load(self, progress: Progress) -> Encoder:
+        """See `_Folder.load`; downloads what is not here."""
+        folder = self.hub.local(self.repository)
+        if folder is None:
+            gpu = devices.choose(self.choice.device, devices.offered())[0] != devices.CPU
+            folder = self.hub.fetch(self.repository, weights_for(gpu=gpu), progress)
+        return self._in(folder).load(progress)
+
+    def _in(self, folder: Path) -> _Folder:
+        return _Folder(folder, self.repository.name, self.choice)
+
+
+def _source(choice: Choice) -> _Folder | _FromHub:
+    """Where the model asked for comes from; raises `ModelError` where nothing fits the text."""
+    if choice.model == "bundled":
+        return _bundled(choice)
+    folder = expanded(choice.model)
     if is_dir(folder):
-        return OnnxEncoder(folder, model_spec(folder.absolute().name), threads)
-    raise ModelError(
-        f"model {model!r} is neither 'bundled' nor a folder; models from the hub are not read yet"
-    )
+        return _Folder(folder, folder.absolute().name, choice)
+    repository = Repository.parse(choice.model)
+    if repository is None or choice.directory is None:
+        raise ModelError(
+            f"model {choice.model[:200]!r} is neither 'bundled', a folder that exists, nor a "
+            "repository such as Xenova/bge-small-en-v1.5"
+        )
+    return _FromHub(Hub(choice.directory, choice.endpoint), repository, choice)
+
+
+def _bundled(choice: Choice) -> _Folder:
+    return _Folder(BUNDLED_FOLDER, BUNDLED, choice)

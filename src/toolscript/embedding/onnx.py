@@ -1,11 +1,6 @@
-"""An encoder that runs a model of the hub's layout with ONNX Runtime, on the CPU.
+"""An encoder that runs a model of the hub's layout with ONNX Runtime."""
 
-The layout is ``onnx/model_quantized.onnx`` or ``onnx/model.onnx``,
-``tokenizer.json`` and ``config.json``. Only these are read; nothing in the
-folder is executed.
-"""
-
-import hashlib
+import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,31 +10,44 @@ import onnxruntime  # pyright: ignore[reportMissingTypeStubs]
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from toolscript.embedding import device as devices
 from toolscript.embedding.base import Vectors
+from toolscript.embedding.layout import find_weights, vectors_name
 from toolscript.embedding.models import ModelSpec
 from toolscript.errors import ModelError
 
 ort: Any = onnxruntime  # its types are incomplete
-_WEIGHTS = ("onnx/model_quantized.onnx", "onnx/model.onnx")
+log = logging.getLogger(__name__)
 BATCH_TEXTS = 4
 """Texts per run of the session: on one thread throughput hardly grows with it, memory does."""
+BATCH_ON_GPU = 64
+"""The same where many texts cost little more than one."""
+_OUTPUT = "last_hidden_state"
 
 
 class OnnxEncoder:
     """One loaded model. Lives as long as the application; holds no file open.
 
     Raises `ModelError` on construction when a file of the layout is missing or
-    cannot be used.
+    cannot be used, and `DeviceError` when there is no GPU and there must be one.
     """
 
-    def __init__(self, folder: Path, spec: ModelSpec, threads: int = 1) -> None:
-        weights = find_weights(folder)
+    def __init__(
+        self, folder: Path, spec: ModelSpec, threads: int = 1, device: str = "cpu"
+    ) -> None:
+        providers = devices.choose(device, devices.offered())
+        weights = find_weights(folder, gpu=providers[0] != devices.CPU)
         self._spec = spec
         self._tokenizer = _tokenizer(folder / "tokenizer.json", spec.max_tokens)
-        self._session = _session(weights, threads)
+        self._session = _any_session(weights, threads, providers, device)
+        self.device = devices.running_on(device, self._session.get_providers())
+        log.debug("%s runs on %s (asked for: %s)", weights, self.device, device)
+        self._batch = BATCH_TEXTS if self.device == "cpu" else BATCH_ON_GPU
         self._inputs = {node.name for node in self._session.get_inputs()}
-        _check_signature(self._inputs, self._session.get_outputs()[0].shape, spec)
-        self.name = f"{spec.name}@{_fingerprint(weights)}"
+        outputs = {node.name: node.shape for node in self._session.get_outputs()}
+        self._output = _OUTPUT if _OUTPUT in outputs else next(iter(outputs))
+        _check_signature(self._inputs, outputs[self._output], spec)
+        self.name = vectors_name(spec, weights)
         self.model = spec.name
         self.dim = spec.dimensions
 
@@ -47,7 +55,7 @@ class OnnxEncoder:
         """See `Encoder.documents`."""
         out = np.zeros((len(texts), self.dim), dtype=np.float32)
         encoded = [self._tokenizer.encode(text).ids for text in texts]
-        for rows in _batches([len(ids) for ids in encoded]):
+        for rows in _batches([len(ids) for ids in encoded], self._batch):
             out[rows] = self._run([encoded[row] for row in rows])
         return out
 
@@ -75,34 +83,13 @@ class OnnxEncoder:
 
     def _answer(self, feed: dict[str, NDArray[np.int64]]) -> Any:
         try:
-            return self._session.run(None, feed)
+            return self._session.run([self._output], feed)
         except Exception as error:  # noqa: BLE001 - the runtime's own exceptions derive from Exception alone
             raise ModelError(f"model {self.model} failed: {_first_line(error)}") from None
 
 
 def _first_line(error: Exception) -> str:
     return next(iter(str(error).splitlines()), type(error).__name__)
-
-
-def find_weights(folder: Path) -> Path:
-    """The weights of a model folder; raises `ModelError` naming what is missing."""
-    for required in ("tokenizer.json", "config.json"):
-        if not (folder / required).is_file():
-            raise ModelError(f"model folder {folder} has no {required}; expected the hub's layout")
-    for name in _WEIGHTS:
-        if (folder / name).is_file():
-            return folder / name
-    raise ModelError(f"model folder {folder} has neither {' nor '.join(_WEIGHTS)}")
-
-
-def _fingerprint(weights: Path) -> str:
-    """Eight hex digits that change when the weights do, without reading all of them."""
-    size = weights.stat().st_size
-    with weights.open("rb") as file:
-        head = file.read(65536)
-        file.seek(max(0, size - 65536))
-        tail = file.read()
-    return hashlib.sha256(str(size).encode() + head + tail).hexdigest()[:8]
 
 
 def _tokenizer(path: Path, max_tokens: int) -> Tokenizer:
@@ -117,7 +104,18 @@ def _tokenizer(path: Path, max_tokens: int) -> Tokenizer:
     return tokenizer
 
 
-def _session(weights: Path, threads: int) -> Any:
+def _any_session(weights: Path, threads: int, providers: Sequence[str], device: str) -> Any:
+    """A session on the first provider, or on the processor where that may be instead."""
+    try:
+        return _session(weights, threads, providers)
+    except ModelError as error:
+        if device != "auto" or providers[0] == devices.CPU:
+            raise
+        log.debug("%s could not be started: %s", providers[0], error)
+        return _session(weights, threads, (devices.CPU,))
+
+
+def _session(weights: Path, threads: int, providers: Sequence[str]) -> Any:
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
@@ -128,7 +126,9 @@ def _session(weights: Path, threads: int) -> Any:
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.inter_op.allow_spinning", "0")
     try:
-        return ort.InferenceSession(str(weights), options, providers=["CPUExecutionProvider"])
+        return ort.InferenceSession(
+            str(weights), options, providers=list(providers), enable_fallback=0
+        )
     except Exception as error:  # noqa: BLE001 - the runtime's own exceptions derive from Exception alone
         raise ModelError(f"{weights} is no usable model: {_first_line(error)}") from None
 
@@ -149,11 +149,11 @@ def _check_signature(inputs: set[str], shape: list[Any], spec: ModelSpec) -> Non
         )
 
 
-def _batches(lengths: list[int]) -> Iterator[list[int]]:
+def _batches(lengths: list[int], size: int) -> Iterator[list[int]]:
     """Rows grouped by length, so that little of a batch is padding."""
     order = sorted(range(len(lengths)), key=lengths.__getitem__)
-    for start in range(0, len(order), BATCH_TEXTS):
-        yield order[start : start + BATCH_TEXTS]
+    for start in range(0, len(order), size):
+        yield order[start : start + size]
 
 
 def _pool(hidden: Vectors, mask: NDArray[np.int64], spec: ModelSpec) -> Vectors:

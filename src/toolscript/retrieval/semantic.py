@@ -2,9 +2,11 @@
 
 import re
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,16 +14,20 @@ from numpy.typing import NDArray
 from toolscript.embedding.base import Encoder, Vectors
 from toolscript.embedding.cache import CachedVector, EmbeddingCache
 from toolscript.embedding.loader import LazyModel
-from toolscript.errors import ModelError
+from toolscript.errors import DeviceError, ModelError, UnreachableError
 from toolscript.index.flat import FlatIndex
 from toolscript.retrieval.base import Corpus, Query, Ranking
-from toolscript.retrieval.calibration import curve_of
+from toolscript.retrieval.calibration import Curves
 from toolscript.text import words
 from toolscript.types import SEPARATOR, Document
 
 BATCH_DOCUMENTS = 64
 """Documents embedded between two looks at the index: small enough to search while indexing."""
 QUERIES_REMEMBERED = 1024
+SAVE_EVERY_S = 2.0
+"""How much work a kill may cost while many documents are embedded."""
+SAVE_SHARE = 20
+"""Saving may take a twentieth of the time."""
 TEXT_WEIGHTS = {"all": 0.4, "name": 0.3, "sentence": 0.3}
 """How much each of a document's texts counts in its vector."""
 
@@ -72,39 +78,99 @@ class SemanticSignal:
     """Cosine between the question's vector and each document's, calibrated per model.
 
     Vectors come from the cache where the document's digest matches, and are
-    computed otherwise. One thread prepares; any number may rank.
+    computed otherwise. One thread prepares; any number may rank. ``curves`` is
+    the directory where the calibration of other models than the known is kept.
     """
 
     name = "semantic"
 
-    def __init__(self, model: LazyModel, cache: Callable[[], EmbeddingCache | None]) -> None:
+    def __init__(
+        self,
+        model: LazyModel,
+        cache: Callable[[], EmbeddingCache | None],
+        curves: Path | None = None,
+    ) -> None:
         self.model = model
+        self._curves = Curves(document_vectors, curves)
         self.counters = Counters()
         self._open_cache = cache
+        self._name = ""
         self._vectors: dict[str, CachedVector] = {}
         self._queries = _QueryMemory(self.counters)
 
     def prepare(self, corpus: Corpus) -> Iterator[int]:
-        """Embed what is not known yet, a batch at a time, and keep the cache file in step."""
-        encoder = self.model.get().encoder if len(corpus) else None
+        """Embed what is not known yet, a batch at a time, and keep the cache file in step.
+
+        What is in the cache can be found before the model is loaded.
+        """
+        if not len(corpus):
+            return
+        foreseen = self.model.foresee()
+        if foreseen is not None and self._recall(foreseen.name, corpus):
+            yield len(self._missing(corpus))
+        try:
+            encoder = self.model.get().encoder
+        except DeviceError:  # told to whoever asks
+            return
         if encoder is None:
             return
+        self._recall(encoder.name, corpus)
+        try:
+            self._curves.of(encoder)
+            yield from self._embed_missing(encoder, corpus)
+        except ModelError as error:
+            self.model.give_up(str(error))
+            return
+        self._forget(corpus)
+        self._save(corpus)
+
+    def _recall(self, name: str, corpus: Corpus) -> int:
+        """Take the model's vectors from the cache, where there are some; how many it were."""
+        if name != self._name:
+            self._name, self._vectors = name, {}
+        cache, before = self._open_cache(), self.counters.documents_from_cache
+        if cache and self._missing(corpus):
+            self._take_over(corpus, cache.load(name))
+            if self._missing(corpus):
+                self._take_over(corpus, cache.siblings(name))
+        return self.counters.documents_from_cache - before
+
+    def _embed_missing(self, encoder: Encoder, corpus: Corpus) -> Iterator[int]:
+        saved, took = time.monotonic(), 0.0
+        while waiting := self._missing(corpus):
+            self._embed(encoder, waiting[:BATCH_DOCUMENTS])
+            yield max(0, len(waiting) - BATCH_DOCUMENTS)
+            if time.monotonic() - saved > max(SAVE_EVERY_S, SAVE_SHARE * took):
+                begun = time.monotonic()
+                self._exchange(corpus)
+                saved = time.monotonic()
+                took = saved - begun
+
+    def _exchange(self, corpus: Corpus) -> None:
+        """Keep what is done so far, and take what other processes have done of the rest."""
         cache = self._open_cache()
-        stored = cache.load(encoder.name) if cache else {}
-        self._take_over(corpus, stored)
-        waiting = [document for document in corpus.documents if not self._known(document)]
-        for start in range(0, len(waiting), BATCH_DOCUMENTS):
-            try:
-                self._embed(encoder, waiting[start : start + BATCH_DOCUMENTS])
-            except ModelError as error:
-                self.model.give_up(str(error))
-                return
-            yield max(0, len(waiting) - start - BATCH_DOCUMENTS)
-        present = {document.server for document in corpus.documents}
-        absent = _of_other_servers(stored | self._vectors, present)
-        self._vectors = absent | {d.id: self._vectors[d.id] for d in corpus.documents}
-        if cache and _digests(stored) != _digests(self._vectors):
-            cache.save(encoder.name, self._vectors)
+        if cache:
+            missing = {document.id for document in self._missing(corpus)}
+            away = _away(corpus)
+            cache.save(self._name, self._vectors, lambda each: each in missing or away(each))
+            self._take_over(corpus, cache.load(self._name))
+
+    def _forget(self, corpus: Corpus) -> None:
+        """Drop the vectors of tools that are gone; those of servers that are away stay."""
+        away = _away(corpus)
+        self._vectors = {
+            identifier: entry
+            for identifier, entry in self._vectors.items()
+            if identifier in corpus.rows or away(identifier)
+        }
+
+    def _save(self, corpus: Corpus) -> None:
+        cache = self._open_cache()
+        if cache:
+            cache.save(self._name, self._vectors, keep=_away(corpus))
+
+    def _missing(self, corpus: Corpus) -> list[Document]:
+        return [document for document in corpus.documents if not self._known(document)]
 
     def index(self, corpus: Corpus) -> "SemanticIndex":
         """The vectors known now; the rest is NaN."""
@@ -112,7 +178,13 @@ class SemanticSignal:
         rows = [self._vectors[corpus.documents[row].id].vector for row in known]
         flat = FlatIndex(np.stack(rows)) if rows else None
         return SemanticIndex(
-            self.model, self._queries, len(corpus), np.array(known, dtype=np.intp), flat
+            self.model,
+            self._name,
+            self._queries,
+            self._curves,
+            len(corpus),
+            np.array(known, dtype=np.intp),
+            flat,
         )
 
     @property
@@ -138,22 +210,17 @@ class SemanticSignal:
         self.counters.documents_embedded += len(documents)
 
 
-def _of_other_servers(
-    entries: dict[str, CachedVector], present: set[str]
-) -> dict[str, CachedVector]:
-    """The vectors of servers that are not there at all: not yet, or just now.
+def _away(corpus: Corpus) -> Callable[[str], bool]:
+    """Whether a vector is of a server that is not there at all: not yet, or just now.
 
     A tool that its server no longer has is gone; a server that is away comes back.
     """
-    return {
-        identifier: entry
-        for identifier, entry in entries.items()
-        if SEPARATOR in identifier and identifier.partition(SEPARATOR)[0] not in present
-    }
+    present = {document.server for document in corpus.documents}
 
+    def away(identifier: str) -> bool:
+        return SEPARATOR in identifier and identifier.partition(SEPARATOR)[0] not in present
 
-def _digests(entries: dict[str, CachedVector]) -> dict[str, str]:
-    return {identifier: entry.digest for identifier, entry in entries.items()}
+    return away
 
 
 @dataclass(slots=True)
@@ -162,18 +229,22 @@ class _QueryMemory:
 
     counters: Counters
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _vectors: OrderedDict[str, Vectors] = field(default_factory=OrderedDict[str, Vectors])
+    _vectors: OrderedDict[tuple[str, str], Vectors] = field(
+        default_factory=OrderedDict[tuple[str, str], Vectors]
+    )
+    """By the encoder's name and the text."""
 
     def vector(self, encoder: Encoder, text: str) -> Vectors:
+        key = encoder.name, text
         with self._lock:
-            if text in self._vectors:
-                self._vectors.move_to_end(text)
+            if key in self._vectors:
+                self._vectors.move_to_end(key)
                 self.counters.queries_remembered += 1
-                return self._vectors[text]
+                return self._vectors[key]
         vector = encoder.query(text)
         with self._lock:
             self.counters.queries_embedded += 1
-            self._vectors[text] = vector
+            self._vectors[key] = vector
             if len(self._vectors) > QUERIES_REMEMBERED:
                 self._vectors.popitem(last=False)
         return vector
@@ -184,23 +255,31 @@ class SemanticIndex:
     """One corpus's vectors."""
 
     _model: LazyModel
+    _name: str
     _queries: _QueryMemory
+    _curves: Curves
     _size: int
     _known: NDArray[np.intp]
     _flat: FlatIndex | None
 
     def rank(self, query: Query) -> Ranking:
-        """See `SignalIndex.rank`."""
-        loaded = self._model.get()
-        if loaded.encoder is None:
+        """See `SignalIndex.rank`. Never waits for a download."""
+        loaded = self._model.loaded if self._flat is None else self._model.get()
+        encoder = loaded.encoder if loaded else None
+        if loaded is not None and encoder is None:
             return Ranking.nothing(self._size, loaded.degraded)
-        waiting = self._size - self._known.size
-        silent = f"{waiting} of {self._size} tools are not embedded yet" if waiting else ""
+        if loaded is None or encoder is None or self._flat is None or encoder.name != self._name:
+            return Ranking.nothing(self._size, self._waiting(self._size))
+        try:
+            curve = self._curves.of(encoder)
+            vector = self._queries.vector(encoder, query.text)
+        except UnreachableError as error:
+            return Ranking.nothing(self._size, f"searching without meaning: {error}")
+        except ModelError as error:
+            return Ranking.nothing(self._size, self._model.give_up(str(error)).degraded)
         scores = np.full(self._size, np.nan, dtype=np.float32)
-        if self._flat is not None:
-            try:
-                vector = self._queries.vector(loaded.encoder, query.text)
-            except ModelError as error:
-                return Ranking.nothing(self._size, self._model.give_up(str(error)).degraded)
-            scores[self._known] = curve_of(loaded.encoder.model)(self._flat.cosines(vector))
-        return Ranking(scores, loaded.degraded or silent)
+        scores[self._known] = curve(self._flat.cosines(vector))
+        return Ranking(scores, loaded.degraded or self._waiting(self._size - self._known.size))
+
+    def _waiting(self, count: int) -> str:
+        return f"{count} of {self._size} tools are not embedded yet" if count else ""

@@ -1,8 +1,6 @@
 """``toolscript search`` and the listings, each run as a process."""
 
 import json
-import os
-import pty
 import re
 import socket
 import subprocess
@@ -20,6 +18,7 @@ from tests.support import (
     SEND_MAIL,
     Cli,
     Scripted,
+    on_a_terminal,
     processes,
     tool,
     until,
@@ -346,29 +345,6 @@ def test_a_data_directory_of_its_own(known: Cli, tmp_path: Path) -> None:
 
 
 # A terminal
-
-
-def on_a_terminal(cli: Cli, *arguments: str) -> str:
-    """What a command shows on a terminal of 100 columns."""
-    main, side = pty.openpty()
-    env = cli.environment({"TERM": "xterm", "COLUMNS": "100"})
-    command = cli.command(*arguments)
-    with subprocess.Popen(command, env=env, cwd=cli.home, stdout=side, stderr=side) as process:
-        os.close(side)
-        shown = b""
-        while data := _read(main):
-            shown += data
-        process.wait(30)
-    os.close(main)
-    assert process.returncode == 0
-    return shown.decode()
-
-
-def _read(descriptor: int) -> bytes:
-    try:
-        return os.read(descriptor, 65536)
-    except OSError:
-        return b""  # how Linux says that the other side is closed
 
 
 def test_progress_on_a_terminal(cli: Cli, scripted: Scripted) -> None:

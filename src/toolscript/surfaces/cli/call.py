@@ -38,7 +38,7 @@ def call(tool: str, arguments: str, output: str, **flags: Any) -> int:
     settings = settings_from(**flags)
     server, _ = split_tool_id(tool)
     body = _checked(sys.stdin.read() if arguments == "-" else arguments)
-    with connected(settings, flags, only=server) as client:
+    with connected(settings, flags, only=server, embed=False) as client:
         result = client.post(f"/tools/{quote(tool, safe='')}", body)
     if output == "json":
         print_json(result)

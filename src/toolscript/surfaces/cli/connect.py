@@ -60,8 +60,11 @@ def connected(
     *,
     refresh: bool = False,
     only: str | None = None,
+    embed: bool = True,
 ) -> Generator[Client]:
     """The gateway that serves this call, or the application in this process.
+
+    Without ``embed``, that one needs no model: it is only to list.
 
     A flag that the running gateway was not started with (``--model``, another
     ``--data-dir``) holds for this call: it is answered in this process, which
@@ -73,7 +76,7 @@ def connected(
         return
     from toolscript.surfaces.cli.local import local_client  # noqa: PLC0415 - imports the engine
 
-    with local_client(settings, refresh=refresh, only=only) as local:
+    with local_client(settings, refresh=refresh, only=only, embed=embed) as local:
         yield local
 
 

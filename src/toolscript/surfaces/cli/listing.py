@@ -20,7 +20,7 @@ from toolscript.surfaces.cli.output import note, print_json, print_table
 @settings_options("config", "data_dir")
 def list_servers(output: str, refresh: bool, **flags: Any) -> None:  # noqa: FBT001 - click passes every option by name
     """Show the configured servers: state, number of tools, what is wrong."""
-    with connected(settings_from(**flags), flags, refresh=refresh) as client:
+    with connected(settings_from(**flags), flags, refresh=refresh, embed=False) as client:
         answer = client.get("/servers")
         snapshot = client.snapshot
     if output == "json":
@@ -39,7 +39,7 @@ def list_servers(output: str, refresh: bool, **flags: Any) -> None:  # noqa: FBT
 @settings_options("config", "data_dir")
 def list_tools(server: str | None, output: str, refresh: bool, **flags: Any) -> None:  # noqa: FBT001 - click passes every option by name
     """Show every tool, or those of SERVER."""
-    with connected(settings_from(**flags), flags, refresh=refresh) as client:
+    with connected(settings_from(**flags), flags, refresh=refresh, embed=False) as client:
         answer = client.get("/tools", [("server", server)])
     if output == "json":
         print_json(answer)

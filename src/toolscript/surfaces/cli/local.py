@@ -41,7 +41,7 @@ class LocalClient:
 
 @contextmanager
 def local_client(
-    settings: Settings, *, refresh: bool, only: str | None = None
+    settings: Settings, *, refresh: bool, only: str | None = None, embed: bool = True
 ) -> Generator[LocalClient]:
     """The application, ready to be asked; what the snapshot lacks is connected to, visibly.
 
@@ -49,7 +49,7 @@ def local_client(
     """
     # The answer itself says that it is degraded, and why.
     logging.getLogger("toolscript.embedding.loader").setLevel(logging.ERROR)
-    wiring = bootstrap.Wiring(reconnect=refresh, only=only, use_snapshot=not refresh)
+    wiring = bootstrap.Wiring(reconnect=refresh, only=only, use_snapshot=not refresh, embed=embed)
     app = bootstrap.application(settings, load(settings), wiring)
     with start_blocking_portal() as portal, _running(portal, app):
         client = LocalClient(portal, http_app(app, own=False))

@@ -83,4 +83,18 @@ def _view(servers: list[dict[str, Any]], health: dict[str, Any]) -> "Table":
     if health["toolsWaiting"]:
         done, total = health["tools"] - health["toolsWaiting"], health["tools"]
         table.add_row("", Text("indexing"), Text(f"{done} of {total} tools", style="dim"))
+    if health.get("download"):
+        _add_download(table, health["download"])
     return table
+
+
+def _add_download(table: "Table", download: dict[str, Any]) -> None:
+    from rich.progress_bar import ProgressBar  # noqa: PLC0415 - only a terminal pays for it
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    done, total = download["doneBytes"], download["totalBytes"]
+    size = f"{done / 1e6:.1f} of {total / 1e6:.1f} MB" if total else "looking for it"
+    bar = Table.grid(padding=(0, 1))
+    bar.add_row(ProgressBar(total or None, done, width=20), Text(size, style="dim"))
+    table.add_row("", Text(printable(f"downloading {download['model']}", 60)), bar)

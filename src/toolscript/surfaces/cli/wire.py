@@ -13,6 +13,8 @@ EXIT: dict[type[errors.ToolscriptError], int] = {
     errors.ConfigMissingError: 2,
     errors.ConfigSyntaxError: 2,
     errors.ModelError: 1,
+    errors.DeviceError: 1,
+    errors.UnreachableError: 1,
     errors.NotReadyError: 1,
     errors.SearchTimeoutError: 1,
     errors.UpstreamError: 1,

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from toolscript import errors
-from toolscript.app import Health
+from toolscript.app import Download, Health
 from toolscript.types import Hit, SearchResult, ServerStatus, ToolSpec
 
 STATUS: dict[type[errors.ToolscriptError], int] = {
@@ -19,6 +19,8 @@ STATUS: dict[type[errors.ToolscriptError], int] = {
     errors.ConfigMissingError: 500,
     errors.ConfigSyntaxError: 500,
     errors.ModelError: 503,
+    errors.DeviceError: 503,
+    errors.UnreachableError: 503,
     errors.NotReadyError: 503,
     errors.SearchTimeoutError: 504,
     errors.UpstreamError: 502,
@@ -91,6 +93,15 @@ def health(state: Health, pid: int, version: str) -> dict[str, Any]:
         "tools": state.tools,
         "toolsWaiting": state.waiting,
         "waitingFor": list(state.waiting_for),
+        "download": _download(state.download) if state.download else None,
+    }
+
+
+def _download(state: Download) -> dict[str, Any]:
+    return {
+        "model": state.model,
+        "doneBytes": state.done_bytes,
+        "totalBytes": state.total_bytes,
     }
 
 

@@ -1,0 +1,140 @@
+import logging
+from pathlib import Path
+
+import pytest
+
+from tests.embedding.conftest import TinyModel
+from toolscript.embedding.device import CPU, choose, offered, running_on
+from toolscript.embedding.layout import find_weights, has_choice
+from toolscript.embedding.loader import BUNDLED_FOLDER, Choice, LazyModel, lazy
+from toolscript.embedding.models import ModelSpec
+from toolscript.embedding.onnx import OnnxEncoder
+from toolscript.errors import DeviceError, ModelError
+
+CUDA, MIGRAPHX, ROCM = (f"{n}ExecutionProvider" for n in ("CUDA", "MIGraphX", "ROCM"))
+COREML, DML, AZURE = (f"{n}ExecutionProvider" for n in ("CoreML", "Dml", "Azure"))
+
+# What is asked for, what ONNX Runtime offers, and what a session is made with; None: refused.
+TRUTH: list[tuple[str, list[str], tuple[str, ...] | None]] = [
+    ("cpu", [CPU], (CPU,)),
+    ("cpu", [CUDA, CPU], (CPU,)),
+    ("cpu", [COREML, AZURE, CPU], (CPU,)),
+    ("auto", [CPU], (CPU,)),
+    ("auto", [AZURE, CPU], (CPU,)),
+    ("auto", [CUDA, CPU], (CUDA, CPU)),
+    ("auto", ["TensorrtExecutionProvider", CUDA, CPU], (CUDA, CPU)),
+    ("auto", [MIGRAPHX, ROCM, CPU], (MIGRAPHX, CPU)),
+    ("auto", [ROCM, CPU], (ROCM, CPU)),
+    ("auto", [COREML, AZURE, CPU], (COREML, CPU)),
+    ("auto", [DML, CPU], (DML, CPU)),
+    ("gpu", [CPU], None),
+    ("gpu", [AZURE, CPU], None),
+    ("gpu", [CUDA, CPU], (CUDA, CPU)),
+    ("gpu", [MIGRAPHX, CPU], (MIGRAPHX, CPU)),
+    ("gpu", [ROCM, CPU], (ROCM, CPU)),
+    ("gpu", [COREML, CPU], (COREML, CPU)),
+    ("gpu", [DML, CPU], (DML, CPU)),
+]
+
+
+@pytest.mark.parametrize(("asked", "there", "expected"), TRUTH)
+def test_what_is_asked_and_what_is_offered_decide(
+    asked: str, there: list[str], expected: tuple[str, ...] | None
+) -> None:
+    """model:device"""
+    if expected is None:
+        with pytest.raises(DeviceError, match=f"offers only .*{CPU}"):
+            choose(asked, there)
+    else:
+        assert choose(asked, there) == expected
+
+
+# What is asked for, what the session says that it runs on, and what that is called.
+RUNNING: list[tuple[str, list[str], str | None]] = [
+    ("auto", [CUDA, CPU], "cuda"),
+    ("auto", [CPU], "cpu"),
+    ("auto", [], "cpu"),
+    ("cpu", [CPU], "cpu"),
+    ("gpu", [MIGRAPHX, CPU], "migraphx"),
+    ("gpu", [ROCM, CPU], "rocm"),
+    ("gpu", [COREML, CPU], "coreml"),
+    ("gpu", [DML, CPU], "directml"),
+    ("gpu", [CPU], None),
+    ("gpu", [], None),
+]
+
+
+@pytest.mark.parametrize(("asked", "providers", "expected"), RUNNING)
+def test_what_a_session_runs_on_is_what_it_says_itself(
+    asked: str, providers: list[str], expected: str | None
+) -> None:
+    """model:device: ONNX Runtime goes on with the processor where a GPU cannot be started."""
+    if expected is None:
+        with pytest.raises(DeviceError, match="could not start one"):
+            running_on(asked, providers)
+    else:
+        assert running_on(asked, providers) == expected
+
+
+def test_a_session_is_looked_at_after_it_is_made(
+    tiny_model: TinyModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    """model:device: logged at debug level."""
+    folder = tiny_model()
+    with caplog.at_level(logging.DEBUG, "toolscript"):
+        encoder = OnnxEncoder(folder, spec(), device="cpu")
+    assert encoder.device == "cpu"
+    assert f"runs on {encoder.device} (asked for: cpu)" in caplog.text
+
+
+def spec() -> ModelSpec:
+    return ModelSpec("tiny", 4, "mean", "", 256, "none", "made up")
+
+
+def without_gpu() -> bool:
+    return choose("auto", offered()) == (CPU,)
+
+
+@pytest.mark.skipif(not without_gpu(), reason="this ONNX Runtime offers an accelerator")
+def test_a_gpu_that_must_be_and_is_not_is_an_error_at_every_search() -> None:
+    """model:device: nothing stands in for it."""
+    model = lazy(Choice("bundled", device="gpu"))
+    for _ in range(2):
+        with pytest.raises(DeviceError, match="the device is gpu, but this ONNX Runtime offers"):
+            model.get()
+        with pytest.raises(DeviceError):
+            _ = model.loaded
+
+
+def test_auto_takes_what_there_is() -> None:
+    """model:device"""
+    encoder = LazyModel(lazy(Choice("bundled")).get).get().encoder
+    assert encoder is not None
+    assert (encoder.device == "cpu") is without_gpu()
+
+
+def test_the_weights_depend_on_the_device(tmp_path: Path) -> None:
+    """model:device: int8 on the processor, floats on a GPU; what there is, where that is all."""
+    (tmp_path / "onnx").mkdir()
+    for name in ("config.json", "tokenizer.json", "onnx/model_quantized.onnx"):
+        (tmp_path / name).write_bytes(b"{}")
+    weights = {False: "model_quantized.onnx", True: "model_quantized.onnx"}
+    assert {gpu: find_weights(tmp_path, gpu=gpu).name for gpu in weights} == weights
+    assert not has_choice(tmp_path)
+    (tmp_path / "onnx" / "model.onnx").write_bytes(b"")
+    weights[True] = "model.onnx"
+    assert {gpu: find_weights(tmp_path, gpu=gpu).name for gpu in weights} == weights
+    (tmp_path / "onnx" / "model_fp16.onnx").write_bytes(b"")
+    weights[True] = "model_fp16.onnx"
+    assert {gpu: find_weights(tmp_path, gpu=gpu).name for gpu in weights} == weights
+    assert has_choice(tmp_path)
+    (tmp_path / "onnx" / "model_quantized.onnx").unlink()
+    assert find_weights(tmp_path).name == "model.onnx"
+    (tmp_path / "onnx" / "model.onnx").unlink()
+    with pytest.raises(ModelError, match="neither"):
+        find_weights(tmp_path)
+
+
+def test_the_bundled_model_has_one_file_for_all_devices() -> None:
+    """model:device: so what it would be is known before any device is looked for."""
+    assert not has_choice(BUNDLED_FOLDER)

@@ -1,0 +1,141 @@
+"""Models from the hub, as a user has them: on the command line and in a gateway."""
+
+import json
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from tests.hub import Hub
+from tests.support import READ_FILE, SEND_MAIL, Cli, Scripted, on_a_terminal
+
+from toolscript.embedding.loader import BUNDLED_FOLDER
+from toolscript.settings import OPTION
+
+MODEL = "acme/mini"
+QUERY = ("search", "read the contents of a document")
+
+
+@pytest.fixture
+def hub() -> Generator[Hub]:
+    with Hub.of(BUNDLED_FOLDER, MODEL).running() as made:
+        yield made
+
+
+@pytest.fixture
+def online(cli: Cli, scripted: Scripted, hub: Hub) -> Cli:
+    """A command line that reaches the hub of this machine, and has a configuration."""
+    cli.configure(files=scripted(READ_FILE), mail=scripted(SEND_MAIL))
+    cli.env = {"HF_ENDPOINT": hub.url, "HF_HUB_OFFLINE": "", "TOOLSCRIPT_SEARCH_MODEL": MODEL}
+    return cli
+
+
+def first(shown: str) -> str:
+    """The tool in a table's first row."""
+    return shown.splitlines()[1].split()[0]
+
+
+def test_a_model_is_downloaded_at_the_first_search_and_the_hub_not_asked_again(
+    online: Cli, hub: Hub
+) -> None:
+    """model:default, model:select"""
+    done = online(*QUERY)
+    assert first(done.stdout) == "files__read_file"
+    assert not done.stderr
+    kept = online.home / ".toolscript" / "models" / "acme--mini" / "main"
+    assert (kept / "onnx" / "model_quantized.onnx").is_file()
+    [cache] = online.home.rglob("embeddings-*.json")
+    assert json.loads(cache.read_bytes())["model"].startswith("mini@")
+    asked = len(hub.asked)
+    again = online(*QUERY)
+    assert again.stdout == done.stdout
+    assert len(hub.asked) == asked
+
+
+def test_a_download_is_shown_on_a_terminal(online: Cli) -> None:
+    """model:default"""
+    shown = on_a_terminal(online, *QUERY)
+    before, _, table = shown.partition("Tool  ")
+    assert f"downloading {MODEL}" in before
+    assert " MB" in before
+    assert "files__read_file" in table
+
+
+@pytest.mark.parametrize("model", [OPTION["model"].default, MODEL])
+def test_with_a_hub_that_hangs_the_bundled_model_answers_with_one_warning(
+    online: Cli, hub: Hub, model: str
+) -> None:
+    """model:bundled, search:degraded, model:default: the second search does not ask the hub."""
+    hub.hang = True
+    online.env["TOOLSCRIPT_SEARCH_MODEL"] = model
+    done = online(*QUERY)
+    assert first(done.stdout) == "files__read_file"
+    assert done.stderr.count("\n") == 1
+    expected = "degraded: semantic: using the bundled model: the hub at"
+    assert expected in done.stderr
+    asked = len(hub.asked)
+    assert asked > 0
+    assert model in hub.asked[0].path
+    again = online(*QUERY)
+    assert (again.stdout, again.stderr) == (done.stdout, done.stderr)
+    assert len(hub.asked) == asked
+
+
+def test_the_model_that_stands_in_leaves_the_others_vectors_alone(online: Cli, hub: Hub) -> None:
+    """cache:validity, model:bundled: a hub that is down for once costs nothing twice."""
+    hub.status = 500
+    online(*QUERY)
+    hub.status = 200
+    for note in online.home.rglob("*.failed.json"):
+        note.unlink()
+    assert not online(*QUERY).stderr
+    kept = {path.parent.name: path for path in online.home.rglob("embeddings-*.json")}
+    models = {name: json.loads(path.read_bytes())["model"] for name, path in kept.items()}
+    assert models["fallback"].startswith("all-MiniLM-L6-v2@")
+    assert models["embeddings"].startswith("mini@")
+
+
+def test_offline_is_offline(online: Cli, hub: Hub) -> None:
+    """model:bundled"""
+    online.env["HF_HUB_OFFLINE"] = "1"
+    done = online(*QUERY)
+    assert first(done.stdout) == "files__read_file"
+    assert f"{MODEL} is not here, and HF_HUB_OFFLINE forbids asking" in done.stderr
+    assert not hub.asked
+
+
+def test_a_model_that_the_hubs_client_has_already_is_not_downloaded(
+    online: Cli, hub: Hub, tmp_path: Path
+) -> None:
+    """model:default: offline, too."""
+    commit = "0" * 40
+    kept = tmp_path / "hf" / "hub" / "models--acme--mini"
+    (kept / "refs").mkdir(parents=True)
+    (kept / "refs" / "main").write_text(commit)
+    for name in ("config.json", "tokenizer.json", "onnx/model_quantized.onnx"):
+        path = kept / "snapshots" / commit / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(BUNDLED_FOLDER / name)
+    online.env |= {"HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": "1"}
+    done = online(*QUERY)
+    assert first(done.stdout) == "files__read_file"
+    assert not done.stderr
+    assert not hub.asked
+
+
+def test_lists_ask_no_hub(online: Cli, hub: Hub) -> None:
+    """model:lazy"""
+    for command in ("list-tools", "list-servers"):
+        assert "files" in online(command).stdout
+    assert not hub.asked
+
+
+def test_a_gateway_downloads_the_model_before_it_is_ready(online: Cli, hub: Hub) -> None:
+    """model:default, search:stats"""
+    url = online.start_gateway()
+    asked = len(hub.asked)
+    assert asked > 0
+    found = online.json(*QUERY)
+    assert found["degraded"] == []
+    assert found["results"][0]["toolId"] == "files__read_file"
+    assert len(hub.asked) == asked
+    assert url
