@@ -59,6 +59,7 @@ VALUES: dict[str, tuple[object, str, object]] = {
     "connect_timeout_s": (1.0, "2.5", 2.5),
     "call_timeout_s": (1.0, "2.5", 2.5),
     "ping_interval_s": (1.0, "2.5", 2.5),
+    "exposure": ("all", "two-phase", "two-phase"),
     "host": ("::1", "0.0.0.0", "0.0.0.0"),  # noqa: S104 - only read
     "port": (1, "0", 0),
 }

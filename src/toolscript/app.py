@@ -154,6 +154,14 @@ class App:
         every = self._gateway.catalogue.tools.values()
         return [t for t in every if server in {None, t.server} and grant.allows(t.id)]
 
+    def pinned(self, grant: Grant = EVERYTHING) -> list[ToolSpec]:
+        """Those of the caller's tools that models always see, by id."""
+        return [tool for tool in self._gateway.pinned() if grant.allows(tool.id)]
+
+    async def changed(self, seen: Catalogue | None) -> Catalogue:
+        """Wait until there is another catalogue than ``seen``, and return it."""
+        return await self._gateway.changed(seen)
+
     @property
     def exposed(self) -> Mapping[str, str]:
         """Every tool's name for models by its id."""
@@ -186,9 +194,15 @@ class App:
         `check_arguments` and `Upstream.request` raise.
         """
         tool = await self.arrived(name, grant)
-        check_arguments(tool, arguments)
+        check_arguments(tool.id, tool.input_schema, arguments)
         params = {"name": tool.name, "arguments": dict(arguments), **more}
         return await self._gateway.request(tool.server, "tools/call", params, caller)
+
+    async def request(
+        self, server: str, method: str, params: dict[str, Any], caller: Caller = NOBODY
+    ) -> dict[str, Any]:
+        """Pass a request on to a server; see `Upstream.request`."""
+        return await self._gateway.request(server, method, params, caller)
 
     def stats(self) -> dict[str, object]:
         """What is indexed, by what, and how much of it was computed or remembered."""

@@ -16,7 +16,7 @@ from toolscript.embedding import loader
 from toolscript.embedding.cache import EmbeddingCache
 from toolscript.embedding.loader import LazyModel
 from toolscript.files import file_name
-from toolscript.gateway.base import Connect, Report, Upstream
+from toolscript.gateway.base import IMPORTING, Connect, Report, Upstream
 from toolscript.gateway.catalogue import Catalogue
 from toolscript.gateway.gateway import Gateway
 from toolscript.gateway.snapshot import SnapshotStore
@@ -95,7 +95,8 @@ def _cache(settings: Settings, config: Config, model: LazyModel) -> EmbeddingCac
 
 
 def _connect(settings: Settings, config_key: str) -> Connect:
-    from toolscript.gateway.upstream import Limits, McpUpstream  # noqa: PLC0415 - see Gateway.run
+    with IMPORTING:
+        from toolscript.gateway.upstream import Limits, McpUpstream  # noqa: PLC0415 - see Gateway.run
 
     limits = Limits(settings.connect_timeout_s, settings.ping_interval_s, settings.call_timeout_s)
     logs = settings.data_dir / "logs" / "servers" / config_key

@@ -305,6 +305,7 @@ def _server(name: str, raw: Any, environ: Mapping[str, str], base: Path | None) 
         transport=transport,
         include_tools=reader.texts("includeTools"),
         exclude_tools=reader.texts("excludeTools") or (),
+        pin_tools=reader.texts("pinTools") or (),
         protocol=_protocol(reader),
         start_timeout_s=reader.seconds("startTimeout", "startup_timeout_sec"),
         call_timeout_s=reader.seconds("callTimeout", "tool_timeout_sec"),

@@ -217,6 +217,15 @@ OPTIONS: tuple[Option, ...] = (
         high=3600,
     ),
     Option(
+        "exposure",
+        str,
+        "search",
+        "What models see: the search, tool_search and what it finds, or every tool.",
+        "TOOLSCRIPT_EXPOSURE",
+        "--exposure",
+        choices=("search", "two-phase", "all"),
+    ),
+    Option(
         "host",
         str,
         "127.0.0.1",
@@ -256,6 +265,7 @@ class Settings:
     connect_timeout_s: float
     call_timeout_s: float
     ping_interval_s: float
+    exposure: str
     host: str
     port: int
 

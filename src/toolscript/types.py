@@ -102,6 +102,8 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
     headers: dict[str, str] = {}
     include_tools: tuple[str, ...] | None = None
     exclude_tools: tuple[str, ...] = ()
+    pin_tools: tuple[str, ...] = ()
+    """Those that models always see, by name or pattern."""
     disabled: bool = False
     protocol: Protocol = "auto"
     sse_fallback: bool = False
@@ -225,6 +227,8 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     threshold: float | None = None
     servers: tuple[str, ...] = ()
     grant: Grant = EVERYTHING
+    context: tuple[str, ...] = ()
+    """Ids of tools that were used before, for signals that know what goes with them."""
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from toolscript.errors import ArgumentsError
 from toolscript.text import printable
-from toolscript.types import ToolSpec
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
@@ -23,25 +22,36 @@ _SHOWN = 120
 _CACHED = 1024
 
 
-def check_arguments(tool: ToolSpec, arguments: Mapping[str, Any]) -> None:
-    """Raise `ArgumentsError` for arguments that the tool's input schema does not allow."""
-    mistakes = _mistakes(tool, arguments)
+def check_arguments(name: str, schema: dict[str, Any], arguments: Mapping[str, Any]) -> None:
+    """Raise `ArgumentsError` for arguments that a tool's input schema does not allow."""
+    mistakes = _mistakes(schema, arguments)
     if mistakes:
-        raise ArgumentsError(f"{tool.id}: {'; '.join(mistakes)}. {usage(tool)}")
+        raise ArgumentsError(f"{name}: {'; '.join(mistakes)}. {usage(schema)}")
 
 
-def usage(tool: ToolSpec) -> str:
-    """What the tool takes, on one line: ``It takes path (string, required), head (number)``."""
-    properties: Any = tool.input_schema.get("properties")
-    if not isinstance(properties, dict) or not properties:
-        return "It takes no arguments" if properties == {} else "See its input schema"
-    required: Any = tool.input_schema.get("required")
-    needed = cast("list[Any]", required) if isinstance(required, list) else []
-    listed = [
-        f"{name} ({_kind(schema)}{', required' if name in needed else ''})"
-        for name, schema in cast("dict[str, Any]", properties).items()
-    ]
+def usage(schema: dict[str, Any]) -> str:
+    """What a tool takes, in a sentence: ``It takes path (string, required), head (number)``."""
+    known, needed = _parameters(schema)
+    if not known:
+        return "It takes no arguments" if schema.get("properties") == {} else "See its input schema"
+    listed = [f"{n} ({_kind(known[n])}{', required' if n in needed else ''})" for n in known]
     return printable(f"It takes {', '.join(listed)}", 2000)
+
+
+def signature(schema: dict[str, Any], limit: int = 0) -> str:
+    """What a tool takes, as short as it goes: ``(path: string, head?: number)``."""
+    known, needed = _parameters(schema)
+    first = sorted(known, key=lambda name: name not in needed)
+    listed = [f"{name}{'' if name in needed else '?'}: {_kind(known[name])}" for name in first]
+    return printable(f"({', '.join(listed)})", limit)
+
+
+def _parameters(schema: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
+    """The parameters' schemas by name, and the names of those that must be given."""
+    properties: Any = schema.get("properties")
+    required: Any = schema.get("required")
+    known = cast("dict[str, Any]", properties) if isinstance(properties, dict) else {}
+    return known, cast("list[Any]", required) if isinstance(required, list) else []
 
 
 def _kind(schema: Any) -> str:
@@ -57,10 +67,10 @@ def _kind(schema: Any) -> str:
     return str(kind) if kind else "any"
 
 
-def _mistakes(tool: ToolSpec, arguments: Mapping[str, Any]) -> list[str]:
+def _mistakes(schema: dict[str, Any], arguments: Mapping[str, Any]) -> list[str]:
     from referencing.exceptions import Unresolvable  # noqa: PLC0415 - only what calls pays for it
 
-    validator = _validator(json.dumps(tool.input_schema))
+    validator = _validator(json.dumps(schema))
     if validator is None:
         return []
     try:

@@ -1,5 +1,6 @@
 """What an upstream is to the gateway, and what it reports."""
 
+import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -7,6 +8,9 @@ import msgspec
 
 from toolscript.errors import RefusedError
 from toolscript.types import ServerSpec, ToolSpec
+
+IMPORTING = threading.Lock()
+"""Held by a thread that imports the SDK: two at once would wait for each other's halves."""
 
 CANNOT_BE_ASKED = -32600
 """As clients of the protocol that know no elicitation answer it: an invalid request."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from typing import Any
 
 import anyio
@@ -21,7 +22,7 @@ from toolscript.gateway.base import (
 )
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
 from toolscript.text import encodable
-from toolscript.types import ServerSpec, ServerStatus
+from toolscript.types import ServerSpec, ServerStatus, ToolSpec
 
 
 class Gateway:
@@ -82,6 +83,15 @@ class Gateway:
             raise NotConnectedError(f"{server} is not connected to by this process")
         await self._begun.wait()
         return await self._upstreams[server].request(method, params, caller)
+
+    def pinned(self) -> list[ToolSpec]:
+        """The tools that models always see, as the configuration has it, by id."""
+        pins = {spec.name: spec.pin_tools for spec in self._config.servers}
+        return [
+            tool
+            for tool in self.catalogue.tools.values()
+            if any(fnmatchcase(tool.name, pattern) for pattern in pins.get(tool.server, ()))
+        ]
 
     async def settle(self, server: str | None = None) -> None:
         """Wait until `settled`, or until that one server is."""

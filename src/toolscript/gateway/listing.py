@@ -154,7 +154,11 @@ def _included(spec: ServerSpec, name: str) -> bool:
 
 def _unmatched(spec: ServerSpec, names: Mapping[str, ToolSpec]) -> list[str]:
     """A filter that matches nothing is most likely a typo."""
-    patterns = {"includeTools": spec.include_tools or (), "excludeTools": spec.exclude_tools}
+    patterns = {
+        "includeTools": spec.include_tools or (),
+        "excludeTools": spec.exclude_tools,
+        "pinTools": spec.pin_tools,
+    }
     return [
         f"{key} names {pattern!r}, which the server does not have"
         for key, listed in patterns.items()

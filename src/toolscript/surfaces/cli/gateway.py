@@ -34,7 +34,7 @@ def gateway() -> None:
 
 
 @gateway.command()
-@settings_options("host", "port", "model", "config", "data_dir")
+@settings_options("host", "port", "exposure", "model", "config", "data_dir")
 @click.option("--foreground", is_flag=True, help="Stay in the foreground, as under a supervisor.")
 def start(foreground: bool, **flags: Any) -> None:  # noqa: FBT001 - click passes every option by name
     """Start the gateway, and return when its servers have settled."""

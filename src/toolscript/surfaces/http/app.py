@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any, TypeAlias
 
 from starlette.applications import Starlette
@@ -19,7 +19,11 @@ from toolscript.errors import QueryError, RangeError, ToolscriptError
 from toolscript.settings import OPTION
 from toolscript.surfaces.http import wire
 from toolscript.surfaces.http.guard import LOOPBACK_HOSTS, Guard, grant_of
-from toolscript.surfaces.http.requests import body, while_heard
+from toolscript.surfaces.http.requests import body, message, while_heard
+from toolscript.surfaces.mcp.door import Asker, Door, Exposure
+from toolscript.surfaces.mcp.message import Messages
+from toolscript.surfaces.mcp.mount import Mount
+from toolscript.surfaces.mcp.passed import Passed
 from toolscript.types import SearchRequest
 
 log = logging.getLogger(__name__)
@@ -30,31 +34,50 @@ _HUNG_UP = 499
 _Answer: TypeAlias = Callable[[App, Request], Awaitable[Any]]
 
 
-def http_app(app: App, *, hosts: tuple[str, ...] = LOOPBACK_HOSTS, own: bool = True) -> Starlette:
+def http_app(
+    app: App,
+    *,
+    hosts: tuple[str, ...] = LOOPBACK_HOSTS,
+    own: bool = True,
+    exposure: Exposure | None = None,
+) -> Starlette:
     """An ASGI application over ``app``, which it runs for as long as it lives if it is its ``own``.
 
-    Who may ask, and for what, is decided by the `Guard`.
+    Who may ask, and for what, is decided by the `Guard`. With an ``exposure``
+    it also has the MCP door.
     """
+    mount = Mount(app, exposure, grant_of) if exposure else None
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
-        async with app.running():
+        async with app.running(), mount.running() if mount else nullcontext():
             yield
 
     routes = [Route(path, _endpoint(app, answer)) for path, answer in _ROUTES.items()]
     posts = [Route(p, _endpoint(app, a), methods=["POST"]) for p, a in _POSTS.items()]
     return Starlette(
-        routes=[*routes, *posts],
+        routes=[*routes, *posts, *(_mcp_routes(app, mount) if mount else ())],
         lifespan=lifespan if own else None,
         middleware=[Middleware(Guard, hosts=hosts)],
         exception_handlers={HTTPException: _http_error, Exception: _unexpected},
     )
 
 
+def _mcp_routes(app: App, mount: Mount) -> list[Route]:
+    messages = Messages(Door(app, mount.exposure), Passed(app))
+
+    async def answer(_: App, request: Request) -> Any:
+        sent = await message(request)
+        return await while_heard(request, messages.answer(sent, Asker(grant=grant_of(request))))
+
+    return [*mount.routes, Route("/message", _endpoint(app, answer), methods=["POST"])]
+
+
 def _endpoint(app: App, answer: _Answer) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         try:
-            return _json(await answer(app, request))
+            answered = await answer(app, request)
+            return Response(status_code=202) if answered is None else _json(answered)
         except ToolscriptError as problem:
             return _json(wire.error(problem), wire.STATUS[type(problem)])
         except ClientDisconnect:

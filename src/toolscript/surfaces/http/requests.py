@@ -23,15 +23,15 @@ async def body(request: Request) -> dict[str, Any]:
     data = await _read(request)
     if data and kind != "application/json":
         raise InputError(f"the content-type is {kind[:60]!r}; send application/json")
-    if not data:
-        return {}
-    try:
-        value = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"the body is not JSON: {error}") from None
+    value: Any = _decoded(data) if data else {}
     if not isinstance(value, dict):
         raise InputError(f"the body is {_named(value)}; expected a JSON object of arguments")
     return cast("dict[str, Any]", value)
+
+
+async def message(request: Request) -> Any:
+    """The JSON value that was sent, whatever kind of content it is said to be."""
+    return _decoded(await _read(request))
 
 
 async def while_heard(request: Request, work: Awaitable[_T]) -> _T:
@@ -65,6 +65,13 @@ async def _read(request: Request) -> bytes:
         if len(data) > MAX_BODY_BYTES:
             raise InputError(f"the body is too long; at most {MAX_BODY_BYTES} bytes are read")
     return bytes(data)
+
+
+def _decoded(data: bytes) -> Any:
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"the body is not JSON: {error}") from None
 
 
 def _named(value: object) -> str:

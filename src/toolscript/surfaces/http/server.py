@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 from contextlib import suppress
+from typing import cast
 
 import uvicorn
 
@@ -15,6 +16,7 @@ from toolscript.errors import PortInUseError
 from toolscript.settings import Settings
 from toolscript.surfaces.http.app import http_app
 from toolscript.surfaces.http.guard import LOOPBACK_HOSTS
+from toolscript.surfaces.mcp.door import Exposure
 from toolscript.surfaces.record import Record, RecordFile, stamps
 from toolscript.surfaces.signals import asking
 from toolscript.surfaces.sources import load
@@ -53,7 +55,7 @@ def _server(settings: Settings, config: Config, listening: socket.socket) -> uvi
         log.warning("other machines can reach the gateway, and it asks for no key")
     return uvicorn.Server(
         uvicorn.Config(
-            http_app(app, hosts=hosts),
+            http_app(app, hosts=hosts, exposure=cast("Exposure", settings.exposure)),
             log_config=None,
             access_log=False,
             server_header=False,

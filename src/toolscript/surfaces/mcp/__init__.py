@@ -1,0 +1,1 @@
+"""The MCP door: what models see, and how they call it."""

@@ -1,0 +1,115 @@
+"""The tools that toolscript itself offers to models, as MCP lists them."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from toolscript.text import printable
+from toolscript.types import ServerStatus
+
+SEARCH, DESCRIBE, CALL, FIND = "search_tools", "describe_tools", "call_tool", "tool_search"
+MAX_LIMIT = 100
+MAX_DESCRIBED = 20
+SEARCH_LIMIT, FIND_LIMIT = 10, 4
+_MAX_SERVERS = 30
+_READS = {"readOnlyHint": True, "openWorldHint": False}
+
+
+def summary(servers: Iterable[ServerStatus]) -> str:
+    """What is behind the search, on one line: ``git (12), files (11)``."""
+    offered = [server for server in servers if server.tools]
+    if not offered:
+        return "no tools at the moment"
+    named = [f"{printable(s.name, 40)} ({s.tools})" for s in offered[:_MAX_SERVERS]]
+    more = len(offered) - len(named)
+    named += [f"{more} more servers"] if more else []
+    return f"{sum(s.tools for s in offered)} tools: {', '.join(named)}"
+
+
+def search_tools(behind: str) -> dict[str, Any]:
+    """``search_tools``: the search."""
+    return {
+        "name": SEARCH,
+        "title": "Search tools",
+        "description": (
+            f"Find tools by what they should do. Behind this search are {behind}. "
+            "Search whenever the task needs something that none of your tools does, before you "
+            f"say that you cannot do it. Then call what was found with {CALL}."
+        ),
+        "inputSchema": _object(
+            ["query"],
+            query=_string("What the tool should do, such as 'read a file', or a tool's name."),
+            limit=_integer(f"At most this many tools (default {SEARCH_LIMIT}).", MAX_LIMIT),
+            context_tools=_strings("Ids of tools used so far, so that what goes with them ranks."),
+        ),
+        "annotations": _READS,
+    }
+
+
+def describe_tools() -> dict[str, Any]:
+    """``describe_tools``: everything about a few of them."""
+    return {
+        "name": DESCRIBE,
+        "title": "Describe tools",
+        "description": (
+            "The whole description and input schema of tools that a search has found. "
+            "Needed only where a signature is not enough to call the tool."
+        ),
+        "inputSchema": _object(
+            ["tools"],
+            tools={**_strings("Ids of tools, as the search has them."), "maxItems": MAX_DESCRIBED},
+        ),
+        "annotations": _READS,
+    }
+
+
+def call_tool() -> dict[str, Any]:
+    """``call_tool``: any tool, whether it is listed or not."""
+    return {
+        "name": CALL,
+        "title": "Call a tool",
+        "description": "Call a tool that was found, by its id, and get its result.",
+        "inputSchema": _object(
+            ["tool"],
+            tool=_string("The tool's id, as the search has it."),
+            arguments={
+                "type": "object",
+                "description": "The tool's own arguments.",
+                "additionalProperties": True,
+            },
+        ),
+        "annotations": {"openWorldHint": True},
+    }
+
+
+def tool_search(behind: str) -> dict[str, Any]:
+    """``tool_search``: the first of two phases."""
+    return {
+        "name": FIND,
+        "title": "Find tools for the task",
+        "description": (
+            f"Search for relevant tools based on your task. There are {behind}. The tools found "
+            f"become available; if you do not see them, call them with {CALL}."
+        ),
+        "inputSchema": _object(
+            ["query"],
+            query=_string("What the task needs, such as 'read a file' or 'list a directory'."),
+            max_tools=_integer(f"At most this many tools (default {FIND_LIMIT}).", MAX_LIMIT),
+        ),
+        "annotations": _READS,
+    }
+
+
+def _object(required: list[str], **properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": required}
+
+
+def _string(description: str) -> dict[str, Any]:
+    return {"type": "string", "description": description}
+
+
+def _integer(description: str, most: int) -> dict[str, Any]:
+    return {"type": "integer", "minimum": 1, "maximum": most, "description": description}
+
+
+def _strings(description: str) -> dict[str, Any]:
+    return {"type": "array", "items": {"type": "string"}, "description": description}

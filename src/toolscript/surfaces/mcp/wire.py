@@ -1,0 +1,122 @@
+"""How the MCP door spells things: tools, answers to a search, errors."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from toolscript import errors
+from toolscript.gateway.arguments import signature
+from toolscript.text import printable
+from toolscript.types import SEPARATOR, Hit, SearchResult, ToolSpec
+
+MAX_ANSWER_CHARS = 8000
+"""Of what a search says about the tools it found: some 2,000 tokens."""
+_DESCRIPTION, _SIGNATURE, _LEAST = 240, 300, 40
+
+INVALID_PARAMS, INTERNAL_ERROR = -32602, -32603
+CODE: dict[type[errors.ToolscriptError], int] = {
+    errors.ToolscriptError: INTERNAL_ERROR,
+    errors.InputError: INVALID_PARAMS,
+    errors.QueryError: INVALID_PARAMS,
+    errors.RangeError: INVALID_PARAMS,
+    errors.ArgumentsError: INVALID_PARAMS,
+    errors.UnknownNameError: INVALID_PARAMS,
+    errors.ConfigError: INTERNAL_ERROR,
+    errors.ConfigMissingError: INTERNAL_ERROR,
+    errors.ConfigSyntaxError: INTERNAL_ERROR,
+    errors.ModelError: INTERNAL_ERROR,
+    errors.NotReadyError: INTERNAL_ERROR,
+    errors.SearchTimeoutError: INTERNAL_ERROR,
+    errors.UpstreamError: INTERNAL_ERROR,
+    errors.NotConnectedError: INTERNAL_ERROR,
+    errors.RefusedError: INTERNAL_ERROR,
+    errors.CallTimeoutError: INTERNAL_ERROR,
+    errors.GatewayError: INTERNAL_ERROR,
+    errors.GatewayMissingError: INTERNAL_ERROR,
+    errors.GatewayRunningError: INTERNAL_ERROR,
+    errors.PortInUseError: INTERNAL_ERROR,
+}
+"""JSON-RPC codes. A server's own refusal keeps the code that it came with."""
+
+
+def tool(spec: ToolSpec, name: str) -> dict[str, Any]:
+    """A tool of a server's as MCP lists it, under the name that models see."""
+    entry = {
+        "name": name,
+        "title": spec.title or None,
+        "description": spec.description or None,
+        "inputSchema": spec.input_schema or {"type": "object"},
+        "outputSchema": spec.output_schema,
+        "annotations": spec.annotations,
+    }
+    return {key: value for key, value in entry.items() if value is not None}
+
+
+def described(spec: ToolSpec) -> dict[str, Any]:
+    """The same for ``describe_tools``, with the id that a search gives it."""
+    return {"id": spelled(spec.id), **tool(spec, spec.name)}
+
+
+def spelled(identifier: str) -> str:
+    """An id as the seed's wire has it: ``server:tool``."""
+    return identifier.replace(SEPARATOR, ":", 1)
+
+
+def found(query: str, result: SearchResult, tools: Mapping[str, ToolSpec]) -> dict[str, Any]:
+    """The answer of ``search_tools``.
+
+    ``score`` is ``alpha * semantic_score + (1 - alpha) * graph_score``. There is
+    no graph yet: no edges, ``alpha`` 1, and nothing related.
+    """
+    room = MAX_ANSWER_CHARS // max(1, len(result.hits))
+    return {
+        "tools": [_hit(hit, tools[hit.document.id], room) for hit in result.hits],
+        "meta": {
+            "query": query,
+            "alpha": 1,
+            "graph_edges": 0,
+            **({"degraded": list(result.degraded)} if result.degraded else {}),
+        },
+    }
+
+
+def _hit(hit: Hit, spec: ToolSpec, room: int) -> dict[str, Any]:
+    about = max(_LEAST, min(_DESCRIPTION, room // 2))
+    takes = max(_LEAST, min(_SIGNATURE, room // 3))
+    return {
+        "id": spelled(spec.id),
+        "name": spec.name,
+        "server": spec.server,
+        "description": printable(spec.description, about),
+        "signature": signature(spec.input_schema, takes),
+        "score": round(hit.score, 4),
+        "semantic_score": round(hit.score, 4),
+        "graph_score": 0,
+    }
+
+
+def chosen(result: SearchResult, names: Mapping[str, str]) -> dict[str, Any]:
+    """The answer of ``tool_search``: names, as they are listed from now on, with scores."""
+    room = MAX_ANSWER_CHARS // max(1, len(result.hits))
+    about = max(_LEAST, min(_DESCRIPTION, room))
+    return {
+        "tools": [
+            {
+                "name": names[hit.document.id],
+                "score": round(hit.score, 4),
+                "description": printable(hit.document.description, about),
+            }
+            for hit in result.hits
+        ]
+    }
+
+
+def answer(value: dict[str, Any]) -> dict[str, Any]:
+    """A result of ours: for programs, and as text for models."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return {"content": [{"type": "text", "text": text}], "structuredContent": value}
+
+
+def failure(problem: errors.ToolscriptError) -> dict[str, Any]:
+    """An error that a model should read, and may be able to put right."""
+    return {"content": [{"type": "text", "text": str(problem)}], "isError": True}

@@ -1,0 +1,566 @@
+"""The MCP door, used by the SDK's own client: over HTTP, over stdio, in either era."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import anyio
+import anyio.to_thread
+import mcp_types as types
+import pytest
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.shared.exceptions import MCPError
+from tests.support import (
+    FUZZY,
+    PATIENCE_S,
+    READ_FILE,
+    SEND_MAIL,
+    Cli,
+    Scripted,
+    fetch,
+    post,
+    processes,
+    stop_all,
+    tool,
+    until,
+)
+
+from toolscript.surfaces.mcp.server import fitting
+
+Mode: TypeAlias = Literal["auto", "legacy"]
+MODES: list[Mode] = ["auto", "legacy"]
+ADD = tool(
+    "add",
+    "Add two numbers",
+    inputSchema={
+        "type": "object",
+        "properties": {"a": {"type": "number"}, "b": {"type": "number"}},
+        "required": ["a", "b"],
+    },
+)
+RESULT: dict[str, Any] = {
+    "content": [
+        {"type": "image", "data": "aGk=", "mimeType": "image/png"},
+        {"type": "resource", "resource": {"uri": "file:///e", "text": "t"}},
+    ],
+    "structuredContent": {"n": [1, None]},
+    "isError": True,
+    "_meta": {"vendor/x": 1},
+}
+
+
+@contextmanager
+def gateway(home: Path, **servers: Any) -> Generator[str]:
+    """A gateway over these servers; its URL."""
+    cli = Cli(home, FUZZY)
+    cli.configure(**servers)
+    try:
+        yield cli.start_gateway()
+    finally:
+        stop_all(json.loads(path.read_text("utf-8"))["pid"] for path in cli.records)
+        assert not processes(str(home))
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("mcp")
+
+
+@pytest.fixture(scope="module")
+def url(home: Path) -> Generator[str]:
+    """A gateway with two servers, one of which has a pinned tool."""
+    scripted = Scripted(home)
+    files = scripted(
+        READ_FILE,
+        tool("list_files", "List the files of a directory"),
+        tool("x" * 90, "A name that no vendor accepts"),
+    )
+    mail = scripted(
+        SEND_MAIL,
+        ADD,
+        tool("mixed"),
+        tool("refuses"),
+        tool("hang"),
+        results={"mixed": RESULT},
+        errors={"refuses": {"code": -32042, "message": "pay first", "data": {"url": "u"}}},
+        silent=["hang"],
+        progress=3,
+        calls=str(home / "calls"),
+        cancels=str(home / "cancels"),
+    )
+    with gateway(home, files=files, mail=mail | {"pinTools": ["send_*"]}) as address:
+        yield address
+
+
+def talk(
+    server: Any, work: Callable[[Client], Awaitable[None]], mode: Mode = "legacy", **more: Any
+) -> None:
+    """A client's whole session."""
+
+    async def session() -> None:
+        with anyio.fail_after(PATIENCE_S):
+            async with Client(server, mode=mode, **more) as client:
+                await work(client)
+
+    anyio.run(session)
+
+
+async def names(client: Client) -> list[str]:
+    return [each.name for each in (await client.list_tools(cache_mode="refresh")).tools]
+
+
+async def said(client: Client, name: str, arguments: dict[str, Any], **more: Any) -> Any:
+    """What a tool that answers in JSON says."""
+    result = await client.call_tool(name, arguments, **more)
+    [block] = result.content
+    assert isinstance(block, types.TextContent)
+    assert not result.is_error, block.text
+    return json.loads(block.text)
+
+
+async def failure(client: Client, name: str, arguments: dict[str, Any]) -> str:
+    result = await client.call_tool(name, arguments)
+    [block] = result.content
+    assert isinstance(block, types.TextContent)
+    assert result.is_error
+    return block.text
+
+
+# Search
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_models_see_the_search_and_what_is_pinned(url: str, mode: Mode) -> None:
+    """mcp:transports: three tools, and a summary of what is behind them."""
+
+    async def work(client: Client) -> None:
+        listed = (await client.list_tools()).tools
+        assert [each.name for each in listed] == [
+            "search_tools",
+            "describe_tools",
+            "call_tool",
+            "mail__send_mail",
+        ]
+        assert "8 tools: files (3), mail (5)" in (listed[0].description or "")
+        assert (await said(client, "mail__send_mail", {}))["name"] == "send_mail"
+
+    talk(f"{url}/mcp", work, mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_search_tools_answers_as_the_seed_has_it(url: str, mode: Mode) -> None:
+    """mcp:search_tools."""
+
+    async def work(client: Client) -> None:
+        answer = await said(client, "search_tools", {"query": "read_file"})
+        assert answer["meta"] == {"query": "read_file", "alpha": 1, "graph_edges": 0} | {
+            "degraded": answer["meta"]["degraded"]
+        }
+        assert len(answer["tools"]) == 8
+        first = answer["tools"][0]
+        assert first["id"] == "files:read_file"
+        assert (first["name"], first["server"]) == ("read_file", "files")
+        assert first["description"] == READ_FILE["description"]
+        assert first["score"] == first["semantic_score"] == 1
+        assert first["graph_score"] == 0
+        scores = [each["score"] for each in answer["tools"]]
+        assert scores == sorted(scores, reverse=True)
+        again = {"query": "read", "limit": 2, "context_tools": ["files:list_files", "gone:x"]}
+        assert len((await said(client, "search_tools", again))["tools"]) == 2
+        result = await client.call_tool("search_tools", {"query": "x"})
+        [block] = result.content
+        assert isinstance(block, types.TextContent)
+        assert result.structured_content == json.loads(block.text)
+
+    talk(f"{url}/mcp/search", work, mode)
+
+
+def test_what_was_found_is_described_and_called(url: str) -> None:
+    """mcp:search_tools: by the id that the search gives, its own id, or its exposed name."""
+
+    async def work(client: Client) -> None:
+        answer = await said(client, "describe_tools", {"tools": ["mail:add"]})
+        [described] = answer["tools"]
+        assert described["inputSchema"] == ADD["inputSchema"]
+        given = {"a": 1, "b": 2}
+        for name in ("mail:add", "mail__add"):
+            answer = await said(client, "call_tool", {"tool": name, "arguments": given})
+            assert answer["arguments"] == given
+        text = {"tool": "mail:add", "arguments": json.dumps(given)}
+        assert (await said(client, "call_tool", text))["arguments"] == given
+
+    talk(f"{url}/mcp", work)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "expected"),
+    [
+        ("search_tools", {}, "search_tools: query is missing. It takes query (string, required)"),
+        ("search_tools", {"query": "x", "limit": 1000}, "limit: 1000 is greater than the maximum"),
+        ("search_tools", {"query": " "}, "the query is empty"),
+        ("describe_tools", {"tools": ["mail:adz"]}, "the nearest are: mail__add"),
+        ("call_tool", {"tool": "mail:adz"}, "no tool is called 'mail:adz'"),
+        ("call_tool", {"tool": "mail:add", "arguments": {"a": 1}}, "mail__add: b is missing"),
+        ("call_tool", {"tool": "mail:add", "arguments": "{"}, 'arguments is "{"; expected object'),
+    ],
+)
+def test_a_mistake_is_told_to_the_model(
+    url: str, name: str, arguments: dict[str, Any], expected: str
+) -> None:
+    """As a result, which models read, and with what to do."""
+
+    async def work(client: Client) -> None:
+        assert expected in await failure(client, name, arguments)
+
+    talk(f"{url}/mcp", work)
+
+
+# All
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_tool_as_a_plain_proxy(url: str, mode: Mode) -> None:
+    """catalogue:ids."""
+
+    async def work(client: Client) -> None:
+        listed = await names(client)
+        plain = {"files__read_file", "files__list_files", "mail__add", "mail__send_mail"}
+        assert plain < set(listed)
+        assert "search_tools" not in listed
+        assert all(len(name) <= 64 for name in listed)
+        [odd] = [name for name in listed if "xxxx" in name]
+        assert (await said(client, odd, {}))["name"] == "x" * 90
+
+    talk(f"{url}/mcp/all", work, mode)
+
+
+def test_a_tool_that_a_protocol_cannot_list_costs_only_itself() -> None:
+    """upstream:isolation: an array as output is known to the newest protocol only."""
+    tools: list[dict[str, Any]] = [tool("plain"), tool("new", outputSchema={"type": "array"})]
+    assert fitting("2025-11-25", tools) == tools[:1]
+    assert fitting("2026-07-28", tools) == tools
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_result_is_passed_on_unchanged(url: str, mode: Mode) -> None:
+    async def work(client: Client) -> None:
+        result = await client.call_tool("mail__mixed", {})
+        raw = result.model_dump(by_alias=True, mode="json", exclude_none=True)
+        meta = {k: v for k, v in raw.pop("_meta").items() if not k.startswith("io.model")}
+        raw.pop("resultType", None)
+        assert {**raw, "_meta": meta} == RESULT
+
+    talk(f"{url}/mcp/all", work, mode)
+
+
+def test_a_servers_refusal_is_passed_on_unchanged(url: str) -> None:
+    async def work(client: Client) -> None:
+        with pytest.raises(MCPError) as refused:
+            await client.call_tool("mail__refuses", {})
+        assert (refused.value.code, refused.value.message) == (-32042, "pay first")
+        assert refused.value.data == {"url": "u"}
+        with pytest.raises(MCPError, match="no tool is called 'nothing'"):
+            await client.call_tool("nothing", {})
+
+    talk(f"{url}/mcp/all", work)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_progress_comes_through(url: str, mode: Mode) -> None:
+    heard: list[tuple[float, float | None, str | None]] = []
+
+    async def told(progress: float, total: float | None, message: str | None) -> None:
+        heard.append((progress, total, message))
+
+    async def work(client: Client) -> None:
+        await client.call_tool("mail__add", {"a": 1, "b": 2}, progress_callback=told)
+
+    talk(f"{url}/mcp/all", work, mode)
+    assert heard == [(n, 3, f"step {n}") for n in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_cancelled_call_is_cancelled_on_the_server(url: str, home: Path, mode: Mode) -> None:
+    calls, cancels = home / "calls", home / "cancels"
+    before = len(cancels.read_text("utf-8").splitlines()) if cancels.exists() else 0
+    calls.write_text("", "utf-8")
+
+    async def work(client: Client) -> None:
+        async with anyio.create_task_group() as tasks:
+            nothing: dict[str, Any] = {}
+            tasks.start_soon(client.call_tool, "mail__hang", nothing)
+            await anyio.to_thread.run_sync(
+                until, lambda: '"hang"' in calls.read_text("utf-8"), "the call has arrived"
+            )
+            tasks.cancel_scope.cancel()
+
+    def told() -> bool:
+        return cancels.exists() and len(cancels.read_text("utf-8").splitlines()) > before
+
+    talk(f"{url}/mcp/all", work, mode)
+    until(told, "the server is told")
+
+
+# Two phases
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_two_phases(url: str, mode: Mode) -> None:
+    """mcp:tool_search: what was found is listed, the client is told, others see nothing of it."""
+    heard: list[str] = []
+
+    async def handler(message: Any) -> None:
+        heard.append(type(message).__name__)
+
+    async def work(client: Client) -> None:
+        first = (await client.list_tools()).tools
+        assert [each.name for each in first] == ["tool_search", "mail__send_mail"]
+        assert set(first[0].input_schema["properties"]) == {"query", "max_tools"}
+        answer = await said(client, "tool_search", {"query": "read_file", "max_tools": 2})
+        found = [each["name"] for each in answer["tools"]]
+        assert (found[0], len(found)) == ("files__read_file", 2)
+        assert answer["tools"][0]["score"] == 1
+        assert "ToolListChangedNotification" in heard
+        assert set(await names(client)) == {"tool_search", "call_tool", "mail__send_mail", *found}
+        assert (await said(client, "files__read_file", {}))["name"] == "read_file"
+        await said(client, "tool_search", {"query": "add", "max_tools": 1})
+        assert set(await names(client)) == {
+            "tool_search",
+            "call_tool",
+            "mail__send_mail",
+            "mail__add",
+        }
+        async with Client(f"{url}/mcp/two-phase", mode=mode) as other:
+            assert await names(other) == ["tool_search", "mail__send_mail"]
+
+    talk(f"{url}/mcp/two-phase", work, mode, message_handler=handler)
+
+
+def test_a_client_that_ignores_changes_can_call_at_once(url: str) -> None:
+    """mcp:tool_search."""
+
+    async def work(client: Client) -> None:
+        answer = await said(client, "tool_search", {"query": "list the files"})
+        assert len(answer["tools"]) == 4
+        call: dict[str, Any] = {"tool": answer["tools"][0]["name"], "arguments": {}}
+        assert (await said(client, "call_tool", call))["name"]
+
+    talk(f"{url}/mcp/two-phase", work)
+
+
+# Changes
+
+
+def test_a_change_of_an_upstream_is_told(scripted: Scripted, tmp_path: Path) -> None:
+    """mcp:transports, upstream:live: in both eras, as each hears of changes."""
+    listed = tmp_path / "tools.json"
+    listed.write_text(json.dumps([READ_FILE]), "utf-8")
+    with gateway(tmp_path, files=scripted(tools_file=str(listed))) as url:
+        for mode, path, added in (("legacy", "/mcp/all", "one"), ("auto", "/mcp", "two")):
+            told = anyio.Event()
+
+            async def handler(message: Any, told: anyio.Event = told) -> None:
+                if isinstance(message, types.ToolListChangedNotification):
+                    told.set()
+
+            async def work(
+                client: Client, mode: str = mode, told: anyio.Event = told, added: str = added
+            ) -> None:
+                await client.list_tools()
+                now = [*json.loads(listed.read_text("utf-8")), tool(added)]
+                if mode == "legacy":
+                    listed.write_text(json.dumps(now), "utf-8")
+                    await told.wait()
+                    assert f"files__{added}" in await names(client)
+                    return
+                async with client.listen(tools_list_changed=True) as events:
+                    listed.write_text(json.dumps(now), "utf-8")
+                    async for _ in events:
+                        break
+                search = (await client.list_tools(cache_mode="refresh")).tools[0]
+                assert "3 tools: files (3)" in (search.description or "")
+
+            talk(f"{url}{path}", work, mode, message_handler=handler)  # type: ignore[arg-type]
+
+
+# Questions
+
+
+def test_a_question_reaches_the_user_and_the_answer_the_server(
+    scripted: Scripted, tmp_path: Path
+) -> None:
+    """Elicitation both ways, in a session that can be asked; in others the server is told."""
+    asked: list[Any] = []
+
+    async def ask(context: Any, params: Any) -> types.ElicitResult:
+        del context
+        asked.append(params)
+        return types.ElicitResult(action="accept", content={"name": "Ada"})
+
+    async def work(client: Client) -> None:
+        assert await said(client, "s__greet", {}) == {
+            "action": "accept",
+            "content": {"name": "Ada"},
+        }
+
+    async def refused(client: Client) -> None:
+        assert "cannot ask" in (await said(client, "s__greet", {}))["message"]
+
+    with gateway(tmp_path, s=scripted(tool("greet"), elicits="Who are you?")) as url:
+        talk(f"{url}/mcp/all", work, elicitation_callback=ask)
+        assert asked[0].message == "Who are you?"
+        talk(f"{url}/mcp/all", refused)
+
+
+# JSON-RPC
+
+
+def rpc(url: str, method: str, **params: Any) -> Any:
+    status, answer = post(url, "/message", {"method": method, "params": params, "id": 7})
+    assert status == 200
+    assert (answer["jsonrpc"], answer["id"]) == ("2.0", 7)
+    return answer
+
+
+def test_the_seeds_own_request(url: str) -> None:
+    """mcp:search_tools: as curl sends it, with neither a version nor an id nor a content type."""
+    call = {"method": "tools/call"}
+    call["params"] = {"name": "search_tools", "arguments": {"query": "read_file"}}  # type: ignore[assignment]
+    status, answer = fetch(url, "/message", method="POST", body=json.dumps(call).encode())
+    assert (status, answer["id"]) == (200, None)
+    found = json.loads(answer["result"]["content"][0]["text"])
+    assert found["tools"][0]["id"] == "files:read_file"
+    assert set(found["tools"][0]) >= {
+        *("id", "name", "server", "description", "score", "semantic_score", "graph_score")
+    }
+
+
+def test_messages(url: str) -> None:
+    """mcp:search_tools: lists, calls and errors, one request at a time."""
+    listed = rpc(url, "tools/list")["result"]["tools"]
+    assert [each["name"] for each in listed][:3] == ["search_tools", "describe_tools", "call_tool"]
+    given: dict[str, Any] = {"tool": "mail:mixed", "arguments": {}}
+    assert rpc(url, "tools/call", name="call_tool", arguments=given)["result"] == RESULT
+    refused = rpc(url, "tools/call", name="mail__refuses", arguments={})["error"]
+    assert refused == {"code": -32042, "message": "pay first", "data": {"url": "u"}}
+    assert rpc(url, "tools/call", name="nothing")["error"]["code"] == -32602
+    assert rpc(url, "nothing/at/all")["error"]["code"] == -32601
+    assert rpc(url, "ping")["result"] == {}
+    assert rpc(url, "initialize")["result"]["serverInfo"]["name"] == "toolscript"
+    assert post(url, "/message", {"method": "notifications/initialized"})[0] == 202
+    assert post(url, "/message", [1])[1]["error"]["code"] == -32600
+
+
+def test_a_page_of_another_site_cannot_send_messages(url: str) -> None:
+    body = json.dumps({"method": "ping"}).encode()
+    headers = {"Origin": "https://evil.example", "Content-Type": "text/plain"}
+    assert fetch(url, "/message", method="POST", headers=headers, body=body)[0] == 403
+    assert fetch(url, "/mcp", method="POST", headers=headers, body=body)[0] == 403
+
+
+# Standard input and output
+
+
+def parameters(cli: Cli, *arguments: str) -> StdioServerParameters:
+    command, *words = cli.command("mcp", *arguments)
+    return StdioServerParameters(command=command, args=words, env=cli.environment())
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_over_standard_input_and_output(cli: Cli, scripted: Scripted, mode: Mode) -> None:
+    """mcp:transports."""
+    cli.env = FUZZY
+    cli.configure(files=scripted(READ_FILE), mail=scripted(SEND_MAIL))
+
+    async def work(client: Client) -> None:
+        assert await names(client) == ["search_tools", "describe_tools", "call_tool"]
+        call = {"tool": "files:read_file", "arguments": {"path": "x"}}
+        assert (await said(client, "call_tool", call))["arguments"] == {"path": "x"}
+        found = await said(client, "search_tools", {"query": "read_file"})
+        assert found["tools"][0]["id"] == "files:read_file"
+
+    talk(stdio_client(parameters(cli)), work, mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_two_phases_over_standard_input_and_output(
+    cli: Cli, scripted: Scripted, mode: Mode
+) -> None:
+    """mcp:tool_search."""
+    cli.env = FUZZY
+    cli.configure(files=scripted(READ_FILE))
+
+    async def work(client: Client) -> None:
+        assert await names(client) == ["tool_search"]
+        await said(client, "tool_search", {"query": "read_file"})
+        assert "files__read_file" in await names(client)
+
+    talk(stdio_client(parameters(cli, "--exposure", "two-phase")), work, mode)
+
+
+@pytest.mark.parametrize("sign", [None, signal.SIGTERM, signal.SIGINT])
+def test_it_ends_with_its_client_and_takes_its_servers_along(
+    cli: Cli, scripted: Scripted, sign: int | None
+) -> None:
+    starts = cli.home / "starts"
+    cli.env = FUZZY
+    cli.configure(files=scripted(READ_FILE, starts=str(starts)))
+    with subprocess.Popen(
+        cli.command("mcp"),
+        env=cli.environment(),
+        cwd=cli.home,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        until(starts.exists, "the server has started")
+        if sign is None:
+            assert process.stdin is not None
+            process.stdin.close()
+        else:
+            os.kill(process.pid, sign)
+        code = process.wait(PATIENCE_S)
+        assert code == (0 if sign is None else 128 + sign)
+        assert process.stdout is not None
+        assert process.stdout.read() == b""
+    until(lambda: not processes(f"{scripted.directory}"), "its server has ended")
+
+
+def test_a_configuration_that_cannot_be_used(cli: Cli) -> None:
+    done = cli("mcp")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no .toolscript.json" in done.stderr
+
+
+# A real server
+
+
+@pytest.mark.servers
+def test_prompts_and_resources_come_through(tmp_path: Path, real_servers: dict[str, Any]) -> None:
+    """The official test server's, beside one that has none."""
+
+    async def work(client: Client) -> None:
+        prompts = {each.name: each for each in (await client.list_prompts()).prompts}
+        assert "everything__args-prompt" in prompts
+        answer = await client.get_prompt("everything__args-prompt", {"city": "Ghent"})
+        assert "Ghent" in str(answer.messages[0].content)
+        resources = (await client.list_resources()).resources
+        assert resources
+        content = await client.read_resource(resources[0].uri)
+        assert content.contents
+        templates = (await client.list_resource_templates()).resource_templates
+        assert any("{" in each.uri_template for each in templates)
+        with pytest.raises(MCPError, match="no server has"):
+            await client.read_resource("nothing://at/all")
+        with pytest.raises(MCPError):
+            await client.get_prompt("nobody__x")
+
+    entry = real_servers["everything"]
+    with gateway(tmp_path, everything=entry, time=real_servers["time"]) as url:
+        talk(f"{url}/mcp", work)
