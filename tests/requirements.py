@@ -449,6 +449,7 @@ REQUIREMENTS: dict[str, Requirement] = {
             "tests/gateway/test_catalogue.py::test_a_tool_that_has_the_name_made_for_another_keeps_it",
             "tests/gateway/test_calls.py::test_a_tool_goes_by_its_id_and_as_the_seed_writes_it",
             "tests/gateway/test_calls.py::test_a_tool_goes_by_the_name_that_models_see",
+            "tests/surfaces/mcp/test_mcp.py::test_every_tool_as_a_plain_proxy",
             "tests/test_types.py::test_ids_split_back_into_what_they_were_made_of",
             "tests/test_types.py::test_what_has_no_server_or_no_tool_is_no_id",
         ),
@@ -535,15 +536,28 @@ REQUIREMENTS: dict[str, Requirement] = {
     ),
     "mcp:search_tools": Requirement(
         "The MCP tool search_tools.",
-        open="the MCP door is to come",
+        proved_by=(
+            "tests/surfaces/mcp/test_mcp.py::test_search_tools_answers_as_the_seed_has_it",
+            "tests/surfaces/mcp/test_mcp.py::test_what_was_found_is_described_and_called",
+            "tests/surfaces/mcp/test_mcp.py::test_the_seeds_own_request",
+            "tests/surfaces/mcp/test_mcp.py::test_messages",
+        ),
     ),
     "mcp:tool_search": Requirement(
         "The MCP tool tool_search, in two phases.",
-        open="the MCP door is to come",
+        proved_by=(
+            "tests/surfaces/mcp/test_mcp.py::test_two_phases",
+            "tests/surfaces/mcp/test_mcp.py::test_a_client_that_ignores_changes_can_call_at_once",
+            "tests/surfaces/mcp/test_mcp.py::test_two_phases_over_standard_input_and_output",
+        ),
     ),
     "mcp:transports": Requirement(
         "Streamable HTTP and stdio, for any MCP client.",
-        open="the MCP door is to come",
+        proved_by=(
+            "tests/surfaces/mcp/test_mcp.py::test_models_see_the_search_and_what_is_pinned",
+            "tests/surfaces/mcp/test_mcp.py::test_a_change_of_an_upstream_is_told",
+            "tests/surfaces/mcp/test_mcp.py::test_over_standard_input_and_output",
+        ),
     ),
     "agent:two-phase": Requirement(
         "The executor over a chat endpoint.",

@@ -1,0 +1,36 @@
+"""The MCP door's spelling: a code for every error, answers within their budget."""
+
+import inspect
+import json
+
+from toolscript import errors
+from toolscript.surfaces.mcp import wire
+from toolscript.types import Document, Hit, SearchResult, ToolSpec
+
+
+def test_every_error_has_a_code() -> None:
+    every = {kind for _, kind in inspect.getmembers(errors, inspect.isclass)}
+    assert set(wire.CODE) == every
+
+
+def test_an_answer_stays_within_its_budget_and_loses_no_hit() -> None:
+    properties = {f"parameter_{n}": {"type": "string"} for n in range(100)}
+    for count in (1, 10, 50):
+        tools = {
+            f"s__t{n}": ToolSpec(
+                server="s",
+                name=f"t{n}",
+                description="word " * 5000,
+                input_schema={"type": "object", "properties": properties},
+            )
+            for n in range(count)
+        }
+        hits = tuple(
+            Hit(document=Document.of(spec), score=0.5, reason="", signals={})
+            for spec in tools.values()
+        )
+        result = SearchResult(hits=hits, limit=count, threshold=0)
+        answer = wire.found("x", result, tools)
+        assert len(answer["tools"]) == count
+        texts = [(hit["description"], hit["signature"]) for hit in answer["tools"]]
+        assert len(json.dumps(texts)) <= wire.MAX_ANSWER_CHARS + 10 * count
