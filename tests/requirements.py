@@ -561,7 +561,14 @@ REQUIREMENTS: dict[str, Requirement] = {
     ),
     "agent:two-phase": Requirement(
         "The executor over a chat endpoint.",
-        open="the executor is to come",
+        proved_by=(
+            "tests/test_agent.py::test_the_flow_of_the_seed",
+            "tests/test_agent.py::test_what_two_phases_save_is_counted",
+            "tests/test_agent.py::test_there_is_an_end_to_calls",
+            "tests/test_agent.py::test_a_model_that_never_stops_is_stopped",
+            "tests/surfaces/cli/test_cli_ask.py::test_a_question",
+            "tests/surfaces/cli/test_cli_ask.py::test_as_json_with_settings_from_the_environment",
+        ),
     ),
     "types:typescript": Requirement(
         "A TypeScript module for any set of tools.",

@@ -60,6 +60,9 @@ VALUES: dict[str, tuple[object, str, object]] = {
     "call_timeout_s": (1.0, "2.5", 2.5),
     "ping_interval_s": (1.0, "2.5", 2.5),
     "exposure": ("all", "two-phase", "two-phase"),
+    "llm_url": ("http://a/v1", "https://b/v1", "https://b/v1"),
+    "llm_model": ("a", "b", "b"),
+    "llm_key": ("a", "b", "b"),
     "host": ("::1", "0.0.0.0", "0.0.0.0"),  # noqa: S104 - only read
     "port": (1, "0", 0),
 }

@@ -12,6 +12,7 @@
     ├── ModelError               an embedding model that cannot be used
     │   ├── DeviceError          the device asked for cannot run it
     │   └── UnreachableError     what has it does not answer now, and may later
+    ├── LlmError                 a language model that does not answer
     ├── NotReadyError            nothing can be searched yet
     ├── SearchTimeoutError       a search took longer than it may
     ├── UpstreamError            an MCP server that does not work
@@ -74,6 +75,10 @@ class DeviceError(ModelError):
 
 class UnreachableError(ModelError):
     """A hub or an embedding server that does not answer now, and may later."""
+
+
+class LlmError(ToolscriptError):
+    """A language model that does not answer, or answers what cannot be used."""
 
 
 class NotReadyError(ToolscriptError):

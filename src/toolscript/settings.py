@@ -226,6 +226,30 @@ OPTIONS: tuple[Option, ...] = (
         choices=("search", "two-phase", "all"),
     ),
     Option(
+        "llm_url",
+        str,
+        None,
+        "Language model to ask, at an address that speaks OpenAI's chat completions.",
+        "TOOLSCRIPT_LLM_URL",
+        "--llm-url",
+        schemes=("http://", "https://"),
+    ),
+    Option(
+        "llm_model",
+        str,
+        None,
+        "Name of that model.",
+        "TOOLSCRIPT_LLM_MODEL",
+        "--llm-model",
+    ),
+    Option(
+        "llm_key",
+        str,
+        None,
+        "Key for that address.",
+        "TOOLSCRIPT_LLM_KEY",
+    ),
+    Option(
         "host",
         str,
         "127.0.0.1",
@@ -266,6 +290,9 @@ class Settings:
     call_timeout_s: float
     ping_interval_s: float
     exposure: str
+    llm_url: str | None
+    llm_model: str | None
+    llm_key: str | None
     host: str
     port: int
 

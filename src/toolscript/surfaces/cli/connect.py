@@ -54,13 +54,14 @@ def _health(record: Record) -> dict[str, Any] | None:
 
 
 @contextmanager
-def connected(
+def connected(  # noqa: PLR0913 - what a command may want different, each by its name
     settings: Settings,
     flags: Mapping[str, object],
     *,
     refresh: bool = False,
     only: str | None = None,
     embed: bool = True,
+    live: bool = False,
 ) -> Generator[Client]:
     """The gateway that serves this call, or the application in this process.
 
@@ -68,7 +69,8 @@ def connected(
 
     A flag that the running gateway was not started with (``--model``, another
     ``--data-dir``) holds for this call: it is answered in this process, which
-    then connects to no other server than ``only``.
+    then connects to no other server than ``only``, or to every one if it has to
+    be ``live``.
     """
     remote = None if refresh else _remote(settings, flags)
     if remote is not None:
@@ -76,7 +78,8 @@ def connected(
         return
     from toolscript.surfaces.cli.local import local_client  # noqa: PLC0415 - imports the engine
 
-    with local_client(settings, refresh=refresh, only=only, embed=embed) as local:
+    alone = local_client(settings, refresh=refresh, only=only, embed=embed, live=live)
+    with alone as local:
         yield local
 
 

@@ -41,15 +41,23 @@ class LocalClient:
 
 @contextmanager
 def local_client(
-    settings: Settings, *, refresh: bool, only: str | None = None, embed: bool = True
+    settings: Settings,
+    *,
+    refresh: bool,
+    only: str | None = None,
+    embed: bool = True,
+    live: bool = False,
 ) -> Generator[LocalClient]:
     """The application, ready to be asked; what the snapshot lacks is connected to, visibly.
 
-    With ``only``, that server is connected to, known or not, and no other.
+    With ``only``, that server is connected to, known or not, and no other; with
+    ``live`` every one is.
     """
     # The answer itself says that it is degraded, and why.
     logging.getLogger("toolscript.embedding.loader").setLevel(logging.ERROR)
-    wiring = bootstrap.Wiring(reconnect=refresh, only=only, use_snapshot=not refresh, embed=embed)
+    wiring = bootstrap.Wiring(
+        reconnect=refresh or live, only=only, use_snapshot=not refresh, embed=embed
+    )
     app = bootstrap.application(settings, load(settings), wiring)
     with start_blocking_portal() as portal, _running(portal, app):
         client = LocalClient(portal, http_app(app, own=False))

@@ -24,6 +24,7 @@ _COMMANDS = {
     "list-servers": ("toolscript.surfaces.cli.listing", "Show the configured servers' state."),
     "list-tools": ("toolscript.surfaces.cli.listing", "Show every tool, or one server's."),
     "call": ("toolscript.surfaces.cli.call", "Call a tool."),
+    "ask": ("toolscript.surfaces.cli.ask", "Let a model answer with your tools."),
     "mcp": ("toolscript.surfaces.cli.mcp", "Serve an MCP client over standard input and output."),
     "gateway": ("toolscript.surfaces.cli.gateway", "Start, look at and stop the gateway."),
 }

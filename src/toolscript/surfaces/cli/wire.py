@@ -15,6 +15,7 @@ EXIT: dict[type[errors.ToolscriptError], int] = {
     errors.ModelError: 1,
     errors.DeviceError: 1,
     errors.UnreachableError: 1,
+    errors.LlmError: 1,
     errors.NotReadyError: 1,
     errors.SearchTimeoutError: 1,
     errors.UpstreamError: 1,

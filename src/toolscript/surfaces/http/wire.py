@@ -21,6 +21,7 @@ STATUS: dict[type[errors.ToolscriptError], int] = {
     errors.ModelError: 503,
     errors.DeviceError: 503,
     errors.UnreachableError: 503,
+    errors.LlmError: 502,
     errors.NotReadyError: 503,
     errors.SearchTimeoutError: 504,
     errors.UpstreamError: 502,
