@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from tests.support import (
@@ -59,6 +60,7 @@ class Asked:
 
     conversation: object = field(default_factory=object)
     completes: bool = False
+    thinks_s: float = 0
     answer: dict[str, Any] = field(default_factory=lambda: {"action": "decline"})
     progress: list[tuple[float, float | None, str | None]] = field(
         default_factory=list[tuple[float, float | None, str | None]]
@@ -70,6 +72,7 @@ class Asked:
 
     async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         self.questions.append({"method": method, **params})
+        await anyio.sleep(self.thinks_s)
         return self.answer
 
 
@@ -232,6 +235,14 @@ def test_a_question_goes_to_the_one_who_called(scripted: Scripted, tmp_path: Pat
     [question] = caller.questions
     assert (question["method"], question["message"]) == ("elicitation/create", "Who are you?")
     assert question["requestedSchema"]["properties"] == {"name": {"type": "string"}}
+
+
+def test_while_a_user_thinks_the_time_stands_still(scripted: Scripted, tmp_path: Path) -> None:
+    """The answer takes longer than a tool may be silent."""
+    caller = Asked(thinks_s=0.8)
+    server = scripted(tool("greet"), elicits="Who are you?")
+    with running(served(tmp_path, s=server), {"TOOLSCRIPT_CALL_TIMEOUT": "0.4"}) as app:
+        assert echoed(call(app, "s__greet", caller)) == caller.answer
 
 
 def test_a_caller_that_cannot_be_asked_says_so(scripted: Scripted, tmp_path: Path) -> None:
