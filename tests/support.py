@@ -176,7 +176,7 @@ def running(
 ) -> Generator[Running]:
     """An application over a configuration file, its data beside that file."""
     home = {"HOME": str(config.parent), "TOOLSCRIPT_DATA_DIR": str(config.parent / "data")}
-    environ = {**FUZZY, **home, **(environ or {})}
+    environ = {**FUZZY, **home, "TOOLSCRIPT_CONFIG": str(config), **(environ or {})}
     found = configuration.load(config, config.parent, environ)
     app = application(settings.load({}, environ), found, wiring, environ)
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(app.running()):

@@ -1,3 +1,4 @@
+import os
 import signal
 import stat
 import subprocess
@@ -12,6 +13,7 @@ from toolscript.files import (
     is_file,
     make_private,
     open_private,
+    stamp,
     write_atomically,
 )
 
@@ -124,3 +126,21 @@ def test_a_private_text_file_begins_empty_takes_any_text_and_is_its_owners(tmp_p
             file.write(text)
     assert path.read_bytes() == b"second ?"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_edited_added_and_deleted_files_have_another_stamp(tmp_path: Path) -> None:
+    """upstream:live"""
+    one, two = tmp_path / "one.json", tmp_path / "two.json"
+    one.write_text("{}")
+    found = [stamp([one, two])]
+    two.write_text("{}")
+    found.append(stamp([one, two]))
+    one.write_text("{ }")
+    found.append(stamp([one, two]))
+    os.utime(one, ns=(1, 1))
+    found.append(stamp([one, two]))
+    assert len(set(found)) == 4
+    (tmp_path / "x").mkdir()
+    assert stamp([tmp_path / "x" / ".." / "one.json", two]) == found[-1]
+    two.unlink()
+    assert stamp([one, two]) == stamp([one])

@@ -22,6 +22,7 @@ from toolscript.errors import ModelError, NotReadyError, SearchTimeoutError, Unk
 from toolscript.gateway.arguments import check_arguments
 from toolscript.gateway.base import NOBODY, Caller
 from toolscript.gateway.catalogue import Catalogue, diff
+from toolscript.gateway.follower import Follower
 from toolscript.gateway.gateway import Gateway
 from toolscript.gateway.snapshot import SnapshotStore
 from toolscript.retrieval.engine import SearchEngine
@@ -53,6 +54,10 @@ class Health:
     tools: int
     waiting: int
     """Tools that can be found, but not by every signal yet."""
+    config: str = ""
+    """The `files.stamp` of the configuration that is served."""
+    config_problem: str = ""
+    """Why the files as they are now are not."""
     download: "Download | None" = None
     """The model that is being downloaded."""
 
@@ -75,13 +80,16 @@ class App:
         engine: SearchEngine,
         semantic: SemanticSignal,
         snapshots: SnapshotStore,
+        *,
         search_timeout_s: float = SEARCH_TIMEOUT_S,
+        follower: Follower | None = None,
     ) -> None:
         self._gateway = gateway
         self._engine = engine
         self._semantic = semantic
         self._snapshots = snapshots
         self._search_timeout_s = search_timeout_s
+        self._follower = follower
         self._indexed: Catalogue | None = None
         self._fault = ""
         self._step = anyio.Event()
@@ -93,6 +101,8 @@ class App:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._index)
             tasks.start_soon(self._gateway.run)
+            if self._follower:
+                tasks.start_soon(self._follower.run, self._gateway.configure)
             try:
                 yield self
             except Exception as error:  # noqa: BLE001 - raised again, without the task group's wrapping
@@ -126,6 +136,7 @@ class App:
         await self._gateway.settle()
         while not self.health().ready:
             await self._step.wait()
+            await self._gateway.settle()
 
     def health(self, grant: Grant = EVERYTHING) -> Health:
         """See `Health`; of what is kept from the caller nothing is named or counted."""
@@ -136,6 +147,8 @@ class App:
             tools=self._engine.indexed if grant.is_everything else len(self.tools(grant=grant)),
             waiting=self._engine.waiting if grant.is_everything else 0,
             download=self._download(),
+            config=self._gateway.config.stamp if grant.is_everything else "",
+            config_problem=self._problem if grant.is_everything else "",
         )
 
     def _download(self) -> Download | None:
@@ -258,6 +271,10 @@ class App:
             self._fault = f"index: out of date ({type(error).__name__}: {error})"
         else:
             self._fault = ""
+
+    @property
+    def _problem(self) -> str:
+        return self._follower.problem if self._follower else ""
 
     def _within(self, grant: Grant, status: ServerStatus) -> ServerStatus:
         entry = self._gateway.catalogue.servers.get(status.name)

@@ -18,6 +18,7 @@ from toolscript.embedding.loader import LazyModel
 from toolscript.files import file_name
 from toolscript.gateway.base import IMPORTING, Connect, Report, Upstream
 from toolscript.gateway.catalogue import Catalogue
+from toolscript.gateway.follower import Follower
 from toolscript.gateway.gateway import Gateway
 from toolscript.gateway.snapshot import SnapshotStore
 from toolscript.retrieval.engine import SearchEngine
@@ -40,6 +41,8 @@ class Wiring:
     """Answer from the snapshot until the servers say otherwise."""
     embed: bool = True
     """Embed the tools; without, they are searched by words, or only listed."""
+    follow: bool = False
+    """Take over the configuration whenever its files change."""
 
 
 def application(
@@ -56,12 +59,6 @@ def application(
     config = config or configuration.load(settings.config, Path.cwd(), environ)
     snapshots = SnapshotStore(settings.data_dir / "cache" / "catalogue", config.key)
     known = snapshots.load(config.servers) if wiring.use_snapshot else Catalogue({})
-    model = _model(settings)
-    curves = None if settings.no_cache else settings.data_dir / "cache" / "calibration"
-    semantic = SemanticSignal(model, lambda: _cache(settings, config, model), curves)
-    profile = search_profile(settings.alpha, settings.limit, settings.threshold)
-    signals = [semantic, FuzzySignal()] if wiring.embed else [FuzzySignal()]
-    engine = SearchEngine(signals, profile)
     gateway = Gateway(
         config,
         known,
@@ -69,7 +66,25 @@ def application(
         reconnect=wiring.reconnect,
         only=wiring.only,
     )
-    return App(gateway, engine, semantic, snapshots)
+    model = _model(settings)
+    curves = None if settings.no_cache else settings.data_dir / "cache" / "calibration"
+    semantic = SemanticSignal(model, lambda: _cache(settings, gateway.config, model), curves)
+    profile = search_profile(settings.alpha, settings.limit, settings.threshold)
+    signals = [semantic, FuzzySignal()] if wiring.embed else [FuzzySignal()]
+    engine = SearchEngine(signals, profile)
+    follower = _follower(settings, config, environ) if wiring.follow else None
+    return App(gateway, engine, semantic, snapshots, follower=follower)
+
+
+def _follower(settings: Settings, config: Config, environ: Mapping[str, str]) -> Follower:
+    # A file that was named with its whole path needs no working directory.
+    here = config.sources[0].parent if settings.config else Path.cwd()
+    where = config.sources[0] if settings.config else None
+    return Follower(
+        config,
+        lambda: configuration.locate(where, here, environ),
+        lambda: configuration.load(where, here, environ),
+    )
 
 
 def _model(settings: Settings) -> LazyModel:

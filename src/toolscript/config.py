@@ -10,14 +10,14 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 
 from toolscript.errors import ConfigMissingError, ConfigSyntaxError
-from toolscript.files import expanded, is_file
+from toolscript.files import expanded, is_file, stamp
 from toolscript.text import encodable, printable, redact
 from toolscript.types import SEPARATOR, Protocol, ServerSpec, Transport, telling, url_secrets
 
@@ -65,6 +65,8 @@ class Config:
     sources: tuple[Path, ...]
     servers: tuple[ServerSpec, ...] = ()
     problems: tuple[Problem, ...] = ()
+    stamp: str = ""
+    """Of the files, from before they were read; see `files.stamp`."""
 
     @property
     def key(self) -> str:
@@ -86,15 +88,15 @@ def load(path: Path | None, cwd: Path, environ: Mapping[str, str]) -> Config:
     `ConfigSyntaxError`.
     """
     sources = locate(path, cwd, environ)
-    if path is not None:
-        if not is_file(sources[0]):
-            raise ConfigMissingError(
-                f"configuration file {path} does not exist; name another with --config"
-            )
-        return _read(sources[0], environ, None)
-    home = _home(environ)
+    if path is not None and not is_file(sources[0]):
+        raise ConfigMissingError(
+            f"configuration file {path} does not exist; name another with --config"
+        )
+    seen = stamp(sources)
+    home = sources[0] if path is not None else _home(environ)
     configs = [_read(p, environ, None if p == home else p.parent) for p in sources]
-    return configs[0] if len(configs) == 1 else _merge(configs[0], configs[1])
+    found = configs[0] if len(configs) == 1 else _merge(configs[0], configs[1])
+    return replace(found, stamp=seen)
 
 
 def locate(path: Path | None, cwd: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import os
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TextIO
 from urllib.parse import quote
@@ -42,6 +43,16 @@ def is_dir(path: Path) -> bool:
         return path.is_dir()
     except OSError:
         return False
+
+
+def stamp(paths: Iterable[Path]) -> str:
+    """16 hex digits that tell edited, added or deleted files from those that were read."""
+    found: list[tuple[str, int, int]] = []
+    for path in paths:
+        with contextlib.suppress(OSError):
+            status = path.stat()
+            found.append((os.path.realpath(path), status.st_mtime_ns, status.st_size))
+    return hashlib.sha256(repr(found).encode()).hexdigest()[:16]
 
 
 def make_private(directory: Path) -> None:

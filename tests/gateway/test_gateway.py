@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
+import msgspec
 import pytest
 
 from toolscript.config import Config, Problem
@@ -43,6 +44,8 @@ class Stage:
         default_factory=dict[str, Callable[[Report], None]]
     )
     running: set[str] = field(default_factory=set[str])
+    started: list[ServerSpec] = field(default_factory=list[ServerSpec])
+    may_end: anyio.Event = field(default_factory=anyio.Event)
     connectors: int = 0
 
     def connector(self) -> Connect:
@@ -60,11 +63,15 @@ class _Told:
     report: Callable[[Report], None]
 
     async def run(self) -> None:
+        assert self.spec.name not in self.stage.running, "only one at a time"
         self.stage.reporters[self.spec.name] = self.report
         self.stage.running.add(self.spec.name)
+        self.stage.started.append(self.spec)
         try:
             await anyio.sleep_forever()
         finally:
+            with anyio.CancelScope(shield=True):
+                await self.stage.may_end.wait()
             self.stage.running.discard(self.spec.name)
 
     async def request(self, method: str, params: dict[str, Any], caller: Caller) -> dict[str, Any]:
@@ -74,7 +81,9 @@ class _Told:
 
 @pytest.fixture
 def stage() -> Stage:
-    return Stage()
+    stage = Stage()
+    stage.may_end.set()
+    return stage
 
 
 def make(
@@ -237,7 +246,12 @@ def test_where_nothing_is_connected_to_no_client_is_loaded(
 ) -> None:
     """catalogue:snapshot"""
     gateway = make(stage, *specs, snapshot=Catalogue.of([known(A, "x")]), reconnect=False)
-    play(gateway.run)
+
+    async def scene() -> None:
+        async with run(gateway, stage):
+            await anyio.wait_all_tasks_blocked()
+
+    play(scene)
     assert gateway.settled
     assert stage.connectors == 0
 
@@ -286,5 +300,97 @@ def test_the_same_again_is_no_news_but_settles(stage: Stage) -> None:
             assert gateway.catalogue is known_before
             stage.tell("a", ready("a", "x", "y"))
             assert gateway.catalogue is not known_before
+
+    play(scene)
+
+
+# Another configuration
+
+
+def configured(*specs: ServerSpec) -> Config:
+    return Config((SOURCE,), specs)
+
+
+def test_only_what_changed_is_restarted(stage: Stage) -> None:
+    """upstream:live: the others keep their connections."""
+    gateway = make(stage, A, B)
+    other = msgspec.structs.replace(B, url="http://other")
+    c = ServerSpec(name="c", transport="stdio", command="c")
+
+    async def scene() -> None:
+        async with run(gateway, stage, "a", "b"):
+            stage.tell("a", ready("a", "x"))
+            stage.tell("b", ready("b", "y"))
+            gateway.configure(configured(A, other, c))
+            assert list(gateway.catalogue.tools) == ["a__x", "b__y"]
+            assert states(gateway) == {"a": "ready", "b": "connecting", "c": "connecting"}
+            assert gateway.unsettled == ["b", "c"]
+            await anyio.wait_all_tasks_blocked()
+            stage.tell("b", ready("b", "z"))
+            stage.tell("c", ready("c", "w"))
+            assert list(gateway.catalogue.tools) == ["a__x", "b__z", "c__w"]
+            assert gateway.settled
+
+    play(scene)
+    assert stage.started[:2] == [A, B]
+    assert sorted(stage.started[2:], key=lambda spec: spec.name) == [other, c]
+    assert stage.connectors == 1
+
+
+def test_what_is_removed_or_disabled_is_gone(stage: Stage) -> None:
+    """upstream:live: its tools at once, its connection as soon as it has ended."""
+    gateway = make(stage, A, B)
+
+    async def scene() -> None:
+        async with run(gateway, stage, "a", "b"):
+            stage.tell("a", ready("a", "x"))
+            stage.tell("b", ready("b", "y"))
+            gateway.configure(configured(msgspec.structs.replace(A, disabled=True)))
+            assert list(gateway.catalogue.tools) == []
+            assert states(gateway) == {"a": "disabled"}
+            assert gateway.settled
+            await anyio.wait_all_tasks_blocked()
+            assert stage.running == set()
+
+    play(scene)
+
+
+def test_a_server_is_started_again_when_it_has_ended(stage: Stage) -> None:
+    """upstream:live: two edits in a row leave one connection, to the server as it is now."""
+    gateway = make(stage, A)
+    second, third = (msgspec.structs.replace(A, command=c) for c in ("second", "third"))
+
+    async def scene() -> None:
+        async with run(gateway, stage, "a"):
+            told = stage.reporters["a"]
+            stage.may_end = anyio.Event()
+            gateway.configure(configured(second))
+            await anyio.wait_all_tasks_blocked()
+            gateway.configure(configured(third))
+            await anyio.wait_all_tasks_blocked()
+            assert stage.started == [A]
+            stage.may_end.set()
+            await anyio.wait_all_tasks_blocked()
+            assert stage.started == [A, third]
+            told(ready("a", "old"))
+            assert list(gateway.catalogue.tools) == [], "what it reports does not count any more"
+            assert not gateway.settled
+
+    play(scene)
+
+
+def test_who_waits_until_it_has_settled_waits_for_what_is_configured_now(stage: Stage) -> None:
+    """upstream:live"""
+    gateway = make(stage, A)
+
+    async def scene() -> None:
+        async with run(gateway, stage, "a"), anyio.create_task_group() as tasks:
+            tasks.start_soon(gateway.settle)
+            await anyio.wait_all_tasks_blocked()
+            gateway.configure(configured(B))
+            await anyio.wait_all_tasks_blocked()
+            assert tasks.cancel_scope.cancel_called is False
+            stage.tell("b", Failed(error="no"))
+        assert gateway.settled
 
     play(scene)

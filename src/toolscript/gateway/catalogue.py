@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -72,6 +72,10 @@ class Catalogue:
     def replacing(self, entry: ServerEntry) -> "Catalogue":
         """This catalogue with one server's entry put in."""
         return Catalogue.of([*(e for n, e in self.servers.items() if n != entry.name), entry])
+
+    def keeping(self, names: Container[str]) -> "Catalogue":
+        """This catalogue with no other servers than these."""
+        return Catalogue.of(entry for name, entry in self.servers.items() if name in names)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """The gateway: an upstream per configured server, and the catalogue they add up to."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import msgspec
+from anyio.abc import TaskGroup
 
 from toolscript.config import Config
 from toolscript.errors import NotConnectedError
@@ -23,6 +25,21 @@ from toolscript.gateway.base import (
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
 from toolscript.text import encodable
 from toolscript.types import ServerSpec, ServerStatus, ToolSpec
+
+
+@dataclass(eq=False)
+class _Slot:
+    """One server as it is configured now, and how far it is."""
+
+    spec: ServerSpec
+    scope: anyio.CancelScope | None = None
+    released: bool = False
+    upstream: Upstream | None = None
+    begun: anyio.Event = field(default_factory=anyio.Event)
+    """There is an upstream, or will not be one."""
+    settled: anyio.Event = field(default_factory=anyio.Event)
+    """It has become ready or failed, or does not matter any more."""
+    ended: anyio.Event = field(default_factory=anyio.Event)
 
 
 class Gateway:
@@ -42,47 +59,63 @@ class Gateway:
         reconnect: bool = True,
         only: str | None = None,
     ) -> None:
-        self._config = config
+        self.config = config
         self._connector = connector
-        enabled = [spec for spec in config.servers if not spec.disabled]
-        missing = [s for s in enabled if reconnect or s.name not in known.servers]
-        self._wanted = missing if only is None else [s for s in enabled if s.name == only]
-        self._upstreams: dict[str, Upstream] = {}
-        self._begun = anyio.Event()
-        self._settled = {spec.name: anyio.Event() for spec in self._wanted}
+        missing = [s for s in _enabled(config) if reconnect or s.name not in known.servers]
+        wanted = missing if only is None else [s for s in _enabled(config) if s.name == only]
+        self._slots = {spec.name: _Slot(spec) for spec in wanted}
+        self._ending: dict[str, _Slot] = {}
+        self._tasks: TaskGroup | None = None
+        self._loading = anyio.Lock()
+        self._connect: Connect | None = None
         self._changed = anyio.Event()
         self.catalogue = known
 
     @property
     def settled(self) -> bool:
         """Whether every server that is connected to has become ready or failed, at least once."""
-        return all(event.is_set() for event in self._settled.values())
+        return not self.unsettled
 
     @property
     def unsettled(self) -> list[str]:
         """The servers that are still being waited for."""
-        return [name for name, event in self._settled.items() if not event.is_set()]
+        return [name for name, slot in self._slots.items() if not slot.settled.is_set()]
 
     async def run(self) -> None:
         """Hold every connection until cancelled. No upstream's failure reaches another."""
-        if not self._wanted:
-            return
-        # Importing an MCP client takes most of a second: not on the event loop.
-        connect = await anyio.to_thread.run_sync(self._connector)
-        self._upstreams = {s.name: connect(s, self._reporter(s)) for s in self._wanted}
-        self._begun.set()
         async with anyio.create_task_group() as tasks:
-            for name, upstream in self._upstreams.items():
-                tasks.start_soon(upstream.run, name=name)
+            self._tasks = tasks
+            for slot in self._slots.values():
+                tasks.start_soon(self._hold, slot, None, name=slot.spec.name)
+            await anyio.sleep_forever()
+
+    def configure(self, config: Config) -> None:
+        """Serve this configuration from now on. Only servers whose entry changed are touched.
+
+        What is known of a changed server counts until the new connection has
+        settled; what is known of one that is gone does not.
+        """
+        wanted = {spec.name: spec for spec in _enabled(config)}
+        self.config = config
+        for name, slot in list(self._slots.items()):
+            if name not in wanted or wanted[name].digest != slot.spec.digest:
+                self._release(slot)
+        for name, spec in wanted.items():
+            if name not in self._slots:
+                self._begin(spec)
+        self._publish(self.catalogue.keeping(wanted))
 
     async def request(
         self, server: str, method: str, params: dict[str, Any], caller: Caller
     ) -> dict[str, Any]:
         """Pass a request on to a server; see `Upstream.request`."""
-        if not any(spec.name == server for spec in self._wanted):
+        slot = self._slots.get(server)
+        if slot is None:
             raise NotConnectedError(f"{server} is not connected to by this process")
-        await self._begun.wait()
-        return await self._upstreams[server].request(method, params, caller)
+        await slot.begun.wait()
+        if slot.upstream is None:
+            raise NotConnectedError(f"{server} was configured anew just now; try again")
+        return await slot.upstream.request(method, params, caller)
 
     def pinned(self) -> list[ToolSpec]:
         """The tools that models always see, as the configuration has it, by id."""
@@ -95,9 +128,44 @@ class Gateway:
 
     async def settle(self, server: str | None = None) -> None:
         """Wait until `settled`, or until that one server is."""
-        for name, event in self._settled.items():
-            if server in {None, name}:
-                await event.wait()
+        while waiting := [name for name in self.unsettled if server in {None, name}]:
+            await self._slots[waiting[0]].settled.wait()
+
+    async def _hold(self, slot: _Slot, predecessor: _Slot | None) -> None:
+        """One server's task, which begins when the same server's last one has ended."""
+        try:
+            if predecessor is not None:
+                await predecessor.ended.wait()
+            with anyio.CancelScope() as slot.scope:
+                if slot.released:
+                    return
+                connect = await self._client()
+                slot.upstream = connect(slot.spec, self._reporter(slot))
+                slot.begun.set()
+                await slot.upstream.run()
+        finally:
+            slot.begun.set()
+            slot.ended.set()
+
+    async def _client(self) -> Connect:
+        async with self._loading:
+            if self._connect is None:
+                # Importing an MCP client takes most of a second: not on the event loop.
+                self._connect = await anyio.to_thread.run_sync(self._connector)
+            return self._connect
+
+    def _release(self, slot: _Slot) -> None:
+        slot.released = True
+        if slot.scope is not None:
+            slot.scope.cancel()
+        slot.settled.set()
+        self._ending[slot.spec.name] = self._slots.pop(slot.spec.name)
+
+    def _begin(self, spec: ServerSpec) -> None:
+        slot = self._slots[spec.name] = _Slot(spec)
+        if self._tasks is not None:
+            last = self._ending.pop(spec.name, None)
+            self._tasks.start_soon(self._hold, slot, last, name=spec.name)
 
     async def changed(self, seen: Catalogue | None) -> Catalogue:
         """Wait until the catalogue is another than ``seen``, and return it."""
@@ -107,12 +175,12 @@ class Gateway:
 
     def statuses(self) -> list[ServerStatus]:
         """Every server of the configuration, the unusable ones too, by name."""
-        found = [self._status(spec) for spec in self._config.servers]
+        found = [self._status(spec) for spec in self.config.servers]
         found += [
             ServerStatus(
                 name=p.server, state="invalid", error=encodable(f"{p.source}: {p.message}")
             )
-            for p in self._config.problems
+            for p in self.config.problems
         ]
         return sorted(found, key=lambda status: status.name)
 
@@ -122,7 +190,8 @@ class Gateway:
         entry = self.catalogue.servers.get(spec.name)
         if entry is None:
             return ServerStatus(name=spec.name, state="connecting", transport=spec.transport)
-        waiting = spec.name in self._settled and not self._settled[spec.name].is_set()
+        slot = self._slots.get(spec.name)
+        waiting = slot is not None and not slot.settled.is_set()
         return ServerStatus(
             name=spec.name,
             state="connecting" if waiting else entry.state,
@@ -132,13 +201,14 @@ class Gateway:
             since=entry.since,
             version=entry.version,
             rejected=entry.rejected,
-            snapshot=waiting or spec.name not in self._settled,
+            snapshot=waiting or slot is None,
         )
 
-    def _reporter(self, spec: ServerSpec) -> Callable[[Report], None]:
+    def _reporter(self, slot: _Slot) -> Callable[[Report], None]:
         def report(event: Report) -> None:
-            self._take(spec, event)
-            self._settled[spec.name].set()
+            if self._slots.get(slot.spec.name) is slot:  # and has not been replaced
+                self._take(slot.spec, event)
+                slot.settled.set()
 
         return report
 
@@ -158,6 +228,13 @@ class Gateway:
                 entry = msgspec.structs.replace(entry, error=error)
         if before and msgspec.structs.replace(entry, since=before.since) == before:
             return  # the same again is no news
-        self.catalogue = self.catalogue.replacing(entry)
+        self._publish(self.catalogue.replacing(entry))
+
+    def _publish(self, catalogue: Catalogue) -> None:
+        self.catalogue = catalogue
         self._changed.set()
         self._changed = anyio.Event()
+
+
+def _enabled(config: Config) -> list[ServerSpec]:
+    return [spec for spec in config.servers if not spec.disabled]

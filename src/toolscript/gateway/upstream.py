@@ -96,6 +96,12 @@ class McpUpstream:
 
     async def run(self) -> None:
         """See `Upstream.run`."""
+        try:
+            await self._stay()
+        finally:
+            self._relay.disconnected("its connection was ended", hopeful=False)
+
+    async def _stay(self) -> None:
         backoff = Backoff()
         while True:
             self._ready_at = math.inf

@@ -9,7 +9,7 @@ Kept free of heavy imports: every command reads it.
 import contextlib
 import json
 import os
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,18 +29,6 @@ class Record:
     pid: int
     version: str
     model: str
-    stamps: tuple[tuple[str, int, int], ...]
-    """Path, modification time in ns and size of each configuration file."""
-
-    def is_current(self, sources: Iterable[Path]) -> bool:
-        """Whether the configuration files are those the gateway has read."""
-        return self.stamps == stamps(sources)
-
-
-def stamps(sources: Iterable[Path]) -> tuple[tuple[str, int, int], ...]:
-    """What tells an edited, added or deleted configuration file from those that were read."""
-    found = [(str(path), path.stat()) for path in sources if is_file(path)]
-    return tuple((name, status.st_mtime_ns, status.st_size) for name, status in found)
 
 
 class RecordFile:
@@ -91,9 +79,7 @@ class RecordFile:
     def read(self) -> Record | None:
         """The record, or None when there is none that can be read."""
         try:
-            fields = json.loads(self.path.read_bytes())
-            fields["stamps"] = tuple((str(p), int(m), int(s)) for p, m, s in fields["stamps"])
-            return Record(**fields)
+            return Record(**json.loads(self.path.read_bytes()))
         except (OSError, ValueError, TypeError, KeyError):
             return None
 

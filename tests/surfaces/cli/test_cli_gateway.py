@@ -357,14 +357,26 @@ def test_a_model_from_the_environment_holds_for_the_gateway(home: Cli) -> None:
     assert home.json("search", "read what is in a file")["degraded"] == []
 
 
-def test_an_edited_configuration_is_noted(home: Cli, scripted: Scripted) -> None:
-    """cli:others: the gateway still answers, from what it has read."""
+def test_an_edited_configuration_is_followed(home: Cli, scripted: Scripted) -> None:
+    """upstream:live: a command that comes after the edit is answered after it."""
     home.start_gateway()
-    assert home("search", "read_file").stderr.count("restart it") == 0
     home.configure(files=scripted(READ_FILE))
+    done = home("list-servers")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "mail" not in done.stdout
+    home.configure(files=scripted(READ_FILE), draw=scripted(tool("draw_picture", "Draw")))
+    until(lambda: home.json("search", "draw_picture")["results"], "the new tool is found")
+
+
+def test_a_configuration_that_cannot_be_followed_is_told(home: Cli) -> None:
+    """upstream:live: the gateway goes on with what it has."""
+    home.start_gateway()
+    (home.home / ".toolscript.json").write_text('{"mcpServers": {', "utf-8")
     done = home("search", "read_file")
     assert "files__read_file" in done.stdout
-    assert "the configuration was edited after the gateway started; restart it" in done.stderr
+    [said] = done.stderr.splitlines()
+    assert said.startswith("toolscript: the gateway keeps its old configuration: ")
+    assert "is not valid JSON: line 1" in said
 
 
 def test_two_configurations_have_two_gateways(home: Cli, scripted: Scripted) -> None:

@@ -1,5 +1,6 @@
 """Which application answers a command: the running gateway's, or one of its own."""
 
+import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -7,6 +8,7 @@ from typing import Any
 
 from toolscript import config as configuration
 from toolscript.errors import ToolscriptError
+from toolscript.files import stamp
 from toolscript.settings import Settings
 from toolscript.surfaces.cli.client import Client, RemoteClient
 from toolscript.surfaces.cli.output import note
@@ -14,6 +16,8 @@ from toolscript.surfaces.record import Record, RecordFile
 from toolscript.surfaces.sources import sources
 
 _PROBE_TIMEOUT_S = 2.0
+_EDIT_S, _POLL_S = 2.0, 0.02
+"""How long a gateway may take to notice an edit, and how often it is asked meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,20 @@ def _remote(settings: Settings, flags: Mapping[str, object]) -> RemoteClient | N
     if found.health is None:
         note(f"the gateway (process {record.pid}) does not answer; this process does its work")
         return None
-    if not record.is_current(sources(settings)):
-        note("the configuration was edited after the gateway started; restart it to see the change")
+    _await_edit(found, settings)
     return RemoteClient(record.url, "its record")
+
+
+def _await_edit(found: Running, settings: Settings) -> None:
+    """Let the gateway take over what was edited just now; say so if it does not."""
+    deadline = time.monotonic() + _EDIT_S
+    health, edited = found.health, stamp(sources(settings))
+    while health is not None and health.get("configuration") != edited:
+        if health.get("configurationProblem"):
+            note(f"the gateway keeps its old configuration: {health['configurationProblem']}")
+            return
+        if time.monotonic() > deadline:
+            note("the configuration was edited, and the gateway does not follow; restart it")
+            return
+        time.sleep(_POLL_S)
+        health = _health(found.record)

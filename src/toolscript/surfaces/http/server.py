@@ -17,7 +17,7 @@ from toolscript.settings import Settings
 from toolscript.surfaces.http.app import http_app
 from toolscript.surfaces.http.guard import LOOPBACK_HOSTS
 from toolscript.surfaces.mcp.door import Exposure
-from toolscript.surfaces.record import Record, RecordFile, stamps
+from toolscript.surfaces.record import Record, RecordFile
 from toolscript.surfaces.signals import asking
 from toolscript.surfaces.sources import load
 
@@ -37,9 +37,7 @@ def serve(settings: Settings) -> None:
         server = _server(settings, config, listening)
         url = _url(listening)
         try:
-            record.write(
-                Record(url, os.getpid(), __version__, settings.model, stamps(config.sources))
-            )
+            record.write(Record(url, os.getpid(), __version__, settings.model))
             log.warning("listening on %s", url)
             _run(server, listening)
         finally:
@@ -47,7 +45,7 @@ def serve(settings: Settings) -> None:
 
 
 def _server(settings: Settings, config: Config, listening: socket.socket) -> uvicorn.Server:
-    app = bootstrap.application(settings, config)
+    app = bootstrap.application(settings, config, bootstrap.Wiring(follow=True))
     for problem in config.problems:
         log.warning("%s", problem)
     hosts = _hosts(listening)

@@ -95,6 +95,8 @@ def health(state: Health, pid: int, version: str) -> dict[str, Any]:
         "toolsWaiting": state.waiting,
         "waitingFor": list(state.waiting_for),
         "download": _download(state.download) if state.download else None,
+        "configuration": state.config,
+        "configurationProblem": state.config_problem,
     }
 
 
