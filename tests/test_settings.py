@@ -63,6 +63,7 @@ VALUES: dict[str, tuple[object, str, object]] = {
     "llm_url": ("http://a/v1", "https://b/v1", "https://b/v1"),
     "llm_model": ("a", "b", "b"),
     "llm_key": ("a", "b", "b"),
+    "poll_interval_s": (1.0, "2.5", 2.5),
     "host": ("::1", "0.0.0.0", "0.0.0.0"),  # noqa: S104 - only read
     "port": (1, "0", 0),
 }

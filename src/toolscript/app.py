@@ -74,7 +74,7 @@ class Download:
 class App:
     """Gateway, index and engine, wired. Use it inside ``async with app.running()``."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts that bootstrap wires
         self,
         gateway: Gateway,
         engine: SearchEngine,

@@ -113,7 +113,12 @@ def _connect(settings: Settings, config_key: str) -> Connect:
     with IMPORTING:
         from toolscript.gateway.upstream import Limits, McpUpstream  # noqa: PLC0415 - see Gateway.run
 
-    limits = Limits(settings.connect_timeout_s, settings.ping_interval_s, settings.call_timeout_s)
+    limits = Limits(
+        settings.connect_timeout_s,
+        settings.ping_interval_s,
+        settings.call_timeout_s,
+        settings.poll_interval_s,
+    )
     logs = settings.data_dir / "logs" / "servers" / config_key
 
     def connect(spec: ServerSpec, report: Callable[[Report], None]) -> Upstream:

@@ -250,6 +250,16 @@ OPTIONS: tuple[Option, ...] = (
         "TOOLSCRIPT_LLM_KEY",
     ),
     Option(
+        "poll_interval_s",
+        float,
+        60.0,
+        "How often a server that does not tell of changes is listed again.",
+        "TOOLSCRIPT_POLL_INTERVAL",
+        None,
+        low=0.1,
+        high=86400,
+    ),
+    Option(
         "host",
         str,
         "127.0.0.1",
@@ -293,6 +303,7 @@ class Settings:
     llm_url: str | None
     llm_model: str | None
     llm_key: str | None
+    poll_interval_s: float
     host: str
     port: int
 

@@ -37,6 +37,7 @@ from toolscript.gateway.diagnosis import (
     message,
 )
 from toolscript.gateway.listing import ListingDispatcher, list_tools
+from toolscript.gateway.news import News
 from toolscript.gateway.relay import Relay
 from toolscript.gateway.stderr import ErrorLog
 from toolscript.gateway.stdio import process_streams
@@ -60,6 +61,7 @@ class Limits:
     connect_s: float = 30.0
     ping_s: float = 15.0
     call_s: float = 300.0
+    poll_s: float = 60.0
 
 
 class McpUpstream:
@@ -132,10 +134,13 @@ class McpUpstream:
                 self._check()
                 async with self._session(transport) as (session, dispatcher):
                     await self._handshake(session, dispatcher)
-                    await self._publish(session, dispatcher)
-                    scope.deadline = math.inf
-                    with self._relay.connected(session):
-                        await self._watch(session, dispatcher)
+                    async with anyio.create_task_group() as tasks:
+                        news = News(session, transport)
+                        await news.begin(tasks, self._note_change)
+                        await self._publish(session, dispatcher)
+                        scope.deadline = math.inf
+                        with self._relay.connected(session):
+                            await self._watch(session, dispatcher, news)
         except Exception as error:  # noqa: BLE001 - the boundary: whatever one server does stays with it
             return self._described(error)
         if scope.cancelled_caught:
@@ -232,15 +237,18 @@ class McpUpstream:
         more = len(rejected) - len(lines)
         return (*lines, f"and {more} more") if more else tuple(lines)
 
-    async def _watch(self, session: ClientSession, dispatcher: ListingDispatcher) -> None:
+    async def _watch(
+        self, session: ClientSession, dispatcher: ListingDispatcher, news: News
+    ) -> None:
         """Until the connection ends: list again what changed, and make sure of the silent."""
         while not dispatcher.closed:
-            with anyio.move_on_after(self._limits.ping_s):
+            look_at = math.inf if news.told else self._listed_at + self._limits.poll_s
+            with anyio.move_on_after(min(self._limits.ping_s, look_at - anyio.current_time())):
                 await self._wake.wait()
             self._wake = anyio.Event()
             if dispatcher.closed:
                 break
-            if self._stale:
+            if self._stale or anyio.current_time() >= look_at:
                 await self._publish_again(session, dispatcher)
             else:
                 await self._ping(session)
@@ -263,11 +271,14 @@ class McpUpstream:
 
     async def _hear(self, message: IncomingMessage) -> None:
         if isinstance(message, mcp_types.ToolListChangedNotification):
-            self._stale = True
-            self._wake_up()
+            self._note_change()
         elif isinstance(message, ValidationError):
             seen = message.errors()[0].get("input")
             self._noise = self._noise or self._shown(str(seen), 60)
+
+    def _note_change(self) -> None:
+        self._stale = True
+        self._wake_up()
 
     def _wake_up(self) -> None:
         self._wake.set()

@@ -1,0 +1,90 @@
+"""Changes of tools are noticed on every kind of connection: upstream:live."""
+
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support import HELPERS, Entry, Running, running, until, write_config
+
+CONNECTIONS = [(t, p) for t in ("stdio", "http", "sse") for p in ("auto", "legacy")]
+SELDOM = {"TOOLSCRIPT_POLL_INTERVAL": "3600", "TOOLSCRIPT_PING_INTERVAL": "3600"}
+OFTEN = {"TOOLSCRIPT_POLL_INTERVAL": "0.2"}
+
+
+@pytest.fixture
+def name(tmp_path: Path) -> Path:
+    """What the server's tool is called."""
+    path = tmp_path / "name"
+    path.write_text("first", "utf-8")
+    return path
+
+
+@contextmanager
+def connected(
+    name: Path, transport: str, protocol: str, environ: dict[str, str], *more: str
+) -> Generator[Running]:
+    """An application with the server, over this kind of connection."""
+    command = [sys.executable, str(HELPERS / "changing.py"), transport, str(name), *more]
+    entry: Entry = {"command": command[0], "args": command[1:], "protocol": protocol}
+    if transport == "stdio":
+        with running(write_config(name.with_name("c.json"), {"one": entry}), environ) as now:
+            now.wait_for("one", "ready")
+            now.settle()
+            yield now
+        return
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            entry = {"url": process.stdout.readline().strip(), "protocol": protocol}
+            entry["type"] = transport
+            with running(write_config(name.with_name("c.json"), {"one": entry}), environ) as now:
+                now.wait_for("one", "ready")
+                now.settle()
+                yield now
+        finally:
+            process.kill()
+
+
+def rename(name: Path, to: str) -> None:
+    part = name.with_suffix(".part")
+    part.write_text(to, "utf-8")
+    part.replace(name)
+
+
+def finds(now: Running, tool: str) -> bool:
+    return now.tools() == [f"one__{tool}"] and now.finds(tool) == [f"one__{tool}"]
+
+
+@pytest.mark.parametrize(("transport", "protocol"), CONNECTIONS)
+def test_a_change_that_is_told_is_found(name: Path, transport: str, protocol: str) -> None:
+    """upstream:live: with no polling that could help, and more than once."""
+    with connected(name, transport, protocol, SELDOM) as now:
+        until(lambda: finds(now, "first"), "the first tool is found")
+        for each in ("second", "third"):
+            rename(name, each)
+            until(lambda each=each: finds(now, each), f"the {each} tool is found", 10)
+
+
+@pytest.mark.parametrize(("transport", "protocol"), CONNECTIONS)
+def test_a_change_that_is_not_told_is_found(name: Path, transport: str, protocol: str) -> None:
+    """upstream:live: by listing again now and then."""
+    with connected(name, transport, protocol, OFTEN, "quiet") as now:
+        rename(name, "second")
+        until(lambda: finds(now, "second"), "the second tool is found")
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+def test_a_stream_that_breaks_is_opened_again(name: Path, transport: str) -> None:
+    """upstream:live: and what was said meanwhile is not missed."""
+    deaf = name.with_name("name.deaf")
+    deaf.touch()
+    with connected(name, transport, "auto", SELDOM) as now:
+        rename(name, "second")
+        deaf.unlink()
+        until(lambda: finds(now, "second"), "the second tool is found")
+        rename(name, "third")
+        until(lambda: finds(now, "third"), "the third tool is found")
