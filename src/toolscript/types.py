@@ -275,3 +275,5 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """What of the server's list cannot be used, one line each."""
     snapshot: bool = False
     """What is said here was remembered: this process has not connected to the server (yet)."""
+    retry: str = ""
+    """When a server that failed is tried again: ISO 8601, UTC."""

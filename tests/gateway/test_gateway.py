@@ -141,7 +141,7 @@ def test_a_failure_costs_that_server_only_and_is_shown(stage: Stage) -> None:
     async def scene() -> None:
         async with run(gateway, stage, "a", "b"):
             stage.tell("a", ready("a", "x"))
-            stage.tell("b", Failed(error="no such program"))
+            stage.tell("b", Failed(error="no such program", retry_s=3600))
             assert gateway.settled
             assert list(gateway.catalogue.tools) == ["a__x"]
             a, b = gateway.statuses()
@@ -155,6 +155,8 @@ def test_a_failure_costs_that_server_only_and_is_shown(stage: Stage) -> None:
             )
             assert a.since
             assert b.since
+            assert a.retry == ""
+            assert b.retry > b.since
 
     play(scene)
 

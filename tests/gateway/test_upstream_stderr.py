@@ -16,6 +16,7 @@ def test_the_last_words_are_those_of_this_run(tmp_path: Path) -> None:
             log.write(words[3:])
         assert log.last_line == words.decode().strip()
     assert (tmp_path / "logs" / "it.log").read_bytes() == b"second\n\n"
+    assert (tmp_path / "logs" / "it.log.1").read_bytes() == b"first\n", "those before are kept"
 
 
 def test_what_another_process_writes_into_the_file_is_not_believed(tmp_path: Path) -> None:
@@ -30,7 +31,7 @@ def test_what_another_process_writes_into_the_file_is_not_believed(tmp_path: Pat
     assert path.read_text() == "theirs\n"
 
 
-def test_the_file_starts_over_before_it_is_too_long(tmp_path: Path) -> None:
+def test_a_new_file_is_begun_before_one_is_too_long(tmp_path: Path) -> None:
     path = tmp_path / "it.log"
     log = ErrorLog(path)
     with log.opened():
@@ -38,6 +39,10 @@ def test_the_file_starts_over_before_it_is_too_long(tmp_path: Path) -> None:
         assert path.stat().st_size == MAX_BYTES
         log.write(b"one more\n")
         assert path.read_bytes() == b"one more\n"
+        assert path.with_name("it.log.1").stat().st_size == MAX_BYTES
+        log.write(b"x" * MAX_BYTES)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["it.log", "it.log.1"]
+    assert path.with_name("it.log.1").read_bytes() == b"one more\n"
 
 
 def test_a_file_that_is_handed_over_is_read_afterwards(tmp_path: Path) -> None:

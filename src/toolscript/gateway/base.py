@@ -28,12 +28,16 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True):
     """A connection that worked has ended; it is being tried again at once."""
 
     error: str
+    retry_s: float = 0.0
+    """When, from now."""
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True):
     """An attempt to connect has failed; another follows after a while."""
 
     error: str
+    retry_s: float = 0.0
+    """When, from now."""
 
 
 Report = Ready | Lost | Failed

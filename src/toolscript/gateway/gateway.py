@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -39,6 +39,8 @@ class _Slot:
     """There is an upstream, or will not be one."""
     settled: anyio.Event = field(default_factory=anyio.Event)
     """It has become ready or failed, or does not matter any more."""
+    retry: str = ""
+    """When the next attempt is made: ISO 8601, UTC."""
     ended: anyio.Event = field(default_factory=anyio.Event)
 
 
@@ -202,18 +204,20 @@ class Gateway:
             version=entry.version,
             rejected=entry.rejected,
             snapshot=waiting or slot is None,
+            retry=slot.retry if slot else "",
         )
 
     def _reporter(self, slot: _Slot) -> Callable[[Report], None]:
         def report(event: Report) -> None:
             if self._slots.get(slot.spec.name) is slot:  # and has not been replaced
+                slot.retry = "" if isinstance(event, Ready) else _from_now(event.retry_s)
                 self._take(slot.spec, event)
                 slot.settled.set()
 
         return report
 
     def _take(self, spec: ServerSpec, event: Report) -> None:
-        now = datetime.now(UTC).isoformat(timespec="seconds")
+        now = _from_now(0)
         before = self.catalogue.servers.get(spec.name)
         entry = ServerEntry(name=spec.name, digest=spec.digest, state="failed", since=now)
         match event:
@@ -234,6 +238,10 @@ class Gateway:
         self.catalogue = catalogue
         self._changed.set()
         self._changed = anyio.Event()
+
+
+def _from_now(seconds: float) -> str:
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat(timespec="seconds")
 
 
 def _enabled(config: Config) -> list[ServerSpec]:

@@ -1,7 +1,8 @@
-"""What a server says on standard error: the end of it in memory, and a file that stays short."""
+"""What a server says on standard error: the end of it in memory, and two files that stay short."""
 
 import logging
 import os
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -10,12 +11,17 @@ from typing import TextIO
 from toolscript.files import open_private
 
 log = logging.getLogger(__name__)
-MAX_BYTES = 8 * 1024 * 1024
+MAX_BYTES = 4 * 1024 * 1024
 _TAIL_BYTES = 2000
 
 
 class ErrorLog:
-    """One server's standard error. The file is for people: nothing depends on it."""
+    """One server's standard error. The files are for people: nothing depends on them.
+
+    A new run, or a file that is full, begins a new file; the one before is kept
+    beside it, so that what a server said when it died can be read after it has
+    been started again.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -27,10 +33,7 @@ class ErrorLog:
     def opened(self) -> Generator[None]:
         """Begin anew, for one run of the server."""
         self._tail = b""
-        try:
-            self._file = open_private(self._path)
-        except OSError as error:
-            self._give_up(error)
+        self._begin()
         try:
             yield
         finally:
@@ -47,11 +50,16 @@ class ErrorLog:
                 self._give_up(error)
 
     def make_room(self, size: int = 0) -> None:
-        """Start the file over where it would grow too long."""
-        if self._file:
-            with suppress(OSError):
-                if os.fstat(self._file.fileno()).st_size + size > MAX_BYTES:
-                    os.ftruncate(self._file.fileno(), 0)
+        """Begin a new file where this one would grow too long."""
+        if not self._file:
+            return
+        with suppress(OSError):
+            if os.fstat(self._file.fileno()).st_size + size <= MAX_BYTES:
+                return
+            if sys.platform == "win32":  # the server itself has it open
+                os.ftruncate(self._file.fileno(), 0)
+                return
+        self._begin()
 
     @contextmanager
     def handed_over(self) -> Generator[TextIO]:
@@ -75,6 +83,15 @@ class ErrorLog:
         """The last line that says something."""
         lines = self._tail.decode("utf-8", "replace").splitlines()
         return next((line for line in reversed(lines) if line.strip()), "")
+
+    def _begin(self) -> None:
+        self._close()
+        try:
+            with suppress(FileNotFoundError):
+                self._path.replace(f"{self._path}.1")
+            self._file = open_private(self._path)
+        except OSError as error:
+            self._give_up(error)
 
     def _give_up(self, error: OSError) -> None:
         self._close()

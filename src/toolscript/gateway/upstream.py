@@ -5,7 +5,6 @@ hangs, floods or dies takes nothing else along.
 """
 
 import math
-import random
 import shutil
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -110,9 +109,11 @@ class McpUpstream:
             error = await self._attempt()
             lasted = anyio.current_time() - self._ready_at
             lost = self._was_ready and backoff.lost(lasted)
+            pause = backoff.pause()
             self._relay.disconnected(error, hopeful=lost)
-            self._report(Lost(error=error) if lost else Failed(error=error))
-            await anyio.sleep(backoff.pause() * random.uniform(0.8, 1.2))  # noqa: S311 - spreads retries, guards nothing
+            kind = Lost if lost else Failed
+            self._report(kind(error=error, retry_s=pause))
+            await anyio.sleep(pause)
 
     async def request(self, method: str, params: dict[str, Any], caller: Caller) -> dict[str, Any]:
         """See `Upstream.request`."""
