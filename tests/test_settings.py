@@ -48,6 +48,7 @@ VALUES: dict[str, tuple[object, str, object]] = {
     "config": (Path("a.json"), "b.json", Path("b.json")),
     "data_dir": (Path("/a"), "/b", Path("/b")),
     "gateway_url": ("http://a", "http://b", "http://b"),
+    "gateway_token": ("ts_a", "ts_b", "ts_b"),
     "limit": (7, "8", 8),
     "threshold": (0.1, "0.2", 0.2),
     "alpha": (0.1, "1", 1.0),

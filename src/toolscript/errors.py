@@ -8,7 +8,9 @@
     │   └── UnknownNameError     a server or tool that is not there
     ├── ConfigError              the configuration as a whole cannot be used
     │   ├── ConfigMissingError   no configuration file where one was expected
-    │   └── ConfigSyntaxError    a file that is not a JSON object
+    │   ├── ConfigSyntaxError    a file that is not a JSON object
+    │   └── TokenFileError       a file of tokens that cannot be read
+    ├── AccessError              a caller without a token, or with one that is not valid
     ├── ModelError               an embedding model that cannot be used
     │   ├── DeviceError          the device asked for cannot run it
     │   └── UnreachableError     what has it does not answer now, and may later
@@ -22,7 +24,8 @@
     └── GatewayError             the gateway process
         ├── GatewayMissingError  none is running where one was expected
         ├── GatewayRunningError  one is running already
-        └── PortInUseError       its address is taken
+        ├── PortInUseError       its address is taken
+        └── UnprotectedError     other machines could use it without a token
 
 Every message says what is wrong, the value seen, and what to do. Each surface
 maps the tree to its own codes in one table (``surfaces/*/wire.py``).
@@ -63,6 +66,14 @@ class ConfigMissingError(ConfigError):
 
 class ConfigSyntaxError(ConfigError):
     """A configuration file that is not a JSON object."""
+
+
+class TokenFileError(ConfigError):
+    """A file of tokens that cannot be read."""
+
+
+class AccessError(ToolscriptError):
+    """A caller without a token where one is asked for, or with one that is not valid."""
 
 
 class ModelError(ToolscriptError):
@@ -128,3 +139,7 @@ class GatewayRunningError(GatewayError):
 
 class PortInUseError(GatewayError):
     """The gateway's address is taken."""
+
+
+class UnprotectedError(GatewayError):
+    """Other machines could use the gateway without a token."""

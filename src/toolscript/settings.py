@@ -114,6 +114,14 @@ OPTIONS: tuple[Option, ...] = (
         schemes=("http://", "https://"),
     ),
     Option(
+        "gateway_token",
+        str,
+        None,
+        "The token to show to that gateway.",
+        "TOOLSCRIPT_GATEWAY_TOKEN",
+        None,
+    ),
+    Option(
         "limit",
         int,
         3,
@@ -288,6 +296,7 @@ class Settings:
     config: Path | None
     data_dir: Path
     gateway_url: str | None
+    gateway_token: str | None
     limit: int
     threshold: float
     alpha: float

@@ -29,6 +29,8 @@ class Record:
     pid: int
     version: str
     model: str
+    key: str = ""
+    """By which the gateway knows its owner's commands: only the owner can read the note."""
 
 
 class RecordFile:

@@ -372,7 +372,7 @@ def test_a_configuration_that_cannot_be_followed_is_told(home: Cli) -> None:
     """upstream:live: the gateway goes on with what it has."""
     home.start_gateway()
     (home.home / ".toolscript.json").write_text('{"mcpServers": {', "utf-8")
-    done = home("search", "read_file")
+    done = home("list-tools")
     assert "files__read_file" in done.stdout
     [said] = done.stderr.splitlines()
     assert said.startswith("toolscript: the gateway keeps its old configuration: ")

@@ -76,8 +76,11 @@ class RemoteClient:
 
     snapshot = False
 
-    def __init__(self, url: str, origin: str, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self, url: str, origin: str, token: str | None = None, timeout_s: float = TIMEOUT_S
+    ) -> None:
         self.url = url
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._origin = origin
         self._timeout_s = timeout_s
 
@@ -98,7 +101,8 @@ class RemoteClient:
             secure = parts.scheme == "https"
             kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
             connection = kind(parts.hostname or "", parts.port, timeout=timeout_s)
-            connection.request(method, parts.path.rstrip("/") + where, body, _JSON)
+            headers = {**_JSON, **self._headers}
+            connection.request(method, parts.path.rstrip("/") + where, body, headers)
             response = connection.getresponse()
             status, received = response.status, response.read()
             connection.close()

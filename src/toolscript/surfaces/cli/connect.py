@@ -10,7 +10,7 @@ from toolscript import config as configuration
 from toolscript.errors import ToolscriptError
 from toolscript.files import stamp
 from toolscript.settings import Settings
-from toolscript.surfaces.cli.client import Client, RemoteClient
+from toolscript.surfaces.cli.client import TIMEOUT_S, Client, RemoteClient
 from toolscript.surfaces.cli.output import note
 from toolscript.surfaces.record import Record, RecordFile
 from toolscript.surfaces.sources import sources
@@ -48,9 +48,14 @@ def running_gateway(settings: Settings) -> Running | None:
     return Running(record, health) if health or file.is_held() else None
 
 
+def recorded(record: Record, timeout_s: float = TIMEOUT_S) -> RemoteClient:
+    """The gateway that left this record, asked by its owner."""
+    return RemoteClient(record.url, "its record", record.key, timeout_s)
+
+
 def _health(record: Record) -> dict[str, Any] | None:
     try:
-        health = RemoteClient(record.url, "its record", _PROBE_TIMEOUT_S).get("/health")
+        health = recorded(record, _PROBE_TIMEOUT_S).get("/health")
     except ToolscriptError:
         return None
     # The port may belong to somebody else by now.
@@ -90,7 +95,8 @@ def connected(  # noqa: PLR0913 - what a command may want different, each by its
 def _remote(settings: Settings, flags: Mapping[str, object]) -> RemoteClient | None:
     chosen = {name for name in ("model", "data_dir", "config") if flags.get(name) is not None}
     if settings.gateway_url and not chosen:
-        return RemoteClient(settings.gateway_url, "from TOOLSCRIPT_GATEWAY_URL")
+        origin = "from TOOLSCRIPT_GATEWAY_URL"
+        return RemoteClient(settings.gateway_url, origin, settings.gateway_token)
     found = running_gateway(settings)
     if found is None:
         return None
@@ -101,7 +107,7 @@ def _remote(settings: Settings, flags: Mapping[str, object]) -> RemoteClient | N
         note(f"the gateway (process {record.pid}) does not answer; this process does its work")
         return None
     _await_edit(found, settings)
-    return RemoteClient(record.url, "its record")
+    return recorded(record)
 
 
 def _await_edit(found: Running, settings: Settings) -> None:

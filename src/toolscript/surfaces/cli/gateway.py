@@ -14,8 +14,7 @@ import click
 from toolscript.errors import GatewayError, GatewayMissingError, GatewayRunningError
 from toolscript.files import open_private
 from toolscript.settings import OPTION, Settings
-from toolscript.surfaces.cli.client import RemoteClient
-from toolscript.surfaces.cli.connect import Running, record_file, running_gateway
+from toolscript.surfaces.cli.connect import Running, record_file, recorded, running_gateway
 from toolscript.surfaces.cli.options import output_option, settings_from, settings_options
 from toolscript.surfaces.cli.output import counted, note, print_json
 from toolscript.surfaces.cli.progress import wait_until_ready
@@ -136,7 +135,7 @@ def _start_in_background(
     try:
         record = _record_of(process, file, early)
         early.replace(log)
-        client = RemoteClient(record.url, "its record")
+        client = recorded(record)
         wait_until_ready(client, settings.connect_timeout_s)
         return record, client.get("/servers")["servers"]
     except BaseException:
@@ -191,7 +190,7 @@ def _record_of(process: "subprocess.Popen[bytes]", file: RecordFile, log: Path) 
 
 def _answers(record: Record) -> bool:
     try:
-        RemoteClient(record.url, "its record").get("/health")
+        recorded(record).get("/health")
     except GatewayMissingError:
         return False
     return True

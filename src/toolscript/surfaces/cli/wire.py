@@ -12,6 +12,8 @@ EXIT: dict[type[errors.ToolscriptError], int] = {
     errors.ConfigError: 2,
     errors.ConfigMissingError: 2,
     errors.ConfigSyntaxError: 2,
+    errors.TokenFileError: 2,
+    errors.AccessError: 1,
     errors.ModelError: 1,
     errors.DeviceError: 1,
     errors.UnreachableError: 1,
@@ -26,6 +28,7 @@ EXIT: dict[type[errors.ToolscriptError], int] = {
     errors.GatewayMissingError: 1,
     errors.GatewayRunningError: 1,
     errors.PortInUseError: 1,
+    errors.UnprotectedError: 2,
 }
 _BY_NAME = {kind.__name__: kind for kind in EXIT}
 NOT_RUNNING = 3

@@ -18,13 +18,13 @@ from toolscript.app import App
 from toolscript.errors import QueryError, RangeError, ToolscriptError
 from toolscript.settings import OPTION
 from toolscript.surfaces.http import wire
-from toolscript.surfaces.http.guard import LOOPBACK_HOSTS, Guard, grant_of
+from toolscript.surfaces.http.guard import LOOPBACK_HOSTS, Admit, Guard, admit_everybody, grant_of
 from toolscript.surfaces.http.requests import body, message, while_heard
 from toolscript.surfaces.mcp.door import Asker, Door, Exposure
 from toolscript.surfaces.mcp.message import Messages
 from toolscript.surfaces.mcp.mount import Mount
 from toolscript.surfaces.mcp.passed import Passed
-from toolscript.types import SearchRequest
+from toolscript.types import Grant, SearchRequest
 
 log = logging.getLogger(__name__)
 _MAX_SERVERS = 100
@@ -38,6 +38,7 @@ def http_app(
     app: App,
     *,
     hosts: tuple[str, ...] = LOOPBACK_HOSTS,
+    admit: Admit = admit_everybody,
     own: bool = True,
     exposure: Exposure | None = None,
 ) -> Starlette:
@@ -58,7 +59,7 @@ def http_app(
     return Starlette(
         routes=[*routes, *posts, *(_mcp_routes(app, mount) if mount else ())],
         lifespan=lifespan if own else None,
-        middleware=[Middleware(Guard, hosts=hosts)],
+        middleware=[Middleware(Guard, hosts=hosts, admit=admit)],
         exception_handlers={HTTPException: _http_error, Exception: _unexpected},
     )
 
@@ -110,7 +111,9 @@ async def _stats(app: App, _: Request) -> Any:
 
 
 async def _health(app: App, request: Request) -> Any:
-    return wire.health(app.health(grant_of(request)), os.getpid(), __version__)
+    grant = grant_of(request)
+    state = wire.health(app.health(grant), os.getpid(), __version__)
+    return {"status": state["status"]} if grant == Grant() else state
 
 
 async def _servers(app: App, request: Request) -> Any:

@@ -3,16 +3,61 @@
 Stands before every route of the HTTP door, those of other protocols included.
 """
 
-import msgspec
+import hmac
+from collections.abc import Callable
+from typing import TypeAlias
+
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from toolscript.errors import AccessError, ToolscriptError
+from toolscript.surfaces.http import wire
+from toolscript.tokens import TokenStore
 from toolscript.types import EVERYTHING, Grant
 
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 ANY_HOST = ("*",)
 _GRANT = "toolscript.grant"
+_PUBLIC = {"/health"}
+"""Where a caller who is granted nothing may ask: a supervisor looks here."""
+
+Admit: TypeAlias = Callable[[str], Grant]
+"""What the bearer of a token, which may be empty, is granted; raises `AccessError` for nothing."""
+
+
+def admit_everybody(token: str) -> Grant:
+    """For an application that only this process asks."""
+    del token
+    return EVERYTHING
+
+
+class Doorkeeper:
+    """Admits to a gateway: its owner's commands by ``key``, everybody else by a token.
+
+    While there is no token at all, whoever is on this machine is let in, if it
+    is only this machine that can ask (``local``).
+    """
+
+    def __init__(self, tokens: TokenStore, key: str, *, local: bool) -> None:
+        self._tokens = tokens
+        self._key = key
+        self._local = local
+
+    def __call__(self, token: str) -> Grant:
+        """See `Admit`; raises `TokenFileError`, too."""
+        if hmac.compare_digest(token.encode(), self._key.encode()):
+            return EVERYTHING
+        if self._local and not self._tokens.all():
+            return EVERYTHING
+        grant = self._tokens.grant_of(token) if token else None
+        if grant is not None:
+            return grant
+        raise AccessError(
+            "the token is not known, or has expired; make one with: toolscript token create"
+            if token
+            else "this gateway asks for a token; send it as 'Authorization: Bearer …'"
+        )
 
 
 def grant_of(request: HTTPConnection) -> Grant:
@@ -28,21 +73,41 @@ class Guard:
     from a page that makes the browser ask.
     """
 
-    def __init__(self, app: ASGIApp, hosts: tuple[str, ...] = LOOPBACK_HOSTS) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        hosts: tuple[str, ...] = LOOPBACK_HOSTS,
+        admit: Admit = admit_everybody,
+    ) -> None:
         self._app = app
         self._hosts = hosts
+        self._admit = admit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
         if scope["type"] not in {"http", "websocket"}:
             await self._app(scope, receive, send)
             return
-        problem = self._problem(HTTPConnection(scope))
+        request = HTTPConnection(scope)
+        problem = self._problem(request)
         if problem:
             await _refusal(*problem)(scope, receive, send)
             return
-        scope[_GRANT] = EVERYTHING
+        try:
+            scope[_GRANT] = self._granted(request)
+        except ToolscriptError as error:
+            await _denial(error)(scope, receive, send)
+            return
         await self._app(scope, receive, send)
+
+    def _granted(self, request: HTTPConnection) -> Grant:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        try:
+            return self._admit(token.strip() if scheme.lower() == "bearer" else "")
+        except AccessError:
+            if request.url.path in _PUBLIC:
+                return Grant()
+            raise
 
     def _problem(self, request: HTTPConnection) -> tuple[int, str] | None:
         host = request.headers.get("host", "")
@@ -68,5 +133,11 @@ def _without_port(host: str) -> str:
 
 
 def _refusal(status: int, message: str) -> Response:
-    body = msgspec.json.encode({"error": message, "type": "HTTPException"})
+    body = wire.encode({"error": message, "type": "HTTPException"})
     return Response(body, status, media_type="application/json")
+
+
+def _denial(error: ToolscriptError) -> Response:
+    asks = {"www-authenticate": "Bearer"} if isinstance(error, AccessError) else None
+    status = wire.STATUS[type(error)]
+    return Response(wire.encode(wire.error(error)), status, asks, media_type="application/json")

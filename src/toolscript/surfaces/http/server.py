@@ -3,6 +3,7 @@
 import ipaddress
 import logging
 import os
+import secrets
 import signal
 import socket
 from contextlib import suppress
@@ -12,14 +13,15 @@ import uvicorn
 
 from toolscript import __version__, bootstrap
 from toolscript.config import Config
-from toolscript.errors import PortInUseError
+from toolscript.errors import PortInUseError, UnprotectedError
 from toolscript.settings import Settings
 from toolscript.surfaces.http.app import http_app
-from toolscript.surfaces.http.guard import LOOPBACK_HOSTS
+from toolscript.surfaces.http.guard import ANY_HOST, LOOPBACK_HOSTS, Doorkeeper
 from toolscript.surfaces.mcp.door import Exposure
 from toolscript.surfaces.record import Record, RecordFile
 from toolscript.surfaces.signals import asking
 from toolscript.surfaces.sources import load
+from toolscript.tokens import TokenStore
 
 log = logging.getLogger(__name__)
 _GRACE_S = 5
@@ -28,32 +30,39 @@ _GRACE_S = 5
 def serve(settings: Settings) -> None:
     """Run until told to stop (SIGTERM, SIGINT, SIGHUP); then close every connection.
 
-    Raises `PortInUseError` when the address is taken, `GatewayRunningError`
-    when the configuration has a gateway and `ConfigError` when it is unusable.
+    Raises `PortInUseError` when the address is taken, `UnprotectedError` when
+    other machines could ask without a token, `GatewayRunningError` when the
+    configuration has a gateway and `ConfigError` when it is unusable.
     """
     config = load(settings)
     record = RecordFile(settings.data_dir, config.key)
     with record.held(), _listen(settings.host, settings.port) as listening:
-        server = _server(settings, config, listening)
+        key = secrets.token_urlsafe(32)
+        server = _server(settings, config, listening, key)
         url = _url(listening)
         try:
-            record.write(Record(url, os.getpid(), __version__, settings.model))
+            record.write(Record(url, os.getpid(), __version__, settings.model, key))
             log.warning("listening on %s", url)
             _run(server, listening)
         finally:
             record.remove()
 
 
-def _server(settings: Settings, config: Config, listening: socket.socket) -> uvicorn.Server:
+def _server(
+    settings: Settings, config: Config, listening: socket.socket, key: str
+) -> uvicorn.Server:
+    admit = _doorkeeper(TokenStore(settings.data_dir, config.key), key, listening)
     app = bootstrap.application(settings, config, bootstrap.Wiring(follow=True))
     for problem in config.problems:
         log.warning("%s", problem)
-    hosts = _hosts(listening)
-    if hosts == ("*",):
-        log.warning("other machines can reach the gateway, and it asks for no key")
     return uvicorn.Server(
         uvicorn.Config(
-            http_app(app, hosts=hosts, exposure=cast("Exposure", settings.exposure)),
+            http_app(
+                app,
+                hosts=_hosts(listening),
+                admit=admit,
+                exposure=cast("Exposure", settings.exposure),
+            ),
             log_config=None,
             access_log=False,
             server_header=False,
@@ -93,9 +102,23 @@ def _url(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+def _doorkeeper(tokens: TokenStore, key: str, listening: socket.socket) -> Doorkeeper:
+    local = _is_local(listening)
+    if not local and not tokens.all():
+        raise UnprotectedError(
+            f"on {listening.getsockname()[0]} other machines could use every tool; first make a "
+            "token with: toolscript token create, or listen on 127.0.0.1"
+        )
+    return Doorkeeper(tokens, key, local=local)
+
+
 def _hosts(listening: socket.socket) -> tuple[str, ...]:
     """The hosts that requests may name: every one, unless only this machine can ask."""
     bound = listening.getsockname()[0]
-    if not ipaddress.ip_address(bound).is_loopback:
-        return ("*",)
+    if not _is_local(listening):
+        return ANY_HOST
     return (*LOOPBACK_HOSTS, f"[{bound}]" if ":" in bound else bound)
+
+
+def _is_local(listening: socket.socket) -> bool:
+    return ipaddress.ip_address(listening.getsockname()[0]).is_loopback

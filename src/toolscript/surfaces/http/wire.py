@@ -18,6 +18,8 @@ STATUS: dict[type[errors.ToolscriptError], int] = {
     errors.ConfigError: 500,
     errors.ConfigMissingError: 500,
     errors.ConfigSyntaxError: 500,
+    errors.TokenFileError: 500,
+    errors.AccessError: 401,
     errors.ModelError: 503,
     errors.DeviceError: 503,
     errors.UnreachableError: 503,
@@ -32,6 +34,7 @@ STATUS: dict[type[errors.ToolscriptError], int] = {
     errors.GatewayMissingError: 502,
     errors.GatewayRunningError: 409,
     errors.PortInUseError: 500,
+    errors.UnprotectedError: 500,
 }
 
 

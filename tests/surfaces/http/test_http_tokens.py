@@ -1,0 +1,169 @@
+"""Who may see what, at a gateway's door: http:others."""
+
+import json
+from typing import Any
+
+import pytest
+from tests.support import FUZZY, READ_FILE, SEND_MAIL, Cli, Scripted, fetch, tool
+
+PATHS = ["/search?q=send_mail", "/servers", "/tools", "/search/stats"]
+
+
+@pytest.fixture
+def guarded(cli: Cli, scripted: Scripted) -> Cli:
+    """A gateway of two servers, still without a token."""
+    cli.env = FUZZY
+    cli.configure(files=scripted(READ_FILE, tool("wipe")), mail=scripted(SEND_MAIL))
+    cli.start_gateway()
+    return cli
+
+
+def made(cli: Cli, *arguments: str) -> str:
+    done = cli("token", "create", *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def ask(cli: Cli, path: str, token: str | None = None) -> tuple[int, Any]:
+    headers = {"Authorization": f"Bearer {token}"} if token is not None else {}
+    return fetch(cli.record()["url"], path, headers=headers)
+
+
+def test_without_a_token_this_machine_is_let_in(guarded: Cli) -> None:
+    """http:others"""
+    assert [ask(guarded, path)[0] for path in PATHS] == [200] * 4
+    assert "whoever is on this machine" in guarded("token", "list").stdout
+
+
+def test_with_one_token_nobody_is_let_in_without(guarded: Cli) -> None:
+    """http:others: at once, with no restart; the owner's commands go on."""
+    token = made(guarded)
+    for wrong in (None, "", "ts_wrong"):
+        answers = [ask(guarded, path, wrong) for path in PATHS]
+        assert [status for status, _ in answers] == [401] * 4
+        assert {value["type"] for _, value in answers} == {"AccessError"}
+    assert [ask(guarded, path, token)[0] for path in PATHS] == [200] * 4
+    assert ask(guarded, "/health") == (200, {"status": "ready"})
+    assert guarded.json("search", "send_mail")["results"][0]["toolId"] == "mail__send_mail"
+    assert guarded("gateway", "status").returncode == 0
+
+
+def test_a_token_of_one_server_finds_and_lists_nothing_else(guarded: Cli) -> None:
+    """http:others"""
+    token = made(guarded, "--server", "files")
+    status, found = ask(guarded, "/search?q=send_mail&threshold=0", token)
+    assert status == 200
+    assert {hit["serverName"] for hit in found["results"]} == {"files"}
+    assert found["below"] is None
+    assert [s["name"] for s in ask(guarded, "/servers", token)[1]["servers"]] == ["files"]
+    listed = ask(guarded, "/tools", token)[1]["tools"]
+    assert [each["toolId"] for each in listed] == ["files__read_file", "files__wipe"]
+    for path in ("/tools?server=mail", "/search?q=x&server=mail"):
+        status, value = ask(guarded, path, token)
+        assert (status, value["type"]) == (404, "UnknownNameError")
+        assert value["error"] == "no server is called 'mail'; configured are: files"
+
+
+def test_a_token_of_one_server_calls_nothing_else(guarded: Cli) -> None:
+    """http:others: what may not be called is as unknown as what is not there."""
+    token, url = made(guarded, "--server", "files"), guarded.record()["url"]
+
+    def call(tool: str, token: str) -> tuple[int, Any]:
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        return fetch(url, f"/tools/{tool}", method="POST", headers=headers, body=b"{}")
+
+    assert call("files__read_file", token)[0] == 200
+    status, value = call("mail__send_mail", token)
+    assert (status, value["type"]) == (404, "UnknownNameError")
+    assert "mail" not in value["error"].partition(";")[2]
+    assert call("files__read_file", "ts_wrong")[0] == 401
+
+
+def test_a_token_of_one_tool(guarded: Cli) -> None:
+    """http:others"""
+    token = made(guarded, "--tool", "files__read_*")
+    listed = ask(guarded, "/tools", token)[1]["tools"]
+    assert [each["toolId"] for each in listed] == ["files__read_file"]
+    assert ask(guarded, "/search?q=wipe&threshold=0.9", token)[1]["results"] == []
+    assert ask(guarded, "/servers", token)[1]["servers"][0]["tools"] == 1
+
+
+def test_a_token_that_is_revoked_counts_no_more(guarded: Cli) -> None:
+    """http:others: at once."""
+    first, second = made(guarded, "--name", "ana"), made(guarded, "--name", "bo")
+    rows = guarded.json("token", "list")["tokens"]
+    assert [row["name"] for row in rows] == ["ana", "bo"]
+    assert first not in json.dumps(rows)
+    assert guarded("token", "revoke", rows[0]["id"]).stdout == "revoked\n"
+    assert ask(guarded, "/tools", first)[0] == 401
+    assert ask(guarded, "/tools", second)[0] == 200
+    done = guarded("token", "revoke", rows[1]["id"])
+    assert "no token is left" in done.stderr
+    assert ask(guarded, "/tools")[0] == 200
+
+
+def test_a_command_elsewhere_shows_its_token(guarded: Cli) -> None:
+    """http:others: TOOLSCRIPT_GATEWAY_TOKEN beside TOOLSCRIPT_GATEWAY_URL."""
+    token = made(guarded, "--server", "files")
+    elsewhere = {"TOOLSCRIPT_GATEWAY_URL": guarded.record()["url"]}
+    done = guarded("list-tools", env=elsewhere)
+    assert done.returncode == 1
+    assert "this gateway asks for a token" in done.stderr
+    found = guarded.json("list-tools", env=elsewhere | {"TOOLSCRIPT_GATEWAY_TOKEN": token})
+    assert [each["serverName"] for each in found["tools"]] == ["files", "files"]
+
+
+def test_what_is_granted_is_said(guarded: Cli) -> None:
+    """http:others: and a name that fits no server."""
+    done = guarded(
+        "token", "create", "--server", "file", "--tool", "mail__send_mail", "--days", "2"
+    )
+    token = done.stdout.strip()
+    assert token.startswith("ts_")
+    typo, grants = done.stderr.splitlines()
+    assert typo == "toolscript: 'file' fits no server that is configured now"
+    assert "grants file, mail__send_mail; take it back with" in grants
+    [row] = guarded.json("token", "list")["tokens"]
+    assert row["expires"] > row["created"]
+
+
+@pytest.mark.parametrize("damage", ["", "[]"])
+def test_a_damaged_file_lets_only_the_owner_in(guarded: Cli, damage: str) -> None:
+    """http:others"""
+    token = made(guarded)
+    [path] = guarded.home.rglob("tokens-*.json")
+    path.write_text(damage, "utf-8")
+    assert ask(guarded, "/tools", token)[0] == 500
+    assert guarded("list-tools").returncode == 0
+    assert guarded("token", "list").returncode == 2
+
+
+# Other machines
+
+
+def test_other_machines_need_a_token(cli: Cli, scripted: Scripted) -> None:
+    """http:others: without one the gateway does not even listen."""
+    cli.env = FUZZY
+    cli.configure(files=scripted(READ_FILE))
+    for more in ([], ["--foreground"]):
+        done = cli("gateway", "start", "--port", "0", "--host", "0.0.0.0", *more)  # noqa: S104 - is refused
+        assert done.returncode in {1, 2}
+        assert "on 0.0.0.0 other machines could use every tool; first make a token" in done.stderr
+        assert cli.records == []
+
+
+def test_other_machines_with_a_token(cli: Cli, scripted: Scripted) -> None:
+    """http:others: by any name, but never without; nor when the last one is revoked."""
+    cli.env = FUZZY
+    cli.configure(files=scripted(READ_FILE))
+    token = made(cli)
+    url = cli.start_gateway("--host", "0.0.0.0")  # noqa: S104 - with a token, and for a moment
+    port = int(url.rsplit(":", 1)[1])
+    url = f"http://127.0.0.1:{port}"
+    bearer = {"Authorization": f"Bearer {token}", "Host": "gateway.example"}
+    assert fetch(url, "/tools", headers=bearer)[0] == 200
+    assert fetch(url, "/tools")[0] == 401
+    assert cli("search", "read_file").returncode == 0
+    [row] = cli.json("token", "list")["tokens"]
+    cli("token", "revoke", row["id"])
+    assert fetch(url, "/tools")[0] == 401
