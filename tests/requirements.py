@@ -391,6 +391,8 @@ REQUIREMENTS: dict[str, Requirement] = {
         proved_by=(
             "tests/gateway/test_upstream_real.py::test_one_gateway_with_all",
             "tests/surfaces/cli/test_cli_gateway.py::test_failures_are_told_at_the_start",
+            "tests/gateway/test_upstream_faults.py::test_no_process_is_left_that_left_its_group",
+            "tests/surfaces/cli/test_cli_gateway.py::test_no_process_is_left_after_a_kill",
             "tests/surfaces/cli/test_cli_gateway.py::test_no_process_is_left_after_a_signal",
             "tests/surfaces/cli/test_cli_gateway.py::test_no_process_is_left_after_stop",
             "tests/surfaces/cli/test_cli_gateway.py::test_no_process_is_left_after_a_search",

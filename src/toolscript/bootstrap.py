@@ -5,7 +5,7 @@ first needed.
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,8 +15,7 @@ from toolscript.config import Config
 from toolscript.embedding import loader
 from toolscript.embedding.cache import EmbeddingCache
 from toolscript.embedding.loader import LazyModel
-from toolscript.files import file_name
-from toolscript.gateway.base import IMPORTING, Connect, Report, Upstream
+from toolscript.gateway.base import IMPORTING, Connect
 from toolscript.gateway.catalogue import Catalogue
 from toolscript.gateway.follower import Follower
 from toolscript.gateway.gateway import Gateway
@@ -26,7 +25,6 @@ from toolscript.retrieval.fuzzy import FuzzySignal
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic import SemanticSignal
 from toolscript.settings import Settings
-from toolscript.types import ServerSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +109,7 @@ def _cache(settings: Settings, config: Config, model: LazyModel) -> EmbeddingCac
 
 def _connect(settings: Settings, config_key: str) -> Connect:
     with IMPORTING:
-        from toolscript.gateway.upstream import Limits, McpUpstream  # noqa: PLC0415 - see Gateway.run
+        from toolscript.gateway.upstream import Limits, McpConnect  # noqa: PLC0415 - see Gateway.run
 
     limits = Limits(
         settings.connect_timeout_s,
@@ -119,9 +117,4 @@ def _connect(settings: Settings, config_key: str) -> Connect:
         settings.call_timeout_s,
         settings.poll_interval_s,
     )
-    logs = settings.data_dir / "logs" / "servers" / config_key
-
-    def connect(spec: ServerSpec, report: Callable[[Report], None]) -> Upstream:
-        return McpUpstream(spec, report, limits, logs / f"{file_name(spec.name)}.log")
-
-    return connect
+    return McpConnect(limits, settings.data_dir / "logs" / "servers" / config_key)

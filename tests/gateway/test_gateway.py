@@ -47,13 +47,26 @@ class Stage:
     started: list[ServerSpec] = field(default_factory=list[ServerSpec])
     may_end: anyio.Event = field(default_factory=anyio.Event)
     connectors: int = 0
+    closed: int = 0
 
     def connector(self) -> Connect:
         self.connectors += 1
-        return lambda spec, report: _Told(self, spec, report)
+        return _Connect(self)
 
     def tell(self, server: str, report: Report) -> None:
         self.reporters[server](report)
+
+
+@dataclass
+class _Connect:
+    stage: Stage
+
+    def __call__(self, spec: ServerSpec, report: Callable[[Report], None]) -> "_Told":
+        return _Told(self.stage, spec, report)
+
+    def close(self) -> None:
+        assert self.stage.running == set()
+        self.stage.closed += 1
 
 
 @dataclass
@@ -266,6 +279,7 @@ def test_no_upstream_outlives_the_gateway(stage: Stage) -> None:
         async with run(gateway, stage, "a", "b"):
             pass
         assert stage.running == set()
+        assert stage.closed == 1, "what they share, after the last of them"
 
     play(scene)
 

@@ -597,3 +597,18 @@ def test_no_process_is_left_of_a_hung_server(scripted: Scripted) -> None:
     with beside(scripted, bad) as now:
         now.wait_for("bad", "ready")
     assert not alive(int(child.read_text("utf-8")))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a process is known by its group")
+def test_no_process_is_left_that_left_its_group(scripted: Scripted) -> None:
+    """upstream:isolation: a daemon with a session of its own, of a server that goes on or ended."""
+    ongoing, ended = (scripted.directory / name for name in ("ongoing", "ended"))
+    good = scripted(SEND_MAIL, daemon=str(ongoing))
+    entries = {"good": good, "bad": scripted(daemon=str(ended), exit=1)}
+    with running(write_config(scripted.directory / "servers.json", entries)) as now:
+        now.wait_for("good", "ready")
+        now.wait_for("bad", "failed")
+        assert not alive(int(ended.read_text("utf-8")))
+        until(ongoing.exists, "the daemon has begun")
+        assert alive(int(ongoing.read_text("utf-8")))
+    assert not alive(int(ongoing.read_text("utf-8")))

@@ -20,6 +20,7 @@ library would let it say.
     hang           nothing is ever read or answered
     stubborn       SIGTERM is ignored, and so is the end of stdin
     child          a process of its own that ignores SIGTERM; its id goes to this file
+    daemon         the same in a session of its own, with no parent and no open file
     dies           while this file exists, the process ends once it has listed its tools
     listings       a file that gets a line with the time (monotonic) at each listing
     lists          only this many listings are answered
@@ -198,6 +199,14 @@ def begin() -> None:
         # The path is among the arguments so that a test can find the process by it.
         child = subprocess.Popen([sys.executable, "-S", "-c", _CHILD, WILL["child"]])
         Path(WILL["child"]).write_text(str(child.pid), "utf-8")
+    if "daemon" in WILL and os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            Path(WILL["daemon"]).write_text(str(os.getpid()), "utf-8")
+            os.closerange(0, 100)
+            daemon = [sys.executable, "-S", "-c", _CHILD, WILL["daemon"]]
+            os.execv(sys.executable, daemon)  # noqa: S606 - needs none
+        os._exit(0)
     if "stdout_hex" in WILL:
         os.write(1, bytes.fromhex(WILL["stdout_hex"]))
     say(WILL.get("stdout", ""))

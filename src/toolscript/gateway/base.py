@@ -103,5 +103,13 @@ class Upstream(Protocol):
         ...
 
 
-Connect = Callable[[ServerSpec, Callable[[Report], None]], Upstream]
-"""Makes the upstream of a server, given where its reports go."""
+class Connect(Protocol):
+    """Makes upstreams, and owns what they share."""
+
+    def __call__(self, spec: ServerSpec, report: Callable[[Report], None]) -> Upstream:
+        """The upstream of a server, given where its reports go."""
+        ...
+
+    def close(self) -> None:
+        """Every upstream has ended. Takes a moment, and is called off the event loop."""
+        ...

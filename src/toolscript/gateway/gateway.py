@@ -85,11 +85,16 @@ class Gateway:
 
     async def run(self) -> None:
         """Hold every connection until cancelled. No upstream's failure reaches another."""
-        async with anyio.create_task_group() as tasks:
-            self._tasks = tasks
-            for slot in self._slots.values():
-                tasks.start_soon(self._hold, slot, None, name=slot.spec.name)
-            await anyio.sleep_forever()
+        try:
+            async with anyio.create_task_group() as tasks:
+                self._tasks = tasks
+                for slot in self._slots.values():
+                    tasks.start_soon(self._hold, slot, None, name=slot.spec.name)
+                await anyio.sleep_forever()
+        finally:
+            if self._connect is not None:
+                with anyio.CancelScope(shield=True):
+                    await anyio.to_thread.run_sync(self._connect.close)
 
     def configure(self, config: Config) -> None:
         """Serve this configuration from now on. Only servers whose entry changed are touched.

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TypeAlias
 
 import anyio
+import anyio.to_thread
 from anyio.abc import Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client.stdio import StdioServerParameters, get_default_environment, stdio_client
@@ -20,6 +21,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from toolscript.gateway.stderr import ErrorLog
+from toolscript.gateway.sweep import sweep
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """A message this long is none: the connection is ended rather than the memory filled."""
@@ -42,9 +44,13 @@ _CLOSED = (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError)
 
 @asynccontextmanager
 async def process_streams(
-    parameters: StdioServerParameters, errors: ErrorLog
+    parameters: StdioServerParameters, errors: ErrorLog, mark: str
 ) -> AsyncGenerator[_Streams]:
-    """Messages from and to a new process; it and its descendants end with the block."""
+    """Messages from and to a new process; it and its descendants end with the block.
+
+    Those are its process group, and whoever has ``mark`` in the environment; it
+    is empty where there are no marks.
+    """
     if sys.platform == "win32":  # there the library's own does all of this
         with errors.handed_over() as file:
             async with stdio_client(parameters, file) as (read, write):
@@ -55,8 +61,13 @@ async def process_streams(
             process = await _started(parameters, sink)
         finally:
             os.close(sink)
-        async with _attended(process, source, errors) as streams:
-            yield streams
+        try:
+            async with _attended(process, source, errors) as streams:
+                yield streams
+        finally:
+            if mark:
+                with anyio.CancelScope(shield=True):
+                    await anyio.to_thread.run_sync(sweep, mark)
 
 
 @contextmanager

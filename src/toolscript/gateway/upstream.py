@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import httpx2
 import mcp_types
 import msgspec
@@ -25,6 +26,7 @@ from pydantic import ValidationError
 
 from toolscript import __version__
 from toolscript.errors import UpstreamError
+from toolscript.files import file_name
 from toolscript.gateway.backoff import Backoff
 from toolscript.gateway.base import Caller, Failed, Lost, Ready, Report
 from toolscript.gateway.diagnosis import (
@@ -35,11 +37,13 @@ from toolscript.gateway.diagnosis import (
     is_unsaid,
     message,
 )
+from toolscript.gateway.keeper import Keeper
 from toolscript.gateway.listing import ListingDispatcher, list_tools
 from toolscript.gateway.news import News
 from toolscript.gateway.relay import Relay
 from toolscript.gateway.stderr import ErrorLog
 from toolscript.gateway.stdio import process_streams
+from toolscript.gateway.sweep import MARK
 from toolscript.text import printable, redact
 from toolscript.types import ServerSpec, Transport
 
@@ -72,6 +76,7 @@ class McpUpstream:
         report: Callable[[Report], None],
         limits: Limits,
         stderr: Path,
+        keeper: Keeper,
     ) -> None:
         self._spec = spec
         self._report = report
@@ -81,6 +86,7 @@ class McpUpstream:
             call_s=spec.call_timeout_s or limits.call_s,
         )
         self._errors = ErrorLog(stderr)
+        self._keeper = keeper
         self._wake = anyio.Event()
         self._stale = False
         self._noise = ""
@@ -183,14 +189,16 @@ class McpUpstream:
         spec = self._spec
         if transport == "stdio":
             stack.enter_context(self._errors.opened())
+            mark = await anyio.to_thread.run_sync(self._keeper.mark)
             parameters = StdioServerParameters(
                 command=spec.command,
                 args=list(spec.args),
-                env=spec.env,
+                env={**spec.env, MARK: mark} if mark else spec.env,
                 cwd=spec.cwd,
                 encoding_error_handler="replace",
             )
-            return await stack.enter_async_context(process_streams(parameters, self._errors))
+            streams = process_streams(parameters, self._errors, mark)
+            return await stack.enter_async_context(streams)
         if transport == "sse":
             return await stack.enter_async_context(sse_client(spec.url, headers=spec.headers))
         # The library's own default of 5 s is too short for tools that work.
@@ -306,6 +314,24 @@ class McpUpstream:
             text += f"; it printed {self._noise!r} on stdout, which is not MCP"
         last = self._shown(self._errors.last_line) if self._spec.transport == "stdio" else ""
         return f"{text}; its last words: {last}" if last else text
+
+
+class McpConnect:
+    """Makes the upstreams of one process; see `Connect`."""
+
+    def __init__(self, limits: Limits, logs: Path) -> None:
+        self._limits = limits
+        self._logs = logs
+        self._keeper = Keeper()
+
+    def __call__(self, spec: ServerSpec, report: Callable[[Report], None]) -> McpUpstream:
+        """See `Connect`."""
+        log = self._logs / f"{file_name(spec.name)}.log"
+        return McpUpstream(spec, report, self._limits, log, self._keeper)
+
+    def close(self) -> None:
+        """See `Connect.close`."""
+        self._keeper.close()
 
 
 async def _discover(session: ClientSession) -> None:

@@ -441,6 +441,28 @@ def test_no_process_is_left_after_a_signal(home: Cli, scripted: Scripted, how: i
         assert process.returncode == 0
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere servers see that their input ends")
+def test_no_process_is_left_after_a_kill(home: Cli, scripted: Scripted) -> None:
+    """upstream:isolation: SIGKILL; hung servers, what they started, and daemons of theirs end."""
+    child, daemon = (scripted.directory / name for name in ("child", "daemon"))
+    hung = scripted(SEND_MAIL, child=str(child), daemon=str(daemon), stubborn=True)
+    home.configure(files=scripted(READ_FILE), hung=hung, silent=scripted(hang=True, stubborn=True))
+    home.env = FUZZY | {"TOOLSCRIPT_CONNECT_TIMEOUT": "2"}
+    with foreground(home) as process:
+        until(daemon.exists, "the daemon has begun")
+        assert len(processes(str(scripted.directory))) >= 4
+        [sweeper] = [pid for pid in processes("sweep.py") if parent(pid) == process.pid]
+        process.kill()
+        process.wait()
+        until(lambda: not processes(str(scripted.directory)), "every process has ended", 10)
+        until(lambda: not alive(sweeper), "and so has what ended them", 10)
+
+
+def parent(pid: int) -> int:
+    asked = ["ps", "-o", "ppid=", "-p", str(pid)]
+    return int(subprocess.run(asked, capture_output=True, check=False).stdout or 0)
+
+
 def test_no_process_is_left_after_stop(home: Cli, scripted: Scripted) -> None:
     """upstream:isolation."""
     child = scripted.directory / "child"
