@@ -87,11 +87,14 @@ class ErrorLog:
     def _begin(self) -> None:
         self._close()
         try:
-            with suppress(FileNotFoundError):
-                self._path.replace(f"{self._path}.1")
-            self._file = open_private(self._path)
+            self._file = self._anew()
         except OSError as error:
             self._give_up(error)
+
+    def _anew(self) -> TextIO:
+        with suppress(OSError):  # the first one; or the next line says what is wrong
+            self._path.replace(f"{self._path}.1")
+        return open_private(self._path)
 
     def _give_up(self, error: OSError) -> None:
         self._close()
