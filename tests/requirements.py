@@ -383,8 +383,11 @@ REQUIREMENTS: dict[str, Requirement] = {
             "tests/gateway/test_upstream_transports.py::test_a_url_without_a_type_that_only_speaks_sse",
             "tests/gateway/test_upstream_transports.py::test_a_stated_type_is_not_second_guessed",
             "tests/gateway/test_upstream_transports.py::test_headers_reach_the_server",
+            "tests/surfaces/cli/test_cli_auth.py::test_logging_in_connects_a_running_gateway",
+            "tests/surfaces/cli/test_cli_auth.py::test_a_token_is_refreshed_before_it_expires",
+            "tests/surfaces/cli/test_cli_auth.py::test_a_token_that_is_not_taken_any_more_is_refreshed",
+            "tests/surfaces/cli/test_cli_auth.py::test_a_login_that_has_ended_is_told",
         ),
-        open="OAuth is to come",
     ),
     "upstream:isolation": Requirement(
         "What one server does reaches no other; no process outlives the gateway.",
@@ -506,7 +509,7 @@ REQUIREMENTS: dict[str, Requirement] = {
             "tests/surfaces/cli/test_cli_gateway.py::test_a_record_whose_port_is_somebody_elses",
             "tests/surfaces/cli/test_cli_gateway.py::test_a_damaged_record_is_ignored",
         ),
-        open="get-types and auth are to come",
+        open="get-types is to come",
     ),
     "http:search": Requirement(
         "GET /search.",

@@ -117,4 +117,5 @@ def _connect(settings: Settings, config_key: str) -> Connect:
         settings.call_timeout_s,
         settings.poll_interval_s,
     )
-    return McpConnect(limits, settings.data_dir / "logs" / "servers" / config_key)
+    logs = settings.data_dir / "logs" / "servers" / config_key
+    return McpConnect(limits, logs, settings.data_dir / "auth")

@@ -479,7 +479,8 @@ def test_answers_with_a_status(scripted: Scripted, status: int, kind: str | None
     """upstream:isolation: the status is told, and that headers matter where they do."""
     with answering(status) as url:
         error = failure(scripted, {"url": url} | ({"type": kind} if kind else {})).error
-    assert error == f"answered HTTP {status}" + ("; check its headers" if status == 401 else "")
+    advice = "; log in with toolscript auth bad, or check its headers"
+    assert error == f"answered HTTP {status}" + (advice if status == 401 else "")
 
 
 @pytest.mark.parametrize("kind", ["http", "sse", None])

@@ -107,7 +107,8 @@ def test_headers_reach_the_server(tmp_path: Path, transport: str) -> None:
         offers(tmp_path, {"url": url, "type": transport, "headers": {"Authorization": KEY}})
         entry = {"url": url, "type": transport}
         with running(write_config(tmp_path / "servers.json", {"one": entry})) as now:
-            assert now.wait_for("one", "failed").error == "answered HTTP 401; check its headers"
+            error = now.wait_for("one", "failed").error
+            assert error.startswith("answered HTTP 401; log in with toolscript auth one, or check")
 
 
 def test_the_environment_reaches_the_server(scripted: Scripted) -> None:

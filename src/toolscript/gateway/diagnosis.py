@@ -7,6 +7,7 @@ import mcp_types
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
+_UNAUTHORIZED = 401
 _UNSAID = {"Server returned an error response", "Session terminated", "Not Found"}
 """What the library puts in the place of an answer that had only a status."""
 
@@ -27,6 +28,11 @@ def is_closed(error: BaseException) -> bool:
 def is_unsaid(error: BaseException) -> bool:
     """Whether the status of the answer tells more than the error does."""
     return isinstance(error, MCPError) and error.message in _UNSAID
+
+
+def is_unauthorized(error: BaseException) -> bool:
+    """Whether the server wants to know who asks."""
+    return isinstance(error, httpx2.HTTPStatusError) and error.response.status_code == _UNAUTHORIZED
 
 
 def answered(status: int) -> str:

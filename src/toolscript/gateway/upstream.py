@@ -9,6 +9,7 @@ import shutil
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +35,13 @@ from toolscript.gateway.diagnosis import (
     answered,
     innermost,
     is_closed,
+    is_unauthorized,
     is_unsaid,
     message,
 )
 from toolscript.gateway.keeper import Keeper
 from toolscript.gateway.listing import ListingDispatcher, list_tools
+from toolscript.gateway.login import Login, is_login_needed
 from toolscript.gateway.news import News
 from toolscript.gateway.relay import Relay
 from toolscript.gateway.stderr import ErrorLog
@@ -49,6 +52,8 @@ from toolscript.types import ServerSpec, Transport
 
 DISCOVER_TIMEOUT_S = 5.0
 """How long a server that may not know ``server/discover`` has to say so."""
+LOOK_S = 0.25
+"""Between two looks whether somebody has logged in."""
 LISTING_PAUSE_S = 0.5
 """Between two listings, at least: a server may say at each that its tools have changed."""
 _MAX_REJECTED = 20
@@ -67,6 +72,17 @@ class Limits:
     poll_s: float = 60.0
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What this machine keeps for one server."""
+
+    log: Path
+    """Of its standard error."""
+    keeper: Keeper
+    login: Login | None
+    """None for one that is not asked by way of the network, or with a key that is stated."""
+
+
 class McpUpstream:
     """The connection to one server. `run` in a task of its own; reports go to ``report``."""
 
@@ -75,8 +91,7 @@ class McpUpstream:
         spec: ServerSpec,
         report: Callable[[Report], None],
         limits: Limits,
-        stderr: Path,
-        keeper: Keeper,
+        kept: Kept,
     ) -> None:
         self._spec = spec
         self._report = report
@@ -85,8 +100,9 @@ class McpUpstream:
             connect_s=spec.start_timeout_s or limits.connect_s,
             call_s=spec.call_timeout_s or limits.call_s,
         )
-        self._errors = ErrorLog(stderr)
-        self._keeper = keeper
+        self._errors = ErrorLog(kept.log)
+        self._keeper = kept.keeper
+        self._login = kept.login
         self._wake = anyio.Event()
         self._stale = False
         self._noise = ""
@@ -119,7 +135,14 @@ class McpUpstream:
             self._relay.disconnected(error, hopeful=lost)
             kind = Lost if lost else Failed
             self._report(kind(error=error, retry_s=pause))
-            await anyio.sleep(pause)
+            await self._rest(pause)
+
+    async def _rest(self, pause_s: float) -> None:
+        """Wait; not any longer once somebody has logged in."""
+        before = self._login.stamp if self._login else ""
+        with anyio.move_on_after(pause_s):
+            while self._login is None or self._login.stamp == before:  # noqa: ASYNC110 - another process logs in
+                await anyio.sleep(LOOK_S)
 
     async def request(self, method: str, params: dict[str, Any], caller: Caller) -> dict[str, Any]:
         """See `Upstream.request`."""
@@ -199,12 +222,16 @@ class McpUpstream:
             )
             streams = process_streams(parameters, self._errors, mark)
             return await stack.enter_async_context(streams)
+        auth = self._login.refreshing() if self._login and self._login.exists else None
         if transport == "sse":
-            return await stack.enter_async_context(sse_client(spec.url, headers=spec.headers))
+            streams = sse_client(spec.url, headers=spec.headers, auth=auth)
+            return await stack.enter_async_context(streams)
         # The library's own default of 5 s is too short for tools that work.
-        timeout = httpx2.Timeout(self._limits.connect_s, read=300.0)
+        timeout = httpx2.Timeout(self._limits.connect_s, read=max(300.0, self._limits.call_s))
         hooks = {"response": [self._note_status]}
-        client = httpx2.AsyncClient(headers=spec.headers, timeout=timeout, event_hooks=hooks)
+        client = httpx2.AsyncClient(
+            headers=spec.headers, timeout=timeout, event_hooks=hooks, auth=auth
+        )
         await stack.enter_async_context(client)
         streams = streamable_http_client(spec.url, http_client=client)
         return await stack.enter_async_context(streams)
@@ -297,7 +324,8 @@ class McpUpstream:
         return printable(self._blanked(text), limit)
 
     def _blanked(self, text: str) -> str:
-        return redact(text, self._spec.secrets)
+        secrets = self._login.secrets if self._login else ()
+        return redact(text, (*self._spec.secrets, *secrets))
 
     def _described(self, error: BaseException) -> str:
         """One line about what went wrong, with no secret in it."""
@@ -305,9 +333,17 @@ class McpUpstream:
         if isinstance(error, ClosedError) or is_closed(error):
             early = "" if self._was_ready else " before it was ready"
             return self._explained(f"closed the connection{early}")
+        if is_login_needed(error) or is_unauthorized(error):
+            return self._refusal(HTTPStatus.UNAUTHORIZED)
         if self._refused and is_unsaid(error):
-            return answered(self._refused)
+            return self._refusal(self._refused)
         return self._shown(message(error), 300) or type(error).__name__
+
+    def _refusal(self, status: int) -> str:
+        if status == HTTPStatus.UNAUTHORIZED and self._login:
+            log_in = f"toolscript auth {self._spec.name}"
+            return f"answered HTTP {status:d}; log in with {log_in}, or check its headers"
+        return answered(status)
 
     def _explained(self, text: str) -> str:
         if self._noise:
@@ -319,15 +355,18 @@ class McpUpstream:
 class McpConnect:
     """Makes the upstreams of one process; see `Connect`."""
 
-    def __init__(self, limits: Limits, logs: Path) -> None:
+    def __init__(self, limits: Limits, logs: Path, logins: Path) -> None:
         self._limits = limits
         self._logs = logs
+        self._logins = logins
         self._keeper = Keeper()
 
     def __call__(self, spec: ServerSpec, report: Callable[[Report], None]) -> McpUpstream:
         """See `Connect`."""
         log = self._logs / f"{file_name(spec.name)}.log"
-        return McpUpstream(spec, report, self._limits, log, self._keeper)
+        stated = any(name.lower() == "authorization" for name in spec.headers)
+        login = None if spec.transport == "stdio" or stated else Login(self._logins, spec)
+        return McpUpstream(spec, report, self._limits, Kept(log, self._keeper, login))
 
     def close(self) -> None:
         """See `Connect.close`."""

@@ -26,6 +26,7 @@ _COMMANDS = {
     "call": ("toolscript.surfaces.cli.call", "Call a tool."),
     "ask": ("toolscript.surfaces.cli.ask", "Let a model answer with your tools."),
     "mcp": ("toolscript.surfaces.cli.mcp", "Serve an MCP client over standard input and output."),
+    "auth": ("toolscript.surfaces.cli.auth", "Log in to a remote server."),
     "token": ("toolscript.surfaces.cli.token", "Say who may use which tools of the gateway."),
     "gateway": ("toolscript.surfaces.cli.gateway", "Start, look at and stop the gateway."),
 }

@@ -1,0 +1,144 @@
+"""An MCP server made with the real SDK that asks for OAuth: ``oauth.py [PORT]``.
+
+It is its own authorization server, over the SDK's routes, and grants whatever is
+asked for without a page in between. Environment variables change it: LIFE_S is
+how long an access token is valid (3600), ROTATING names a file; while it exists
+no token that was issued is taken any more, though it can be refreshed. While the
+file CLOSED exists, nothing can be refreshed.
+"""
+
+import os
+import secrets
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from mcp.server.auth.provider import (
+    AccessToken,
+    AuthorizationCode,
+    AuthorizationParams,
+    OAuthAuthorizationServerProvider,
+    RefreshToken,
+    TokenError,
+    construct_redirect_uri,
+)
+from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions
+from mcp.server.mcpserver import MCPServer
+from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+from pydantic import AnyHttpUrl
+
+LIFE_S = int(os.environ.get("LIFE_S", "3600"))
+
+
+def exists(variable: str) -> bool:
+    return variable in os.environ and Path(os.environ[variable]).exists()
+
+
+class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]):
+    """Everything in memory."""
+
+    def __init__(self) -> None:
+        self.clients: dict[str, OAuthClientInformationFull] = {}
+        self.codes: dict[str, AuthorizationCode] = {}
+        self.access: dict[str, AccessToken] = {}
+        self.refresh: dict[str, RefreshToken] = {}
+
+    async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
+        return self.clients.get(client_id)
+
+    async def register_client(self, client_info: OAuthClientInformationFull) -> None:
+        self.clients[client_info.client_id] = client_info
+
+    async def authorize(
+        self, client: OAuthClientInformationFull, params: AuthorizationParams
+    ) -> str:
+        code = secrets.token_urlsafe(20)
+        self.codes[code] = AuthorizationCode(
+            code=code,
+            client_id=client.client_id,
+            scopes=params.scopes or [],
+            expires_at=time.time() + 60,
+            code_challenge=params.code_challenge,
+            redirect_uri=params.redirect_uri,
+            redirect_uri_provided_explicitly=params.redirect_uri_provided_explicitly,
+            resource=params.resource,
+        )
+        return construct_redirect_uri(str(params.redirect_uri), code=code, state=params.state)
+
+    async def load_authorization_code(
+        self, client: OAuthClientInformationFull, authorization_code: str
+    ) -> AuthorizationCode | None:
+        return self.codes.get(authorization_code)
+
+    async def exchange_authorization_code(
+        self, client: OAuthClientInformationFull, authorization_code: AuthorizationCode
+    ) -> OAuthToken:
+        del self.codes[authorization_code.code]
+        return self.issue(client.client_id, authorization_code.scopes)
+
+    async def load_refresh_token(
+        self, client: OAuthClientInformationFull, refresh_token: str
+    ) -> RefreshToken | None:
+        return None if exists("CLOSED") else self.refresh.get(refresh_token)
+
+    async def exchange_refresh_token(
+        self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
+    ) -> OAuthToken:
+        if self.refresh.pop(refresh_token.token, None) is None:
+            raise TokenError("invalid_grant")
+        return self.issue(client.client_id, scopes)
+
+    def withdrawn(self) -> bool:
+        """Whether all tokens were withdrawn just now."""
+        if not exists("ROTATING"):
+            return False
+        self.access.clear()
+        Path(os.environ["ROTATING"]).unlink()
+        return True
+
+    async def load_access_token(self, token: str) -> AccessToken | None:
+        found = None if self.withdrawn() else self.access.get(token)
+        return found if found and (found.expires_at or 0) > time.time() else None
+
+    async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
+        self.access.pop(token.token, None)
+        self.refresh.pop(token.token, None)
+
+    def issue(self, client_id: str, scopes: list[str]) -> OAuthToken:
+        access, refresh = (f"{kind}-{secrets.token_urlsafe(20)}" for kind in ("acc", "ref"))
+        expires = int(time.time()) + LIFE_S
+        self.access[access] = AccessToken(
+            token=access, client_id=client_id, scopes=scopes, expires_at=expires
+        )
+        self.refresh[refresh] = RefreshToken(token=refresh, client_id=client_id, scopes=scopes)
+        return OAuthToken(access_token=access, refresh_token=refresh, expires_in=LIFE_S)
+
+
+def main() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        base = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        settings = AuthSettings(
+            issuer_url=AnyHttpUrl(base),
+            resource_server_url=AnyHttpUrl(f"{base}/mcp"),
+            validate_token_resource=False,
+            client_registration_options=ClientRegistrationOptions(enabled=True),
+        )
+        server: MCPServer[Any] = MCPServer(
+            "guarded", auth_server_provider=Provider(), auth=settings
+        )
+
+        @server.tool()
+        def read_file(path: str) -> str:  # pyright: ignore[reportUnusedFunction] - the server has it
+            """Read the contents of a file from disk."""
+            return path
+
+        print(f"{base}/mcp", flush=True)  # noqa: T201 - read by the test
+        config = uvicorn.Config(
+            server.streamable_http_app(), log_level="error", timeout_graceful_shutdown=1
+        )
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+main()

@@ -1,0 +1,153 @@
+"""``toolscript auth``, with a real server that asks for OAuth: upstream:transports."""
+
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support import FUZZY, HELPERS, READ_FILE, Cli, Scripted, fetch, until
+
+ADVICE = "answered HTTP 401; log in with toolscript auth guarded, or check its headers"
+QUICK = FUZZY | {"TOOLSCRIPT_PING_INTERVAL": "0.2"}
+
+
+@pytest.fixture
+def life_s() -> str:
+    return "3600"
+
+
+@pytest.fixture
+def guarded(cli: Cli, tmp_path: Path, life_s: str) -> Generator[Cli]:
+    """A configuration of a server that asks for a login."""
+    files = {"ROTATING": str(tmp_path / "rotating"), "CLOSED": str(tmp_path / "closed")}
+    with subprocess.Popen(
+        [sys.executable, str(HELPERS / "oauth.py")],
+        env={"PATH": os.environ["PATH"], "LIFE_S": life_s, **files},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout
+            cli.env = QUICK
+            cli.configure(guarded={"url": process.stdout.readline().strip()})
+            yield cli
+        finally:
+            process.kill()
+
+
+def log_in(cli: Cli, **changed: str) -> tuple[int, str]:
+    """Log in, with this process as the browser; the status and what is said."""
+    with subprocess.Popen(
+        cli.command("auth", "guarded", "--no-browser"),
+        env=cli.environment(),
+        cwd=cli.home,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr
+        said = process.stderr.readline()
+        [url] = re.findall(r"http://\S+", said)
+        with urllib.request.urlopen(url, timeout=30) as page:  # noqa: S310 - a server of our own
+            text = page.read().decode()
+        out, err = process.communicate(timeout=60)
+        return process.returncode, out + err + text
+
+
+def kept(cli: Cli) -> dict[str, Any]:
+    [path] = (cli.home / ".toolscript" / "auth").glob("*.json")
+    return json.loads(path.read_text("utf-8"))
+
+
+def server(cli: Cli) -> dict[str, Any]:
+    [found] = fetch(cli.record()["url"], "/servers")[1]["servers"]
+    return found
+
+
+def test_logging_in_connects_a_running_gateway(guarded: Cli) -> None:
+    """upstream:transports: before, it says what to do; tokens are the owner's only."""
+    guarded.start_gateway()
+    assert server(guarded)["error"] == ADVICE
+    code, said = log_in(guarded)
+    assert code == 0, said
+    assert "logged in to guarded" in said
+    assert "You are logged in." in said
+    until(lambda: server(guarded)["state"] == "ready", "the gateway has connected")
+    [path] = (guarded.home / ".toolscript" / "auth").iterdir()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    tokens = kept(guarded)["tokens"]
+    logs = "".join(p.read_text("utf-8") for p in guarded.home.rglob("*.log"))
+    told = json.dumps(server(guarded)) + logs + said
+    assert tokens["access_token"] not in told
+    assert tokens["refresh_token"] not in told
+    assert guarded("search", "read_file").stdout.count("guarded__read_file") == 1
+
+
+@pytest.mark.parametrize("life_s", ["31"])
+def test_a_token_is_refreshed_before_it_expires(guarded: Cli) -> None:
+    """upstream:transports: by a process that did not log in; it counts as expired after 1 s."""
+    assert log_in(guarded)[0] == 0
+    before = kept(guarded)["tokens"]
+    until(lambda: refreshed(guarded, before), "the token was refreshed")
+    assert guarded("list-tools").stdout.count("guarded__read_file") == 1
+
+
+def refreshed(cli: Cli, before: dict[str, Any]) -> bool:
+    done = cli("list-servers", "--refresh", "--output", "json")
+    assert json.loads(done.stdout)["servers"][0]["state"] == "ready"
+    return kept(cli)["tokens"]["access_token"] != before["access_token"]
+
+
+def test_a_token_that_is_not_taken_any_more_is_refreshed(guarded: Cli, tmp_path: Path) -> None:
+    """upstream:transports: though it has not expired."""
+    assert log_in(guarded)[0] == 0
+    before = kept(guarded)["tokens"]
+    guarded.start_gateway()
+    assert server(guarded)["state"] == "ready"
+    (tmp_path / "rotating").touch()
+    until(lambda: kept(guarded)["tokens"] != before, "the token was refreshed")
+    until(lambda: server(guarded)["state"] == "ready", "the gateway is connected again")
+
+
+def test_a_login_that_has_ended_is_told(guarded: Cli, tmp_path: Path) -> None:
+    """upstream:transports: nothing can be refreshed; logging in again helps."""
+    assert log_in(guarded)[0] == 0
+    guarded.start_gateway()
+    for name in ("closed", "rotating"):
+        (tmp_path / name).touch()
+    until(lambda: server(guarded)["state"] == "failed", "it has failed")
+    assert server(guarded)["error"] == ADVICE
+    assert log_in(guarded)[0] == 0
+    until(lambda: server(guarded)["state"] == "ready", "the gateway has connected")
+
+
+def test_logging_out(guarded: Cli) -> None:
+    """upstream:transports."""
+    assert guarded("auth", "guarded", "--logout").stdout == "not logged in\n"
+    assert log_in(guarded)[0] == 0
+    assert guarded("auth", "guarded", "--logout").stdout == "logged out\n"
+    assert list((guarded.home / ".toolscript" / "auth").iterdir()) == []
+    [found] = guarded.json("list-servers", "--refresh")["servers"]
+    assert found["state"] == "failed"
+
+
+def test_what_cannot_be_logged_in_to(guarded: Cli, scripted: Scripted) -> None:
+    """upstream:transports: one line each."""
+    done = guarded("auth", "gaurded")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no server is called 'gaurded'; configured are: guarded" in done.stderr
+    guarded.configure(files=scripted(READ_FILE), gone={"url": "http://127.0.0.1:9/mcp"})
+    done = guarded("auth", "files")
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert "files is a program of this machine" in done.stderr
+    done = guarded("auth", "gone")
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    assert "logging in to gone failed: cannot be reached" in done.stderr
