@@ -65,6 +65,8 @@ VALUES: dict[str, tuple[object, str, object]] = {
     "llm_model": ("a", "b", "b"),
     "llm_key": ("a", "b", "b"),
     "poll_interval_s": (1.0, "2.5", 2.5),
+    "log_level": ("info", "debug", "debug"),
+    "log_format": ("json", "json", "json"),
     "host": ("::1", "0.0.0.0", "0.0.0.0"),  # noqa: S104 - only read
     "port": (1, "0", 0),
 }

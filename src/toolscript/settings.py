@@ -268,6 +268,24 @@ OPTIONS: tuple[Option, ...] = (
         high=86400,
     ),
     Option(
+        "log_level",
+        str,
+        "warning",
+        "What a gateway logs; info has a line for each request.",
+        "TOOLSCRIPT_LOG_LEVEL",
+        None,
+        choices=("debug", "info", "warning", "error"),
+    ),
+    Option(
+        "log_format",
+        str,
+        "text",
+        "How a gateway logs: text for people, json for programs.",
+        "TOOLSCRIPT_LOG_FORMAT",
+        None,
+        choices=("text", "json"),
+    ),
+    Option(
         "host",
         str,
         "127.0.0.1",
@@ -313,6 +331,8 @@ class Settings:
     llm_model: str | None
     llm_key: str | None
     poll_interval_s: float
+    log_level: str
+    log_format: str
     host: str
     port: int
 

@@ -23,7 +23,7 @@ from toolscript.surfaces.record import Record, RecordFile
 from toolscript.surfaces.sources import load
 
 LISTEN_TIMEOUT_S = 30.0
-STOP_TIMEOUT_S = 20.0
+STOP_TIMEOUT_S = 60.0
 _POLL_S = 0.02
 
 

@@ -1,7 +1,6 @@
 """``toolscript``: the commands, and the boundary where errors become exit codes."""
 
 import io
-import logging
 import os
 import signal
 import sys
@@ -13,6 +12,7 @@ import click
 
 from toolscript import __version__
 from toolscript.errors import ToolscriptError
+from toolscript.surfaces import journal
 from toolscript.surfaces.cli.wire import EXIT
 from toolscript.surfaces.signals import EndedError, raise_when_asked_to_end
 from toolscript.text import printable
@@ -67,7 +67,7 @@ def cli() -> None:
 
 def main() -> NoReturn:
     """Run the command line and exit."""
-    _set_up_logging()
+    journal.set_up()
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(errors="replace")  # what the terminal's alphabet lacks is a "?"
@@ -108,21 +108,3 @@ def _give_up_output() -> None:
     """What could not be written must not be tried, and fail, again when the interpreter ends."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-class _Formatter(logging.Formatter):
-    """One harmless line per message: names and errors of servers are logged, too."""
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
-        """See `logging.Formatter`."""
-        return printable(super().formatMessage(record))
-
-
-def _set_up_logging() -> None:
-    handler = logging.StreamHandler()
-    handler.setFormatter(_Formatter("toolscript: %(message)s"))
-    logging.basicConfig(level=logging.WARNING, handlers=[handler])
-    # What a server does wrong is reported by us, in one line; the SDK's
-    # tracebacks about the same would only bury it.
-    for name in ("mcp", "client", "httpx2", "uvicorn.error"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -20,6 +20,7 @@ from toolscript.settings import OPTION
 from toolscript.surfaces.http import wire
 from toolscript.surfaces.http.guard import LOOPBACK_HOSTS, Admit, Guard, admit_everybody, grant_of
 from toolscript.surfaces.http.requests import body, message, while_heard
+from toolscript.surfaces.http.traffic import Traffic, Watch
 from toolscript.surfaces.mcp.door import Asker, Door, Exposure
 from toolscript.surfaces.mcp.message import Messages
 from toolscript.surfaces.mcp.mount import Mount
@@ -39,6 +40,7 @@ def http_app(
     *,
     hosts: tuple[str, ...] = LOOPBACK_HOSTS,
     admit: Admit = admit_everybody,
+    traffic: Traffic | None = None,
     own: bool = True,
     exposure: Exposure | None = None,
 ) -> Starlette:
@@ -59,7 +61,10 @@ def http_app(
     return Starlette(
         routes=[*routes, *posts, *(_mcp_routes(app, mount) if mount else ())],
         lifespan=lifespan if own else None,
-        middleware=[Middleware(Guard, hosts=hosts, admit=admit)],
+        middleware=[
+            Middleware(Watch, traffic=traffic or Traffic()),
+            Middleware(Guard, hosts=hosts, admit=admit),
+        ],
         exception_handlers={HTTPException: _http_error, Exception: _unexpected},
     )
 

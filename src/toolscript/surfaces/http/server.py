@@ -6,7 +6,9 @@ import os
 import secrets
 import signal
 import socket
+import time
 from contextlib import suppress
+from types import FrameType
 from typing import cast
 
 import uvicorn
@@ -15,8 +17,10 @@ from toolscript import __version__, bootstrap
 from toolscript.config import Config
 from toolscript.errors import PortInUseError, UnprotectedError
 from toolscript.settings import Settings
+from toolscript.surfaces import journal
 from toolscript.surfaces.http.app import http_app
 from toolscript.surfaces.http.guard import ANY_HOST, LOOPBACK_HOSTS, Doorkeeper
+from toolscript.surfaces.http.traffic import Traffic
 from toolscript.surfaces.mcp.door import Exposure
 from toolscript.surfaces.record import Record, RecordFile
 from toolscript.surfaces.signals import asking
@@ -24,7 +28,10 @@ from toolscript.surfaces.sources import load
 from toolscript.tokens import TokenStore
 
 log = logging.getLogger(__name__)
-_GRACE_S = 5
+GRACE_S = 30.0
+"""How long calls that are under way may take to end when the gateway does."""
+_STREAMS_S = 2
+"""The same for streams that clients only listen to."""
 
 
 def serve(settings: Settings) -> None:
@@ -34,6 +41,7 @@ def serve(settings: Settings) -> None:
     other machines could ask without a token, `GatewayRunningError` when the
     configuration has a gateway and `ConfigError` when it is unusable.
     """
+    journal.set_up(settings.log_level, settings.log_format)
     config = load(settings)
     record = RecordFile(settings.data_dir, config.key)
     with record.held(), _listen(settings.host, settings.port) as listening:
@@ -48,27 +56,55 @@ def serve(settings: Settings) -> None:
             record.remove()
 
 
-def _server(
-    settings: Settings, config: Config, listening: socket.socket, key: str
-) -> uvicorn.Server:
+def _server(settings: Settings, config: Config, listening: socket.socket, key: str) -> "_Server":
     admit = _doorkeeper(TokenStore(settings.data_dir, config.key), key, listening)
     app = bootstrap.application(settings, config, bootstrap.Wiring(follow=True))
     for problem in config.problems:
         log.warning("%s", problem)
-    return uvicorn.Server(
+    traffic = Traffic()
+    asgi = http_app(
+        app,
+        hosts=_hosts(listening),
+        admit=admit,
+        traffic=traffic,
+        exposure=cast("Exposure", settings.exposure),
+    )
+    return _Server(
         uvicorn.Config(
-            http_app(
-                app,
-                hosts=_hosts(listening),
-                admit=admit,
-                exposure=cast("Exposure", settings.exposure),
-            ),
+            asgi,
             log_config=None,
             access_log=False,
             server_header=False,
-            timeout_graceful_shutdown=_GRACE_S,
-        )
+            timeout_graceful_shutdown=_STREAMS_S,
+        ),
+        traffic,
     )
+
+
+class _Server(uvicorn.Server):
+    """A server that, asked to end, lets what is under way end first. Asked twice, it does not."""
+
+    def __init__(self, config: uvicorn.Config, traffic: Traffic) -> None:
+        super().__init__(config)
+        self._traffic = traffic
+        self._until = 0.0
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """See `uvicorn.Server`."""
+        if self._traffic.closed:
+            super().handle_exit(sig, frame)
+            return
+        self._traffic.closed = True
+        self._until = time.monotonic() + GRACE_S
+        if self._traffic.running:
+            log.warning("stopping when %d requests have ended", self._traffic.running)
+
+    async def on_tick(self, counter: int) -> bool:
+        """See `uvicorn.Server`: whether to end."""
+        patient = self._traffic.running and time.monotonic() < self._until
+        if self._traffic.closed and not patient:
+            self.should_exit = True
+        return await super().on_tick(counter)
 
 
 def _run(server: uvicorn.Server, listening: socket.socket) -> None:

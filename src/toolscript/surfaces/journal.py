@@ -1,0 +1,58 @@
+"""The log: a line per message, as text or as JSON, with the request it belongs to.
+
+What is logged of a request is its method, path, status and time; never its
+query, headers or body, which may hold secrets.
+"""
+
+import json
+import logging
+from contextvars import ContextVar
+from datetime import UTC, datetime
+
+from toolscript.text import printable
+
+REQUEST: ContextVar[str] = ContextVar("request", default="")
+"""The id of the request that is being answered."""
+_FIELDS = ("method", "path", "status", "ms")
+LEVELS = ("debug", "info", "warning", "error")
+
+
+def set_up(level: str = "warning", form: str = "text") -> None:
+    """Log to standard error from now on, instead of what was set up before."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Json() if form == "json" else _Text("toolscript: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    logging.getLogger("toolscript").setLevel(level.upper())
+    # What a server does wrong is reported by us, in one line; the SDK's
+    # tracebacks about the same would only bury it.
+    for name in ("mcp", "client", "httpx2", "uvicorn.error"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+class _Text(logging.Formatter):
+    """One harmless line per message: names and errors of servers are logged, too."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        """See `logging.Formatter`."""
+        request = REQUEST.get()
+        return printable(super().formatMessage(record)) + (f" [{request}]" if request else "")
+
+
+class _Json(logging.Formatter):
+    """One JSON object per message."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See `logging.Formatter`."""
+        when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line: dict[str, object] = {
+            "time": when,
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": printable(record.getMessage()),
+        }
+        if REQUEST.get():
+            line["request"] = REQUEST.get()
+        line |= {name: record.__dict__[name] for name in _FIELDS if name in record.__dict__}
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line)

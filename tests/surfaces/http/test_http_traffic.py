@@ -1,0 +1,96 @@
+"""Requests have ids, lines in the log, and time to end: http:others."""
+
+import json
+import subprocess
+import threading
+from typing import Any
+
+import pytest
+from tests.support import FUZZY, READ_FILE, Cli, Scripted, fetch, until
+
+QUIET = {"TOOLSCRIPT_LOG_LEVEL": "info", "TOOLSCRIPT_LOG_FORMAT": "json"}
+
+
+@pytest.fixture
+def logging(cli: Cli, scripted: Scripted) -> Cli:
+    cli.env = FUZZY | QUIET
+    cli.configure(files=scripted(READ_FILE))
+    cli.start_gateway()
+    return cli
+
+
+def lines(cli: Cli) -> list[dict[str, Any]]:
+    [log] = (cli.home / ".toolscript" / "logs").glob("*.log")
+    return [json.loads(line) for line in log.read_text("utf-8").splitlines()]
+
+
+def test_a_request_has_an_id_and_a_line_without_its_secrets(logging: Cli) -> None:
+    """http:others: its own id where it has one; neither query nor headers are logged."""
+    url = logging.record()["url"]
+    given = {"X-Request-Id": "abc-1", "Authorization": "Bearer hunter2-horse"}
+    fetch(url, "/search", {"q": "hunter2-horse"}, headers=given)
+    fetch(url, "/nowhere", headers={"X-Request-Id": "no id\\u0007"})
+    until(lambda: any(line.get("path") == "/nowhere" for line in lines(logging)), "it is logged")
+    found = lines(logging)
+    [search] = [line for line in found if line.get("request") == "abc-1"]
+    assert (search["method"], search["path"], search["status"]) == ("GET", "/search", 200)
+    assert search["ms"] > 0
+    assert search["level"] == "info"
+    [nowhere] = [line for line in found if line.get("path") == "/nowhere"]
+    assert nowhere["status"] == 404
+    assert len(nowhere["request"]) == 16
+    assert "hunter2" not in json.dumps(found)
+
+
+def test_what_is_under_way_ends_before_the_gateway(cli: Cli, scripted: Scripted) -> None:
+    """http:others: a call that runs when it is told to stop is answered; another is refused."""
+    cli.env = FUZZY
+    release = scripted.directory / "release"
+    waits = f'while [ ! -e \'{release}\' ]; do sleep 0.02; done; exec "$0" "$@"'
+    late = scripted(READ_FILE)
+    late = {"command": "/bin/sh", "args": ["-c", waits, late["command"], *late["args"]]}
+    cli.configure(late=late)
+    command = cli.command("gateway", "start", "--foreground", "--port", "0")
+    answers: list[tuple[int, Any]] = []
+
+    def call(url: str) -> None:
+        headers = {"Content-Type": "application/json"}
+        answers.append(
+            fetch(url, "/tools/late__read_file", method="POST", headers=headers, body=b"{}")
+        )
+
+    with subprocess.Popen(
+        command, env=cli.environment(), cwd=cli.home, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            until(lambda: cli.records, "the gateway has left its record")
+            url = cli.record()["url"]
+            until(lambda: reachable(url), "it answers")
+            calling = threading.Thread(target=call, args=(url,))
+            calling.start()
+            until(lambda: waiting(url), "the call is under way")
+            process.terminate()
+            assert process.stderr
+            for line in process.stderr:
+                if "stopping when 1 requests have ended" in line:
+                    break
+            status, value = fetch(url, "/tools")
+            assert (status, value["type"]) == (503, "NotReadyError")
+            release.touch()
+            calling.join(30)
+            assert [status for status, _ in answers] == [200], answers
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
+
+
+def reachable(url: str) -> bool:
+    try:
+        return fetch(url, "/health")[0] == 200
+    except OSError:
+        return False
+
+
+def waiting(url: str) -> bool:
+    """Whether a call had the time to arrive: several requests that came later were answered."""
+    return all(fetch(url, "/health")[0] == 200 for _ in range(20))
