@@ -501,6 +501,7 @@ REQUIREMENTS: dict[str, Requirement] = {
             "tests/surfaces/cli/test_cli_call.py::test_a_call_through_a_gateway",
             "tests/surfaces/cli/test_cli_call.py::test_what_a_tool_says_and_its_failure",
             "tests/surfaces/cli/test_cli_call.py::test_what_cannot_be_called",
+            "tests/surfaces/cli/test_cli_doctor.py::test_what_is_wrong_is_told_with_what_to_do",
             "tests/surfaces/cli/test_cli_gateway.py::test_start_status_stop",
             "tests/surfaces/cli/test_cli_gateway.py::test_starting_twice_is_refused",
             "tests/surfaces/cli/test_cli_gateway.py::test_a_port_that_is_taken",

@@ -28,6 +28,7 @@ _COMMANDS = {
     "mcp": ("toolscript.surfaces.cli.mcp", "Serve an MCP client over standard input and output."),
     "auth": ("toolscript.surfaces.cli.auth", "Log in to a remote server."),
     "token": ("toolscript.surfaces.cli.token", "Say who may use which tools of the gateway."),
+    "doctor": ("toolscript.surfaces.cli.doctor", "Say what is wrong, and what to do."),
     "gateway": ("toolscript.surfaces.cli.gateway", "Start, look at and stop the gateway."),
 }
 

@@ -1,0 +1,67 @@
+"""``toolscript doctor``: cli:others."""
+
+import json
+import socket
+from typing import Any
+
+import pytest
+from tests.support import FUZZY, READ_FILE, Cli, Scripted
+
+
+@pytest.fixture
+def port() -> str:
+    """One that is free."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return str(taken.getsockname()[1])
+
+
+def findings(cli: Cli, port: str, code: int) -> dict[str, Any]:
+    done = cli("doctor", "--port", port, "--output", "json")
+    assert done.returncode == code, done.stdout + done.stderr
+    return {each["what"]: each for each in json.loads(done.stdout)["findings"]}
+
+
+def test_nothing_is_wrong(cli: Cli, scripted: Scripted, port: str) -> None:
+    """cli:others: with no gateway, and with one, which is asked."""
+    config = cli.configure(files=scripted(READ_FILE))
+    found = findings(cli, port, 0)
+    assert found["configuration"]["found"] == str(config)
+    assert found["gateway"]["found"] == "not running"
+    assert found["port"]["found"] == f"127.0.0.1 port {port} is free"
+    assert found["server files"]["found"] == "1 tool"
+    assert found["cache"]["found"] == "1 tool indexed, 1 embedded"
+    assert "MiniLM" in found["model"]["found"]
+    url = cli.start_gateway()
+    found = findings(cli, port, 0)
+    assert found["gateway"]["found"].startswith(url)
+    assert "port" not in found
+    table = cli("doctor", "--port", port).stdout
+    assert "server files" in table
+
+
+def test_what_is_wrong_is_told_with_what_to_do(cli: Cli, scripted: Scripted) -> None:
+    """cli:others: the port, a server, an entry, the model, a file of tokens."""
+    cli.env = FUZZY
+    bad = scripted(exit=1, stderr="no key\n")
+    cli.configure(files=scripted(READ_FILE), bad=bad, odd={"type": "pigeon"})
+    assert cli("token", "create").returncode == 0
+    [path] = cli.home.rglob("tokens-*.json")
+    path.write_text("{", "utf-8")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        found = findings(cli, str(taken.getsockname()[1]), 1)
+    wrong = {what for what, each in found.items() if not each["ok"]}
+    assert wrong == {"port", "server bad", "server odd", "model", "tokens"}
+    assert found["port"]["advice"] == "choose another with --port"
+    assert found["server bad"]["found"].endswith("its last words: no key")
+    assert found["server odd"]["advice"] == "correct its entry in the configuration"
+    assert "nobody is let in" in found["tokens"]["found"]
+
+
+@pytest.mark.parametrize("text", [None, "{", '{"mcpServers": {}}'])
+def test_a_configuration_that_is_no_use(cli: Cli, port: str, text: str | None) -> None:
+    """cli:others: is told, too."""
+    if text:
+        (cli.home / ".toolscript.json").write_text(text, "utf-8")
+    found = findings(cli, port, 1)
+    assert not found["configuration"]["ok"]
+    assert found["data"]["ok"]
