@@ -126,7 +126,7 @@ class Gateway:
 
     def pinned(self) -> list[ToolSpec]:
         """The tools that models always see, as the configuration has it, by id."""
-        pins = {spec.name: spec.pin_tools for spec in self._config.servers}
+        pins = {spec.name: spec.pin_tools for spec in self.config.servers}
         return [
             tool
             for tool in self.catalogue.tools.values()

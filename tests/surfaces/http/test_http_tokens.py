@@ -79,6 +79,31 @@ def test_a_token_of_one_server_calls_nothing_else(guarded: Cli) -> None:
     assert call("files__read_file", "ts_wrong")[0] == 401
 
 
+@pytest.mark.parametrize("path", ["/message", "/mcp", "/mcp/all"])
+def test_a_token_of_one_server_sees_nothing_else_through_mcp(guarded: Cli, path: str) -> None:
+    """http:others: neither found, listed nor called."""
+    token, url = made(guarded, "--server", "files"), guarded.record()["url"]
+
+    def ask(method: str, params: dict[str, Any], token: str) -> tuple[int, Any]:
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        headers |= {"Accept": "application/json, text/event-stream"}
+        sent = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        body = json.dumps(sent).encode()
+        return fetch(url, path, method="POST", headers=headers, body=body)
+
+    def call(name: str, /, **arguments: object) -> str:
+        status, answer = ask("tools/call", {"name": name, "arguments": arguments}, token)
+        assert status == 200, answer
+        return json.dumps(answer)
+
+    assert ask("tools/list", {}, "ts_wrong")[0] == 401
+    if path == "/message":
+        assert "files__read_file" in call("search_tools", query="read_file").replace(":", "__")
+        assert "send_mail" not in call("search_tools", query="Send an e-mail to somebody")
+        assert "isError" in call("call_tool", tool="mail__send_mail", arguments={})
+    assert "send_mail" not in json.dumps(ask("tools/list", {}, token)[1])
+
+
 def test_a_token_of_one_tool(guarded: Cli) -> None:
     """http:others"""
     token = made(guarded, "--tool", "files__read_*")

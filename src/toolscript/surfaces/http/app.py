@@ -35,7 +35,7 @@ _HUNG_UP = 499
 _Answer: TypeAlias = Callable[[App, Request], Awaitable[Any]]
 
 
-def http_app(
+def http_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
     app: App,
     *,
     hosts: tuple[str, ...] = LOOPBACK_HOSTS,

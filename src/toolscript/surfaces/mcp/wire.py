@@ -24,6 +24,8 @@ CODE: dict[type[errors.ToolscriptError], int] = {
     errors.ConfigError: INTERNAL_ERROR,
     errors.ConfigMissingError: INTERNAL_ERROR,
     errors.ConfigSyntaxError: INTERNAL_ERROR,
+    errors.TokenFileError: INTERNAL_ERROR,
+    errors.AccessError: INTERNAL_ERROR,
     errors.ModelError: INTERNAL_ERROR,
     errors.DeviceError: INTERNAL_ERROR,
     errors.UnreachableError: INTERNAL_ERROR,
@@ -38,6 +40,7 @@ CODE: dict[type[errors.ToolscriptError], int] = {
     errors.GatewayMissingError: INTERNAL_ERROR,
     errors.GatewayRunningError: INTERNAL_ERROR,
     errors.PortInUseError: INTERNAL_ERROR,
+    errors.UnprotectedError: INTERNAL_ERROR,
 }
 """JSON-RPC codes. A server's own refusal keeps the code that it came with."""
 
