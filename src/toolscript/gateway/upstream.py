@@ -139,9 +139,12 @@ class McpUpstream:
 
     async def _rest(self, pause_s: float) -> None:
         """Wait; not any longer once somebody has logged in."""
-        before = self._login.stamp if self._login else ""
+        if self._login is None:
+            await anyio.sleep(pause_s)
+            return
+        before = self._login.stamp
         with anyio.move_on_after(pause_s):
-            while self._login is None or self._login.stamp == before:  # noqa: ASYNC110 - another process logs in
+            while self._login.stamp == before:  # noqa: ASYNC110 - another process logs in
                 await anyio.sleep(LOOK_S)
 
     async def request(self, method: str, params: dict[str, Any], caller: Caller) -> dict[str, Any]:
