@@ -66,13 +66,14 @@ class Watch:
             await send(message)
 
         app = _refuse if self._traffic.closed else self._app
+        method, path = request.scope["method"], request.url.path
         self._traffic.running += not listens
+        log.debug("%s %s has come", method, path)
         try:
             await app(request.scope, receive, noted)
         finally:
             self._traffic.running -= not listens
             took = round((time.perf_counter() - began) * 1000, 1)
-            method, path = request.scope["method"], request.url.path
             log.info(
                 "%s %s: %s in %s ms",
                 *(method, path, status, took),
