@@ -44,6 +44,10 @@ class StuckSignal:
         self.released.wait(30)
         return Ranking(np.ones(self.size, dtype=np.float32))
 
+    def evidence(self, query: Query, row: int) -> tuple[str, ...]:
+        del query, row
+        return ()
+
 
 class BrokenSignal:
     """A signal that is broken as long as it is."""
@@ -63,6 +67,10 @@ class BrokenSignal:
     def rank(self, query: Query) -> Ranking:
         del query
         return Ranking(np.ones(self.size, dtype=np.float32))
+
+    def evidence(self, query: Query, row: int) -> tuple[str, ...]:
+        del query, row
+        return ()
 
 
 def no_connection() -> Connect:

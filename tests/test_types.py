@@ -149,7 +149,10 @@ def test_a_document_is_the_tool_seen_as_text() -> None:
         name="t",
         title="T",
         description="d",
-        input_schema={"type": "object", "properties": {"path": {}, "head": {}}},
+        input_schema={
+            "type": "object",
+            "properties": {"path": {"description": "Where", "enum": ["a", 1]}, "head": {}},
+        },
     )
     assert Document.of(tool) == Document(
         id="s__t",
@@ -157,7 +160,7 @@ def test_a_document_is_the_tool_seen_as_text() -> None:
         name="t",
         title="T",
         description="d",
-        parameters=("path", "head"),
+        parameters=(("path", "Where a"), ("head", "")),
         digest=tool.digest,
     )
 
@@ -180,7 +183,7 @@ def test_of_a_long_description_only_the_beginning_is_searched_but_all_of_it_coun
 def test_any_schema_has_a_document(properties: object) -> None:
     tool = ToolSpec(server="s", name="t", input_schema={"properties": properties})
     expected = tuple(properties) if isinstance(properties, dict) else ()  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType] - any JSON
-    assert Document.of(tool).parameters == expected
+    assert tuple(name for name, _ in Document.of(tool).parameters) == expected
     assert json.dumps(tool.digest)
 
 

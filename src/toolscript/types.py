@@ -5,8 +5,8 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from itertools import zip_longest
-from typing import Any, Literal
+from itertools import islice, zip_longest
+from typing import Any, Literal, cast
 from urllib.parse import unquote_plus, urlsplit
 
 import msgspec
@@ -18,6 +18,10 @@ SEPARATOR = "__"
 
 MAX_DOCUMENT_CHARS = 16_384
 """Of a longer description only this much is searched; what is shown and called is never cut."""
+MAX_PARAMETERS = 64
+MAX_PARAMETER_CHARS = 200
+"""So many parameters are searched, and so much of what the schema says about each."""
+MAX_CHOICES = 20
 
 Transport = Literal["stdio", "http", "sse"]
 Protocol = Literal["auto", "legacy"]
@@ -166,23 +170,38 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     title: str = ""
     description: str = ""
-    parameters: tuple[str, ...] = ()
+    parameters: tuple[tuple[str, str], ...] = ()
+    """Each parameter's name with what the schema says of it: its description, its choices."""
     digest: str = ""
 
     @classmethod
     def of(cls, tool: ToolSpec) -> "Document":
         """The document of a tool."""
         properties: Any = tool.input_schema.get("properties")
-        names = tuple(properties) if isinstance(properties, dict) else ()  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] - third-party JSON
         return cls(
             id=tool.id,
             server=tool.server,
             name=tool.name,
             title=tool.title,
             description=tool.description[:MAX_DOCUMENT_CHARS],
-            parameters=tuple(str(name) for name in names),  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType] - third-party JSON
+            parameters=tuple(_parameters(properties)),
             digest=tool.digest,
         )
+
+
+def _parameters(properties: Any) -> Iterator[tuple[str, str]]:
+    """Names and texts out of a third party's JSON, whatever it holds."""
+    if not isinstance(properties, dict):
+        return
+    properties = cast("dict[Any, Any]", properties)
+    for name, schema in islice(properties.items(), MAX_PARAMETERS):
+        said: list[Any] = []
+        if isinstance(schema, dict):
+            schema = cast("dict[str, Any]", schema)
+            choices = schema.get("enum")
+            said = [schema.get("description"), *(choices if isinstance(choices, list) else ())]
+        texts = [text for text in said[: MAX_CHOICES + 1] if isinstance(text, str)]
+        yield str(name), " ".join(texts)[:MAX_PARAMETER_CHARS]
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
@@ -229,6 +248,36 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     grant: Grant = EVERYTHING
     context: tuple[str, ...] = ()
     """Ids of tools that were used before, for signals that know what goes with them."""
+    explain: bool = False
+    """Whether every hit is to say how its score came about."""
+    why: str = ""
+    """A tool, by its id or its name, of which to say where it ended up and why."""
+
+
+class Share(msgspec.Struct, frozen=True, kw_only=True):
+    """What one signal says of one document."""
+
+    signal: str
+    score: float
+    weight: float
+    """Its part in the weighted mean: all the shares' weights sum to 1."""
+    evidence: tuple[str, ...] = ()
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """What changed a score after the weighted mean, and the score after it."""
+
+    name: str
+    score: float
+    evidence: str
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """How a document's score came about: shares make the weighted mean, steps change it."""
+
+    fused: float
+    shares: tuple[Share, ...]
+    steps: tuple[Step, ...] = ()
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
@@ -238,6 +287,18 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     score: float
     reason: str
     signals: dict[str, float]
+    explanation: Explanation | None = None
+
+
+class Whereabouts(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a tool that was asked after ended up, and why."""
+
+    id: str
+    verdict: str
+    """One sentence: shown, below the threshold, beyond the limit, hidden, its server down."""
+    rank: int | None = None
+    """Its place among all tools that were searched, from 1; none where it was not searched."""
+    hit: Hit | None = None
 
 
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -252,6 +313,7 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     threshold: float
     below: Hit | None = None
     degraded: tuple[str, ...] = ()
+    why: Whereabouts | None = None
 
 
 State = Literal["connecting", "ready", "failed", "disabled", "invalid"]

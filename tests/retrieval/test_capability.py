@@ -4,7 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolscript.retrieval.base import Corpus, Query
-from toolscript.retrieval.capability import BOOST, DEDICATED, CapabilityIndex, load_table
+from toolscript.retrieval.capability import (
+    BOOST,
+    DEDICATED,
+    Capabilities,
+    CapabilityIndex,
+    load_table,
+)
 from toolscript.retrieval.fuzzy import Stemmer
 from toolscript.types import Document
 
@@ -14,7 +20,7 @@ READ = Document(id="fs__read_file", server="fs", name="read_file", description="
 
 
 def index(*documents: Document) -> CapabilityIndex:
-    return CapabilityIndex(Corpus(documents), Stemmer())
+    return Capabilities(Stemmer()).index(Corpus(documents))
 
 
 def array(*scores: float) -> np.ndarray[tuple[int], np.dtype[np.float32]]:

@@ -164,6 +164,10 @@ class Delighted:
         del query
         return Ranking(np.ones(self.size, dtype=np.float32))
 
+    def evidence(self, query: Query, row: int) -> tuple[str, ...]:
+        del query, row
+        return ("everything is perfect",)
+
 
 def test_a_perfect_score_that_is_no_exact_name_stays_below_one() -> None:
     """search:exact"""
@@ -221,13 +225,32 @@ def test_the_score_is_alpha_semantic_plus_the_rest_fuzzy(
     make_engine: MakeEngine, documents: tuple[Document, ...], alpha: float
 ) -> None:
     """search:fusion"""
-    result = ask(
-        make_engine(documents, alpha=alpha), "list what is in a folder", threshold=0, limit=100
-    )
+    engine = make_engine(documents, alpha=alpha)
+    result = ask(engine, "list what is in a folder", threshold=0, limit=100, explain=True)
     assert len(result.hits) == len(documents)
+    plain = 0
     for hit in result.hits:
+        assert hit.explanation is not None
         expected = alpha * hit.signals["semantic"] + (1 - alpha) * hit.signals["fuzzy"]
-        assert hit.score == pytest.approx(expected, abs=2e-6)
+        assert hit.explanation.fused == pytest.approx(expected, abs=2e-6)
+        if not hit.explanation.steps:
+            plain += 1
+            assert hit.score == hit.explanation.fused
+    assert plain > 10
+
+
+def test_a_name_that_the_question_says_moves_the_score_towards_one_by_its_words_squared(
+    make_engine: MakeEngine, documents: tuple[Document, ...]
+) -> None:
+    """search:fusion"""
+    hit = ask(make_engine(documents), "please read me that file", threshold=0, explain=True).hits[0]
+    assert hit.document.id == "filesystem__read_file"
+    assert hit.explanation is not None
+    [step] = hit.explanation.steps
+    assert (step.name, step.evidence) == ("name boost", "the query says 100% of its name")
+    fused = hit.explanation.fused
+    boosted = fused + 0.65 * hit.signals["fuzzy"] * 1.0**2 * (1 - fused)
+    assert step.score == hit.score == pytest.approx(boosted, abs=2e-6)
 
 
 def test_every_candidate_is_scored_by_every_signal_wherever_it_ranks(
@@ -246,10 +269,13 @@ def test_when_the_model_is_missing_fuzzy_carries_the_whole_weight(
     make_engine: MakeEngine, documents: tuple[Document, ...], no_model: LazyModel
 ) -> None:
     """search:fusion, search:degraded"""
-    result = ask(make_engine(documents, with_model=no_model), "current timezone", threshold=0)
+    engine = make_engine(documents, with_model=no_model)
+    result = ask(engine, "current timezone", threshold=0, explain=True)
     for hit in result.hits:
         assert hit.signals.keys() == {"fuzzy"}
-        assert hit.score == pytest.approx(hit.signals["fuzzy"], abs=1e-6)
+        assert hit.explanation is not None
+        assert hit.explanation.fused == pytest.approx(hit.signals["fuzzy"], abs=1e-6)
+        assert [(s.signal, s.weight) for s in hit.explanation.shares] == [("fuzzy", 1.0)]
 
 
 @pytest.mark.parametrize(
@@ -619,3 +645,116 @@ def test_searches_while_updating_see_one_corpus_or_the_other(
         stop.set()
         writer.join()
     assert all(found in wholes for found in seen)
+
+
+# Explanations
+
+
+def test_an_explanation_says_what_each_signal_found(engine: SearchEngine) -> None:
+    """search:reason"""
+    hit = ask(engine, "which fiels match a pattern", explain=True).hits[0]
+    assert hit.explanation is not None
+    semantic, fuzzy = hit.explanation.shares
+    assert (semantic.signal, semantic.weight) == ("semantic", 0.7)
+    assert semantic.evidence[0].startswith("cosine 0.")
+    assert semantic.evidence[1].startswith("nearest is its ")
+    assert (fuzzy.signal, fuzzy.weight) == ("fuzzy", 0.3)
+    assert any(text.startswith("fiels → files ") for text in fuzzy.evidence)
+    assert sum(int(text.rsplit(" ", 1)[1][:-1]) for text in fuzzy.evidence) in range(98, 103)
+
+
+def test_without_being_asked_nothing_is_explained(engine: SearchEngine) -> None:
+    result = ask(engine, "read a file")
+    assert all(hit.explanation is None for hit in result.hits)
+    assert result.why is None
+
+
+@pytest.mark.parametrize(
+    ("why", "more", "verdict"),
+    [
+        ("git__git_commit", {}, "it is shown, as number 1"),
+        ("git_commit", {"servers": ("time",)}, "not among the servers that were asked for"),
+        ("git:git_add", {"limit": 1, "threshold": 0}, "and 1 are shown; --limit"),
+        ("get current time", {}, "is below the threshold 0.35; --threshold 0."),
+    ],
+)
+def test_a_tool_that_is_asked_after_says_where_it_ended_up(
+    engine: SearchEngine, why: str, more: dict[str, object], verdict: str
+) -> None:
+    """search:reason"""
+    found = ask(engine, "commit my changes to git", why=why, **more).why
+    assert found is not None
+    assert verdict in found.verdict
+
+
+def test_the_advice_about_a_missing_tool_is_true(engine: SearchEngine) -> None:
+    """search:reason"""
+    text = "commit my changes to git"
+    for tool, score in everything(engine, text).items():
+        found = ask(engine, text, why=tool).why
+        assert found is not None
+        assert found.hit is not None
+        assert found.hit.score == score
+        assert found.rank is not None
+        every = ask(engine, text, threshold=0, limit=found.rank)
+        assert ids(every)[-1] == tool
+        if "--threshold" in found.verdict:
+            lowered = float(found.verdict.split("--threshold ")[1].split()[0])
+            assert tool in ids(ask(engine, text, threshold=lowered, limit=100))
+
+
+def test_a_tool_that_is_not_there_has_no_whereabouts(engine: SearchEngine) -> None:
+    assert ask(engine, "read a file", why="nonesuch").why is None
+
+
+# Several things at once
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "search for files named invoice and convert the time to Tokyo",
+            {"filesystem__search_files", "time__convert_time"},
+        ),
+        (
+            "Create a new branch. Fetch the page at example.com.",
+            {"git__git_create_branch", "fetch__fetch"},
+        ),
+        (
+            "read the file notes.txt, then add an observation to the knowledge graph",
+            {"filesystem__read_file", "memory__add_observations"},
+        ),
+    ],
+)
+def test_each_part_of_a_question_wins_a_place(
+    engine: SearchEngine, text: str, expected: set[str]
+) -> None:
+    """search:intent"""
+    assert expected <= set(ids(ask(engine, text)))
+
+
+def test_the_reason_names_the_part_that_speaks_for_a_tool(engine: SearchEngine) -> None:
+    """search:intent, search:reason"""
+    text = "Create a new branch. Fetch the page at example.com."
+    reasons = {hit.document.id: hit.reason for hit in ask(engine, text, explain=True).hits}
+    assert reasons["git__git_create_branch"].endswith("for “Create a new branch.”")
+    hit = next(h for h in ask(engine, text, explain=True).hits if h.document.id == "fetch__fetch")
+    assert hit.explanation is not None
+    [part] = [step for step in hit.explanation.steps if step.name == "part"]
+    assert part.evidence.startswith("“Fetch the page at example.com.” scores 0.")
+
+
+@pytest.mark.parametrize(
+    "text", ["прочитать файл", "读取文件", "ファイルを読む", "📧 отправить 邮件", "قراءة ملف"]
+)
+def test_any_script_is_searched_and_what_shares_its_words_is_found(
+    make_engine: MakeEngine, documents: tuple[Document, ...], text: str
+) -> None:
+    """search:rank"""
+    mine = Document(
+        id="x__t", server="x", name="t", description=f"{text}. Something else.", digest="1"
+    )
+    assert ids(ask(make_engine([*documents, mine]), text))[0] == "x__t"
+    found = ask(make_engine(documents), text)
+    assert found.hits or found.below is None or found.below.score < 0.35

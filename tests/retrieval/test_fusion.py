@@ -111,4 +111,4 @@ def test_contributions_are_what_each_signal_added() -> None:
     silent = contributions(
         rankings(semantic=[NAN], fuzzy=[0.5]), {"semantic": 0.7, "fuzzy": 0.3}, 0
     )
-    assert silent == pytest.approx({"fuzzy": 0.15})
+    assert silent == pytest.approx({"fuzzy": 0.5})

@@ -3,20 +3,20 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from toolscript.retrieval.base import Corpus, Query
-from toolscript.retrieval.fuzzy import FuzzyIndex, Stemmer
-from toolscript.retrieval.names import NEAR, NameIndex
+from toolscript.retrieval.fuzzy import FuzzySignal
+from toolscript.retrieval.names import NEAR, NameIndex, Names
 from toolscript.text import words
 from toolscript.types import Document, tool_id
 
 
 def names(*pairs: tuple[str, str]) -> tuple[Corpus, NameIndex]:
     corpus = Corpus(Document(id=tool_id(s, t), server=s, name=t) for s, t in pairs)
-    return corpus, NameIndex(corpus, FuzzyIndex(corpus, Stemmer()))
+    return corpus, Names().index(corpus, FuzzySignal().index(corpus))
 
 
 def matched(text: str, *pairs: tuple[str, str]) -> dict[str, float]:
     corpus, index = names(*pairs)
-    return {corpus.documents[row].id: alike for row, alike in index.match(Query(text)).items()}
+    return {corpus.documents[row].id: name.score for row, name in index.match(Query(text)).items()}
 
 
 FILES = (("fs", "read_file"), ("fs", "write_file"), ("git", "status"))
@@ -63,13 +63,13 @@ def test_any_tool_is_found_by_its_name_its_id_and_its_words(
     for server, name in pairs:
         row = corpus.rows[tool_id(server, name)]
         for text in (name, tool_id(server, name), f"{server}:{name}"):
-            assert index.match(Query(text.strip()))[row] == 1.0
+            assert index.match(Query(text.strip()))[row].score == 1.0
         spelled = " ".join(words(name))
         if spelled and "\u0345" not in name:
             # Another tool may be called exactly like these words; then that one is meant.
             exact = {n for _, n in pairs} | {f"{s}:{n}" for s, n in pairs}
             assume(spelled not in exact | {tool_id(*pair) for pair in pairs})
-            assert index.match(Query(spelled))[row] == 1.0
+            assert index.match(Query(spelled))[row].score == 1.0
 
 
 @pytest.mark.parametrize(

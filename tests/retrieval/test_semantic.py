@@ -66,23 +66,31 @@ def stored(directory: Path) -> dict[str, str]:
 def test_what_is_embedded_is_everything_the_name_and_the_first_sentence() -> None:
     """model:prefix"""
     text = "Makes v1.2 of it. Then more."
-    tool = Document(id="x", server="git", name="createBranch", title="New", description=text)
+    tool = Document(
+        id="x",
+        server="git",
+        name="createBranch",
+        title="New",
+        description=text,
+        parameters=(("sourceRef", "Where it begins."), ("force", "")),
+    )
     assert embedded_texts(tool) == {
-        "all": f"git create branch (New): {text}",
+        "everything": f"git create branch (New): {text} (source ref (Where it begins.), force)",
         "name": "git create branch (New)",
-        "sentence": "Makes v1.2 of it.",
+        "first sentence": "Makes v1.2 of it.",
     }
     plain = Document(id="x", server="git", name="log", title="log")
-    assert embedded_texts(plain) == {"all": "git log:", "name": "git log", "sentence": "git log"}
+    assert set(embedded_texts(plain).values()) == {"git log:", "git log"}
     endless = Document(id="x", server="s", name="n", description="word " * 1000)
-    assert embedded_texts(endless)["sentence"] == ("word " * 60)
+    assert embedded_texts(endless)["first sentence"] == ("word " * 60)
+    assert len(embedded_texts(endless)["everything"]) < 1100
 
 
 def test_a_documents_vector_is_the_weighted_mean_of_its_texts_vectors(encoder: Encoder) -> None:
     tool = Document(id="x", server="git", name="log", description="Show it. With all of it.")
     texts = ["git log: Show it. With all of it.", "git log", "Show it."]
     rows = encoder.documents(texts).astype(float)
-    mean = 0.4 * rows[0] + 0.3 * rows[1] + 0.3 * rows[2]
+    mean = 0.5 * rows[0] + 0.25 * rows[1] + 0.25 * rows[2]
     [found] = document_vectors(encoder, [tool])
     np.testing.assert_allclose(found, mean / np.sqrt((mean**2).sum()), atol=1e-6)
 

@@ -28,7 +28,7 @@ from toolscript.files import make_private, write_atomically
 __all__ = ["CachedVector", "EmbeddingCache"]
 
 log = logging.getLogger(__name__)
-VERSION = "1"
+VERSION = "2"
 """Raised when the text that is embedded for a tool is put together differently."""
 LOCK_TIMEOUT_S = 30.0
 """Longer than several processes need to write one after the other."""

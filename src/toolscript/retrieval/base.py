@@ -67,6 +67,13 @@ class SignalIndex(Protocol):
         """Score every document; no candidate is left out before fusion."""
         ...
 
+    def evidence(self, query: Query, row: int) -> tuple[str, ...]:
+        """What a document's score rests on, strongest first, in words for people.
+
+        May take longer than ranking: it is asked only where an explanation is wanted.
+        """
+        ...
+
 
 class Signal(Protocol):
     """One kind of evidence."""

@@ -17,6 +17,7 @@ import numpy as np
 
 from toolscript.embedding.base import Vectors
 from toolscript.retrieval.base import Corpus, Query
+from toolscript.retrieval.derived import PerDocument
 from toolscript.retrieval.fuzzy import Stemmer
 from toolscript.text import words
 from toolscript.types import Document
@@ -85,28 +86,63 @@ class Boosted:
     inferred: dict[int, Capability]
 
 
+@dataclass(frozen=True, slots=True)
+class _Purpose:
+    """What one document is for."""
+
+    capabilities: tuple[str, ...]
+    """Names of rows of the table, the likeliest first."""
+    executes: bool
+    """Whether it runs commands."""
+
+
+class Capabilities:
+    """Reads what documents are for out of the table; remembers it."""
+
+    def __init__(self, stem: Stemmer, table: Table | None = None) -> None:
+        self._stem = stem
+        self._table = table or load_table(stem)
+        self._purposes = PerDocument(self._purpose)
+
+    def index(self, corpus: Corpus) -> "CapabilityIndex":
+        """What each document of a corpus is for."""
+        return CapabilityIndex(self._purposes.of(corpus), self._stem, self._table)
+
+    def _purpose(self, document: Document) -> _Purpose:
+        title = self._stems(f"{document.server} {document.name}")
+        name, text = self._stems(document.name), self._stems(document.description)
+        weights = {c.name: _weight(c, title, title | text) for c in self._table.capabilities}
+        likeliest = sorted((n for n in weights if weights[n]), key=lambda n: -weights[n])
+        executes = any(p <= name for p in self._table.executor_names) or any(
+            p <= text for p in self._table.executor_descriptions
+        )
+        return _Purpose(tuple(likeliest), executes)
+
+    def _stems(self, text: str) -> _Pattern:
+        return frozenset(self._stem(word) for word in words(text))
+
+
+def _weight(capability: Capability, name: _Pattern, text: _Pattern) -> int:
+    return sum(_NAME_WEIGHT if p <= name else 1 for p in capability.tools if p <= text)
+
+
 class CapabilityIndex:
     """What each document of a corpus is for."""
 
-    def __init__(self, corpus: Corpus, stem: Stemmer, table: Table | None = None) -> None:
+    def __init__(self, purposes: list[_Purpose], stem: Stemmer, table: Table) -> None:
         self._stem = stem
-        self._table = table or load_table(stem)
-        self._corpus = corpus
-        self._members: dict[str, list[int]] = {c.name: [] for c in self._table.capabilities}
-        self._labels: list[str] = []
-        executors: list[int] = []
-        for row, document in enumerate(corpus.documents):
-            found = self._capabilities(document)
-            self._labels.append(max(found, key=found.__getitem__) if found else "")
-            for name in found:
+        self._table = table
+        self._purposes = purposes
+        self._members: dict[str, list[int]] = {c.name: [] for c in table.capabilities}
+        for row, purpose in enumerate(purposes):
+            for name in purpose.capabilities:
                 self._members[name].append(row)
-            if self._executes(document):
-                executors.append(row)
+        executors = [row for row, purpose in enumerate(purposes) if purpose.executes]
         self._executors = np.array(executors, dtype=np.int32)
 
     def label(self, row: int) -> str:
         """What the document is for, in two words; empty when the table does not say."""
-        return self._labels[row]
+        return next(iter(self._purposes[row].capabilities), "")
 
     def wanted(self, query: Query) -> list[Capability]:
         """The capabilities that the question asks for."""
@@ -142,22 +178,3 @@ class CapabilityIndex:
             if target > raised[row]:
                 raised[row] = target
                 inferred[int(row)] = capability
-
-    def _capabilities(self, document: Document) -> dict[str, int]:
-        name = {self._stem(word) for word in words(f"{document.server} {document.name}")}
-        text = {self._stem(word) for word in words(document.description)}
-        found: dict[str, int] = {}
-        for capability in self._table.capabilities:
-            weight = sum(
-                _NAME_WEIGHT if p <= name else 1 for p in capability.tools if p <= name | text
-            )
-            if weight:
-                found[capability.name] = weight
-        return found
-
-    def _executes(self, document: Document) -> bool:
-        name = {self._stem(word) for word in words(document.name)}
-        text = {self._stem(word) for word in words(document.description)}
-        return any(p <= name for p in self._table.executor_names) or any(
-            p <= text for p in self._table.executor_descriptions
-        )

@@ -7,50 +7,26 @@ so it never sees half of an update.
 import heapq
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toolscript.embedding.base import Vectors
 from toolscript.errors import QueryError
-from toolscript.retrieval.base import Corpus, Query, Ranking, Signal, SignalIndex
-from toolscript.retrieval.capability import Boosted, CapabilityIndex
-from toolscript.retrieval.fusion import contributions, fuse
-from toolscript.retrieval.fuzzy import FuzzyIndex, Stemmer
-from toolscript.retrieval.names import NameIndex
+from toolscript.retrieval.base import Corpus, Query, Signal
+from toolscript.retrieval.capability import Capabilities
+from toolscript.retrieval.fuzzy import FuzzySignal
+from toolscript.retrieval.names import Names
+from toolscript.retrieval.parts import Actions
 from toolscript.retrieval.profiles import Profile
-from toolscript.retrieval.reasons import Evidence, reason
+from toolscript.retrieval.reasons import evidence, explain, reason
+from toolscript.retrieval.scoring import DECIMALS, Scored, Scores, State, score
 from toolscript.settings import MAX_QUERY_CHARS, OPTION
-from toolscript.text import printable
-from toolscript.types import Document, Hit, SearchRequest, SearchResult
+from toolscript.text import compact, printable
+from toolscript.types import Document, Hit, SearchRequest, SearchResult, Whereabouts
 
-_Scores: TypeAlias = NDArray[np.float64]
 _Rows: TypeAlias = NDArray[np.intp]
-DECIMALS = 6
-"""Scores are compared and shown to this many decimals, so that 0.35 is not below 0.35."""
-
-
-@dataclass(frozen=True, slots=True)
-class _State:
-    """One corpus with everything derived from it: replaced as a whole, never changed."""
-
-    corpus: Corpus
-    indexes: dict[str, SignalIndex]
-    names: NameIndex
-    capabilities: CapabilityIndex
-
-
-@dataclass(frozen=True, slots=True)
-class _Scored:
-    """One question's scores over the whole corpus, with their evidence."""
-
-    state: _State
-    rankings: dict[str, Ranking]
-    scores: _Scores
-    named: dict[int, float]
-    boosted: Boosted
 
 
 class SearchEngine:
@@ -59,7 +35,12 @@ class SearchEngine:
     def __init__(self, signals: Sequence[Signal], profile: Profile) -> None:
         self.profile = profile
         self._signals = tuple(signals)
-        self._stemmer = Stemmer()
+        fuzzy = (signal for signal in signals if isinstance(signal, FuzzySignal))
+        self._words = next(fuzzy, None) or FuzzySignal()
+        """Knows the corpus' words, whether or not it is one of the signals."""
+        self._names = Names()
+        self._capabilities = Capabilities(self._words.stemmer)
+        self._actions = Actions(self._words.stemmer)
         self._writing = threading.Lock()
         self._state = self._derive(Corpus(()))
         self._waiting = 0
@@ -108,85 +89,105 @@ class SearchEngine:
         """
         profile = profile or self.profile
         limit, threshold = _bounds(request, profile)
-        scored = self._score(_query(request.text), profile)
-        allowed = self._allowed(scored.state, request)
+        profile = Profile(profile.name, profile.weights, limit, threshold)
+        scored = score(self._state, _query(request.text), profile.weights)
+        allowed = _allowed(scored.state, request)
         order = _best(scored.scores, allowed, limit)
         passing = [row for row in order if scored.scores[row] >= threshold]
         below = next((row for row in order if 0 < scored.scores[row] < threshold), None)
+
+        def hit(row: int) -> Hit:
+            return _hit(scored, profile, row, explained=request.explain)
+
         return SearchResult(
-            hits=tuple(self._hit(scored, profile, row) for row in passing),
+            hits=tuple(map(hit, passing)),
             limit=limit,
             threshold=threshold,
-            below=None if passing or below is None else self._hit(scored, profile, below),
+            below=None if passing or below is None else hit(below),
             degraded=tuple(
                 f"{name}: {ranking.silent}"
-                for name, ranking in scored.rankings.items()
+                for name, ranking in scored.whole.rankings.items()
                 if ranking.silent
             ),
+            why=_whereabouts(scored, profile, allowed, request) if request.why else None,
         )
 
-    def _derive(self, corpus: Corpus) -> _State:
-        indexes = {signal.name: signal.index(corpus) for signal in self._signals}
-        found = next((i for i in indexes.values() if isinstance(i, FuzzyIndex)), None)
-        vocabulary = found or FuzzyIndex(corpus, self._stemmer)
-        return _State(
+    def _derive(self, corpus: Corpus) -> State:
+        words = self._words.index(corpus)
+        return State(
             corpus=corpus,
-            indexes=indexes,
-            names=NameIndex(corpus, vocabulary),
-            capabilities=CapabilityIndex(corpus, vocabulary.stemmer),
+            indexes={signal.name: signal.index(corpus) for signal in self._signals},
+            words=words,
+            names=self._names.index(corpus, words),
+            capabilities=self._capabilities.index(corpus),
+            is_action=self._actions.index(corpus),
         )
 
     def _refresh(self, corpus: Corpus, signal: Signal) -> None:
-        state = self._state
-        indexes = state.indexes | {signal.name: signal.index(corpus)}
-        self._state = _State(corpus, indexes, state.names, state.capabilities)
+        indexes = self._state.indexes | {signal.name: signal.index(corpus)}
+        self._state = replace(self._state, indexes=indexes)
 
-    def _score(self, query: Query, profile: Profile) -> _Scored:
-        state = self._state
-        rankings = {name: index.rank(query) for name, index in state.indexes.items()}
-        boosted = state.capabilities.boost(query, fuse(rankings, profile.weights))
-        named = state.names.match(query)
-        scores: Vectors = boosted.scores.copy()
-        for row, similarity in named.items():
-            scores[row] = max(scores[row], similarity)
-        exact = [row for row, similarity in named.items() if similarity >= 1]
-        return _Scored(state, rankings, _rounded(scores, exact), named, boosted)
 
-    @staticmethod
-    def _allowed(state: _State, request: SearchRequest) -> _Rows:
-        documents, grant = state.corpus.documents, request.grant
-        if not request.servers and grant.is_everything:
-            return np.arange(len(documents))
-        wanted = set(request.servers) or {document.server for document in documents}
-        rows = [r for r, d in enumerate(documents) if d.server in wanted and grant.allows(d.id)]
-        return np.array(rows, dtype=np.intp)
+def _hit(scored: Scored, profile: Profile, row: int, *, explained: bool) -> Hit:
+    return Hit(
+        document=scored.state.corpus.documents[row],
+        score=float(scored.scores[row]),
+        reason=reason(evidence(scored, profile.weights, row)),
+        signals={
+            name: round(float(ranking.scores[row]), DECIMALS)
+            for name, ranking in scored.whole.rankings.items()
+            if not np.isnan(ranking.scores[row])
+        },
+        explanation=explain(scored, profile.weights, row) if explained else None,
+    )
 
-    @staticmethod
-    def _hit(scored: _Scored, profile: Profile, row: int) -> Hit:
-        evidence = Evidence(
-            contributions=contributions(scored.rankings, profile.weights, row),
-            named=scored.named.get(row, 0.0),
-            inferred=scored.boosted.inferred.get(row),
-            label=scored.state.capabilities.label(row),
+
+def _whereabouts(
+    scored: Scored, profile: Profile, allowed: _Rows, request: SearchRequest
+) -> Whereabouts | None:
+    """Where the tool of that id or name ended up; None where the caller knows no such tool."""
+    spelled = compact(request.why)
+    rows = [
+        row
+        for row, document in enumerate(scored.state.corpus.documents)
+        if spelled in {compact(document.id), compact(document.name)}
+        and request.grant.allows(document.id)
+    ]
+    if not rows:
+        return None
+    row = min(rows, key=lambda row: (-scored.scores[row], row))
+    identifier = scored.state.corpus.documents[row].id
+    if row not in allowed:
+        server = scored.state.corpus.documents[row].server
+        verdict = f"it is not among the servers that were asked for; its server is {server}"
+        return Whereabouts(id=identifier, verdict=verdict)
+    own = scored.scores[row]
+    rank = 1 + int((scored.scores[allowed] > own).sum())
+    rank += int((scored.scores[allowed[allowed < row]] == own).sum())
+    hit = _hit(scored, profile, row, explained=True)
+    return Whereabouts(
+        id=identifier, rank=rank, hit=hit, verdict=_verdict(profile, float(own), rank)
+    )
+
+
+def _verdict(profile: Profile, own: float, rank: int) -> str:
+    if own < profile.threshold:
+        return (
+            f"its confidence {own:.2f} is below the threshold {profile.threshold:g}; "
+            f"--threshold {int(own * 100) / 100:g} would let it pass"
         )
-        return Hit(
-            document=scored.state.corpus.documents[row],
-            score=float(scored.scores[row]),
-            reason=reason(evidence),
-            signals={
-                name: round(float(ranking.scores[row]), DECIMALS)
-                for name, ranking in scored.rankings.items()
-                if not np.isnan(ranking.scores[row])
-            },
-        )
+    if rank > profile.limit:
+        return f"it is number {rank}, and {profile.limit} are shown; --limit {rank} would show it"
+    return f"it is shown, as number {rank}"
 
 
-def _rounded(scores: Vectors, exact: list[int]) -> _Scores:
-    """Scores to `DECIMALS`; only an exact name keeps 1.0, so that nothing ties with it."""
-    rounded = np.round(scores.astype(np.float64), DECIMALS)
-    np.clip(rounded, 0.0, 1.0 - 10.0**-DECIMALS, out=rounded)
-    rounded[exact] = 1.0
-    return rounded
+def _allowed(state: State, request: SearchRequest) -> _Rows:
+    documents, grant = state.corpus.documents, request.grant
+    if not request.servers and grant.is_everything:
+        return np.arange(len(documents))
+    wanted = set(request.servers) or {document.server for document in documents}
+    rows = [r for r, d in enumerate(documents) if d.server in wanted and grant.allows(d.id)]
+    return np.array(rows, dtype=np.intp)
 
 
 def _query(text: str) -> Query:
@@ -212,12 +213,11 @@ def _bounds(request: SearchRequest, profile: Profile) -> tuple[int, float]:
     )
 
 
-def _best(
-    scores: _Scores,
-    allowed: _Rows,
-    limit: int,
-) -> list[int]:
+def _best(scores: Scores, allowed: _Rows, limit: int) -> list[int]:
     """The ``limit`` best allowed rows by (−score, id); rows are sorted by id already."""
+    above = allowed[scores[allowed] > 0]
+    if above.size >= limit:  # most score nothing, and so many ties are slow to select from
+        allowed = above
     if allowed.size > 4 * limit:
         least = np.partition(scores[allowed], allowed.size - limit)[allowed.size - limit]
         allowed = allowed[scores[allowed] >= least]

@@ -29,9 +29,20 @@ def fuse(rankings: Mapping[str, Ranking], weights: Mapping[str, float]) -> Vecto
 def contributions(
     rankings: Mapping[str, Ranking], weights: Mapping[str, float], row: int
 ) -> dict[str, float]:
-    """What each signal added to one document's score, after weighting; silent ones are left out."""
+    """What each signal added to one document's score; silent ones are left out."""
     return {
-        name: float(weights.get(name, 0.0) * ranking.scores[row])
-        for name, ranking in rankings.items()
-        if not np.isnan(ranking.scores[row])
+        name: weight * float(rankings[name].scores[row])
+        for name, weight in shares(rankings, weights, row).items()
     }
+
+
+def shares(
+    rankings: Mapping[str, Ranking], weights: Mapping[str, float], row: int
+) -> dict[str, float]:
+    """The weights with which one document's score was fused: they sum to 1."""
+    answered = [name for name, ranking in rankings.items() if not np.isnan(ranking.scores[row])]
+    given = {name: weights.get(name, 0.0) for name in answered}
+    total = sum(given.values())
+    if total <= 0:
+        return dict.fromkeys(answered, 1 / max(1, len(answered)))
+    return {name: weight / total for name, weight in given.items()}

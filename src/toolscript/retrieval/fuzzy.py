@@ -6,25 +6,32 @@ the term frequency), saturated onto [0, 1]. A word that no document has is
 looked up among the words that some have, by edit distance.
 """
 
-import math
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import snowballstemmer  # pyright: ignore[reportMissingTypeStubs]
 from numpy.typing import NDArray
-from rapidfuzz import process
-from rapidfuzz.distance import OSA
 
 from toolscript.embedding.base import Vectors
 from toolscript.retrieval.base import Corpus, Query, Ranking
+from toolscript.retrieval.derived import PerDocument
+from toolscript.retrieval.spelling import Spellings
 from toolscript.text import words
 from toolscript.types import Document
 
-FIELD_WEIGHTS = {"server": 1.5, "tool": 2.5, "description": 1.0, "parameters": 1.0}
-"""The seed's 0.3 : 0.5 : 0.2, with the description as the unit; parameters count like it."""
+FIELD_WEIGHTS = {
+    "name": 2.5,
+    "title": 2.5,
+    "server": 1.5,
+    "description": 1.0,
+    "parameters": 1.0,
+    "details": 0.3,
+}
+"""The seed's 0.3 : 0.5 : 0.2, with the description as the unit; names of parameters count like
+it, what the schema says about them counts less."""
 K1 = 1.2
 B = 0.75
 HALF = 8.0
@@ -39,6 +46,13 @@ STOP_WORDS = frozenset(
     that the their this to was we what where which who will with would you your
     """.split()  # noqa: SIM905 - a list of words reads best as words
 )
+_SLACK = 10_000
+"""So many words that no document has any more are kept before all are counted anew."""
+
+_REMEMBERED = 1024
+"""So many words' meanings are remembered: the parts of a question repeat those of the whole."""
+
+_Numbers = NDArray[np.int32]
 
 
 class Stemmer:
@@ -57,17 +71,47 @@ class Stemmer:
         return known
 
 
-_Rows = NDArray[np.int32]
+class _Numbering:
+    """Words and stems as numbers, in the order in which they were first met."""
+
+    def __init__(self, stemmer: Stemmer) -> None:
+        self.stemmer = stemmer
+        self.words: list[str] = []
+        self.stems: dict[str, int] = {}
+        self.stem_of: list[int] = []
+        """By a word's number, its stem's."""
+        self._numbers: dict[str, int] = {}
+
+    def number(self, word: str) -> int:
+        number = self._numbers.get(word)
+        if number is None:
+            number = self._numbers[word] = len(self.words)
+            self.words.append(word)
+            self.stem_of.append(self.stems.setdefault(self.stemmer(word), len(self.stems)))
+        return number
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """A document's words as numbers, one field after the other, and the fields' lengths."""
+
+    numbers: _Numbers
+    lengths: _Numbers
 
 
 class FuzzySignal:
-    """BM25 over fields with typo-tolerant words. Has nothing to prepare."""
+    """BM25 over fields with typo-tolerant words. Has nothing to prepare.
+
+    A document's words are taken apart once; an index over a new corpus is then
+    a matter of sorting numbers.
+    """
 
     name = "fuzzy"
 
     def __init__(self) -> None:
-        self._stemmer = Stemmer()
+        self.stemmer = Stemmer()
         self._latest: tuple[Corpus, FuzzyIndex] | None = None
+        self._start_anew()
 
     def prepare(self, corpus: Corpus) -> Iterator[int]:
         """See `Signal.prepare`."""
@@ -75,10 +119,37 @@ class FuzzySignal:
         return iter(())
 
     def index(self, corpus: Corpus) -> "FuzzyIndex":
-        """See `Signal.index`. O(total words) for a corpus that is new, nothing for the same."""
+        """See `Signal.index`. Nothing to do for the corpus of the last call."""
         if self._latest is None or self._latest[0] is not corpus:
-            self._latest = (corpus, FuzzyIndex(corpus, self._stemmer))
+            index = FuzzyIndex(self._documents.of(corpus), self._numbering)
+            self._latest = (corpus, index)
+            if index.unused > _SLACK and index.unused > len(index.spellings.words):
+                self._start_anew()
         return self._latest[1]
+
+    def _start_anew(self) -> None:
+        self._numbering = _Numbering(self.stemmer)
+        self._documents = PerDocument(self._taken_apart)
+
+    def _taken_apart(self, document: Document) -> _Words:
+        fields = _fields(document)
+        found = [words(fields[name]) for name in FIELD_WEIGHTS]
+        numbers = [self._numbering.number(word) for field in found for word in field]
+        return _Words(
+            np.array(numbers, dtype=np.int32),
+            np.array([len(field) for field in found], dtype=np.int32),
+        )
+
+
+def _fields(document: Document) -> dict[str, str]:
+    return {
+        "name": document.name,
+        "title": document.title,
+        "server": document.server,
+        "description": document.description,
+        "parameters": " ".join(name for name, _ in document.parameters),
+        "details": " ".join(text for _, text in document.parameters if text),
+    }
 
 
 def saturated(totals: Vectors) -> Vectors:
@@ -95,110 +166,178 @@ def saturated(totals: Vectors) -> Vectors:
 
 
 @dataclass(frozen=True, slots=True)
-class _Term:
-    """A stem's documents and what each scores for it."""
+class _Postings:
+    """Per stem the rows that have it, and a value for each; a row occurs once per stem."""
 
-    rows: _Rows
-    impacts: Vectors
+    stems: _Numbers
+    rows: _Numbers
+    values: Vectors
+    starts: NDArray[np.int64]
+    """Where each stem's rows begin, and one past the last: int64 [stems + 1]."""
+
+    @classmethod
+    def of(cls, stems: _Numbers, rows: _Numbers, values: Vectors, count: int) -> "_Postings":
+        """Sum the values of equal (stem, row), for ``count`` stems."""
+        size = int(rows.max(initial=0)) + 1
+        keys = stems.astype(np.int64) * size + rows
+        order = np.argsort(keys, kind="stable")
+        keys = keys[order]
+        firsts = np.flatnonzero(np.diff(keys, prepend=-1))
+        summed = np.add.reduceat(values[order], firsts) if keys.size else values
+        keys = keys[firsts]
+        stems = (keys // size).astype(np.int32)
+        starts = np.searchsorted(stems, np.arange(count + 1))
+        return cls(stems, (keys % size).astype(np.int32), summed.astype(np.float32), starts)
+
+    def scaled(self, values: Vectors) -> "_Postings":
+        return _Postings(self.stems, self.rows, values, self.starts)
+
+    def frequencies(self) -> NDArray[np.int64]:
+        """How many rows each stem has."""
+        return np.diff(self.starts)
+
+    def add(self, stem: int, weight: float, totals: Vectors) -> None:
+        part = slice(self.starts[stem], self.starts[stem + 1])
+        totals[self.rows[part]] += weight * self.values[part]
+
+    def value(self, stem: int, row: int) -> float:
+        start, end = self.starts[stem], self.starts[stem + 1]
+        position = start + int(np.searchsorted(self.rows[start:end], row))
+        here = position < end and self.rows[position] == row
+        return float(self.values[position]) if here else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A stem of the question that some document has."""
+
+    stem: str
+    asked: str
+    """The question's word."""
+    meant: str
+    """The word that was taken for it; another one where a typo was repaired."""
+    weight: float
+
+    @property
+    def shown(self) -> str:
+        """The word as asked, and what it was taken for."""
+        return self.asked if self.asked == self.meant else f"{self.asked} → {self.meant}"
 
 
 class FuzzyIndex:
-    """An inverted index of stems."""
+    """An inverted index of stems: immutable, its memory that of the corpus' words."""
 
-    def __init__(self, corpus: Corpus, stemmer: Stemmer) -> None:
-        self.stemmer = stemmer
-        self._size = len(corpus)
-        self._vocabulary: dict[str, str] = {}
-        self._terms = self._build([self._fields(document) for document in corpus.documents])
-        self._spellings = list(self._vocabulary)
+    def __init__(self, documents: list[_Words], numbering: _Numbering) -> None:
+        self.stemmer = numbering.stemmer
+        self._size = len(documents)
+        self._stems = numbering.stems
+        words_, rows, fields, lengths = _flattened(documents)
+        stems = np.array(numbering.stem_of, dtype=np.int32)[words_]
+        count = len(numbering.stems)
+        weights = _field_scales(lengths)[rows, fields]
+        postings = _Postings.of(stems, rows, weights, count)
+        frequencies = postings.frequencies()
+        self._count = count
+        rarity = np.log(1 + (self._size - frequencies + 0.5) / (frequencies + 0.5))
+        self._rarity: Vectors = rarity.astype(np.float32)
+        tf = postings.values
+        impacts = self._rarity[postings.stems] * tf * (K1 + 1) / (tf + K1)
+        self._postings = postings.scaled(impacts.astype(np.float32))
+        self._names = self._name_shares(stems, rows, fields)
+        present = np.bincount(words_, minlength=len(numbering.words)) > 0
+        self.unused = int(present.size - present.sum())
+        self.spellings = Spellings([numbering.words[n] for n in np.flatnonzero(present)])
+        self._resolved = lru_cache(_REMEMBERED)(self._resolve)
 
     def rank(self, query: Query) -> Ranking:
         """See `SignalIndex.rank`."""
-        total = np.zeros(self._size, dtype=np.float32)
-        for stem, weight in self.stems(query).items():
-            term = self._terms[stem]
-            total[term.rows] += weight * term.impacts
-        return Ranking(saturated(total))
+        totals = np.zeros(self._size, dtype=np.float32)
+        for term in self.terms(query):
+            self._postings.add(self._stems[term.stem], term.weight, totals)
+        return Ranking(saturated(totals))
 
-    def stems(self, query: Query) -> dict[str, float]:
-        """The query's stems that the corpus has, each with its weight; typos repaired."""
+    def evidence(self, query: Query, row: int) -> tuple[str, ...]:
+        """See `SignalIndex.evidence`: the words in common, each with its share of the match."""
+        impacts = {term: self.impact(term, row) for term in self.terms(query)}
+        total = sum(impacts.values())
+        found = sorted((t for t in impacts if impacts[t] > 0), key=lambda t: -impacts[t])
+        return tuple(f"{term.shown} {impacts[term] / total:.0%}" for term in found)
+
+    def said(self, query: Query) -> Vectors:
+        """How much of each document's name the query says: float32 [n] in [0, 1].
+
+        The share of the name's words, each counted by its rarity.
+        """
+        shares = np.zeros(self._size, dtype=np.float32)
+        for term in self.terms(query):
+            self._names.add(self._stems[term.stem], term.weight, shares)
+        return np.minimum(shares, 1.0)
+
+    def terms(self, query: Query) -> list[Term]:
+        """The query's stems that the corpus has, each once; typos repaired."""
         asked = [word for word in query.words if word not in STOP_WORDS] or query.words
-        found: dict[str, float] = {}
+        found: dict[str, Term] = {}
         for word in dict.fromkeys(asked):
-            for stem, weight in self._resolve(word):
-                found[stem] = max(weight, found.get(stem, 0.0))
-        return found
+            for term in self._resolved(word):
+                if term.stem not in found or found[term.stem].weight < term.weight:
+                    found[term.stem] = term
+        return list(found.values())
+
+    def impact(self, term: Term, row: int) -> float:
+        """What a term of the query adds to a document's BM25 score."""
+        return term.weight * self._postings.value(self._stems[term.stem], row)
 
     def knows(self, word: str) -> bool:
         """Whether some document has this word, in whatever form."""
-        return self.stemmer(word) in self._terms
+        return self._has(self.stemmer(word))
 
-    def _resolve(self, word: str) -> list[tuple[str, float]]:
+    def _has(self, stem: str) -> bool:
+        number = self._stems.get(stem, self._count)
+        starts = self._postings.starts
+        return number < self._count and bool(starts[number] < starts[number + 1])
+
+    def _resolve(self, word: str) -> list[Term]:
         stem = self.stemmer(word)
-        if stem in self._terms:
-            return [(stem, 1.0)]
-        return [(self._vocabulary[near], weight) for near, weight in self._nearest(word)]
+        if self._has(stem):
+            return [Term(stem, word, word, 1.0)]
+        return [
+            Term(self.stemmer(near), word, near, weight) for near, weight in self._nearest(word)
+        ]
 
     def _nearest(self, word: str) -> list[tuple[str, float]]:
         """The spellings fewest edits away, at most one edit per four letters."""
         allowed = min(2, len(word) // 4)
-        if not allowed or not self._spellings or not word.isalpha():
+        if not allowed or not word.isalpha():
             return []
-        distances = process.cdist(
-            [word], self._spellings, scorer=OSA.distance, score_cutoff=allowed, dtype=np.int32
-        )[0]
-        best = int(distances.min())
-        if best > allowed:
-            return []
-        rows = np.flatnonzero(distances == best)
-        return [(self._spellings[row], TYPO_DISCOUNT**best) for row in rows[:4]]
+        found = sorted((edits, near) for near, edits in self.spellings.within(word, allowed))
+        return [(near, TYPO_DISCOUNT**edits) for edits, near in found[:4] if edits == found[0][0]]
 
-    def _fields(self, document: Document) -> dict[str, list[str]]:
-        texts = {
-            "server": document.server,
-            "tool": f"{document.name} {document.title}",
-            "description": document.description,
-            "parameters": " ".join(document.parameters),
-        }
-        return {name: self._stems(text) for name, text in texts.items()}
-
-    def _stems(self, text: str) -> list[str]:
-        stems: list[str] = []
-        for word in words(text):
-            stem = self.stemmer(word)
-            self._vocabulary.setdefault(word, stem)
-            stems.append(stem)
-        return stems
-
-    def _build(self, documents: list[dict[str, list[str]]]) -> dict[str, _Term]:
-        if not documents:
-            return {}
-        averages = {
-            name: max(1.0, sum(len(fields[name]) for fields in documents) / len(documents))
-            for name in FIELD_WEIGHTS
-        }
-        postings: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
-        for row, fields in enumerate(documents):
-            for stem, frequency in _weighted_frequencies(fields, averages).items():
-                postings[stem].append((row, frequency))
-        return {stem: _term(entries, len(documents)) for stem, entries in postings.items()}
+    def _name_shares(self, stems: _Numbers, rows: _Numbers, fields: NDArray[np.intp]) -> _Postings:
+        """Per stem of a document's name, its part of the name, by rarity."""
+        named = fields == list(FIELD_WEIGHTS).index("name")
+        stems, rows = stems[named], rows[named]
+        postings = _Postings.of(stems, rows, np.ones(stems.size, np.float32), self._count)
+        rarity = self._rarity[postings.stems]
+        total = np.bincount(postings.rows, weights=rarity, minlength=self._size)
+        return postings.scaled((rarity / total[postings.rows]).astype(np.float32))
 
 
-def _weighted_frequencies(
-    fields: dict[str, list[str]], averages: dict[str, float]
-) -> dict[str, float]:
-    """Per stem: Σ over fields of weight · tf / (1 − b + b · length / average length)."""
-    frequencies: defaultdict[str, float] = defaultdict(float)
-    for name, stems in fields.items():
-        scale = FIELD_WEIGHTS[name] / (1 - B + B * len(stems) / averages[name])
-        for stem, count in Counter(stems).items():
-            frequencies[stem] += scale * count
-    return frequencies
+def _flattened(
+    documents: list[_Words],
+) -> tuple[_Numbers, _Numbers, NDArray[np.intp], _Numbers]:
+    """All words' numbers, each one's row and field, and the lengths int32 [documents, fields]."""
+    width = len(FIELD_WEIGHTS)
+    lengths = np.array([d.lengths for d in documents], dtype=np.int32).reshape(-1, width)
+    numbers = np.concatenate([np.empty(0, np.int32), *(d.numbers for d in documents)])
+    rows = np.repeat(np.arange(len(documents), dtype=np.int32), lengths.sum(axis=1))
+    fields = np.repeat(np.tile(np.arange(width), len(documents)), lengths.ravel())
+    return numbers, rows, fields, lengths
 
 
-def _term(entries: list[tuple[int, float]], size: int) -> _Term:
-    rows = np.array([row for row, _ in entries], dtype=np.int32)
-    frequencies = np.array([frequency for _, frequency in entries], dtype=np.float32)
-    rarity = math.log(1 + (size - len(entries) + 0.5) / (len(entries) + 0.5))
-    impacts = rarity * frequencies * (K1 + 1) / (frequencies + K1)
-    return _Term(rows, impacts.astype(np.float32))
+def _field_scales(lengths: _Numbers) -> Vectors:
+    """What one occurrence counts: weight / (1 − b + b · length / average), float32 [n, fields]."""
+    if not lengths.size:
+        return np.empty((0, len(FIELD_WEIGHTS)), np.float32)
+    averages = np.maximum(1.0, lengths.mean(axis=0))
+    weights = np.array(list(FIELD_WEIGHTS.values()))
+    return (weights / (1 - B + B * lengths / averages)).astype(np.float32)

@@ -10,14 +10,14 @@ that any tool knows.
 
 import re
 from collections import defaultdict
-
-import numpy as np
-from rapidfuzz import process
-from rapidfuzz.distance import OSA
+from dataclasses import dataclass
 
 from toolscript.retrieval.base import Corpus, Query
+from toolscript.retrieval.derived import PerDocument
 from toolscript.retrieval.fuzzy import STOP_WORDS, FuzzyIndex
+from toolscript.retrieval.spelling import Spellings
 from toolscript.text import compact, words
+from toolscript.types import Document
 
 NEAR = 0.75
 """Least edit similarity of a misspelled name."""
@@ -31,45 +31,89 @@ MAX_TOKENS = 64
 """Of a longer question only so many words are looked at for names."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Spelled:
+    """How one document may be called."""
+
+    compact: frozenset[str]
+    """Letters and digits only: alone and after the server's name."""
+    literal: frozenset[str]
+    """As it stands: for names in symbols only, and to prefer the one meant among near twins."""
+
+
+def _spelled(document: Document) -> _Spelled:
+    alone, qualified = compact(document.name), compact(document.server + document.name)
+    literal = {document.name, document.id, f"{document.server}:{document.name}"}
+    return _Spelled(
+        frozenset({alone, qualified} - {""}), frozenset(name.strip() for name in literal)
+    )
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Named:
+    """A name that a query spells."""
+
+    score: float
+    """1 for exactly the name; at least what a score is raised to."""
+    alike: float
+    """How alike the spellings are, in [`NEAR`, 1]."""
+
+    def inside(self) -> "Named":
+        """The same name, found inside a question rather than being all of it."""
+        return Named(IN_SENTENCE * self.score, self.alike)
+
+
+_EXACT = Named(1.0, 1.0)
+
+
+class Names:
+    """Makes name indexes; remembers how each document is spelled."""
+
+    def __init__(self) -> None:
+        self._spelled = PerDocument(_spelled)
+
+    def index(self, corpus: Corpus, vocabulary: FuzzyIndex) -> "NameIndex":
+        """The names of one corpus, whose words ``vocabulary`` knows."""
+        return NameIndex(self._spelled.of(corpus), vocabulary)
+
+
 class NameIndex:
     """The spellings of every document's name."""
 
-    def __init__(self, corpus: Corpus, vocabulary: FuzzyIndex) -> None:
+    def __init__(self, documents: list[_Spelled], vocabulary: FuzzyIndex) -> None:
         self._rows: defaultdict[str, list[int]] = defaultdict(list)
         self._exact: defaultdict[str, list[int]] = defaultdict(list)
-        for row, document in enumerate(corpus.documents):
-            for spelling in {compact(document.name), compact(document.server + document.name)}:
-                if spelling:
-                    self._rows[spelling].append(row)
-            # For names in symbols only, and to prefer the one meant among near twins.
-            for spelling in {document.name, document.id, f"{document.server}:{document.name}"}:
-                self._exact[spelling.strip()].append(row)
-        self._spellings = list(self._rows)
+        for row, spelled in enumerate(documents):
+            for spelling in spelled.compact:
+                self._rows[spelling].append(row)
+            for spelling in spelled.literal:
+                self._exact[spelling].append(row)
+        self._spellings = Spellings(list(self._rows))
         self._vocabulary = vocabulary
 
-    def match(self, query: Query) -> dict[int, float]:
-        """Row → similarity in [`NEAR`, 1] for every name that the query spells."""
+    def match(self, query: Query) -> dict[int, Named]:
+        """The documents, by row, whose names the query spells."""
         literal = self._exact.get(query.text.strip())
         if literal:
-            return dict.fromkeys(literal, 1.0)
+            return dict.fromkeys(literal, _EXACT)
         spelled = query.compact
         if spelled in self._rows:
-            return dict.fromkeys(self._rows[spelled], 1.0)
-        whole: dict[int, float] = {}
+            return dict.fromkeys(self._rows[spelled], _EXACT)
+        whole: dict[int, Named] = {}
         if _SHORTEST <= len(spelled) <= MAX_CHARS and not self._readable(query.words):
             whole = self._near(spelled)
         return whole or self._within(query)
 
-    def _within(self, query: Query) -> dict[int, float]:
+    def _within(self, query: Query) -> dict[int, Named]:
         """Names that single words of a sentence spell."""
         tokens = query.text.split()
-        found: dict[int, float] = {}
+        found: dict[int, Named] = {}
         for token in tokens[:MAX_TOKENS] if len(tokens) > 1 else ():
-            for row, similarity in self._token(token).items():
-                found[row] = max(IN_SENTENCE * similarity, found.get(row, 0.0))
+            for row, named in self._token(token).items():
+                found[row] = max(named.inside(), found.get(row, named.inside()))
         return found
 
-    def _token(self, token: str) -> dict[int, float]:
+    def _token(self, token: str) -> dict[int, Named]:
         spelled = compact(token)
         if not _SHORTEST_IN_SENTENCE <= len(spelled) <= MAX_CHARS:
             return {}
@@ -77,25 +121,16 @@ class NameIndex:
         if readable and not identifier:
             return {}
         if spelled in self._rows:
-            return dict.fromkeys(self._rows[spelled], 1.0)
+            return dict.fromkeys(self._rows[spelled], _EXACT)
         return {} if readable else self._near(spelled)
 
     def _readable(self, asked: list[str]) -> bool:
         return all(word in STOP_WORDS or self._vocabulary.knows(word) for word in asked)
 
-    def _near(self, spelled: str) -> dict[int, float]:
-        if not self._spellings:
-            return {}
-        similarities = process.cdist(
-            [spelled],
-            self._spellings,
-            scorer=OSA.normalized_similarity,
-            score_cutoff=NEAR,
-            dtype=np.float32,
-        )[0]
-        found: dict[int, float] = {}
-        for position in np.flatnonzero(similarities):
-            similarity = round(float(similarities[position]), 6)
-            for row in self._rows[self._spellings[position]]:
-                found[row] = max(similarity, found.get(row, 0.0))
+    def _near(self, spelled: str) -> dict[int, Named]:
+        found: dict[int, Named] = {}
+        for spelling, similarity in self._spellings.alike(spelled, NEAR):
+            named = Named(similarity, similarity)
+            for row in self._rows[spelling]:
+                found[row] = max(named, found.get(row, named))
         return found

@@ -1,35 +1,112 @@
-"""Why a document is a hit, in the words of the signal that contributed most."""
+"""Why a document is a hit: in one line, and in full."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from toolscript.retrieval.capability import Capability
+from toolscript.retrieval.fusion import contributions, shares
+from toolscript.retrieval.names import Named
+from toolscript.retrieval.scoring import DECIMALS, Scored
+from toolscript.text import printable
+from toolscript.types import Explanation, Share, Step
 
 _PHRASES = {"semantic": "Semantic similarity", "fuzzy": "Fuzzy match"}
+_PART_CHARS = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Everything known about one hit."""
+    """Everything that the one line is made from."""
 
     contributions: Mapping[str, float]
     """What each signal added to the score, after weighting."""
-    named: float = 0.0
-    """How nearly the query spells the document's name; 0 when it does not."""
+    raised: float = 0.0
+    """What the name's words in the query added."""
+    named: Named | None = None
+    """How the query spells the document's name."""
     inferred: Capability | None = None
     """The capability for which the score was raised."""
     label: str = ""
     """What the document is for."""
+    part: str = ""
+    """The part of the question that speaks for the document; empty for the whole of it."""
 
 
 def reason(evidence: Evidence) -> str:
     """One line, such as ``Semantic similarity (file operations)``."""
-    if evidence.named >= 1:
-        return "Exact name"
     if evidence.named:
-        return f"Fuzzy match (name, {evidence.named:.0%} alike)"
+        exact = evidence.named.score >= 1
+        return "Exact name" if exact else f"Fuzzy match (name, {evidence.named.alike:.0%} alike)"
     if evidence.inferred:
         return f"Capability inference (shell → {evidence.inferred.short})"
-    best = max(evidence.contributions, key=lambda name: evidence.contributions[name], default="")
+    best = _strongest(evidence)
     phrase = _PHRASES.get(best, best.capitalize() or "No signal answered")
-    return f"{phrase} ({evidence.label})" if evidence.label else phrase
+    if best == "fuzzy" and evidence.raised > evidence.contributions[best]:
+        phrase += " + name boost"
+    label = f" ({evidence.label})" if evidence.label else ""
+    part = f" for “{printable(evidence.part, _PART_CHARS)}”" if evidence.part else ""
+    return f"{phrase}{label}{part}"
+
+
+def _strongest(evidence: Evidence) -> str:
+    """The signal that added most; what the name's words added is the fuzzy signal's."""
+    added = dict(evidence.contributions)
+    if evidence.raised and "fuzzy" in added:
+        added["fuzzy"] += evidence.raised
+    return max(added, key=lambda name: added[name], default="")
+
+
+def evidence(scored: Scored, weights: Mapping[str, float], row: int) -> Evidence:
+    """What the one line of a document's reason is made from."""
+    reading = scored.reading(row)
+    return Evidence(
+        contributions=contributions(reading.rankings, weights, row),
+        raised=float(reading.raised[row]),
+        named=scored.named.get(row),
+        inferred=scored.boosted.inferred.get(row),
+        label=scored.state.capabilities.label(row),
+        part="" if reading is scored.whole else reading.query.text,
+    )
+
+
+def explain(scored: Scored, weights: Mapping[str, float], row: int) -> Explanation:
+    """How a document's score came about, every step of it."""
+    whole = scored.whole
+    return Explanation(
+        fused=_round(whole.fused[row]),
+        shares=tuple(
+            Share(
+                signal=name,
+                score=_round(whole.rankings[name].scores[row]),
+                weight=round(weight, DECIMALS),
+                evidence=scored.state.indexes[name].evidence(whole.query, row),
+            )
+            for name, weight in shares(whole.rankings, weights, row).items()
+        ),
+        steps=tuple(_steps(scored, row)),
+    )
+
+
+def _steps(scored: Scored, row: int) -> list[Step]:
+    whole, steps = scored.whole, list[Step]()
+    if whole.raised[row] > 0:
+        said = f"the query says {whole.said[row]:.0%} of its name"
+        steps.append(Step(name="name boost", score=_round(whole.scores[row]), evidence=said))
+    if scored.part_of is not None:
+        part = scored.parts[int(scored.part_of[row])]
+        text = f"“{printable(part.query.text, 80)}” scores {part.scores[row]:.2f}"
+        steps.append(Step(name="part", score=_round(scored.joined[row]), evidence=text))
+    if row in scored.boosted.inferred:
+        label = f"a shell can do {scored.boosted.inferred[row].name}, and nothing else here does"
+        score = _round(scored.boosted.scores[row])
+        steps.append(Step(name="capability", score=score, evidence=label))
+    if row in scored.named:
+        label = f"its name is spelled, {scored.named[row].alike:.0%} alike"
+        steps.append(Step(name="name", score=float(scored.scores[row]), evidence=label))
+    return steps
+
+
+def _round(score: np.floating) -> float:
+    return round(float(score), DECIMALS)

@@ -18,7 +18,7 @@ from toolscript.errors import DeviceError, ModelError, UnreachableError
 from toolscript.index.flat import FlatIndex
 from toolscript.retrieval.base import Corpus, Query, Ranking
 from toolscript.retrieval.calibration import Curves
-from toolscript.text import words
+from toolscript.text import printable, words
 from toolscript.types import SEPARATOR, Document
 
 BATCH_DOCUMENTS = 64
@@ -28,8 +28,13 @@ SAVE_EVERY_S = 2.0
 """How much work a kill may cost while many documents are embedded."""
 SAVE_SHARE = 20
 """Saving may take a twentieth of the time."""
-TEXT_WEIGHTS = {"all": 0.4, "name": 0.3, "sentence": 0.3}
+TEXT_WEIGHTS = {"everything": 0.5, "name": 0.25, "first sentence": 0.25}
 """How much each of a document's texts counts in its vector."""
+DESCRIPTION_CHARS = 600
+PARAMETERS_CHARS = 400
+PARAMETER_CHARS = 80
+PARAMETERS = 12
+"""How much of a description, and of the parameters, stands in the text of everything."""
 
 
 _FIRST_SENTENCE = re.compile(r"^.{3,300}?[.!?。](?=\s|$)", re.DOTALL)
@@ -42,10 +47,20 @@ def embedded_texts(document: Document) -> dict[str, str]:
     called = f"{document.server} {name}{title}"
     sentence = _FIRST_SENTENCE.match(document.description)
     return {
-        "all": f"{called}: {document.description}".strip(),
+        "everything": _everything(called, document),
         "name": called,
-        "sentence": (sentence[0] if sentence else document.description[:300]) or called,
+        "first sentence": (sentence[0] if sentence else document.description[:300]) or called,
     }
+
+
+def _everything(called: str, document: Document) -> str:
+    description = document.description[:DESCRIPTION_CHARS]
+    said = [
+        f"{' '.join(words(name))} ({text[:PARAMETER_CHARS]})" if text else " ".join(words(name))
+        for name, text in document.parameters[:PARAMETERS]
+    ]
+    takes = f" ({', '.join(said)[:PARAMETERS_CHARS]})" if said else ""
+    return f"{called}: {description}{takes}".strip()
 
 
 def document_vectors(encoder: Encoder, documents: list[Document]) -> Vectors:
@@ -182,7 +197,7 @@ class SemanticSignal:
             self._name,
             self._queries,
             self._curves,
-            len(corpus),
+            corpus.documents,
             np.array(known, dtype=np.intp),
             flat,
         )
@@ -258,28 +273,45 @@ class SemanticIndex:
     _name: str
     _queries: _QueryMemory
     _curves: Curves
-    _size: int
+    _documents: tuple[Document, ...]
     _known: NDArray[np.intp]
     _flat: FlatIndex | None
 
     def rank(self, query: Query) -> Ranking:
         """See `SignalIndex.rank`. Never waits for a download."""
+        size = len(self._documents)
         loaded = self._model.loaded if self._flat is None else self._model.get()
         encoder = loaded.encoder if loaded else None
         if loaded is not None and encoder is None:
-            return Ranking.nothing(self._size, loaded.degraded)
+            return Ranking.nothing(size, loaded.degraded)
         if loaded is None or encoder is None or self._flat is None or encoder.name != self._name:
-            return Ranking.nothing(self._size, self._waiting(self._size))
+            return Ranking.nothing(size, self._waiting(size))
         try:
             curve = self._curves.of(encoder)
             vector = self._queries.vector(encoder, query.text)
         except UnreachableError as error:
-            return Ranking.nothing(self._size, f"searching without meaning: {error}")
+            return Ranking.nothing(size, f"searching without meaning: {error}")
         except ModelError as error:
-            return Ranking.nothing(self._size, self._model.give_up(str(error)).degraded)
-        scores = np.full(self._size, np.nan, dtype=np.float32)
+            return Ranking.nothing(size, self._model.give_up(str(error)).degraded)
+        scores = np.full(size, np.nan, dtype=np.float32)
         scores[self._known] = curve(self._flat.cosines(vector))
-        return Ranking(scores, loaded.degraded or self._waiting(self._size - self._known.size))
+        return Ranking(scores, loaded.degraded or self._waiting(size - self._known.size))
 
     def _waiting(self, count: int) -> str:
-        return f"{count} of {self._size} tools are not embedded yet" if count else ""
+        return f"{count} of {len(self._documents)} tools are not embedded yet" if count else ""
+
+    def evidence(self, query: Query, row: int) -> tuple[str, ...]:
+        """See `SignalIndex.evidence`: the cosine, and the document's text that is nearest."""
+        loaded, known = self._model.loaded, np.flatnonzero(self._known == row)
+        encoder = loaded.encoder if loaded else None
+        if encoder is None or self._flat is None or not known.size or encoder.name != self._name:
+            return ()
+        try:
+            vector = self._queries.vector(encoder, query.text)
+            texts = embedded_texts(self._documents[row])
+            cosines = encoder.documents(list(texts.values())) @ vector
+        except ModelError:
+            return ()
+        cosine = float(self._flat.cosines(vector)[known[0]])
+        name, text = list(texts.items())[int(np.argmax(cosines))]
+        return (f"cosine {cosine:.2f}", f"nearest is its {name}: {printable(text, 80)}")

@@ -1,0 +1,31 @@
+"""What is computed from one document alone, and kept for as long as the document stays as it is."""
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from toolscript.retrieval.base import Corpus
+from toolscript.types import Document
+
+T = TypeVar("T")
+
+
+class PerDocument(Generic[T]):
+    """A function of a document, computed again only where the document changed.
+
+    One thread asks; what left the corpus is forgotten.
+    """
+
+    def __init__(self, compute: Callable[[Document], T]) -> None:
+        self._compute = compute
+        self._known: dict[str, tuple[Document, T]] = {}
+
+    def of(self, corpus: Corpus) -> list[T]:
+        """One value per document, in the corpus' order."""
+        known: dict[str, tuple[Document, T]] = {}
+        for document in corpus.documents:
+            entry = self._known.get(document.id)
+            if entry is None or entry[0] != document:
+                entry = (document, self._compute(document))
+            known[document.id] = entry
+        self._known = known
+        return [value for _, value in known.values()]

@@ -1,0 +1,139 @@
+"""Scoring: one question over one corpus, from the signals' rankings to one score per document.
+
+    fused  = weighted mean of the signals              (see `fusion`)
+    read   = fused + `NAMED` · fuzzy · said² · (1 − fused)
+    joined = max((1 − `PARTED`) · read + `PARTED` · part, `ALONE` · part)
+    score  = joined, raised for a shell's capabilities, at least a name's similarity
+
+``said`` is how much of the document's name the question says. A question of
+several parts is read as a whole and part by part; ``part`` is what the part
+that is most about a document gives it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolscript.embedding.base import Vectors
+from toolscript.retrieval.base import Corpus, Query, Ranking, SignalIndex
+from toolscript.retrieval.capability import Boosted, CapabilityIndex
+from toolscript.retrieval.fusion import fuse
+from toolscript.retrieval.fuzzy import FuzzyIndex
+from toolscript.retrieval.names import Named, NameIndex
+from toolscript.retrieval.parts import split
+
+NAMED = 0.65
+"""How much of the way to 1 a score is moved by a perfect word match that says the whole name."""
+PARTED = 0.4
+"""How much of the score of a question in several parts is its parts'."""
+ALONE = 0.8
+"""What a part gives counts this much at least, however little the whole is about a document."""
+DECIMALS = 6
+"""Scores are compared and shown to this many decimals, so that 0.35 is not below 0.35."""
+
+Scores: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """One corpus with everything derived from it: replaced as a whole, never changed."""
+
+    corpus: Corpus
+    indexes: dict[str, SignalIndex]
+    words: FuzzyIndex
+    names: NameIndex
+    capabilities: CapabilityIndex
+    is_action: Callable[[str], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A question, or one of its parts, over the whole corpus; every array is float32 [n]."""
+
+    query: Query
+    rankings: dict[str, Ranking]
+    fused: Vectors
+    said: Vectors
+    raised: Vectors
+    """What the name's words added."""
+    scores: Vectors
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One question's scores, with all that they were made of."""
+
+    state: State
+    whole: Reading
+    parts: tuple[Reading, ...]
+    part_of: NDArray[np.intp] | None
+    """Per document the part that is most about it; none for a question of one piece."""
+    joined: Vectors
+    boosted: Boosted
+    named: dict[int, Named]
+    scores: Scores
+
+    def reading(self, row: int) -> Reading:
+        """The reading that speaks most for a document: the whole question, or one part of it."""
+        if self.part_of is None:
+            return self.whole
+        part = self.parts[int(self.part_of[row])]
+        return part if part.scores[row] > self.whole.scores[row] else self.whole
+
+
+def score(state: State, query: Query, weights: Mapping[str, float]) -> Scored:
+    """Score every document of the corpus for a question."""
+    whole = _read(state, query, weights)
+    texts = split(query.text, state.is_action)
+    parts = tuple(_read(state, Query(text), weights) for text in texts)
+    joined, part_of = _join(whole, parts) if parts else (whole.scores, None)
+    boosted = state.capabilities.boost(query, joined)
+    named = _named(state.names, query, texts)
+    scores: Vectors = boosted.scores.copy()
+    for row, name in named.items():
+        scores[row] = max(scores[row], name.score)
+    exact = [row for row, name in named.items() if name.score >= 1]
+    final = _rounded(scores, exact)
+    return Scored(state, whole, parts, part_of, joined, boosted, named, final)
+
+
+def _read(state: State, query: Query, weights: Mapping[str, float]) -> Reading:
+    rankings = {name: index.rank(query) for name, index in state.indexes.items()}
+    fused = fuse(rankings, weights)
+    said = state.words.said(query)
+    lexical = rankings["fuzzy"] if "fuzzy" in rankings else state.words.rank(query)
+    raised = (NAMED * lexical.scores * said**2 * (1 - fused)).astype(np.float32)
+    return Reading(query, rankings, fused, said, raised, fused + raised)
+
+
+def _join(whole: Reading, parts: tuple[Reading, ...]) -> tuple[Vectors, NDArray[np.intp]]:
+    """The whole's scores and, per document, what its best part gives it.
+
+    A part gives a document its score times the score's share of the part's
+    best: so each part lifts its own best document, and little else.
+    """
+    scores = np.stack([part.scores for part in parts])
+    best = np.maximum(scores.max(axis=1, keepdims=True, initial=0.0), 1e-6)
+    given = scores * (scores / best)
+    part = given.max(axis=0)
+    joined = np.maximum((1 - PARTED) * whole.scores + PARTED * part, ALONE * part)
+    return joined.astype(np.float32), given.argmax(axis=0)
+
+
+def _named(names: NameIndex, query: Query, parts: list[str]) -> dict[int, Named]:
+    found = names.match(query)
+    for part in parts:
+        for row, named in names.match(Query(part)).items():
+            found[row] = max(named.inside(), found.get(row, named.inside()))
+    return found
+
+
+def _rounded(scores: Vectors, exact: list[int]) -> Scores:
+    """Scores to `DECIMALS`; only an exact name keeps 1.0, so that nothing ties with it."""
+    rounded = np.round(scores.astype(np.float64), DECIMALS)
+    np.clip(rounded, 0.0, 1.0 - 10.0**-DECIMALS, out=rounded)
+    rounded[exact] = 1.0
+    return rounded

@@ -1,0 +1,68 @@
+"""Spellings: the nearest of many words to one that may be misspelled.
+
+Edit distance is dear and most words are nowhere near. An insertion or a
+deletion changes by one at most how often a word has which letter, a
+substitution by two; so words whose lengths or letters differ by more than the
+edits allowed are left out before a single distance is computed.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from rapidfuzz import process
+from rapidfuzz.distance import OSA
+
+_BITS = 64
+
+
+def _letters(words: Sequence[str], lengths: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """The letters of each word as bits, and those that it has more than once: uint64 [2, n]."""
+    letters = np.frombuffer("".join(words).encode("utf-32-le", "surrogatepass"), np.uint32)
+    owners = np.repeat(np.arange(len(words)), lengths)
+    keys, counts = np.unique(owners * _BITS + letters % _BITS, return_counts=True)
+    masks = np.zeros((2, len(words)), np.uint64)
+    for mask, chosen in zip(masks, (keys, keys[counts > 1]), strict=True):
+        bits = np.uint64(1) << (chosen % _BITS).astype(np.uint64)
+        np.bitwise_or.at(mask, chosen // _BITS, bits)
+    return masks
+
+
+class Spellings:
+    """A list of words, none of them empty, that can be searched for near ones. Immutable.
+
+    Distance is optimal string alignment: insertions, deletions, substitutions
+    and transpositions of neighbours cost one each.
+    """
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.words = words
+        self._lengths = np.fromiter(map(len, words), np.int64, len(words))
+        self._letters = _letters(words, self._lengths)
+
+    def within(self, word: str, edits: int) -> list[tuple[str, int]]:
+        """The words at most ``edits`` away, in their order, and how far each is."""
+        return self._near(word, np.array(edits))
+
+    def alike(self, word: str, similarity: float) -> list[tuple[str, float]]:
+        """The words at least so similar, in their order: 1 − edits / the longer one's length."""
+        longer = np.maximum(self._lengths, len(word))
+        found = self._near(word, ((1 - similarity) * longer + 1e-9).astype(np.int64))
+        return [(near, 1 - edits / max(len(near), len(word))) for near, edits in found]
+
+    def _near(self, word: str, allowed: NDArray[np.int64]) -> list[tuple[str, int]]:
+        """The words at most ``allowed`` away, a number for each word or one for all."""
+        lengths = np.abs(self._lengths - len(word))
+        own = _letters([word], np.array([len(word)]))
+        letters = np.bitwise_count(self._letters ^ own).sum(axis=0)
+        likely = (lengths <= allowed) & (lengths + letters <= 2 * allowed)
+        positions: list[int] = np.flatnonzero(likely).tolist()
+        if not positions:
+            return []
+        most = np.broadcast_to(allowed, lengths.shape)[positions]
+        candidates = [self.words[position] for position in positions]
+        distances = process.cdist(
+            [word], candidates, scorer=OSA.distance, score_cutoff=int(most.max()), dtype=np.int32
+        )[0]
+        near = np.flatnonzero(distances <= most).tolist()
+        return [(candidates[position], int(distances[position])) for position in near]

@@ -1,0 +1,45 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rapidfuzz.distance import OSA
+
+from toolscript.retrieval.spelling import Spellings
+
+WORD = st.text(alphabet="abcdeé漢_1", min_size=1, max_size=12)
+WORDS = st.lists(WORD, max_size=30, unique=True)
+
+
+@given(words=WORDS, word=WORD, edits=st.integers(0, 4))
+def test_no_word_within_reach_is_left_out(words: list[str], word: str, edits: int) -> None:
+    """search:typo"""
+    expected = [(near, OSA.distance(word, near)) for near in words]
+    found = Spellings(words).within(word, edits)
+    assert found == [(near, far) for near, far in expected if far <= edits]
+
+
+@given(words=WORDS, word=WORD, least=st.sampled_from([0.5, 0.75, 0.8, 1.0]))
+def test_no_word_that_is_alike_enough_is_left_out(
+    words: list[str], word: str, least: float
+) -> None:
+    """search:typo"""
+    found = dict(Spellings(words).alike(word, least))
+    for near in words:
+        similarity = OSA.normalized_similarity(word, near)
+        if similarity >= least:
+            assert found.pop(near) == pytest.approx(similarity)
+    assert not found
+
+
+def test_without_words_nothing_is_near() -> None:
+    assert Spellings([]).within("word", 2) == []
+    assert Spellings([]).alike("word", 0.5) == []
+
+
+def test_a_transposition_is_one_edit_and_a_missing_separator_too() -> None:
+    """search:typo"""
+    assert Spellings(["read", "file"]).within("raed", 1) == [("read", 1)]
+    assert Spellings(["read_file"]).within("readfile", 1) == [("read_file", 1)]
+
+
+def test_half_of_a_surrogate_pair_is_a_letter_like_any_other() -> None:
+    assert Spellings(["a\ud800"]).within("a\ud800", 0) == [("a\ud800", 0)]
