@@ -37,6 +37,7 @@ from toolscript.types import (
     SearchResult,
     ServerStatus,
     ToolSpec,
+    Whereabouts,
 )
 
 log = logging.getLogger(__name__)
@@ -126,6 +127,8 @@ class App:
             found = await anyio.to_thread.run_sync(
                 self._engine.search, request, abandon_on_cancel=True
             )
+            if request.why and found.why is None:
+                found = replace(found, why=self._absence(request.why, request.grant))
             return replace(found, degraded=(*found.degraded, self._fault)) if self._fault else found
         raise SearchTimeoutError(
             f"the search took longer than {self._search_timeout_s:g} s; try a shorter query"
@@ -292,6 +295,12 @@ class App:
             if name not in known:
                 shown = ", ".join(known) or "none"
                 raise UnknownNameError(f"no server is called {name!r}; configured are: {shown}")
+
+    def _absence(self, name: str, grant: Grant) -> Whereabouts:
+        """Why a tool that was asked after cannot be found at all."""
+        server, _, tool = re.split(f"({SEPARATOR}|:)", name + SEPARATOR, maxsplit=1)
+        known = grant.shows(server) and self._gateway.absence(server, tool[: -len(SEPARATOR)])
+        return Whereabouts(id=name, verdict=known or self._unknown(name, grant))
 
     def _unknown(self, name: str, grant: Grant) -> str:
         ids = [tool.id for tool in self.tools(grant=grant)]

@@ -119,6 +119,11 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
     hidden: tuple[str, ...] = ()
     """What variables put into the other fields: most likely keys, or parts of them."""
 
+    def offers(self, tool: str) -> bool:
+        """Whether the configuration lets a tool of this name through."""
+        wanted = self.include_tools is None or _matches(tool, self.include_tools)
+        return wanted and not _matches(tool, self.exclude_tools)
+
     @property
     def digest(self) -> str:
         """SHA-256 over every field: the same digest means the same server."""

@@ -191,6 +191,20 @@ class Gateway:
         ]
         return sorted(found, key=lambda status: status.name)
 
+    def absence(self, server: str, tool: str) -> str:
+        """Why the catalogue lacks a tool of a server; empty where there is no such server."""
+        status = next((status for status in self.statuses() if status.name == server), None)
+        if status is None:
+            return ""
+        if status.state != "ready":
+            return f"its server {server} is {status.state}" + (
+                f": {status.error}" * bool(status.error)
+            )
+        spec = next(spec for spec in self._config.servers if spec.name == server)
+        if not spec.offers(tool):
+            return f"includeTools or excludeTools keeps it out of {server}"
+        return f"the server {server} offers no tool of that name"
+
     def _status(self, spec: ServerSpec) -> ServerStatus:
         if spec.disabled:
             return ServerStatus(name=spec.name, state="disabled")

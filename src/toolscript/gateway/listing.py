@@ -114,7 +114,7 @@ async def list_tools(
         else:
             tools[tool.name] = tool
     rejected += _unmatched(spec, tools)
-    kept = tuple(tool for name, tool in tools.items() if _included(spec, name))
+    kept = tuple(tool for name, tool in tools.items() if spec.offers(name))
     return kept, (*dispatcher.rejected, *rejected)
 
 
@@ -145,11 +145,6 @@ def _tool(server: str, raw: dict[str, Any]) -> ToolSpec:
         output_schema=raw.get("outputSchema"),
         annotations=raw.get("annotations"),
     )
-
-
-def _included(spec: ServerSpec, name: str) -> bool:
-    wanted = spec.include_tools is None or any(fnmatchcase(name, p) for p in spec.include_tools)
-    return wanted and not any(fnmatchcase(name, pattern) for pattern in spec.exclude_tools)
 
 
 def _unmatched(spec: ServerSpec, names: Mapping[str, ToolSpec]) -> list[str]:

@@ -587,3 +587,85 @@ def test_a_pipe_that_is_closed_early(known: Cli) -> None:
     until(lambda: process.poll() is not None, "it has ended")
     assert "Traceback" not in said
     assert process.returncode in {0, 1}
+
+
+# Why
+
+
+def test_an_explanation_follows_the_table(known: Cli) -> None:
+    """search:reason: each signal with weight and evidence, typos repaired included."""
+    done = known("search", "move the fiel", "--explain", "--limit", "1", "--threshold", "0")
+    table, explained = done.stdout.split("\n\n")
+    assert table.splitlines()[1].startswith("files__move_file ")
+    first, fuzzy, mean, *steps = explained.splitlines()
+    assert re.fullmatch(r"files__move_file  0\.\d\d", first)
+    assert re.fullmatch(r"  fuzzy       0\.\d\d × 1\.00  move \d\d%; fiel → file \d\d%", fuzzy)
+    assert re.fullmatch(r"  mean        0\.\d\d", mean)
+    assert re.fullmatch(r"  name boost  0\.\d\d +the query says \d+% of its name", steps[0])
+
+
+@pytest.mark.parametrize(
+    ("tool", "options", "verdict"),
+    [
+        ("files__move_file", [], r"files__move_file: it is shown, as number 1"),
+        (
+            "send_mail",
+            [],
+            r"mail__send_mail: its confidence 0\.00 is below the threshold 0\.35; .*",
+        ),
+        (
+            "send_mail",
+            ["--server", "files"],
+            r"mail__send_mail: it is not among the servers .* mail",
+        ),
+        (
+            "files__read_file",
+            ["--limit", "1", "--threshold", "0"],
+            r"files__read_file: it is number 2, and 1 are shown; --limit 2 would show it",
+        ),
+        (
+            "files__nonesuch",
+            [],
+            r"files__nonesuch: the server files offers no tool of that name",
+        ),
+        ("mvoe_file", [], r"mvoe_file: no tool is called 'mvoe_file'; .*files__move_file.*"),
+    ],
+)
+def test_why_a_tool_is_where_it_is(known: Cli, tool: str, options: list[str], verdict: str) -> None:
+    """search:reason: for a tool that did not appear, too."""
+    done = known("search", "move a file", "--why", tool, *options)
+    assert re.search(f"\n\n{verdict}\n", done.stdout), done.stdout
+
+
+def test_why_a_tool_that_is_kept_out_or_whose_server_is_down_is_missing(
+    cli: Cli, scripted: Scripted
+) -> None:
+    """search:reason"""
+    cli.env = FUZZY
+    files = scripted(READ_FILE, MOVE_FILE) | {"excludeTools": ["move_*"]}
+    cli.configure(
+        files=files,
+        broken={"command": "/nonesuch/program"},
+        off={"command": "x", "disabled": True},
+    )
+    for asked, verdict in (
+        ("files__move_file", "includeTools or excludeTools keeps it out of files"),
+        ("broken:x", "its server broken is failed: "),
+        ("off__x", "its server off is disabled"),
+    ):
+        assert f"{asked}: {verdict}" in cli("search", "move a file", "--why", asked).stdout
+
+
+def test_explanations_for_programs(known: Cli) -> None:
+    """search:reason: the shares' weighted mean is what is called fused."""
+    answer = known.json("search", "move a file", "--explain", "--why", "read_file")
+    for hit in (*answer["results"], answer["why"]["hit"]):
+        shares = hit["explanation"]["shares"]
+        mean = sum(share["score"] * share["weight"] for share in shares)
+        assert hit["explanation"]["fused"] == pytest.approx(mean, abs=2e-6)
+        last = hit["explanation"]["steps"][-1:]
+        assert hit["confidence"] == (last[0]["score"] if last else hit["explanation"]["fused"])
+    assert answer["why"]["toolId"] == "files__read_file"
+    plain = known.json("search", "move a file")
+    assert "why" not in plain
+    assert "explanation" not in plain["results"][0]

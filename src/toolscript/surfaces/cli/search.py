@@ -7,6 +7,7 @@ import click
 from toolscript.errors import QueryError
 from toolscript.settings import MAX_QUERY_CHARS
 from toolscript.surfaces.cli.connect import connected
+from toolscript.surfaces.cli.explain import print_explanation, print_whereabouts
 from toolscript.surfaces.cli.options import (
     output_option,
     refresh_option,
@@ -27,14 +28,18 @@ from toolscript.text import printable
     metavar="NAME",
     help="Only this server's tools; may be repeated.",
 )
+@click.option("--explain", is_flag=True, help="Show how each confidence came about.")
+@click.option("--why", metavar="TOOL", help="Say where this tool ended up, and why.")
 @output_option
 @refresh_option
 @settings_options("model", "config", "data_dir")
-def search(
+def search(  # noqa: PLR0913, PLR0917 - click passes every option by name
     query: str,
     servers: tuple[str, ...],
+    explain: bool,  # noqa: FBT001 - see above
+    why: str | None,
     output: str,
-    refresh: bool,  # noqa: FBT001 - click passes every option by name
+    refresh: bool,  # noqa: FBT001 - see above
     **flags: Any,
 ) -> None:
     """Find the tools that do what QUERY says.
@@ -52,6 +57,8 @@ def search(
         ("limit", settings.limit),
         ("threshold", settings.threshold),
         *(("server", name) for name in servers),
+        ("explain", "true" if explain else None),
+        ("why", why),
     ]
     with connected(settings, flags, refresh=refresh) as client:
         answer = client.get("/search", parameters)
@@ -60,10 +67,20 @@ def search(
         note(f"degraded: {reason}")
     if output == "json":
         print_json(answer)
-    elif answer["results"]:
+    else:
+        _print(answer)
+
+
+def _print(answer: dict[str, Any]) -> None:
+    if answer["results"]:
         _print_hits(answer["results"])
     else:
         _print_nothing(answer)
+    for hit in answer["results"]:
+        if "explanation" in hit:
+            print_explanation(hit)
+    if "why" in answer:
+        print_whereabouts(answer["why"])
 
 
 def _print_hits(results: list[dict[str, Any]]) -> None:

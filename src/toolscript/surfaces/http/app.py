@@ -16,7 +16,7 @@ from starlette.routing import Route
 from toolscript import __version__
 from toolscript.app import App
 from toolscript.errors import QueryError, RangeError, ToolscriptError
-from toolscript.settings import OPTION
+from toolscript.settings import OPTION, Option
 from toolscript.surfaces.http import wire
 from toolscript.surfaces.http.guard import LOOPBACK_HOSTS, Admit, Guard, admit_everybody, grant_of
 from toolscript.surfaces.http.requests import body, message, while_heard
@@ -29,6 +29,7 @@ from toolscript.types import Grant, SearchRequest
 
 log = logging.getLogger(__name__)
 _MAX_SERVERS = 100
+_EXPLAIN = Option("explain", bool, default=False, help="")
 _HUNG_UP = 499
 """For nobody to see: the client is gone."""
 
@@ -106,6 +107,8 @@ async def _search(app: App, request: Request) -> Any:
             threshold=_number(request, "threshold"),
             servers=servers,
             grant=grant_of(request),
+            explain=_EXPLAIN.parse(request.query_params.get("explain", False), "explain"),
+            why=request.query_params.get("why", ""),
         )
     )
     return wire.result(query, found)

@@ -6,7 +6,14 @@ import msgspec
 
 from toolscript import errors
 from toolscript.app import Download, Health
-from toolscript.types import Hit, SearchResult, ServerStatus, ToolSpec
+from toolscript.types import (
+    Explanation,
+    Hit,
+    SearchResult,
+    ServerStatus,
+    ToolSpec,
+    Whereabouts,
+)
 
 STATUS: dict[type[errors.ToolscriptError], int] = {
     errors.ToolscriptError: 500,
@@ -53,6 +60,26 @@ def hit(found: Hit) -> dict[str, Any]:
         "reason": found.reason,
         "description": found.document.description,
         "signals": found.signals,
+        **({"explanation": explanation(found.explanation)} if found.explanation else {}),
+    }
+
+
+def explanation(found: Explanation) -> dict[str, Any]:
+    """How a confidence came about: the shares of the mean, then what changed it."""
+    return {
+        "fused": found.fused,
+        "shares": [msgspec.to_builtins(share) for share in found.shares],
+        "steps": [msgspec.to_builtins(step) for step in found.steps],
+    }
+
+
+def whereabouts(found: Whereabouts) -> dict[str, Any]:
+    """Where the tool that was asked after ended up."""
+    return {
+        "toolId": found.id,
+        "verdict": found.verdict,
+        "rank": found.rank,
+        "hit": hit(found.hit) if found.hit else None,
     }
 
 
@@ -66,6 +93,7 @@ def result(query: str, found: SearchResult) -> dict[str, Any]:
         "limit": found.limit,
         "below": hit(found.below) if found.below else None,
         "degraded": list(found.degraded),
+        **({"why": whereabouts(found.why)} if found.why else {}),
     }
 
 
