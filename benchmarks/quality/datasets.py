@@ -74,6 +74,13 @@ def load(folder: Path, sample: int | None = None) -> Dataset:
     return Dataset(folder.name, tuple(tool for _, tool in tools), asked)
 
 
+def tools(folder: Path) -> tuple[Tool, ...]:
+    """A dataset's tools alone, where there may be no queries; raises `DataError`."""
+    if not (folder / TOOLS).is_file():
+        raise DataError(f"{folder} is no dataset: it has no {TOOLS}")
+    return tuple(tool for _, tool in _read(folder / TOOLS, Tool))
+
+
 def select(queries: Sequence[Query], sample: int | None = None) -> tuple[Query, ...]:
     """The queries that are asked.
 

@@ -91,14 +91,15 @@ def _cosine(tools: Sequence[Tool]) -> Find:
     return find
 
 
-def _semantic() -> Signal:
+def semantic() -> Signal:
+    """The semantic signal with the bundled model, without a cache."""
     return SemanticSignal(_model(), cache=lambda: None)
 
 
 OWN: dict[str, Build] = {
-    "toolscript": _engine(lambda: [_semantic(), FuzzySignal()]),
+    "toolscript": _engine(lambda: [semantic(), FuzzySignal()]),
     "toolscript-lexical": _engine(lambda: [FuzzySignal()]),
-    "semantic": _alone(_semantic),
+    "semantic": _alone(semantic),
     "fuzzy": _alone(FuzzySignal),
     "minilm": _cosine,
 }
