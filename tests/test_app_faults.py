@@ -44,6 +44,9 @@ class StuckSignal:
         self.released.wait(30)
         return Ranking(np.ones(self.size, dtype=np.float32))
 
+    def understands(self, word: str) -> bool:
+        return bool(word)
+
     def evidence(self, query: Query, row: int) -> tuple[str, ...]:
         del query, row
         return ()
@@ -67,6 +70,9 @@ class BrokenSignal:
     def rank(self, query: Query) -> Ranking:
         del query
         return Ranking(np.ones(self.size, dtype=np.float32))
+
+    def understands(self, word: str) -> bool:
+        return bool(word)
 
     def evidence(self, query: Query, row: int) -> tuple[str, ...]:
         del query, row

@@ -15,7 +15,8 @@ _SEPARATORS = "_-. "
 def misspelled(name: str, rng: random.Random) -> str:
     """The name with one letter deleted, inserted, substituted or swapped, or a separator lost."""
     separators = [i for i, letter in enumerate(name) if letter in _SEPARATORS]
-    kind = rng.choice(["delete", "insert", "substitute", "swap", *(["join"] if separators else [])])
+    kinds = ["delete", "insert", "substitute", "swap"]
+    kind = rng.choice([*kinds, "join"] if separators else kinds)
     if kind == "join":
         at = rng.choice(separators)
         return name[:at] + name[at + 1 :]

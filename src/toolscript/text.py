@@ -10,6 +10,14 @@ _WORD = re.compile(
     r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]|[^\W_]+"
 )
 
+STOP_WORDS = frozenset(
+    """
+    a an and are as at be by can could do for from how i in is it me my of on or please
+    that the their this to was we what where which who will with would you your
+    """.split()  # noqa: SIM905 - a list of words reads best as words
+)
+"""English words that say nothing about what is wanted."""
+
 
 def words(text: str) -> list[str]:
     """The words of a text or an identifier, case-folded.

@@ -205,3 +205,14 @@ def test_a_model_with_other_inputs_is_refused_at_once(
     """model:select"""
     with pytest.raises(ModelError, match="expected input_ids, attention_mask"):
         OnnxEncoder(tiny_model(inputs=inputs), spec())
+
+
+def test_a_model_knows_words_and_not_what_it_has_to_spell_out(encoder: Encoder) -> None:
+    """search:calibrated"""
+    words = ("read", "kubernetes", "authentication", "timezones", "asdfghjkl", "skdjfh", "77777777")
+    assert [word for word in words if encoder.knows(word)] == [
+        "read",
+        "authentication",
+        "timezones",
+    ]
+    assert not encoder.knows("\U0001f680")

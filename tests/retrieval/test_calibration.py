@@ -83,6 +83,9 @@ class Narrow:
     def dim(self) -> int:
         return self.inner.dim + 1
 
+    def knows(self, word: str) -> bool:
+        return self.inner.knows(word)
+
     def documents(self, texts: Sequence[str]) -> Vectors:
         self.texts += texts
         rows = self.inner.documents(texts) * np.sqrt(1 - self.part)

@@ -164,6 +164,9 @@ class Delighted:
         del query
         return Ranking(np.ones(self.size, dtype=np.float32))
 
+    def understands(self, word: str) -> bool:
+        return bool(word)
+
     def evidence(self, query: Query, row: int) -> tuple[str, ...]:
         del query, row
         return ("everything is perfect",)
@@ -758,3 +761,23 @@ def test_any_script_is_searched_and_what_shares_its_words_is_found(
     assert ids(ask(make_engine([*documents, mine]), text))[0] == "x__t"
     found = ask(make_engine(documents), text)
     assert found.hits or found.below is None or found.below.score < 0.35
+
+
+# Sense
+
+
+@pytest.mark.parametrize("text", ["sdkjfh skdjfh skjdfh", "lkjhgfdsa mnbvcxz", "7777777 99999"])
+def test_what_no_signal_understands_scores_nothing(engine: SearchEngine, text: str) -> None:
+    """search:calibrated"""
+    found = ask(engine, text, threshold=0, explain=True, limit=1)
+    assert found.hits[0].score == 0
+    assert found.hits[0].explanation is not None
+    assert [step.name for step in found.hits[0].explanation.steps] == ["sense"]
+
+
+def test_a_name_that_nobody_knows_takes_nothing_from_a_question(engine: SearchEngine) -> None:
+    """search:calibrated"""
+    result = ask(engine, "read the file xqzzvbn", explain=True)
+    assert ids(result)[0] == "filesystem__read_file"
+    assert result.hits[0].explanation is not None
+    assert "sense" not in [step.name for step in result.hits[0].explanation.steps]

@@ -37,6 +37,10 @@ class Encoder(Protocol):
         """Vectors of the texts to be found: float32 [len(texts), dim], unit rows."""
         ...
 
+    def knows(self, word: str) -> bool:
+        """Whether the model has seen a word, rather than spelling it out of small pieces."""
+        ...
+
     def query(self, text: str) -> Vectors:
         """The vector of a question, with the model's query prefix: float32 [dim], length 1."""
         ...

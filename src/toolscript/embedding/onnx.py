@@ -25,6 +25,10 @@ BATCH_ON_GPU = 64
 _OUTPUT = "last_hidden_state"
 
 
+_UNKNOWN = frozenset({"[UNK]", "<unk>"})
+_LETTERS_A_PIECE = 3
+
+
 class OnnxEncoder:
     """One loaded model. Lives as long as the application; holds no file open.
 
@@ -58,6 +62,13 @@ class OnnxEncoder:
         for rows in _batches([len(ids) for ids in encoded], self._batch):
             out[rows] = self._run([encoded[row] for row in rows])
         return out
+
+    def knows(self, word: str) -> bool:
+        """See `Encoder.knows`: one piece, or pieces of three letters and more on average."""
+        pieces = self._tokenizer.encode(word, add_special_tokens=False).tokens
+        return not _UNKNOWN & set(pieces) and (
+            len(pieces) == 1 or len(pieces) * _LETTERS_A_PIECE <= len(word)
+        )
 
     def query(self, text: str) -> Vectors:
         """See `Encoder.query`."""

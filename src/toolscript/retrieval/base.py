@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from toolscript.embedding.base import Vectors
-from toolscript.text import compact, words
+from toolscript.text import STOP_WORDS, compact, words
 from toolscript.types import Document
 
 
@@ -41,6 +41,11 @@ class Query:
         return words(self.text)
 
     @cached_property
+    def telling(self) -> list[str]:
+        """The different words that mean something; all of them where none does."""
+        return list(dict.fromkeys(w for w in self.words if w not in STOP_WORDS)) or self.words
+
+    @cached_property
     def compact(self) -> str:
         """Letters and digits only."""
         return compact(self.text)
@@ -65,6 +70,10 @@ class SignalIndex(Protocol):
 
     def rank(self, query: Query) -> Ranking:
         """Score every document; no candidate is left out before fusion."""
+        ...
+
+    def understands(self, word: str) -> bool:
+        """Whether the signal can make anything of a word; false for gibberish."""
         ...
 
     def evidence(self, query: Query, row: int) -> tuple[str, ...]:

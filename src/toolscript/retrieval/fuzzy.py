@@ -40,12 +40,6 @@ SHARPNESS = 1.5
 """The power to which a document's share of the best score is raised."""
 TYPO_DISCOUNT = 0.7
 """A word reached through one edit counts this much; through two, its square."""
-STOP_WORDS = frozenset(
-    """
-    a an and are as at be by can could do for from how i in is it me my of on or please
-    that the their this to was we what where which who will with would you your
-    """.split()  # noqa: SIM905 - a list of words reads best as words
-)
 _SLACK = 10_000
 """So many words that no document has any more are kept before all are counted anew."""
 
@@ -256,6 +250,10 @@ class FuzzyIndex:
             self._postings.add(self._stems[term.stem], term.weight, totals)
         return Ranking(saturated(totals))
 
+    def understands(self, word: str) -> bool:
+        """See `SignalIndex.understands`: some document has the word, or one it may be a typo of."""
+        return bool(self._resolved(word))
+
     def evidence(self, query: Query, row: int) -> tuple[str, ...]:
         """See `SignalIndex.evidence`: the words in common, each with its share of the match."""
         impacts = {term: self.impact(term, row) for term in self.terms(query)}
@@ -275,9 +273,8 @@ class FuzzyIndex:
 
     def terms(self, query: Query) -> list[Term]:
         """The query's stems that the corpus has, each once; typos repaired."""
-        asked = [word for word in query.words if word not in STOP_WORDS] or query.words
         found: dict[str, Term] = {}
-        for word in dict.fromkeys(asked):
+        for word in query.telling:
             for term in self._resolved(word):
                 if term.stem not in found or found[term.stem].weight < term.weight:
                     found[term.stem] = term

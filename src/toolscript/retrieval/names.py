@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from toolscript.retrieval.base import Corpus, Query
 from toolscript.retrieval.derived import PerDocument
-from toolscript.retrieval.fuzzy import STOP_WORDS, FuzzyIndex
+from toolscript.retrieval.fuzzy import FuzzyIndex
 from toolscript.retrieval.spelling import Spellings
-from toolscript.text import compact, words
+from toolscript.text import STOP_WORDS, compact, words
 from toolscript.types import Document
 
 NEAR = 0.75

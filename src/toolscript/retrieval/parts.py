@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 
 from toolscript.retrieval.base import Corpus
 from toolscript.retrieval.derived import PerDocument
-from toolscript.retrieval.fuzzy import STOP_WORDS, Stemmer
-from toolscript.text import words
+from toolscript.retrieval.fuzzy import Stemmer
+from toolscript.text import STOP_WORDS, words
 from toolscript.types import Document
 
 MAX_PARTS = 6

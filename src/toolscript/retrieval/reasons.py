@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolscript.retrieval.capability import Capability
-from toolscript.retrieval.fusion import contributions, shares
+from toolscript.retrieval.fusion import contributions, fuse, shares
 from toolscript.retrieval.names import Named
 from toolscript.retrieval.scoring import DECIMALS, Scored
 from toolscript.text import printable
@@ -75,7 +75,7 @@ def explain(scored: Scored, weights: Mapping[str, float], row: int) -> Explanati
     """How a document's score came about, every step of it."""
     whole = scored.whole
     return Explanation(
-        fused=_round(whole.fused[row]),
+        fused=_round(fuse(whole.rankings, weights)[row]),
         shares=tuple(
             Share(
                 signal=name,
@@ -91,6 +91,9 @@ def explain(scored: Scored, weights: Mapping[str, float], row: int) -> Explanati
 
 def _steps(scored: Scored, row: int) -> list[Step]:
     whole, steps = scored.whole, list[Step]()
+    if whole.sense < 1:
+        told = "most of the query's words mean nothing here"
+        steps.append(Step(name="sense", score=_round(whole.fused[row]), evidence=told))
     if whole.raised[row] > 0:
         said = f"the query says {whole.said[row]:.0%} of its name"
         steps.append(Step(name="name boost", score=_round(whole.scores[row]), evidence=said))

@@ -1,11 +1,12 @@
 """Scoring: one question over one corpus, from the signals' rankings to one score per document.
 
-    fused  = weighted mean of the signals              (see `fusion`)
+    fused  = sense · weighted mean of the signals      (see `fusion`)
     read   = fused + `NAMED` · fuzzy · said² · (1 − fused)
     joined = max((1 − `PARTED`) · read + `PARTED` · part, `ALONE` · part)
     score  = joined, raised for a shell's capabilities, at least a name's similarity
 
-``said`` is how much of the document's name the question says. A question of
+``sense`` is below 1 only where most of the question's words mean nothing to any
+signal, ``said`` how much of the document's name the question says. A question of
 several parts is read as a whole and part by part; ``part`` is what the part
 that is most about a document gives it.
 """
@@ -25,6 +26,8 @@ from toolscript.retrieval.fuzzy import FuzzyIndex
 from toolscript.retrieval.names import Named, NameIndex
 from toolscript.retrieval.parts import split
 
+SENSIBLE = 0.5
+"""The share of a question's words that have to mean something."""
 NAMED = 0.65
 """How much of the way to 1 a score is moved by a perfect word match that says the whole name."""
 PARTED = 0.4
@@ -55,6 +58,7 @@ class Reading:
 
     query: Query
     rankings: dict[str, Ranking]
+    sense: float
     fused: Vectors
     said: Vectors
     raised: Vectors
@@ -102,11 +106,22 @@ def score(state: State, query: Query, weights: Mapping[str, float]) -> Scored:
 
 def _read(state: State, query: Query, weights: Mapping[str, float]) -> Reading:
     rankings = {name: index.rank(query) for name, index in state.indexes.items()}
-    fused = fuse(rankings, weights)
+    sense = _sense(state, query)
+    fused = fuse(rankings, weights) * np.float32(sense)
     said = state.words.said(query)
     lexical = rankings["fuzzy"] if "fuzzy" in rankings else state.words.rank(query)
     raised = (NAMED * lexical.scores * said**2 * (1 - fused)).astype(np.float32)
-    return Reading(query, rankings, fused, said, raised, fused + raised)
+    return Reading(query, rankings, sense, fused, said, raised, fused + raised)
+
+
+def _sense(state: State, query: Query) -> float:
+    """1 where at least half of the query's words mean something to some signal, 0 where none does.
+
+    Any text has a vector, and it is near to some other.
+    """
+    words, indexes = query.telling, list(state.indexes.values())
+    meant = sum(any(index.understands(word) for index in indexes) for word in words)
+    return min(1.0, meant / max(1, len(words)) / SENSIBLE)
 
 
 def _join(whole: Reading, parts: tuple[Reading, ...]) -> tuple[Vectors, NDArray[np.intp]]:

@@ -300,6 +300,11 @@ class SemanticIndex:
     def _waiting(self, count: int) -> str:
         return f"{count} of {len(self._documents)} tools are not embedded yet" if count else ""
 
+    def understands(self, word: str) -> bool:
+        """See `SignalIndex.understands`."""
+        encoder = self._model.loaded and self._model.loaded.encoder
+        return bool(encoder and encoder.knows(word))
+
     def evidence(self, query: Query, row: int) -> tuple[str, ...]:
         """See `SignalIndex.evidence`: the cosine, and the document's text that is nearest."""
         loaded, known = self._model.loaded, np.flatnonzero(self._known == row)
