@@ -64,7 +64,7 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
     survivors = [_survivors(dataset, lexical=options.lexical) for dataset in loaded]
     survivors.append(_total(survivors))
     _table("survivors", ["dataset", "tools", "in the first 3", "returned"], survivors)
-    return {"names": names, "nothing": nothing, "survivors": survivors}
+    return {"names": names, "nothing": [nothing], "survivors": survivors}
 
 
 def _engine(documents: Iterable[Document], *, lexical: bool) -> SearchEngine:
