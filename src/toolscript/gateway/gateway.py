@@ -197,10 +197,9 @@ class Gateway:
         if status is None:
             return ""
         if status.state != "ready":
-            return f"its server {server} is {status.state}" + (
-                f": {status.error}" * bool(status.error)
-            )
-        spec = next(spec for spec in self._config.servers if spec.name == server)
+            error = f": {status.error}" if status.error else ""
+            return f"its server {server} is {status.state}{error}"
+        spec = next(spec for spec in self.config.servers if spec.name == server)
         if not spec.offers(tool):
             return f"includeTools or excludeTools keeps it out of {server}"
         return f"the server {server} offers no tool of that name"
