@@ -29,6 +29,7 @@ _COMMANDS = {
     "auth": ("toolscript.surfaces.cli.auth", "Log in to a remote server."),
     "token": ("toolscript.surfaces.cli.token", "Say who may use which tools of the gateway."),
     "doctor": ("toolscript.surfaces.cli.doctor", "Say what is wrong, and what to do."),
+    "cache": ("toolscript.surfaces.cli.cache", "Show and clear what is kept."),
     "gateway": ("toolscript.surfaces.cli.gateway", "Start, look at and stop the gateway."),
 }
 

@@ -1,0 +1,65 @@
+"""What is kept can be seen and deleted."""
+
+from pathlib import Path
+
+import pytest
+from tests.support import READ_FILE, SEND_MAIL, Cli, Scripted
+
+
+@pytest.fixture
+def used(cli: Cli, scripted: Scripted) -> Cli:
+    cli.configure(files=scripted(READ_FILE), mail=scripted(SEND_MAIL))
+    assert cli("search", "read a file").returncode == 0
+    return cli
+
+
+def kept(cli: Cli) -> list[Path]:
+    return sorted(cli.home.rglob("embeddings-*.json"))
+
+
+def test_what_is_kept_is_shown(used: Cli) -> None:
+    """cache:shape"""
+    [path] = kept(used)
+    [row] = used.json("cache", "info")["embeddings"]
+    assert row["file"] == path.name
+    assert row["model"].startswith("all-MiniLM-L6-v2@")
+    assert row["bytes"] == path.stat().st_size + path.with_suffix(".npy").stat().st_size
+    assert path.name in used("cache", "info").stdout
+
+
+def test_a_file_that_cannot_be_read_is_shown_as_that(used: Cli) -> None:
+    """cache:validity"""
+    kept(used)[0].write_bytes(b"nonsense")
+    assert used.json("cache", "info")["embeddings"][0]["model"] == "cannot be read"
+
+
+def test_what_is_deleted_is_computed_again(used: Cli) -> None:
+    """cache:validity"""
+    done = used("cache", "clear")
+    assert done.stdout.startswith("deleted 1 file of embeddings, ")
+    assert kept(used) == []
+    assert used("cache", "info").stdout.startswith("nothing is kept in ")
+    assert used("search", "read a file").returncode == 0
+    assert len(kept(used)) == 1
+
+
+def test_models_are_deleted_only_when_that_is_asked_for(used: Cli) -> None:
+    """model:default"""
+    folder = used.home / ".toolscript" / "models" / "a--b" / "main"
+    folder.mkdir(parents=True)
+    (folder / "complete.json").write_text('{"repository": "a/b"}')
+    note = folder.parent / "main.failed.json"
+    note.write_text("{}")
+    [row] = used.json("cache", "info")["models"]
+    assert (row["file"], row["model"]) == ("models/a--b/main", "a/b")
+    used("cache", "clear")
+    assert folder.is_dir()
+    assert not note.exists()
+    used("cache", "clear", "--models")
+    assert not folder.exists()
+
+
+def test_nothing_to_delete_is_no_mistake(cli: Cli) -> None:
+    """cache:place"""
+    done = cli("cache", "clear")
+    assert (done.returncode, done.stderr) == (0, "")
