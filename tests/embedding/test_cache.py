@@ -1,6 +1,7 @@
 import hashlib
 import json
 import logging
+import os
 import re
 import stat
 import subprocess
@@ -192,3 +193,109 @@ def test_two_processes_that_write_at_once_leave_one_whole_file(tmp_path: Path) -
     assert [writer.wait() for writer in writers] == [0, 0]
     assert {entry.digest for entry in cache.load("m").values()} in ({"1"}, {"2"})
     assert {p.suffix for p in tmp_path.iterdir()} == {".json", ".npy", ".lock"}
+
+
+# The sidecar
+
+
+def both(cache: EmbeddingCache) -> tuple[Path, Path]:
+    return cache.path, cache.path.with_suffix(".npy")
+
+
+def test_the_sidecar_is_an_array_that_anything_can_read(cache: EmbeddingCache) -> None:
+    """cache:shape"""
+    entries = {f"s__{number}": entry() for number in range(3)}
+    cache.save("m", entries)
+    rows = np.load(both(cache)[1])
+    np.testing.assert_array_equal(rows, np.stack([e.vector for e in entries.values()]))
+
+
+def test_what_is_in_step_is_read_from_the_sidecar(cache: EmbeddingCache) -> None:
+    """cache:safe: the JSON file is not even looked into."""
+    cache.save("m", {f"s__{number}": entry() for number in range(3)})
+    good = bits(cache.load("m"))
+    path = cache.path
+    status = path.stat()
+    path.write_bytes(b"x" * status.st_size)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert bits(cache.load("m")) == good
+
+
+def test_a_sidecar_of_another_file_is_ignored_and_made_anew(cache: EmbeddingCache) -> None:
+    """cache:safe: as a kill between the two renames would leave it."""
+    path, beside = both(cache)
+    cache.save("m", {"s__old": entry("old")})
+    stale = beside.read_bytes()
+    cache.save("m", {"s__new": entry("new")})
+    beside.write_bytes(stale)
+    assert cache.load("m").keys() == {"s__new"}
+    assert beside.read_bytes() != stale
+    beside.unlink()
+    assert cache.load("m").keys() == {"s__new"}
+    assert beside.exists()
+    path.unlink()
+    assert cache.load("m") == {}
+
+
+def test_a_damaged_sidecar_costs_nothing_but_time(cache: EmbeddingCache) -> None:
+    """cache:validity: cut at any length, or with any byte changed."""
+    cache.save("m", {f"s__{number}": entry() for number in range(2)})
+    good = bits(cache.load("m"))
+    beside = both(cache)[1]
+    whole = beside.read_bytes()
+    for length in range(len(whole)):
+        beside.write_bytes(whole[:length])
+        assert bits(cache.load("m")) == good, length
+    for at in range(len(whole)):
+        beside.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        assert bits(cache.load("m")) == good, at
+
+
+def test_a_sidecar_that_cannot_be_written_is_no_failure(cache: EmbeddingCache) -> None:
+    """cache:safe"""
+    both(cache)[1].mkdir(parents=True)
+    assert cache.save("m", {"s__t": entry()})
+    assert cache.load("m").keys() == {"s__t"}
+
+
+# What others have written
+
+
+def test_what_is_to_be_kept_of_others_is_kept_and_the_rest_is_pruned(
+    cache: EmbeddingCache,
+) -> None:
+    """cache:safe, cache:validity"""
+    cache.save("m", {"a__1": entry("1"), "a__gone": entry(), "b__1": entry("theirs")})
+    cache.save("m", {"a__1": entry("2")}, keep=lambda each: each.startswith("b__"))
+    found = {identifier: each.digest for identifier, each in cache.load("m").items()}
+    assert found == {"a__1": "2", "b__1": "theirs"}
+    cache.save("another", {"a__1": entry()}, keep=lambda _: True)
+    assert cache.load("another").keys() == {"a__1"}
+
+
+def test_the_time_of_computing_stays(cache: EmbeddingCache) -> None:
+    """cache:shape"""
+    long_ago = CachedVector("d", entry().vector, "2020-01-01T00:00:00+00:00")
+    cache.save("m", {"a__1": long_ago, "a__2": entry()})
+    cache.save("m", cache.load("m") | {"a__3": entry()})
+    document: dict[str, Any] = json.loads(cache.path.read_bytes())
+    times = {key: each["timestamp"][:4] for key, each in document["embeddings"].items()}
+    assert times["a__1"] == "2020"
+    assert times["a__2"] > "2020"
+
+
+def test_vectors_are_found_in_the_files_of_other_sets_of_servers(tmp_path: Path) -> None:
+    """cache:incremental: those of the same model, the latest first."""
+    EmbeddingCache(tmp_path, "one").save("m", {"a__1": entry("old"), "a__2": entry()})
+    EmbeddingCache(tmp_path, "two").save("m", {"a__1": entry("new")})
+    EmbeddingCache(tmp_path, "three").save("another", {"a__3": entry()})
+    EmbeddingCache(tmp_path / "fallback", "four").save("m", {"a__4": entry()})
+    os.utime(tmp_path / "embeddings-one.json", (1, 1))
+    found = EmbeddingCache(tmp_path, "five").siblings("m")
+    assert {identifier: each.digest for identifier, each in found.items()} == {
+        "a__1": "new",
+        "a__2": "d",
+        "a__4": "d",
+    }
+    found = EmbeddingCache(tmp_path / "fallback", "five").siblings("m")
+    assert found.keys() == {"a__1", "a__2", "a__4"}

@@ -88,7 +88,7 @@ class EmbeddingCache:
         there = _load(self.path, model, _ignore)
         kept = {identifier: each for identifier, each in there.items() if keep(identifier)}
         wanted = _dated(kept | dict(entries))
-        if there and _digests(there) == _digests(wanted):
+        if there and _content(there) == _content(wanted):
             return
         data, head = _encode(model, self._servers_hash, wanted)
         status = write_atomically(self.path, data)
@@ -163,8 +163,8 @@ def _changed(path: Path) -> int:
         return 0
 
 
-def _digests(entries: Entries) -> dict[str, str]:
-    return {identifier: entry.digest for identifier, entry in entries.items()}
+def _content(entries: Entries) -> dict[str, tuple[str, bytes]]:
+    return {each: (entry.digest, entry.vector.tobytes()) for each, entry in entries.items()}
 
 
 def _dated(entries: Entries) -> dict[str, CachedVector]:
