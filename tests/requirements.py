@@ -231,6 +231,12 @@ REQUIREMENTS: dict[str, Requirement] = {
     "model:select": Requirement(
         "A model is chosen by repository, folder or address; an incompatible one is refused.",
         proved_by=(
+            "tests/embedding/test_remote.py::test_an_address_says_where_and_what",
+            "tests/embedding/test_remote.py::test_its_vectors_are_the_servers_at_length_1",
+            "tests/embedding/test_remote.py::test_an_answer_that_is_no_embedding_is_refused",
+            "tests/embedding/test_remote.py::test_where_it_does_not_answer_the_bundled_model_does_and_that_is_remembered",
+            "tests/embedding/test_remote.py::test_what_a_server_has_embedded_is_cached_like_any_other",
+            "tests/embedding/test_remote.py::test_the_key_is_sent_and_never_told",
             "tests/surfaces/cli/test_cli_models.py::test_a_model_is_downloaded_at_the_first_search_and_the_hub_not_asked_again",
             "tests/embedding/test_hub.py::test_a_repository_without_one_of_the_files_is_refused_naming_it",
             "tests/embedding/test_hub.py::test_a_hub_that_refuses_is_quoted",
@@ -245,7 +251,6 @@ REQUIREMENTS: dict[str, Requirement] = {
             "tests/embedding/test_onnx.py::test_a_folder_without_one_of_the_files_is_refused_naming_it",
             "tests/embedding/test_onnx.py::test_a_damaged_file_is_refused_naming_it",
         ),
-        open="remote embedders are to come",
     ),
     "model:table": Requirement(
         "Dimensions, pooling, prefix, licence and source per model.",
@@ -284,6 +289,9 @@ REQUIREMENTS: dict[str, Requirement] = {
     "model:lazy": Requirement(
         "The model loads when first needed; embedding is batched, questions are remembered.",
         proved_by=(
+            "tests/retrieval/test_semantic.py::test_what_is_cached_can_be_found_before_the_model_is_loaded",
+            "tests/surfaces/cli/test_cli_models.py::test_lists_ask_no_hub",
+            "tests/embedding/test_remote.py::test_texts_are_sent_in_batches_that_are_bounded",
             "tests/test_bootstrap.py::test_nothing_is_loaded_by_wiring",
             "tests/test_bootstrap.py::test_a_question_asked_twice_is_embedded_once",
             "tests/embedding/test_loader.py::test_nothing_is_loaded_before_it_is_needed_and_then_once_for_all_threads",
@@ -314,6 +322,8 @@ REQUIREMENTS: dict[str, Requirement] = {
     "cache:shape": Requirement(
         "Version, model, hash, embeddings and a checksum.",
         proved_by=(
+            "tests/embedding/test_cache.py::test_the_sidecar_is_an_array_that_anything_can_read",
+            "tests/embedding/test_cache.py::test_the_time_of_computing_stays",
             "tests/embedding/test_cache.py::test_what_is_written_is_read_bit_for_bit",
             "tests/embedding/test_cache.py::test_the_file_has_the_shape_of_the_specification",
         ),
@@ -321,6 +331,8 @@ REQUIREMENTS: dict[str, Requirement] = {
     "cache:validity": Requirement(
         "What does not fit is rebuilt, what changed is embedded again, what is gone is pruned.",
         proved_by=(
+            "tests/embedding/test_cache.py::test_a_damaged_sidecar_costs_nothing_but_time",
+            "tests/surfaces/cli/test_cli_models.py::test_the_model_that_stands_in_leaves_the_others_vectors_alone",
             "tests/test_bootstrap.py::test_a_changed_tool_alone_is_embedded_again",
             "tests/test_bootstrap.py::test_a_damaged_cache_is_rebuilt_with_a_warning",
             "tests/embedding/test_cache.py::test_a_file_truncated_at_any_length_is_empty_and_never_fails",
@@ -334,12 +346,14 @@ REQUIREMENTS: dict[str, Requirement] = {
     "cache:incremental": Requirement(
         "Another set of servers is another file.",
         proved_by=(
+            "tests/retrieval/test_semantic.py::test_another_set_of_servers_takes_over_what_it_shares",
+            "tests/embedding/test_cache.py::test_vectors_are_found_in_the_files_of_other_sets_of_servers",
+            "tests/retrieval/test_semantic.py::test_what_is_embedded_reaches_the_file_on_the_way_and_what_others_wrote_is_used",
             "tests/test_bootstrap.py::test_what_was_embedded_once_is_read_from_the_cache",
             "tests/test_bootstrap.py::test_another_set_of_servers_is_another_file",
             "tests/retrieval/test_semantic.py::test_a_second_process_computes_nothing_and_ranks_alike",
             "tests/retrieval/test_semantic.py::test_a_file_that_is_in_step_is_not_written_again",
         ),
-        open="vectors of unchanged tools are not taken over from another file yet",
     ),
     "cache:off": Requirement(
         "The cache can be switched off.",
@@ -352,12 +366,15 @@ REQUIREMENTS: dict[str, Requirement] = {
     "cache:safe": Requirement(
         "Two processes, a full disk or a kill lose nothing that was there.",
         proved_by=(
+            "tests/embedding/test_cache.py::test_a_sidecar_of_another_file_is_ignored_and_made_anew",
+            "tests/embedding/test_cache.py::test_a_sidecar_that_cannot_be_written_is_no_failure",
+            "tests/embedding/test_cache.py::test_what_is_to_be_kept_of_others_is_kept_and_the_rest_is_pruned",
+            "tests/benchmarks/test_cache.py::test_the_cache_survives_kills_and_processes_at_once",
             "tests/embedding/test_cache.py::test_a_directory_that_cannot_be_made_is_a_warning_and_no_failure",
             "tests/embedding/test_cache.py::test_two_processes_that_write_at_once_leave_one_whole_file",
             "tests/test_files.py::test_a_full_disk_leaves_the_file_as_it_was",
             "tests/test_files.py::test_a_kill_at_any_moment_leaves_a_whole_file",
         ),
-        open="two writers, a full disk and a kill are tested; a memory-mapped sidecar is to come",
     ),
     "config:file": Requirement(
         "mcpServers as every client writes it; a mistake costs one server and is explained.",

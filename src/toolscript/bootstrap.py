@@ -93,6 +93,7 @@ def _model(settings: Settings) -> LazyModel:
             threads=settings.threads,
             device=settings.device,
             directory=settings.data_dir / "models",
+            key=settings.embeddings_key or "",
         )
     )
 

@@ -7,7 +7,7 @@ A flag wins over the environment, the environment over the default.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +155,7 @@ OPTIONS: tuple[Option, ...] = (
         "model",
         str,
         "Xenova/bge-small-en-v1.5",
-        "Embedding model: a repository on the hub, a folder in its layout, or bundled.",
+        "Embedding model: a repository on the hub, a folder, an address, or bundled.",
         "TOOLSCRIPT_SEARCH_MODEL",
         "--model",
     ),
@@ -176,6 +176,14 @@ OPTIONS: tuple[Option, ...] = (
         "TOOLSCRIPT_SEARCH_DEVICE",
         None,
         choices=("auto", "cpu", "gpu"),
+    ),
+    Option(
+        "embeddings_key",
+        str,
+        None,
+        "Key for the embedding server, where the model is an address.",
+        "TOOLSCRIPT_EMBEDDINGS_KEY",
+        None,
     ),
     Option(
         "no_cache",
@@ -321,6 +329,7 @@ class Settings:
     model: str
     fallback: str
     device: str
+    embeddings_key: str | None = field(repr=False)
     no_cache: bool
     threads: int
     connect_timeout_s: float
@@ -340,8 +349,8 @@ class Settings:
 def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> Settings:
     """Settings from flags (None: not given), then the environment, then the defaults."""
     values: dict[str, Any] = {}
-    for field in fields(Settings):
-        option = OPTION[field.name]
+    for each in fields(Settings):
+        option = OPTION[each.name]
         values[option.name] = _value(option, flags.get(option.name), environ)
     if values["data_dir"] is None:
         values["data_dir"] = Path(environ.get("HOME") or Path.home()) / ".toolscript"

@@ -7,7 +7,7 @@ import pytest
 
 from toolscript.embedding.base import Encoder
 from toolscript.embedding.cache import EmbeddingCache
-from toolscript.embedding.loader import BUNDLED_FOLDER, LazyModel, Loaded, load
+from toolscript.embedding.loader import BUNDLED_FOLDER, Choice, LazyModel, Loaded, lazy, load
 from toolscript.retrieval.base import Corpus, Query
 from toolscript.retrieval.calibration import CURVES
 from toolscript.retrieval.semantic import (
@@ -276,6 +276,60 @@ def test_vectors_of_another_model_are_not_used(
     encoder = model.get().encoder
     assert encoder
     assert json.loads(path.read_bytes())["model"] == encoder.name
+
+
+def test_another_set_of_servers_takes_over_what_it_shares(
+    model: LazyModel, directory: Path
+) -> None:
+    """cache:incremental"""
+    prepared(cached(model, directory), document(1), document(2))
+    other = SemanticSignal(model, lambda: EmbeddingCache(directory, "other"))
+    prepared(other, document(1), document(2, "changed"), document(1, server="new"))
+    assert other.counters.documents_from_cache == 1
+    assert other.counters.documents_embedded == 2
+    assert len(EmbeddingCache(directory, "other").load(name(model))) == 3
+
+
+def name(model: LazyModel) -> str:
+    encoder = model.get().encoder
+    assert encoder
+    return encoder.name
+
+
+def test_what_is_cached_can_be_found_before_the_model_is_loaded(directory: Path) -> None:
+    """model:lazy, cache:incremental"""
+    prepared(cached(lazy(Choice("bundled")), directory), document(1))
+    model = lazy(Choice("bundled"))
+    signal = cached(model, directory)
+    corpus = Corpus([document(1)])
+    steps = signal.prepare(corpus)
+    assert next(steps) == 0
+    assert model.loaded is None
+    assert not signal.index(corpus).rank(Query("read a file")).silent
+    assert model.loaded is not None
+    assert list(steps) == []
+    assert signal.counters.documents_embedded == 0
+
+
+def test_what_is_embedded_reaches_the_file_on_the_way_and_what_others_wrote_is_used(
+    model: LazyModel, directory: Path
+) -> None:
+    """cache:safe, cache:incremental: a kill costs one batch; two processes share the work."""
+    corpus = Corpus(document(number) for number in range(3 * BATCH_DOCUMENTS))
+    signals = [
+        SemanticSignal(model, lambda: EmbeddingCache(directory, "h"), save_every_s=0)
+        for _ in range(2)
+    ]
+    first = signals[0].prepare(corpus)
+    next(first)
+    next(first)
+    assert len(stored(directory)) == BATCH_DOCUMENTS
+    prepared(signals[1], *corpus.documents)
+    assert signals[1].counters.documents_embedded == 2 * BATCH_DOCUMENTS
+    for _ in first:
+        pass
+    assert signals[0].counters.documents_embedded == 2 * BATCH_DOCUMENTS
+    assert len(stored(directory)) == len(corpus)
 
 
 # Without a model

@@ -1,11 +1,8 @@
 """Models from the hub: downloaded once, and found again without asking."""
 
 import contextlib
-import hashlib
 import json
-import os
 import re
-import time
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,21 +10,17 @@ from pathlib import Path
 import filelock
 
 from toolscript.embedding.download import MARKER, Download, size_of
+from toolscript.embedding.failures import FailureNote
 from toolscript.embedding.models import known
 from toolscript.embedding.progress import Progress
 from toolscript.errors import ModelError, UnreachableError
-from toolscript.files import file_name, make_private, write_atomically
+from toolscript.files import file_name, make_private
 
 FORGET_S = 600.0
 """How long it is remembered that a model could not be had."""
 _POLL_S = 0.2
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 _REVISION = re.compile(r"[A-Za-z0-9][\w./-]{0,99}")
-_ENVIRONMENT = re.compile(
-    r"HF_(ENDPOINT|TOKEN|TOKEN_PATH|HOME|HUB_OFFLINE|HUB_CACHE|HUB_\w+_TIMEOUT)"
-    r"|HUGGING_FACE_HUB_TOKEN|SSL_CERT_\w+|(HTTPS?|ALL|NO)_PROXY",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +66,7 @@ class Hub:
 
     def failed(self, repository: Repository) -> str:
         """Why a model could not be had a moment ago, when asking again would be the same."""
-        try:
-            note = json.loads(self._failure(repository).read_bytes())
-            fresh = 0 <= note["until"] - time.time() <= FORGET_S
-            return str(note["reason"]) if fresh and note["asked"] == self._asked() else ""
-        except (OSError, ValueError, TypeError, KeyError):
-            return ""
+        return self._note(repository).read()
 
     def fetch(self, repository: Repository, weights: Sequence[str], progress: Progress) -> Path:
         """A model that is here whole afterwards: found or downloaded, the first of ``weights``.
@@ -107,21 +95,12 @@ class Hub:
         try:
             Download(repository, self.folder(repository), self._endpoint, progress).run(weights)
         except ModelError as error:
-            self._remember(repository, str(error))
+            self._note(repository).write(str(error))
             raise
 
-    def _failure(self, repository: Repository) -> Path:
-        return _beside(self.folder(repository), "failed.json")
-
-    def _remember(self, repository: Repository, reason: str) -> None:
-        note = {"reason": reason, "until": time.time() + FORGET_S, "asked": self._asked()}
-        with contextlib.suppress(OSError):  # then the next one asks again
-            write_atomically(self._failure(repository), json.dumps(note).encode())
-
-    def _asked(self) -> str:
-        """Changes with whatever may change the hub's answer; tells nothing of it."""
-        named = sorted((k, v) for k, v in os.environ.items() if _ENVIRONMENT.fullmatch(k))
-        return hashlib.sha256(repr((self._endpoint, named)).encode(errors="replace")).hexdigest()
+    def _note(self, repository: Repository) -> FailureNote:
+        path = _beside(self.folder(repository), "failed.json")
+        return FailureNote(path, self._endpoint or "", FORGET_S)
 
 
 def _marked(folder: Path) -> dict[str, int]:

@@ -4,14 +4,16 @@ The model asked for, else the bundled one, else none: each step down keeps the
 reason, so that every answer can say that it is degraded and why.
 """
 
+import hashlib
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from toolscript.embedding import device as devices
 from toolscript.embedding.base import Encoder
+from toolscript.embedding.failures import FailureNote
 from toolscript.embedding.hub import Hub, Repository
 from toolscript.embedding.layout import (
     find_weights,
@@ -22,10 +24,12 @@ from toolscript.embedding.layout import (
 )
 from toolscript.embedding.models import BUNDLED
 from toolscript.embedding.progress import Progress
-from toolscript.errors import DeviceError, ModelError
+from toolscript.errors import DeviceError, ModelError, UnreachableError
 from toolscript.files import expanded, is_dir
 
 log = logging.getLogger(__name__)
+FORGET_REMOTE_S = 60.0
+"""How long it is remembered that an embedding server did not answer."""
 BUNDLED_FOLDER = Path(__file__).parent / "bundled"
 
 
@@ -57,6 +61,8 @@ class Choice:
     """Where models from the hub are kept; None: none is read."""
     endpoint: str | None = None
     """The hub, if not the one that huggingface-hub's environment names."""
+    key: str = field(default="", repr=False)
+    """What an embedding server is given to let us in."""
 
 
 def _nothing_foreseen() -> None:
@@ -237,18 +243,55 @@ class _FromHub:
         return _Folder(folder, self.repository.name, self.choice)
 
 
-def _source(choice: Choice) -> _Folder | _FromHub:
+@dataclass(frozen=True, slots=True)
+class _Remote:
+    """A model behind an address."""
+
+    choice: Choice
+
+    def vectors(self) -> str | None:
+        """See `_Folder.vectors`: the address is all that is known of it."""
+        return self.choice.model
+
+    def failed(self) -> str:
+        """See `_Folder.failed`."""
+        return self._notes().read()
+
+    def load(self, progress: Progress) -> Encoder:
+        """See `_Folder.load`; asks the server whether it is there."""
+        del progress
+        from toolscript.embedding.remote import Address, RemoteEncoder  # noqa: PLC0415 - its client takes a while
+
+        known = self.failed()
+        if known:
+            raise UnreachableError(known)
+        try:
+            return RemoteEncoder(Address.parse(self.choice.model), self.choice.key)
+        except UnreachableError as error:
+            self._notes().write(str(error))
+            raise
+
+    def _notes(self) -> FailureNote:
+        digest = hashlib.sha256(self.choice.model.encode(errors="replace")).hexdigest()[:16]
+        directory = self.choice.directory or Path()
+        path = directory / f"remote-{digest}.failed.json" if self.choice.directory else None
+        return FailureNote(path, self.choice.key, FORGET_REMOTE_S)
+
+
+def _source(choice: Choice) -> _Folder | _FromHub | _Remote:
     """Where the model asked for comes from; raises `ModelError` where nothing fits the text."""
     if choice.model == "bundled":
         return _bundled(choice)
+    if "://" in choice.model:
+        return _Remote(choice)
     folder = expanded(choice.model)
     if is_dir(folder):
         return _Folder(folder, folder.absolute().name, choice)
     repository = Repository.parse(choice.model)
     if repository is None or choice.directory is None:
         raise ModelError(
-            f"model {choice.model[:200]!r} is neither 'bundled', a folder that exists, nor a "
-            "repository such as Xenova/bge-small-en-v1.5"
+            f"model {choice.model[:200]!r} is neither 'bundled', a folder that exists, a "
+            "repository such as Xenova/bge-small-en-v1.5, nor an address such as ollama://…"
         )
     return _FromHub(Hub(choice.directory, choice.endpoint), repository, choice)
 

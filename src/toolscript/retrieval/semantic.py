@@ -1,5 +1,6 @@
 """The semantic signal: how near a document's meaning is to the question's."""
 
+import logging
 import re
 import threading
 import time
@@ -21,6 +22,7 @@ from toolscript.retrieval.calibration import Curves
 from toolscript.text import printable, words
 from toolscript.types import SEPARATOR, Document
 
+log = logging.getLogger(__name__)
 BATCH_DOCUMENTS = 64
 """Documents embedded between two looks at the index: small enough to search while indexing."""
 QUERIES_REMEMBERED = 1024
@@ -104,8 +106,10 @@ class SemanticSignal:
         model: LazyModel,
         cache: Callable[[], EmbeddingCache | None],
         curves: Path | None = None,
+        save_every_s: float = SAVE_EVERY_S,
     ) -> None:
         self.model = model
+        self._save_every_s = save_every_s
         self._curves = Curves(document_vectors, curves)
         self.counters = Counters()
         self._open_cache = cache
@@ -133,6 +137,10 @@ class SemanticSignal:
         try:
             self._curves.of(encoder)
             yield from self._embed_missing(encoder, corpus)
+        except UnreachableError as error:  # the rest waits for the next catalogue
+            log.warning("not every tool is embedded: %s", error)
+            self._save(corpus)
+            return
         except ModelError as error:
             self.model.give_up(str(error))
             return
@@ -155,7 +163,7 @@ class SemanticSignal:
         while waiting := self._missing(corpus):
             self._embed(encoder, waiting[:BATCH_DOCUMENTS])
             yield max(0, len(waiting) - BATCH_DOCUMENTS)
-            if time.monotonic() - saved > max(SAVE_EVERY_S, SAVE_SHARE * took):
+            if time.monotonic() - saved > max(self._save_every_s, SAVE_SHARE * took):
                 begun = time.monotonic()
                 self._exchange(corpus)
                 saved = time.monotonic()

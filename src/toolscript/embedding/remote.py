@@ -1,0 +1,204 @@
+"""Encoders that run elsewhere: Ollama, and whatever speaks OpenAI's interface for embeddings.
+
+Sources: Ollama's ``POST /api/embed`` and OpenAI's ``POST /v1/embeddings``.
+"""
+
+import http.client
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import httpx2
+import numpy as np
+
+from toolscript.embedding.base import Vectors
+from toolscript.embedding.models import family
+from toolscript.errors import ModelError, UnreachableError
+from toolscript.text import printable, redact
+
+CONNECT_S = 1.5
+"""How long a server may take to accept a connection, and to answer whether it is there."""
+ANSWER_S = 30.0
+"""How long it may take for a batch."""
+QUERY_S = 5.0
+"""And for one question: somebody waits."""
+REST_S = 15.0
+"""How long a server that did not answer is left alone."""
+BATCH_TEXTS = 64
+MAX_TEXT_CHARS = 8_192
+"""What no model here reads is not sent."""
+MAX_ANSWER_BYTES = 64 * 1024**2
+MAX_DIMENSIONS = 16_384
+_PROBE = "tool"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a model is, from a URL such as ``ollama://host:port/all-minilm``."""
+
+    text: str
+    """As it was given; holds no secret."""
+    url: str
+    """Where its texts are posted to."""
+    model: str
+    host: str
+    ollama: bool
+
+    @classmethod
+    def parse(cls, text: str) -> "Address":
+        """The address in a text; raises `ModelError` saying what is wrong with it."""
+        try:
+            parts = urlsplit(text)
+            host, port = parts.hostname or "", parts.port
+        except ValueError:
+            raise ModelError(f"model {_shown(text)!r} is no address; {_EXPECTED}") from None
+        if parts.username is not None or parts.password is not None or parts.query:
+            raise ModelError(
+                f"model {_shown(text)!r} carries a key; put that into TOOLSCRIPT_EMBEDDINGS_KEY"
+            )
+        path = unquote(parts.path).strip("/")
+        if not host or not path:
+            raise ModelError(f"model {_shown(text)!r} has no host or no model; {_EXPECTED}")
+        at = f"[{host}]" if ":" in host else host
+        if parts.scheme == "ollama":
+            url = f"http://{at}:{port or 11434}/api/embed"
+            return cls(text, url, path, host, ollama=True)
+        if parts.scheme not in {"openai+http", "openai+https"}:
+            raise ModelError(f"model {_shown(text)!r} is no address that is known; {_EXPECTED}")
+        before, version, model = path.rpartition("v1/")
+        if not version or not model:
+            raise ModelError(f"model {_shown(text)!r} has no /v1/ before the model; {_EXPECTED}")
+        server = f"{parts.scheme.removeprefix('openai+')}://{at}{f':{port}' if port else ''}"
+        return cls(text, f"{server}/{before}v1/embeddings", model, host, ollama=False)
+
+
+_EXPECTED = (
+    "expected ollama://host:port/model, openai+http://host:port/v1/model or openai+https://…"
+)
+
+
+class RemoteEncoder:
+    """A model behind an address. Lives as long as the application; thread-safe.
+
+    Raises `ModelError` on construction when it refuses, and `UnreachableError`
+    when it does not answer in time.
+    """
+
+    device = "remote"
+
+    def __init__(self, address: Address, key: str = "") -> None:
+        self._address = address
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._client = httpx2.Client(headers=headers, follow_redirects=False)
+        self._key = key
+        self._resting_until = 0.0
+        self._why = ""
+        self.name = address.text
+        self.model = address.model
+        found = family(address.model)
+        self._prefix = found.query_prefix if found else ""
+        self.dim = 0
+        self.dim = len(self._embed([_PROBE], CONNECT_S)[0])
+
+    def documents(self, texts: Sequence[str]) -> Vectors:
+        """See `Encoder.documents`."""
+        out = np.zeros((len(texts), self.dim), dtype=np.float32)
+        for start in range(0, len(texts), BATCH_TEXTS):
+            batch = list(texts[start : start + BATCH_TEXTS])
+            out[start : start + len(batch)] = self._embed(batch, ANSWER_S)
+        return out
+
+    def query(self, text: str) -> Vectors:
+        """See `Encoder.query`."""
+        return self._embed([self._prefix + text], QUERY_S)[0]
+
+    def _embed(self, texts: list[str], answer_s: float) -> Vectors:
+        if time.monotonic() < self._resting_until:
+            raise UnreachableError(self._why)
+        try:
+            rows = self._rows(self._post(texts, answer_s), len(texts))
+        except UnreachableError as error:
+            self._why = f"{error}; it is asked again after {REST_S:g} s"
+            self._resting_until = time.monotonic() + REST_S
+            raise
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        return (rows / np.maximum(lengths, 1e-12)).astype(np.float32)
+
+    def _post(self, texts: list[str], answer_s: float) -> Any:
+        # A text of nothing but white space is refused by some servers.
+        sent = [text[:MAX_TEXT_CHARS] if text.strip() else "-" for text in texts]
+        timeout = httpx2.Timeout(answer_s, connect=CONNECT_S)
+        body = {"model": self._address.model, "input": sent}
+        try:
+            with self._client.stream(
+                "POST", self._address.url, json=body, timeout=timeout
+            ) as response:
+                return self._answer(response.status_code, self._read(response, answer_s))
+        except httpx2.TimeoutException:
+            raise UnreachableError(f"{self._shown} did not answer in time") from None
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            reason = printable(redact(str(error), ()), 200) or type(error).__name__
+            raise UnreachableError(f"{self._shown} cannot be reached: {reason}") from None
+
+    def _read(self, response: httpx2.Response, answer_s: float) -> bytes:
+        """The answer, bounded in size and in time: a server may send for ever."""
+        data, deadline = bytearray(), time.monotonic() + answer_s
+        for chunk in response.iter_bytes():
+            data += chunk
+            if len(data) > MAX_ANSWER_BYTES:
+                raise ModelError(f"{self._shown} answered more than {MAX_ANSWER_BYTES} bytes")
+            if time.monotonic() > deadline:
+                raise UnreachableError(f"{self._shown} did not answer in time")
+        return bytes(data)
+
+    def _answer(self, status: int, data: bytes) -> Any:
+        try:
+            answer: Any = json.loads(data)
+        except ValueError:
+            answer = None
+        if status != http.client.OK:
+            told = self._told(answer)
+            message = f"{self._shown} answered HTTP {status}{f': {told}' if told else ''}"
+            passing = status >= http.client.INTERNAL_SERVER_ERROR or status in {408, 429}
+            raise UnreachableError(message) if passing else ModelError(message)
+        return answer
+
+    def _told(self, answer: Any) -> str:
+        """What the server says is wrong, as one harmless line."""
+        error: Any = answer.get("error") if isinstance(answer, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - third-party JSON
+        message: Any = error.get("message") if isinstance(error, dict) else error  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - third-party JSON
+        secrets = (self._key,) if self._key else ()
+        return printable(redact(message, secrets), 200) if isinstance(message, str) else ""
+
+    def _rows(self, answer: Any, count: int) -> Vectors:
+        try:
+            found = answer["embeddings"] if self._address.ollama else _in_order(answer["data"])
+            rows: Vectors = np.array(found, dtype=np.float32)
+            if rows.shape[:-1] != (count,):
+                raise ValueError(rows.shape)  # noqa: TRY301 - as what cannot be read at all
+        except (KeyError, TypeError, ValueError):
+            rows = np.zeros((count, 0), dtype=np.float32)
+        dim = int(rows.shape[-1])
+        if not 0 < dim <= MAX_DIMENSIONS or not np.isfinite(rows).all():
+            raise ModelError(f"{self._shown} answered something that is no {count} embeddings")
+        if self.dim not in {0, dim}:
+            raise ModelError(
+                f"{self._shown} answered with {dim} dimensions, before with {self.dim}"
+            )
+        return rows
+
+    @property
+    def _shown(self) -> str:
+        return f"the embedding server {_shown(self._address.text)}"
+
+
+def _in_order(data: list[dict[str, Any]]) -> list[Any]:
+    """OpenAI's rows, which say themselves where they belong."""
+    return [row["embedding"] for row in sorted(data, key=lambda row: int(row["index"]))]
+
+
+def _shown(text: str) -> str:
+    return printable(redact(text.partition("?")[0], ()), 200)
