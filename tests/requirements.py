@@ -547,7 +547,7 @@ REQUIREMENTS: dict[str, Requirement] = {
         open="typed clients are to come",
     ),
     "http:others": Requirement(
-        "/health, /servers, /tools, /search/stats, calling tools, OpenAPI.",
+        "/health, /servers, /tools, /search/stats, /metrics, calling tools, OpenAPI.",
         proved_by=(
             "tests/surfaces/http/test_http.py::test_health",
             "tests/surfaces/http/test_http.py::test_servers",
@@ -562,6 +562,8 @@ REQUIREMENTS: dict[str, Requirement] = {
             "tests/surfaces/http/test_http.py::test_a_foreign_host_is_refused",
             "tests/surfaces/http/test_http.py::test_this_machine_is_not_refused",
             "tests/surfaces/http/test_http.py::test_listens_on_this_machine_only",
+            "tests/surfaces/http/test_http_metrics.py::test_servers_tools_and_requests_are_counted",
+            "tests/surfaces/http/test_http_metrics.py::test_a_token_bounds_what_is_counted",
         ),
         open="an OpenAPI description is to come",
     ),

@@ -19,6 +19,8 @@ from toolscript.errors import QueryError, RangeError, ToolscriptError
 from toolscript.settings import OPTION, Option
 from toolscript.surfaces.http import wire
 from toolscript.surfaces.http.guard import LOOPBACK_HOSTS, Admit, Guard, admit_everybody, grant_of
+from toolscript.surfaces.http.metrics import metrics
+from toolscript.surfaces.http.pulse import Pulse
 from toolscript.surfaces.http.requests import body, message, while_heard
 from toolscript.surfaces.http.traffic import Traffic, Watch
 from toolscript.surfaces.mcp.door import Asker, Door, Exposure
@@ -29,6 +31,7 @@ from toolscript.types import Grant, SearchRequest
 
 log = logging.getLogger(__name__)
 _MAX_SERVERS = 100
+_METRICS = "/metrics"
 _EXPLAIN = Option("explain", bool, default=False, help="")
 _HUNG_UP = 499
 """For nobody to see: the client is gone."""
@@ -51,19 +54,28 @@ def http_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
     it also has the MCP door.
     """
     mount = Mount(app, exposure, grant_of) if exposure else None
+    traffic, pulse = traffic or Traffic(), Pulse()
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
-        async with app.running(), mount.running() if mount else nullcontext():
+        async with app.running(), pulse.running(), mount.running() if mount else nullcontext():
             yield
+
+    async def numbers(app: App, request: Request) -> Any:
+        return await metrics(app, grant_of(request), traffic, pulse)
 
     routes = [Route(path, _endpoint(app, answer)) for path, answer in _ROUTES.items()]
     posts = [Route(p, _endpoint(app, a), methods=["POST"]) for p, a in _POSTS.items()]
     return Starlette(
-        routes=[*routes, *posts, *(_mcp_routes(app, mount) if mount else ())],
+        routes=[
+            *routes,
+            Route(_METRICS, _endpoint(app, numbers)),
+            *posts,
+            *(_mcp_routes(app, mount) if mount else ()),
+        ],
         lifespan=lifespan if own else None,
         middleware=[
-            Middleware(Watch, traffic=traffic or Traffic()),
+            Middleware(Watch, traffic=traffic),
             Middleware(Guard, hosts=hosts, admit=admit),
         ],
         exception_handlers={HTTPException: _http_error, Exception: _unexpected},
@@ -84,6 +96,8 @@ def _endpoint(app: App, answer: _Answer) -> Callable[[Request], Awaitable[Respon
     async def endpoint(request: Request) -> Response:
         try:
             answered = await answer(app, request)
+            if isinstance(answered, Response):
+                return answered
             return Response(status_code=202) if answered is None else _json(answered)
         except ToolscriptError as problem:
             return _json(wire.error(problem), wire.STATUS[type(problem)])
@@ -164,12 +178,12 @@ def _http_error(request: Request, problem: Exception) -> Response:
     """A path or method that is not there: in JSON, like everything else."""
     status = problem.status_code if isinstance(problem, HTTPException) else 500
     path = request.url.path
-    known = ", ".join([*_ROUTES, *(f"POST {path}" for path in _POSTS)])
+    known = ", ".join([*_ROUTES, _METRICS, *(f"POST {path}" for path in _POSTS)])
     use = "POST" if path.startswith("/tools/") else "GET"
     message = {
         404: f"there is nothing at {path}; there are {known}",
         405: f"{request.method} is not answered at {path}; use {use}",
-    }.get(status, str(problem))
+    }.get(status, getattr(problem, "detail", str(problem)))
     return _json({"error": message, "type": "HTTPException"}, status)
 
 

@@ -4,6 +4,7 @@ import logging
 import re
 import secrets
 import time
+from collections import Counter, defaultdict
 
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
@@ -17,11 +18,22 @@ _ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
 
 class Traffic:
-    """The requests under way. Closed, it lets those end and takes no others."""
+    """The requests under way. Closed, it lets those end and takes no others.
+
+    It also counts those that have ended, and the seconds they took, by route
+    and status.
+    """
 
     def __init__(self) -> None:
         self.running = 0
         self.closed = False
+        self.ended: Counter[tuple[str, int]] = Counter()
+        self.seconds: defaultdict[tuple[str, int], float] = defaultdict(float)
+
+    def note(self, route: str, status: int, seconds: float) -> None:
+        """Count a request that has ended."""
+        self.ended[route, status] += 1
+        self.seconds[route, status] += seconds
 
 
 class Watch:
@@ -73,12 +85,24 @@ class Watch:
             await app(request.scope, receive, noted)
         finally:
             self._traffic.running -= not listens
-            took = round((time.perf_counter() - began) * 1000, 1)
+            seconds = time.perf_counter() - began
+            self._traffic.note(_route(request.scope), status, seconds)
+            took = round(seconds * 1000, 1)
             log.info(
                 "%s %s: %s in %s ms",
                 *(method, path, status, took),
                 extra={"method": method, "path": path, "status": status, "ms": took},
             )
+
+
+def _route(scope: Scope) -> str:
+    """The route that was taken, its parameters by name; a path that is none is not repeated."""
+    if "endpoint" not in scope:
+        return "other"
+    path = scope["path"]
+    for name, value in scope["path_params"].items():
+        path = path.removesuffix(value) + f"{{{name}}}"
+    return path
 
 
 def _is_get(request: HTTPConnection) -> bool:
