@@ -37,6 +37,8 @@ class Hub:
     status: int = 200
     """Another one is all that is answered."""
     hang: bool = False
+    hold: threading.Event | None = None
+    """Nothing is answered until this is set."""
     hang_store: bool = False
     cut_after: int = 0
     """The connection is cut after so many bytes of a large file, each time."""
@@ -135,6 +137,8 @@ class _Api(_Handler):
         if self.hub.hang:
             self.hub.ended.wait()
             return
+        if self.hub.hold:
+            self.hub.hold.wait()
         if self.hub.status != 200:
             code = {401: "RepoNotFound", 403: "GatedRepo", 404: "RepoNotFound"}
             self._end(self.hub.status, X_Error_Code=code.get(self.hub.status, ""))

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -227,8 +228,22 @@ def test_a_hub_that_does_not_answer_is_given_up_and_that_is_remembered(
     first = refused(store, UnreachableError)
     asked = len(hub.asked)
     assert url in first
+    assert ("within 1.5 s" in first) is ("hanging" in how)
     assert refused(store, UnreachableError) == first == store.failed(REPOSITORY)
     assert len(hub.asked) == asked
+
+
+def test_a_download_that_was_given_up_goes_no_further(hub: Hub, store: module.Hub) -> None:
+    """model:bundled: a hub that wakes up later finds nobody, and nothing is written."""
+    hub.hold = threading.Event()
+    refused(store, UnreachableError)
+    hub.hold.set()
+    for thread in threading.enumerate():
+        if thread.name == "toolscript-hub":
+            thread.join(30)
+            assert not thread.is_alive()
+    assert len(hub.asked) == 1
+    assert files(store.folder(REPOSITORY)) == []
 
 
 def test_another_environment_asks_again(

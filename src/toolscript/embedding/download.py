@@ -208,8 +208,9 @@ class Download:
         """A file's address, checksum and size; None when the repository does not have it."""
         url = self._url(name)
         try:
+            # Longer than whoever waits has patience, who is the one to say that it hangs.
             found = self._hub.get_hf_file_metadata(
-                url, timeout=self._reach_s, endpoint=self._endpoint
+                url, timeout=2 * self._reach_s, endpoint=self._endpoint
             )
         except self._errors.EntryNotFoundError:
             self._progress.advance()
@@ -271,7 +272,7 @@ class Download:
         if have == source.size:
             return
         headers = source.headers | ({"Range": f"bytes={have}-"} if have else {})
-        timeout = self._http.Timeout(self._stall_s, connect=self._reach_s)
+        timeout = self._http.Timeout(self._stall_s, connect=2 * self._reach_s)
         session = self._hub.get_session()
         with session.stream("GET", source.url, headers=headers, timeout=timeout) as response:
             if response.status_code != _NO_SUCH_RANGE:
