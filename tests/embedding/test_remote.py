@@ -1,5 +1,6 @@
 """Ollama's and OpenAI's interfaces, spoken by a local server that embeds with the bundled model."""
 
+import contextlib
 import json
 import logging
 import threading
@@ -83,10 +84,11 @@ class Server:
                 request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 key = self.headers.get("Authorization", "")
                 status, body = mine.answer(self.path, request, key)
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+                with contextlib.suppress(OSError):  # whoever asked has given up
+                    self.send_response(status)
+                    self.send_header("Content-Length", str(len(body)))
+                    self.end_headers()
+                    self.wfile.write(body)
 
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         server.daemon_threads = True
