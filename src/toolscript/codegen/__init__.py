@@ -1,0 +1,1 @@
+"""Typed clients: tools as code. Pure: tools in, the text of a module out."""

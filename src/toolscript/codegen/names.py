@@ -1,0 +1,135 @@
+"""Names: servers' and tools' own, made into what a language allows, all different.
+
+A name depends on the whole catalogue, not on what of it a module shows, so that
+code that was written with one module works with every other.
+"""
+
+import hashlib
+import keyword
+import re
+import unicodedata
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import TypeVar
+
+from toolscript.types import tool_id
+
+_Key = TypeVar("_Key", str, tuple[str, str])
+TYPE_ENDINGS = ("Params", "Result")
+_DIGITS = 4
+"""Of a SHA-256, behind a name that another has already."""
+_CAPITALS = re.compile(r"^(?:[A-Z]+(?![a-z])|[A-Z])")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_ASCII_WORDS = re.compile(r"[A-Za-z0-9]+")
+
+
+def _words(text: str) -> list[str]:
+    """The runs of letters and digits, as every language has them: none beyond the first plane."""
+    if text.isascii():
+        return _ASCII_WORDS.findall(text)
+    normal = unicodedata.normalize("NFKC", text)
+    kept = (c if c.isalnum() and f"_{c}".isidentifier() and c <= "\uffff" else " " for c in normal)
+    return "".join(kept).split()
+
+
+def _following(text: str) -> str:
+    """`pascal`, for what other words stand before."""
+    return "".join([_capital(word[0]) + word[1:] for word in _words(text)])
+
+
+def _capital(letter: str) -> str:
+    upper = letter.upper()
+    return upper if len(upper) == 1 else letter  # as of ß
+
+
+def pascal(text: str) -> str:
+    """``read_file`` → ``ReadFile``; begins with a capital, or a letter that has none."""
+    joined = _following(text)
+    return joined if joined[:1].isidentifier() else f"N{joined}"
+
+
+def camel(text: str) -> str:
+    """``desktop-commander`` → ``desktopCommander``."""
+    return _CAPITALS.sub(lambda run: run[0].lower(), pascal(text))
+
+
+def snake(text: str) -> str:
+    """``desktop-commander`` → ``desktop_commander``."""
+    parts = [_HUMP.sub("_", word) for word in _words(text)]
+    name = "_".join(parts).lower()
+    return name if name[:1].isidentifier() else f"n{name}"
+
+
+def python_method(name: str) -> str:
+    """The tool's own name where Python has no other use for it, else one like it."""
+    if not (name.isascii() and name.isidentifier() and name[0] != "_"):
+        made = "_".join(_words(name))
+        name = made if made[:1].isidentifier() else f"n{made}"
+    # A method that is called like a type would stand before it.
+    shadows = name[0].isupper() and name.endswith(TYPE_ENDINGS)
+    return f"{name}_" if shadows else _no_keyword(name)
+
+
+def _no_keyword(name: str) -> str:
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
+def distinct(names: Iterable[_Key], make: Callable[[_Key], str]) -> dict[_Key, str]:
+    """Name → what ``make`` makes of it, no two alike.
+
+    Of those that come out alike the first in order keeps the plain form, the
+    others get a part of their own SHA-256.
+    """
+    made: dict[_Key, str] = {}
+    taken: set[str] = set()
+    for name in sorted(names):
+        plain = form = make(name)
+        digits = _DIGITS
+        while form in taken:
+            form = f"{plain}_{_digest(name)[:digits]}"
+            digits += 1
+        made[name] = form
+        taken.add(form)
+    return made
+
+
+def _digest(name: str | tuple[str, str]) -> str:
+    whole = name if isinstance(name, str) else tool_id(*name)
+    return hashlib.sha256(whole.encode("utf-8", "backslashreplace")).hexdigest()
+
+
+class Names:
+    """The names of a catalogue's tools; each language's are made when they are first asked for."""
+
+    def __init__(self, tools: Iterable[tuple[str, str]]) -> None:
+        """Of servers' names and their tools' names."""
+        self._tools: dict[str, list[str]] = {}
+        for server, tool in tools:
+            self._tools.setdefault(server, []).append(tool)
+
+    @cached_property
+    def stems(self) -> dict[tuple[str, str], str]:
+        """Server and tool → what their types begin with: ``FilesystemReadFile``."""
+        pairs = [(server, tool) for server, tools in self._tools.items() for tool in tools]
+        parts = {server: pascal(server) for server in self._tools}
+        return distinct(pairs, lambda pair: parts[pair[0]] + _following(pair[1]))
+
+    @cached_property
+    def camel(self) -> dict[str, str]:
+        """Server → its key in TypeScript."""
+        return distinct(self._tools, camel)
+
+    @cached_property
+    def snake(self) -> dict[str, str]:
+        """Server → its attribute in Python."""
+        return distinct(self._tools, lambda server: _no_keyword(snake(server)))
+
+    @cached_property
+    def classes(self) -> dict[str, str]:
+        """Server → its class in Python."""
+        return distinct(self._tools, lambda server: f"_{pascal(server)}Tools")
+
+    @cached_property
+    def methods(self) -> dict[str, dict[str, str]]:
+        """Server → tool → its method in Python. In TypeScript a tool keeps its own name."""
+        return {server: distinct(tools, python_method) for server, tools in self._tools.items()}

@@ -1,0 +1,73 @@
+"""A value that fits a type: what an example is called with."""
+
+import json
+from typing import Any
+
+from toolscript.codegen.tree import (
+    Array,
+    Constant,
+    Field,
+    Object,
+    Reference,
+    Scalar,
+    Shape,
+    Tuple,
+    Type,
+    Union,
+)
+
+_MAX_DEPTH = 6
+_TEXTS = {
+    "date-time": "2026-01-31T12:00:00Z",
+    "date": "2026-01-31",
+    "time": "12:00:00",
+    "mail": "someone@example.com",
+    "url": "https://example.com",
+    "uri": "https://example.com",
+    "dir": "folder",
+    "folder": "folder",
+    "file": "file.txt",
+    "path": "file.txt",
+}
+"""What a name or a format contains, and a text that goes with it: the first that fits."""
+_SCALARS: dict[str, Any] = {"number": 1, "integer": 1, "boolean": True, "null": None}
+
+
+def sample(shape: Shape) -> Any:
+    """A JSON value of the type, as small as it may be."""
+    return _value(shape.root, "", shape, 0)
+
+
+def _value(kind: Type, hint: str, shape: Shape, depth: int) -> Any:
+    if depth > _MAX_DEPTH:
+        return None
+    match kind:
+        case Array():
+            value: Any = [_value(kind.item, hint, shape, depth + 1)]
+        case Tuple():
+            value = [_value(each, hint, shape, depth + 1) for each in kind.items[: kind.required]]
+        case Object():
+            needed = (field for field in kind.fields if field.required)
+            value = {field.name: _of_field(field, shape, depth) for field in needed}
+        case Union():
+            value = _value(kind.members[0], hint, shape, depth)
+        case Reference():
+            meant = shape.definitions.get(kind.name, shape.root)
+            value = _value(meant, hint, shape, depth + 1)
+        case _:
+            value = _simple(kind, hint)
+    return value
+
+
+def _simple(kind: Type, hint: str) -> Any:
+    if type(kind) is Constant:
+        return json.loads(kind.json)
+    if type(kind) is Scalar and kind.kind != "string":
+        return _SCALARS[kind.kind]
+    return next((text for part, text in _TEXTS.items() if part in hint), "text")
+
+
+def _of_field(field: Field, shape: Shape, depth: int) -> Any:
+    formats = [value for tag, value in field.tags if tag == "format"]
+    hint = " ".join([*formats, field.name]).casefold()
+    return _value(field.type, hint, shape, depth + 1)

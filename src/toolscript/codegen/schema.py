@@ -1,0 +1,525 @@
+"""JSON Schema, draft-07 to 2020-12, read into the type tree.
+
+Total: whatever is there, valid or not, gives a type. That type never says less
+than the schema where it can be helped: every value that is valid fits it. What a
+type cannot say (``not``, bounds, patterns, ``contains``) is left out; what it
+could say wrongly is widened. Two things are narrower than the letter of the
+specification, as people mean them: a schema with ``properties`` and no ``type``
+is an object, and properties that nothing mentions are not offered.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+from urllib.parse import unquote
+
+import msgspec
+
+from toolscript.codegen.names import pascal
+from toolscript.codegen.tree import (
+    NEVER,
+    NULL,
+    STRING,
+    UNKNOWN,
+    Array,
+    Constant,
+    Field,
+    Kind,
+    Never,
+    Object,
+    Reference,
+    Scalar,
+    Shape,
+    Tuple,
+    Type,
+    Union,
+    Unknown,
+    union,
+)
+
+MAX_DEPTH = 32
+"""Schemas within schemas: deeper is any value."""
+MAX_NODES = 20_000
+"""Steps that reading one schema may take: beyond, everything is any value."""
+MAX_NESTED = 8
+"""References that are followed at once where what they mean is combined with something."""
+MAX_BRANCHES = 64
+"""Members that a union may get by being combined with another."""
+
+_Schema = dict[str, Any]
+_DEEP, _LARGE = Unknown("nested too deeply"), Unknown("the schema is too large")
+_SCALARS: dict[str, Scalar] = {
+    "string": STRING,
+    "number": Scalar("number"),
+    "integer": Scalar("integer"),
+    "boolean": Scalar("boolean"),
+    "null": NULL,
+}
+_MEANT = {
+    "str": "string",
+    "int": "integer",
+    "float": "number",
+    "double": "number",
+    "bool": "boolean",
+    "dict": "object",
+    "list": "array",
+    "tuple": "array",
+    "none": "null",
+    **{name: name for name in ("object", "array", "string", "number", "integer", "boolean")},
+}
+"""Types that no draft has, as servers write them all the same."""
+_OBJECT_KEYS = ("properties", "required", "additionalProperties", "patternProperties")
+_ARRAY_KEYS = ("items", "prefixItems")
+_PLAIN = frozenset(("type", "title", "description", "format"))
+_REFERRING = ("$ref", "$dynamicRef", "$recursiveRef")
+_CONDITIONAL = ("if", "then", "else", "dependentSchemas", "dependencies")
+_COMBINING = frozenset(
+    (*_REFERRING, "allOf", "anyOf", "oneOf", "enum", "const", "nullable", *_CONDITIONAL)
+)
+_TAGS = (
+    *("default", "format", "deprecated", "pattern", "minimum", "maximum"),
+    *("exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems"),
+)
+_TAGGED = frozenset(_TAGS)
+_MAX_TAG = 200
+_MAX_NAME = 80
+_STRUCTURE = re.compile(r"\d+|\$?defs|definitions|properties|items|prefixItems|(any|all|one)Of")
+_DIALECT = re.compile(r"draft-0[3-7]")
+
+
+def read(schema: Any) -> Shape:
+    """The type of the values that ``schema`` allows. Never raises for what a schema is."""
+    reader = _Reader(schema)
+    root = reader.read(schema)
+    return reader.finished(root) if reader.refers else Shape(_some(root))
+
+
+class _Reader:
+    """Reads one schema; remembers what its references mean."""
+
+    def __init__(self, document: Any) -> None:
+        self._document = document
+        dialect = _mapping({"": document}, "").get("$schema")
+        self._alone = isinstance(dialect, str) and bool(_DIALECT.search(dialect))
+        """Whether a ``$ref`` hides what stands beside it, as before 2019."""
+        self._left = MAX_NODES
+        self._names: dict[str, str] = {}
+        """Reference → name of the type it means."""
+        self._targets: dict[str, Any] = {"": document}
+        """Name → schema."""
+        self._known: dict[str, Type | None] = {"": None}
+        """Name → type; None while it is being read."""
+        self._nested = 0
+        self.refers = False
+        """Whether some schema refers to another."""
+
+    def finished(self, root: Type) -> Shape:
+        """The root and the named types; one that is only itself again is any value."""
+        self._known[""] = root
+        while waiting := [name for name in self._targets if name not in self._known]:
+            for name in waiting:
+                self._define(name)
+        found = {name: _some(kind or UNKNOWN) for name, kind in self._known.items()}
+        for name in found:
+            if _is_circular(name, found):
+                found[name] = Unknown("refers to itself without end")
+        return Shape(found.pop(""), {name: found[name] for name in self._targets if name})
+
+    def read(self, schema: Any, depth: int = 0) -> Type:
+        """The type of one schema."""
+        self._left -= 1
+        if type(schema) is not dict:
+            return _BOOLEANS.get(str(schema), _ODD) if type(schema) is bool else _ODD
+        if depth > MAX_DEPTH:
+            return _DEEP
+        if self._left < 0:
+            return _LARGE
+        schema = cast("_Schema", schema)
+        if _COMBINING.isdisjoint(schema):
+            return self._by_type(schema, depth)
+        return self._combined(schema, depth)
+
+    # Several statements about one value
+
+    def _combined(self, schema: _Schema, depth: int) -> Type:
+        reference = self._referred(schema)
+        if reference is not None and self._alone:
+            return reference
+        found = self._own(schema, depth)
+        if reference is not None:
+            found = self._both(found, reference)
+        for each in _list(schema, "allOf"):
+            found = self._both(found, self.read(each, depth + 1))
+        for key in ("anyOf", "oneOf"):
+            branches = _list(schema, key)
+            if branches:
+                members = union([self.read(each, depth + 1) for each in branches])
+                found = self._both(found, members)
+        if not schema.keys().isdisjoint(_CONDITIONAL):
+            found = self._with_conditional(found, schema, depth)
+        return union([found, NULL]) if schema.get("nullable") is True else found
+
+    def _own(self, schema: _Schema, depth: int) -> Type:
+        """What a schema says by itself: its constants, else its type."""
+        values = [schema["const"]] if "const" in schema else schema.get("enum")
+        own = self._by_type(schema, depth)
+        if not isinstance(values, list) or not values:
+            return own
+        constants = union([_constant(value) for value in cast("list[Any]", values)])
+        fitting = self._both(constants, own)
+        return constants if type(fitting) is Never else fitting  # a slip: the values are meant
+
+    def _with_conditional(self, found: Type, schema: _Schema, depth: int) -> Type:
+        """With the properties that are mentioned under a condition, none of them required."""
+        fields: dict[str, Field] = {}
+        for each in _conditional(schema):
+            kind = self.read(each, depth + 1)
+            for field in kind.fields if type(kind) is Object else ():
+                known = fields.get(field.name)
+                merged = union([known.type, field.type]) if known else field.type
+                fields[field.name] = msgspec.structs.replace(field, type=merged, required=False)
+        return _with_fields(found, fields)
+
+    # By type
+
+    def _by_type(self, schema: _Schema, depth: int) -> Type:
+        kind = schema.get("type")
+        if type(kind) is str:
+            return _SCALARS.get(kind) or self._of_type(kind, schema, depth)
+        if isinstance(kind, list) and kind:
+            kinds = cast("list[Any]", kind)
+            return union([self._of_type(str(each), schema, depth) for each in kinds])
+        if kind is not None:
+            return Unknown("its type is not a name")
+        if any(key in schema for key in _OBJECT_KEYS):
+            return self._object(schema, depth)
+        return self._array(schema, depth) if any(key in schema for key in _ARRAY_KEYS) else UNKNOWN
+
+    def _of_type(self, kind: str, schema: _Schema, depth: int) -> Type:
+        if kind == "object":
+            return self._object(schema, depth)
+        if kind == "array":
+            return self._array(schema, depth)
+        if kind in _SCALARS:
+            return _SCALARS[kind]
+        word = re.match(r"\w*", kind.strip())
+        meant = _MEANT.get(word[0].casefold() if word else "")
+        return self._of_type(meant, schema, depth) if meant else _NO_TYPE
+
+    def _object(self, schema: _Schema, depth: int) -> Type:
+        properties = _mapping(schema, "properties")
+        names = schema.get("required")
+        required: set[str] = set()
+        if isinstance(names, list):
+            required = {name for name in cast("list[Any]", names) if type(name) is str}
+        fields = [
+            self._field(name, value, name in required, depth) for name, value in properties.items()
+        ]
+        if not required <= properties.keys():
+            fields += [
+                Field(n, UNKNOWN, required=True) for n in sorted(required - properties.keys())
+            ]
+        return Object(tuple(fields), *self._extra(schema, depth))
+
+    def _field(self, name: str, schema: Any, required: bool, depth: int) -> Field:  # noqa: FBT001 - as in Field
+        kind = self.read(schema, depth + 1)
+        if type(schema) is not dict:
+            return Field(name, kind, required)
+        described = cast("_Schema", schema)
+        doc = described.get("description")
+        tags = () if _TAGGED.isdisjoint(described) else _tags(described)
+        return Field(name, kind, required, doc if type(doc) is str else "", tags)
+
+    def _extra(self, schema: _Schema, depth: int) -> tuple[Type | None, bool]:
+        """The type of what is in no ``properties``, and whether that is forbidden."""
+        more = schema.get("additionalProperties")
+        patterns = _mapping(schema, "patternProperties")
+        if more is None and "unevaluatedProperties" in schema:
+            more = schema["unevaluatedProperties"]
+            more = more if type(more) is bool else True  # it depends on all the rest
+        if not patterns:
+            if more is None or more is False:
+                return None, more is False
+            return self.read(more, depth + 1), False
+        kinds = [self.read(each, depth + 1) for each in patterns.values()]
+        if more is not False:
+            kinds.append(UNKNOWN if more is None else self.read(more, depth + 1))
+        return union(kinds), False
+
+    def _array(self, schema: _Schema, depth: int) -> Type:
+        items = schema.get("items")
+        prefix, rest = schema.get("prefixItems"), items
+        if isinstance(items, list):
+            prefix, rest = cast("list[Any]", items), schema.get("additionalItems")
+        following = UNKNOWN if rest is None else self.read(rest, depth + 1)
+        if not isinstance(prefix, list) or not prefix:
+            return Tuple((), 0) if type(following) is Never else Array(following)
+        places = [self.read(each, depth + 1) for each in cast("list[Any]", prefix)]
+        least, most = schema.get("minItems"), schema.get("maxItems")
+        required = least if type(least) is int else 0
+        if type(following) is Never or (type(most) is int and most <= len(places)):
+            return Tuple(tuple(places), min(max(required, 0), len(places)))
+        return Tuple(tuple(places), min(max(required, 0), len(places)), following)
+
+    # References
+
+    def _referred(self, schema: _Schema) -> Type | None:
+        for key in _REFERRING:
+            if key in schema:
+                return self._reference(schema[key])
+        return None
+
+    def _reference(self, where: Any) -> Type:
+        if type(where) is not str:
+            return Unknown("its reference is not a text")
+        self.refers = True
+        if where not in self._names:
+            target = _find(self._document, where)
+            if target is _NOWHERE:
+                return Unknown("it refers to what is not in the schema")
+            if target is self._document:
+                self._names[where] = ""
+            elif type(target) is dict and target.keys() <= _PLAIN:
+                return self.read(target)
+            else:
+                self._names[where] = name = self._name(where)
+                self._targets[name] = target
+        return Reference(self._names[where])
+
+    def _define(self, name: str) -> None:
+        self._known[name] = None
+        self._known[name] = self.read(self._targets[name])
+
+    def _name(self, where: str) -> str:
+        parts = [
+            part for part in re.split("[/#]", unquote(where)) if not _STRUCTURE.fullmatch(part)
+        ]
+        base = name = pascal(parts[-1][:80] if parts else "")
+        number = 1
+        while name in self._targets:
+            number += 1
+            name = f"{base}{number}"
+        return name
+
+    # Both of two types
+
+    def _both(self, one: Type, other: Type, depth: int = 0) -> Type:
+        """A type of the values that fit both; where that cannot be told, of more."""
+        self._left -= 1
+        if type(one) is Unknown and not (type(other) is Unknown and one.why):
+            return other
+        if type(other) is Unknown or one is other or self._left < 0 or depth > MAX_DEPTH:
+            return one
+        if type(one) is Reference or type(other) is Reference:
+            return self._both_referred(one, other, depth)
+        if type(one) is Union:
+            return self._both_unions(one, other, depth)
+        if type(other) is Union:
+            return self._both_unions(other, one, depth)
+        return self._both_plain(one, other, depth)
+
+    def _both_referred(self, one: Type, other: Type, depth: int) -> Type:
+        if one == other:
+            return one
+        meant, also = self._resolved(one), self._resolved(other)
+        if meant is None or also is None:  # still being read
+            return one if meant is not None else other
+        return self._both(meant, also, depth + 1)
+
+    def _resolved(self, kind: Type) -> Type | None:
+        if type(kind) is not Reference:
+            return kind
+        if kind.name not in self._known and self._nested < MAX_NESTED:
+            self._nested += 1
+            self._define(kind.name)
+            self._nested -= 1
+        return self._known.get(kind.name)
+
+    def _both_unions(self, one: Union, other: Type, depth: int) -> Type:
+        count = len(one.members) * (len(other.members) if type(other) is Union else 1)
+        constants = all(type(member) is Constant for member in one.members)
+        if count > MAX_BRANCHES and not constants:
+            return other if type(other) is not Union else one
+        return union([self._both(member, other, depth + 1) for member in one.members])
+
+    def _both_plain(self, one: Type, other: Type, depth: int) -> Type:
+        match one, other:
+            case Object(), Object():
+                return self._both_objects(one, other, depth)
+            case Array(), Array():
+                return Array(self._both(one.item, other.item, depth + 1))
+            case (Tuple(), Array() | Tuple()):
+                return one
+            case (Array(), Tuple()):
+                return other
+            case (Scalar() | Constant(), Scalar() | Constant()):
+                return _both_scalars(one, other)
+            case _:  # of two kinds, or one of them is never
+                return NEVER
+
+    def _both_objects(self, one: Object, other: Object, depth: int) -> Type:
+        fields = {field.name: field for field in one.fields}
+        for field in other.fields:
+            known = fields.get(field.name)
+            fields[field.name] = self._both_fields(known, field, depth) if known else field
+        extra = one.extra or other.extra
+        if one.extra and other.extra:
+            extra = self._both(one.extra, other.extra, depth + 1)
+        return Object(tuple(fields.values()), extra, one.sealed or other.sealed)
+
+    def _both_fields(self, one: Field, other: Field, depth: int) -> Field:
+        return Field(
+            one.name,
+            self._both(one.type, other.type, depth + 1),
+            one.required or other.required,
+            one.doc or other.doc,
+            one.tags or other.tags,
+        )
+
+
+_ODD = Unknown("the schema is neither an object nor true or false")
+_NO_TYPE = Unknown("its type is none that JSON Schema has")
+_BOOLEANS: dict[str, Type] = {"True": UNKNOWN, "False": NEVER}
+_NOWHERE = object()
+
+
+def _mapping(schema: _Schema, key: str) -> dict[str, Any]:
+    value = schema.get(key)
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _list(schema: _Schema, key: str) -> list[Any]:
+    value = schema.get(key)
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def _conditional(schema: _Schema) -> Iterator[Any]:
+    if "if" in schema:
+        yield from (schema[key] for key in ("then", "else") if key in schema)
+    for key in ("dependentSchemas", "dependencies"):
+        yield from (each for each in _mapping(schema, key).values() if isinstance(each, dict))
+
+
+def _with_fields(kind: Type, fields: Mapping[str, Field]) -> Type:
+    """The type with these fields too, where it has none of that name."""
+    if type(kind) is Union:
+        return union([_with_fields(member, fields) for member in kind.members])
+    if type(kind) is not Object:
+        return kind
+    known = {field.name for field in kind.fields}
+    added = tuple(field for name, field in fields.items() if name not in known)
+    return Object((*kind.fields, *added), kind.extra, kind.sealed) if added else kind
+
+
+def _tags(schema: _Schema) -> tuple[tuple[str, str], ...]:
+    found = ((tag, schema[tag]) for tag in _TAGS if tag in schema)
+    return tuple(
+        (tag, value[:_MAX_TAG] if type(value) is str else json.dumps(value, default=str)[:_MAX_TAG])
+        for tag, value in found
+        if value is not None
+    )
+
+
+def _kind_of(value: Any) -> Kind:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, str):
+        return "string"
+    return "integer" if isinstance(value, int) else "number"
+
+
+def _constant(value: Any, depth: int = 0) -> Type:
+    if depth > MAX_DEPTH:
+        return _DEEP
+    if isinstance(value, list):
+        items = [_constant(each, depth + 1) for each in cast("list[Any]", value)]
+        return Tuple(tuple(items), len(items))
+    if isinstance(value, dict):
+        pairs = cast("dict[str, Any]", value).items()
+        fields = [Field(name, _constant(each, depth + 1), required=True) for name, each in pairs]
+        return Object(tuple(fields), sealed=True)
+    return Constant(_kind_of(value), json.dumps(value, default=str))
+
+
+def _both_scalars(one: Scalar | Constant, other: Scalar | Constant) -> Type:
+    if type(one) is Constant and type(other) is Constant:
+        return one if one == other else NEVER
+    narrow, wide = (one, other) if type(one) is Constant else (other, one)
+    if narrow.kind == wide.kind or (narrow.kind, wide.kind) == ("integer", "number"):
+        return narrow
+    if (narrow.kind, wide.kind) == ("number", "integer") and type(narrow) is Scalar:
+        return wide
+    return NEVER
+
+
+def _some(kind: Type) -> Type:
+    """A type to have a name: a function whose result is no value would never return."""
+    return Unknown("no value fits the schema") if type(kind) is Never else kind
+
+
+def _is_circular(name: str, definitions: Mapping[str, Type]) -> bool:
+    """Whether a name leads to itself with no object, array or tuple between."""
+    ahead, seen = [definitions[name]], set[str]()
+    while ahead:
+        kind = ahead.pop()
+        if type(kind) is Union:
+            ahead += kind.members
+        elif type(kind) is Reference and kind.name not in seen:
+            if kind.name == name:
+                return True
+            seen.add(kind.name)
+            ahead += [definitions[kind.name]] if kind.name in definitions else []
+    return False
+
+
+# Where a reference leads
+
+
+def _find(document: Any, where: str) -> Any:
+    """The schema at a reference, or ``_NOWHERE``: pointers, anchors and ids of this document."""
+    base, _, fragment = where.partition("#")
+    found = document
+    if base:
+        found = _labelled(document, "$id", base)
+        if found is _NOWHERE:
+            return found
+    fragment = unquote(fragment)
+    if fragment and not fragment.startswith("/"):
+        for key, label in (("$anchor", fragment), ("$dynamicAnchor", fragment)):
+            anchored = _labelled(found, key, label)
+            if anchored is not _NOWHERE:
+                return anchored
+        return _labelled(found, "$id", f"#{fragment}")
+    return _pointed(found, fragment.split("/")[1:])
+
+
+def _pointed(document: Any, parts: list[str]) -> Any:
+    for part in parts:
+        key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(document, dict) and key in document:
+            document = cast("dict[str, Any]", document)[key]
+        elif isinstance(document, list) and key.isdecimal() and int(key) < len(document):  # pyright: ignore[reportUnknownArgumentType] - third-party JSON
+            document = cast("list[Any]", document)[int(key)]
+        else:
+            return _NOWHERE
+    return document
+
+
+def _labelled(document: Any, key: str, label: str) -> Any:
+    """The first schema that calls itself so; of an address its last part is enough."""
+    ahead, left = [document], MAX_NODES
+    while ahead and left:
+        left -= 1
+        each = ahead.pop()
+        if isinstance(each, dict):
+            fields = cast("dict[str, Any]", each)
+            own = fields.get(key)
+            if isinstance(own, str) and (own == label or own.endswith(f"/{label}")):
+                return fields
+            ahead += fields.values()
+        elif isinstance(each, list):
+            ahead += cast("list[Any]", each)
+    return _NOWHERE

@@ -1,0 +1,162 @@
+"""Whatever the schema, the real compilers accept the module, and its valid values."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks.compilers import Complaint, deno_check, pyright, tsc
+from hypothesis import HealthCheck, Phase, Verbosity, given, settings
+from hypothesis import strategies as st
+
+from tests.codegen.schemas import Case, anything, cases, shown
+from toolscript.codegen.clients import Clients, Wanted
+from toolscript.codegen.schema import read
+from toolscript.types import ToolSpec
+
+IN_BULK = settings(
+    max_examples=2,
+    phases=[Phase.generate],  # a compiler's run is dear: many schemas at once, nothing shrunk
+    suppress_health_check=[
+        HealthCheck.too_slow,
+        HealthCheck.data_too_large,
+        HealthCheck.large_base_example,
+    ],
+    database=None,
+    verbosity=Verbosity.quiet,  # the message says which schema it was
+)
+HOSTILE = "*/ `${x}` ``` </script> a\u2028b \x00\x1b[31m \u202e \"\"\" ''' \\ @ts-expect-error"
+_NAMES = """
+    read_file read-file readFile read\xa0file delete class constructor __proto__ then 123 问题 ﬁle
+    émile ! !! a.b/c None self params __init__ XParams list staticmethod $ ' " `${1}` \\ S_X S-X
+"""
+NAMES = [name.strip("\n") for name in _NAMES.split(" ") if name.strip("\n")]
+
+
+def clients(tools: list[ToolSpec]) -> Clients:
+    return Clients({tool.id: tool for tool in sorted(tools, key=lambda tool: tool.id)})
+
+
+def write(folder: Path, tools: list[ToolSpec]) -> dict[str, Path]:
+    """The modules of these tools, as files."""
+    made = clients(tools)
+    ids = tuple(tool.id for tool in tools)
+    files = {
+        "full.ts": Wanted("ts", ids), "short.ts": Wanted("ts", ids, compact=True),
+        "full.py": Wanted("py", ids), "short.py": Wanted("py", ids, compact=True),
+    }  # fmt: skip
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, wanted in files.items():
+        (folder / name).write_bytes(made.module(wanted).text)
+    return {name: folder / name for name in files}
+
+
+def tools_of(found: list[Case]) -> list[ToolSpec]:
+    return [
+        ToolSpec(server="s", name=f"t{at}", description="d", input_schema=case.schema)
+        for at, case in enumerate(found)
+    ]
+
+
+def complaints(found: list[Complaint], lines: dict[int, str]) -> str:
+    return "\n".join(f"{c.file}:{c.line}: {c.message}\n  {lines.get(c.line, '')}" for c in found)
+
+
+@IN_BULK
+@given(found=st.lists(cases(), min_size=30, max_size=30))
+def test_valid_values_are_assignable_in_typescript(
+    found: list[Case], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """types:typescript: what is valid under a schema fits its type."""
+    folder = tmp_path_factory.mktemp("ts")
+    files = write(folder, tools_of(found))
+    lines = ['import type * as m from "./full.ts";']
+    about: dict[int, str] = {}
+    for at, case in enumerate(found):
+        for value in case.values:
+            lines.append(f"export const v{len(lines)}: m.ST{at}Params = {json.dumps(value)};")
+            about[len(lines)] = f"{shown(value)} of {shown(case.schema)}"
+    (folder / "values.ts").write_text("\n".join(lines), "utf-8")
+    wrong = tsc([*folder.glob("*.ts")], "--allowImportingTsExtensions")
+    assert not wrong, complaints(wrong, about)
+    assert not deno_check([files["full.ts"], files["short.ts"]])
+    assert len(about) > len(found) / 2, "hardly any values"
+
+
+@IN_BULK
+@given(found=st.lists(cases(), min_size=30, max_size=30))
+def test_valid_values_are_assignable_in_python(
+    found: list[Case], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """types:python: the same."""
+    folder = tmp_path_factory.mktemp("py")
+    files = write(folder, tools_of(found))
+    lines = ["import full as m"]
+    about: dict[int, str] = {}
+    for at, case in enumerate(found):
+        for value in case.values:
+            lines.append(f"v{len(lines)}: m.ST{at}Params = {value!r}")
+            about[len(lines)] = f"{shown(value)} of {shown(case.schema)}"
+    (folder / "values.py").write_text("\n".join(lines), "utf-8")
+    wrong = pyright(folder)
+    assert not wrong, complaints(wrong, about)
+    for name in ("full.py", "short.py"):
+        exec(compile(files[name].read_text("utf-8"), name, "exec"), {"__name__": name})  # noqa: S102 - our own module
+    assert len(about) > len(found) / 2, "hardly any values"
+
+
+@given(schema=anything())
+def test_anything_at_all_gives_a_type(schema: Any) -> None:
+    """types:typescript: reading is total."""
+    read(schema)
+
+
+@IN_BULK
+@given(found=st.lists(anything(), min_size=40, max_size=40))
+def test_anything_at_all_gives_modules_that_compile(
+    found: list[Any], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """types:typescript, types:python: valid or not."""
+    folder = tmp_path_factory.mktemp("any")
+    tools = [
+        ToolSpec(server="s", name=f"t{at}", input_schema=schema, output_schema=schema)
+        for at, schema in enumerate(found)
+    ]
+    nothing = {"$ref": "#/$defs/a", "$defs": {"a": False}}
+    for at, schema in enumerate((False, nothing, {"anyOf": [nothing, {"$ref": "#/$defs/b"}]})):
+        tools.append(
+            ToolSpec(server="n", name=f"t{at}", input_schema=schema, output_schema=schema)  # pyright: ignore[reportArgumentType] - whatever it is
+        )
+    files = write(folder, tools)
+    about = {at: shown(schema) for at, schema in enumerate(found)}
+    assert not tsc([files["full.ts"], files["short.ts"]]), about
+    assert not deno_check([files["full.ts"], files["short.ts"]]), about
+    assert not pyright(folder), about
+
+
+def test_hostile_names_and_descriptions(tmp_path: Path) -> None:
+    """types:typescript, types:python: names that collide or are reserved, texts that break out."""
+    schema = {
+        "type": "object",
+        "title": HOSTILE,
+        "properties": {
+            name: {"description": HOSTILE, "default": HOSTILE, "enum": [HOSTILE, name]}
+            for name in NAMES
+        },
+        "required": NAMES[::2],
+    }
+    servers = ["s", "S", "s-", "s x", "class", "问题", "12306", "!", "constructor", "staticmethod"]
+    few = {"type": "object", "properties": {"a": {"type": "string", "description": HOSTILE}}}
+    tools = [
+        ToolSpec(server=server, name=name, description=HOSTILE, input_schema=few)
+        for server in servers
+        for name in NAMES
+    ]
+    tools.append(ToolSpec(server="t", name="all", input_schema=schema, output_schema=schema))
+    files = write(tmp_path, tools)
+    assert not tsc([files["full.ts"], files["short.ts"]])
+    assert not deno_check([files["full.ts"], files["short.ts"]])
+    assert not pyright(tmp_path)
+    for name in ("full.ts", "short.ts"):
+        text = files[name].read_text("utf-8")
+        assert not any(bad in text for bad in ("```", "</script", "\x1b", "\u2028", "\u202e"))

@@ -1,0 +1,70 @@
+"""Names: what people would expect, and never two alike."""
+
+import keyword
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolscript.codegen.names import Names, camel, pascal, python_method, snake
+
+PAIRS = st.lists(st.tuples(st.text(max_size=5), st.text(max_size=5)), unique=True, max_size=30)
+
+
+@pytest.mark.parametrize(
+    ("name", "as_pascal", "as_camel", "as_snake"),
+    [
+        ("desktop-commander", "DesktopCommander", "desktopCommander", "desktop_commander"),
+        ("filesystem", "Filesystem", "filesystem", "filesystem"),
+        ("MCPServer", "MCPServer", "mcpServer", "mcp_server"),
+        ("GitHub", "GitHub", "gitHub", "git_hub"),
+        ("AWS", "AWS", "aws", "aws"),
+        ("Exa Search", "ExaSearch", "exaSearch", "exa_search"),
+        ("@scope/pkg.js", "ScopePkgJs", "scopePkgJs", "scope_pkg_js"),
+        ("12306", "N12306", "n12306", "n12306"),
+        ("问题 x", "问题X", "问题X", "问题_x"),
+        ("!", "N", "n", "n"),
+    ],
+)
+def test_names(name: str, as_pascal: str, as_camel: str, as_snake: str) -> None:
+    """types:typescript, types:python."""
+    assert (pascal(name), camel(name), snake(name)) == (as_pascal, as_camel, as_snake)
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [
+        ("read_file", "read_file"),
+        ("readFile", "readFile"),
+        ("read-file", "read_file"),
+        ("class", "class_"),
+        ("__init__", "init"),
+        ("_x", "x"),
+        ("1st", "n1st"),
+        ("XParams", "XParams_"),
+    ],
+)
+def test_a_tool_keeps_its_name_in_python_where_it_can(name: str, method: str) -> None:
+    """types:python."""
+    assert python_method(name) == method
+
+
+@given(pairs=PAIRS)
+def test_names_are_names_and_all_different(pairs: list[tuple[str, str]]) -> None:
+    """types:typescript, types:python: whatever servers and tools are called."""
+    names = Names(pairs)
+    python = [names.snake, names.classes, *names.methods.values()]
+    for table in (names.stems, names.camel, *python):
+        made = list(table.values())
+        assert len(set(made)) == len(made)
+        assert all(name.isidentifier() for name in made)
+    assert not any(keyword.iskeyword(name) for table in python for name in table.values())
+
+
+def test_a_collision_is_resolved_the_same_way_whoever_else_is_there() -> None:
+    """types:typescript: the first in order keeps the plain name."""
+    both = Names([("s", "get-user"), ("s", "get_user")]).stems
+    more = Names([("a", "b"), ("s", "get_user"), ("s", "get-user"), ("t", "x")]).stems
+    assert both["s", "get-user"] == more["s", "get-user"] == "SGetUser"
+    assert both["s", "get_user"] == more["s", "get_user"]
+    assert both["s", "get_user"].startswith("SGetUser_")
