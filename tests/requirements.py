@@ -496,7 +496,6 @@ REQUIREMENTS: dict[str, Requirement] = {
             "tests/surfaces/cli/test_cli_search.py::test_progress_on_a_terminal",
             "tests/surfaces/cli/test_cli_search.py::test_a_long_description_is_cut_to_the_terminal",
         ),
-        open="--output types is to come with the typed clients",
     ),
     "cli:per-call": Requirement(
         "--model and --data-dir hold for the call.",
@@ -508,7 +507,14 @@ REQUIREMENTS: dict[str, Requirement] = {
     ),
     "cli:types": Requirement(
         "Search results as a typed client.",
-        open="typed clients are to come",
+        proved_by=(
+            "tests/surfaces/cli/test_cli_types.py::test_search_results_as_types",
+            "tests/surfaces/cli/test_cli_types.py::test_without_a_gateway_it_is_the_same",
+            "tests/surfaces/cli/test_cli_types.py::test_a_hostile_description_stays_in_its_comment",
+            "tests/surfaces/cli/test_cli_types.py::test_nothing_found",
+            "tests/surfaces/cli/test_cli_types.py::test_what_is_printed_runs",
+            "tests/codegen/test_typescript.py::test_the_example_calls_the_tool_with_what_it_needs",
+        ),
     ),
     "cli:others": Requirement(
         "gateway, list-servers, list-tools, get-types, call, auth.",
@@ -519,6 +525,8 @@ REQUIREMENTS: dict[str, Requirement] = {
             "tests/surfaces/cli/test_cli_call.py::test_what_a_tool_says_and_its_failure",
             "tests/surfaces/cli/test_cli_call.py::test_what_cannot_be_called",
             "tests/surfaces/cli/test_cli_doctor.py::test_what_is_wrong_is_told_with_what_to_do",
+            "tests/surfaces/cli/test_cli_types.py::test_types_are_what_the_gateway_serves",
+            "tests/surfaces/cli/test_cli_types.py::test_a_name_that_is_not_there",
             "tests/surfaces/cli/test_cli_gateway.py::test_start_status_stop",
             "tests/surfaces/cli/test_cli_gateway.py::test_starting_twice_is_refused",
             "tests/surfaces/cli/test_cli_gateway.py::test_a_port_that_is_taken",
@@ -527,7 +535,6 @@ REQUIREMENTS: dict[str, Requirement] = {
             "tests/surfaces/cli/test_cli_gateway.py::test_a_record_whose_port_is_somebody_elses",
             "tests/surfaces/cli/test_cli_gateway.py::test_a_damaged_record_is_ignored",
         ),
-        open="get-types is to come",
     ),
     "http:search": Requirement(
         "GET /search.",
@@ -544,7 +551,14 @@ REQUIREMENTS: dict[str, Requirement] = {
     ),
     "http:types": Requirement(
         "GET /runtime/tools.ts.",
-        open="typed clients are to come",
+        proved_by=(
+            "tests/surfaces/http/test_http_types.py::test_every_tool",
+            "tests/surfaces/http/test_http_types.py::test_a_filter",
+            "tests/surfaces/http/test_http_types.py::test_names_that_choose_nothing_are_reported",
+            "tests/surfaces/http/test_http_types.py::test_a_parameter_that_is_neither",
+            "tests/surfaces/http/test_http_types.py::test_what_is_known_is_not_sent_again",
+            "tests/codegen/test_typescript.py::test_the_compact_form_says_the_same_in_less",
+        ),
     ),
     "http:others": Requirement(
         "/health, /servers, /tools, /search/stats, /metrics, calling tools, OpenAPI.",
@@ -605,11 +619,32 @@ REQUIREMENTS: dict[str, Requirement] = {
     ),
     "types:typescript": Requirement(
         "A TypeScript module for any set of tools.",
-        open="typed clients are to come",
+        proved_by=(
+            "tests/codegen/test_typescript.py::test_the_module_has_the_form_of_the_seed",
+            "tests/codegen/test_typescript.py::test_what_a_schema_becomes",
+            "tests/codegen/test_names.py::test_names_are_names_and_all_different",
+            "tests/codegen/test_names.py::test_a_collision_is_resolved_the_same_way_whoever_else_is_there",
+            "tests/codegen/test_modules.py::test_valid_values_are_assignable_in_typescript",
+            "tests/codegen/test_modules.py::test_anything_at_all_gives_modules_that_compile",
+            "tests/codegen/test_modules.py::test_hostile_names_and_descriptions",
+            "tests/codegen/test_peer.py::test_we_agree_with_the_peer_or_say_why_not",
+            "tests/surfaces/http/test_http_types.py::test_names_do_not_depend_on_the_filter",
+            "tests/surfaces/http/test_http_types.py::test_calls_under_deno",
+            "tests/surfaces/http/test_http_types.py::test_calls_under_node",
+            "tests/surfaces/http/test_http_types.py::test_real_servers",
+        ),
     ),
     "types:python": Requirement(
         "The same in Python.",
-        open="typed clients are to come",
+        proved_by=(
+            "tests/codegen/test_modules.py::test_valid_values_are_assignable_in_python",
+            "tests/codegen/test_modules.py::test_anything_at_all_gives_modules_that_compile",
+            "tests/codegen/test_modules.py::test_hostile_names_and_descriptions",
+            "tests/codegen/test_names.py::test_a_tool_keeps_its_name_in_python_where_it_can",
+            "tests/surfaces/http/test_http_types.py::test_calls_from_python",
+            "tests/surfaces/http/test_http_types.py::test_without_a_gateway",
+            "tests/surfaces/http/test_http_types.py::test_real_servers",
+        ),
     ),
     "graph:methods": Requirement(
         "Edges, neighbours, Adamic-Adar, relatedness, templates.",

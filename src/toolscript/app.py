@@ -6,7 +6,7 @@ one place where its work leaves the event loop.
 
 import logging
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +16,7 @@ import anyio.to_thread
 from msgspec.structs import replace
 from rapidfuzz import fuzz, process
 
+from toolscript.codegen.clients import Clients, Language, Module, Wanted
 from toolscript.config import EXAMPLE
 from toolscript.embedding.loader import Loaded
 from toolscript.errors import ModelError, NotReadyError, SearchTimeoutError, UnknownNameError
@@ -94,6 +95,7 @@ class App:
         self._indexed: Catalogue | None = None
         self._fault = ""
         self._step = anyio.Event()
+        self._clients: tuple[Catalogue, Clients] | None = None
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator["App"]:
@@ -220,6 +222,33 @@ class App:
         """Pass a request on to a server; see `Upstream.request`."""
         return await self._gateway.request(server, method, params, caller)
 
+    async def module(
+        self,
+        language: Language,
+        names: Sequence[str] = (),
+        *,
+        compact: bool = False,
+        grant: Grant = EVERYTHING,
+    ) -> Module:
+        """A typed client of the caller's tools, or of those that servers' names and ids choose.
+
+        Servers that are still connecting are waited for where they are named.
+        Raises `UnknownNameError` with every name that chooses nothing, and
+        `NotReadyError` where there is no tool at all.
+        """
+        for name in names:
+            if not self._chosen(name, grant):
+                await self._gateway.settle(name.partition(SEPARATOR)[0])
+        chosen = [self._chosen(name, grant) for name in names] or [self.tools(grant=grant)]
+        unknown = [name for name, tools in zip(names, chosen, strict=False) if not tools]
+        if unknown:
+            raise UnknownNameError("; ".join(self._unchosen(name, grant) for name in unknown))
+        ids = tuple(dict.fromkeys(tool.id for tools in chosen for tool in tools))
+        if not ids:
+            raise NotReadyError(self._nothing(grant))
+        wanted, clients = Wanted(language, ids, compact), self._clients_now()
+        return clients.kept(wanted) or await anyio.to_thread.run_sync(clients.module, wanted)
+
     def stats(self) -> dict[str, object]:
         """What is indexed, by what, and how much of it was computed or remembered."""
         loaded, refused = self._loaded()
@@ -278,6 +307,30 @@ class App:
     @property
     def _problem(self) -> str:
         return self._follower.problem if self._follower else ""
+
+    def _chosen(self, name: str, grant: Grant) -> list[ToolSpec]:
+        """The tool of this id, or the tools of this server."""
+        catalogue = self._gateway.catalogue
+        entry = catalogue.servers.get(name)
+        tool = catalogue.tools.get(name)
+        found = entry.tools if entry else (tool,) if tool else ()
+        return [tool for tool in found if grant.allows(tool.id)]
+
+    def _unchosen(self, name: str, grant: Grant) -> str:
+        for status in self.servers(grant):
+            if status.name == name:
+                return f"the server {name!r} has no tools ({status.error or status.state})"
+        if SEPARATOR in name:
+            return self._unknown(name, grant)
+        known = ", ".join(status.name for status in self._visible(grant)) or "none"
+        return f"no server is called {printable(name, 100)!r}; configured are: {known}"
+
+    def _clients_now(self) -> Clients:
+        """The clients of the catalogue as it is now."""
+        catalogue = self._gateway.catalogue
+        if self._clients is None or self._clients[0] is not catalogue:
+            self._clients = (catalogue, Clients(catalogue.tools))
+        return self._clients[1]
 
     def _within(self, grant: Grant, status: ServerStatus) -> ServerStatus:
         entry = self._gateway.catalogue.servers.get(status.name)

@@ -44,7 +44,7 @@ from toolscript.surfaces.cli.main import cli
 
 TOOLSCRIPT = [sys.executable, "-m", "toolscript"]
 CLOSE = 0.03
-LANGUAGES = {"python", "json", "bash", "console", "text", "ini"}
+LANGUAGES = {"python", "typescript", "json", "bash", "console", "text", "ini"}
 
 
 def _ids(fence: Fence) -> str:

@@ -20,6 +20,8 @@ _SHAPES: dict[str, dict[str, type | tuple[type, ...]]] = {
     "/search": {"results": list, "degraded": list, "threshold": (int, float)},
     "/servers": {"servers": list},
     "/tools": {"tools": list},
+    "/runtime/tools.ts": {"module": str, "usage": str},
+    "/runtime/tools.py": {"module": str, "usage": str},
 }
 """What an answer must have to be a gateway's: any program may answer at an address."""
 

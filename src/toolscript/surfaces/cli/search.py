@@ -6,15 +6,16 @@ import click
 
 from toolscript.errors import QueryError
 from toolscript.settings import MAX_QUERY_CHARS
+from toolscript.surfaces.cli.client import Client
 from toolscript.surfaces.cli.connect import connected
 from toolscript.surfaces.cli.explain import print_explanation, print_whereabouts
 from toolscript.surfaces.cli.options import (
-    output_option,
     refresh_option,
     settings_from,
     settings_options,
 )
 from toolscript.surfaces.cli.output import note, print_json, print_table
+from toolscript.surfaces.cli.types import print_types
 from toolscript.text import printable
 
 
@@ -30,7 +31,14 @@ from toolscript.text import printable
 )
 @click.option("--explain", is_flag=True, help="Show how each confidence came about.")
 @click.option("--why", metavar="TOOL", help="Say where this tool ended up, and why.")
-@output_option
+@click.option(
+    "--output",
+    "-o",
+    type=click.Choice(["table", "types", "json"]),
+    default="table",
+    show_default=True,
+    help="A table for people, a typed client in Markdown for models, or JSON for programs.",
+)
 @refresh_option
 @settings_options("model", "config", "data_dir")
 def search(  # noqa: PLR0913, PLR0917 - click passes every option by name
@@ -63,15 +71,21 @@ def search(  # noqa: PLR0913, PLR0917 - click passes every option by name
     with connected(settings, flags, refresh=refresh) as client:
         answer = client.get("/search", parameters)
         _tell_failures(client.get("/servers")["servers"])
-    for reason in answer["degraded"]:
-        note(f"degraded: {reason}")
+        for reason in answer["degraded"]:
+            note(f"degraded: {reason}")
+        _print(client, answer, output)
+
+
+def _print(client: Client, answer: dict[str, Any], output: str) -> None:
     if output == "json":
         print_json(answer)
+    elif output == "types" and answer["results"]:
+        print_types(client, answer["results"])
     else:
-        _print(answer)
+        _print_table(answer)
 
 
-def _print(answer: dict[str, Any]) -> None:
+def _print_table(answer: dict[str, Any]) -> None:
     if answer["results"]:
         _print_hits(answer["results"])
     else:

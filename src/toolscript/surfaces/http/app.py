@@ -17,7 +17,7 @@ from toolscript import __version__
 from toolscript.app import App
 from toolscript.errors import QueryError, RangeError, ToolscriptError
 from toolscript.settings import OPTION, Option
-from toolscript.surfaces.http import wire
+from toolscript.surfaces.http import runtime, wire
 from toolscript.surfaces.http.guard import LOOPBACK_HOSTS, Admit, Guard, admit_everybody, grant_of
 from toolscript.surfaces.http.metrics import metrics
 from toolscript.surfaces.http.pulse import Pulse
@@ -95,16 +95,20 @@ def _mcp_routes(app: App, mount: Mount) -> list[Route]:
 def _endpoint(app: App, answer: _Answer) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         try:
-            answered = await answer(app, request)
-            if isinstance(answered, Response):
-                return answered
-            return Response(status_code=202) if answered is None else _json(answered)
+            return _response(await answer(app, request))
         except ToolscriptError as problem:
             return _json(wire.error(problem), wire.STATUS[type(problem)])
         except ClientDisconnect:
             return Response(status_code=_HUNG_UP)
 
     return endpoint
+
+
+def _response(answered: Any) -> Response:
+    """As JSON; what is a response already stays so, and nothing to say is accepted silently."""
+    if isinstance(answered, Response):
+        return answered
+    return Response(status_code=202) if answered is None else _json(answered)
 
 
 async def _search(app: App, request: Request) -> Any:
@@ -160,6 +164,8 @@ _ROUTES: dict[str, _Answer] = {
     "/health": _health,
     "/servers": _servers,
     "/tools": _tools,
+    "/runtime/tools.ts": runtime.typescript,
+    "/runtime/tools.py": runtime.python,
 }
 _POSTS: dict[str, _Answer] = {"/tools/{tool:path}": _call}
 

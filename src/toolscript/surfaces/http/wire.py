@@ -6,6 +6,7 @@ import msgspec
 
 from toolscript import errors
 from toolscript.app import Download, Health
+from toolscript.codegen.clients import Module
 from toolscript.types import (
     Explanation,
     Hit,
@@ -109,6 +110,11 @@ def tool(spec: ToolSpec) -> dict[str, Any]:
         "outputSchema": spec.output_schema,
         "annotations": spec.annotations,
     }
+
+
+def module(made: Module) -> dict[str, Any]:
+    """A typed client as JSON: its text, and a call of the first tool that was asked for."""
+    return {"module": made.text.decode(), "usage": made.usage}
 
 
 def server(status: ServerStatus) -> dict[str, Any]:
