@@ -22,6 +22,8 @@ STRICT = (
     # As Node reads TypeScript: it leaves out the types and changes nothing else.
     *("--erasableSyntaxOnly", "--isolatedModules", "--verbatimModuleSyntax"),
 )
+TIMEOUT_S = 3600
+"""Pyright takes minutes for a thousand tools on a busy machine."""
 OFFLINE = ("--no-config", "--no-lock", "--no-remote", "--no-npm")
 
 
@@ -88,6 +90,6 @@ def _run(command: Iterable[object]) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "NO_COLOR": "1", "DENO_NO_UPDATE_CHECK": "1"},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=TIMEOUT_S,
         check=False,
     )

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +172,27 @@ def test_what_is_not_granted_is_not_known(known: Counted) -> None:
         with pytest.raises(UnknownNameError, match=r"configured are: files$"):
             now.portal.call(now.app.tools, "mail", grant)
         assert now.finds("send_mail", threshold=0.0, grant=Grant()) == []
+
+
+def test_a_client_has_what_is_granted(known: Counted) -> None:
+    """http:types: and names nothing else, however it is asked for."""
+    with running(known.config, wiring=OFFLINE) as now:
+        now.settle()
+
+        def module(grant: Grant, *names: str) -> str:
+            wanted = partial(now.app.module, "ts", names, grant=grant)
+            return now.portal.call(wanted).text.decode()
+
+        assert "mail__send_mail" in module(Grant(servers=("*",)))
+        grant = Grant(tools=("files__*",))
+        for names in ((), ("files",), ("files__read_file",)):
+            assert "read_file" in module(grant, *names)
+            assert "mail" not in module(grant, *names)
+        for name in ("mail", "mail__send_mail"):
+            with pytest.raises(UnknownNameError):
+                module(grant, "files", name)
+        with pytest.raises(NotReadyError):
+            module(Grant())
 
 
 @pytest.mark.parametrize(

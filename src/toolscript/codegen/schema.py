@@ -17,6 +17,7 @@ from urllib.parse import unquote
 import msgspec
 
 from toolscript.codegen.names import pascal
+from toolscript.codegen.references import NOWHERE, find
 from toolscript.codegen.tree import (
     NEVER,
     NULL,
@@ -275,8 +276,8 @@ class _Reader:
             return Unknown("its reference is not a text")
         self.refers = True
         if where not in self._names:
-            target = _find(self._document, where)
-            if target is _NOWHERE:
+            target = find(self._document, where)
+            if target is NOWHERE:
                 return Unknown("it refers to what is not in the schema")
             if target is self._document:
                 self._names[where] = ""
@@ -381,7 +382,6 @@ class _Reader:
 _ODD = Unknown("the schema is neither an object nor true or false")
 _NO_TYPE = Unknown("its type is none that JSON Schema has")
 _BOOLEANS: dict[str, Type] = {"True": UNKNOWN, "False": NEVER}
-_NOWHERE = object()
 
 
 def _mapping(schema: _Schema, key: str) -> dict[str, Any]:
@@ -473,53 +473,3 @@ def _is_circular(name: str, definitions: Mapping[str, Type]) -> bool:
             seen.add(kind.name)
             ahead += [definitions[kind.name]] if kind.name in definitions else []
     return False
-
-
-# Where a reference leads
-
-
-def _find(document: Any, where: str) -> Any:
-    """The schema at a reference, or ``_NOWHERE``: pointers, anchors and ids of this document."""
-    base, _, fragment = where.partition("#")
-    found = document
-    if base:
-        found = _labelled(document, "$id", base)
-        if found is _NOWHERE:
-            return found
-    fragment = unquote(fragment)
-    if fragment and not fragment.startswith("/"):
-        for key, label in (("$anchor", fragment), ("$dynamicAnchor", fragment)):
-            anchored = _labelled(found, key, label)
-            if anchored is not _NOWHERE:
-                return anchored
-        return _labelled(found, "$id", f"#{fragment}")
-    return _pointed(found, fragment.split("/")[1:])
-
-
-def _pointed(document: Any, parts: list[str]) -> Any:
-    for part in parts:
-        key = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(document, dict) and key in document:
-            document = cast("dict[str, Any]", document)[key]
-        elif isinstance(document, list) and key.isdecimal() and int(key) < len(document):  # pyright: ignore[reportUnknownArgumentType] - third-party JSON
-            document = cast("list[Any]", document)[int(key)]
-        else:
-            return _NOWHERE
-    return document
-
-
-def _labelled(document: Any, key: str, label: str) -> Any:
-    """The first schema that calls itself so; of an address its last part is enough."""
-    ahead, left = [document], MAX_NODES
-    while ahead and left:
-        left -= 1
-        each = ahead.pop()
-        if isinstance(each, dict):
-            fields = cast("dict[str, Any]", each)
-            own = fields.get(key)
-            if isinstance(own, str) and (own == label or own.endswith(f"/{label}")):
-                return fields
-            ahead += fields.values()
-        elif isinstance(each, list):
-            ahead += cast("list[Any]", each)
-    return _NOWHERE
