@@ -68,6 +68,8 @@ VALUES: dict[str, tuple[object, str, object]] = {
     "poll_interval_s": (1.0, "2.5", 2.5),
     "log_level": ("info", "debug", "debug"),
     "log_format": ("json", "json", "json"),
+    "exec_timeout_s": (1.0, "2.5", 2.5),
+    "exec_memory_mib": (64, "128", 128),
     "host": ("::1", "0.0.0.0", "0.0.0.0"),  # noqa: S104 - only read
     "port": (1, "0", 0),
 }

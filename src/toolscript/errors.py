@@ -21,6 +21,7 @@
     │   ├── NotConnectedError    one that cannot be asked now
     │   ├── RefusedError         one that answered a request with an error
     │   └── CallTimeoutError     one that did not answer in time
+    ├── SandboxError             a script that cannot be run, or was stopped
     └── GatewayError             the gateway process
         ├── GatewayMissingError  none is running where one was expected
         ├── GatewayRunningError  one is running already
@@ -123,6 +124,10 @@ class RefusedError(UpstreamError):
 
 class CallTimeoutError(UpstreamError):
     """A server did not answer a request in time."""
+
+
+class SandboxError(ToolscriptError):
+    """A script that cannot be run, or took more than it may and was stopped."""
 
 
 class GatewayError(ToolscriptError):

@@ -294,6 +294,26 @@ OPTIONS: tuple[Option, ...] = (
         choices=("text", "json"),
     ),
     Option(
+        "exec_timeout_s",
+        float,
+        60.0,
+        "How long a script may run, in seconds.",
+        "TOOLSCRIPT_EXEC_TIMEOUT",
+        "--timeout",
+        low=0.1,
+        high=86400,
+    ),
+    Option(
+        "exec_memory_mib",
+        int,
+        256,
+        "How much memory a script's objects may take, in MiB.",
+        "TOOLSCRIPT_EXEC_MEMORY",
+        "--memory",
+        low=32,
+        high=65536,
+    ),
+    Option(
         "host",
         str,
         "127.0.0.1",
@@ -342,6 +362,8 @@ class Settings:
     poll_interval_s: float
     log_level: str
     log_format: str
+    exec_timeout_s: float
+    exec_memory_mib: int
     host: str
     port: int
 

@@ -310,12 +310,14 @@ def test_real_servers(real_servers: dict[str, Any], cli: Cli, tmp_path: Path) ->
     (tmp_path / "script.ts").write_text(REAL, "utf-8")
     (tmp_path / "tools.py").write_text(module(url, "", "py"), "utf-8")
     (tmp_path / "script.py").write_text(REAL_PYTHON, "utf-8")
-    [guide] = [f.text for f in fences(GUIDE) if f.language == "typescript"]
-    (tmp_path / "guide.ts").write_text(guide, "utf-8")
+    shown = [f.text for f in fences(GUIDE) if f.language == "typescript"]
+    guides = [tmp_path / f"guide{at}.ts" for at in range(len(shown))]
+    for path, text in zip(guides, shown, strict=True):
+        path.write_text(text.replace('"toolscript"', '"./tools.ts"'), "utf-8")
     [script] = [f.text for f in fences(GUIDE) if f.file == "script.py"]
     (tmp_path / "guide.py").write_text(script, "utf-8")
     assert not tsc([tmp_path / "tools.ts"])
-    assert not deno_check([tmp_path / "script.ts", tmp_path / "guide.ts"])
+    assert not deno_check([tmp_path / "script.ts", *guides])
     assert not pyright(tmp_path)
     arguments = [work / "notes.txt", work / "repo"]
     environ = {**os.environ, "TOOLSCRIPT_GATEWAY_URL": url}

@@ -81,7 +81,7 @@ class RemoteClient:
     def __init__(
         self, url: str, origin: str, token: str | None = None, timeout_s: float = TIMEOUT_S
     ) -> None:
-        self.url = url
+        self.url, self.token = url, token
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._origin = origin
         self._timeout_s = timeout_s

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolscript import config as configuration
-from toolscript.errors import ToolscriptError
+from toolscript.errors import GatewayMissingError, ToolscriptError
 from toolscript.files import stamp
 from toolscript.settings import Settings
 from toolscript.surfaces.cli.client import TIMEOUT_S, Client, RemoteClient
@@ -90,6 +90,16 @@ def connected(  # noqa: PLR0913 - what a command may want different, each by its
     alone = local_client(settings, refresh=refresh, only=only, embed=embed, live=live)
     with alone as local:
         yield local
+
+
+def gateway(settings: Settings, flags: Mapping[str, object]) -> RemoteClient:
+    """The gateway that serves this call; raises `GatewayMissingError` where none runs."""
+    found = _remote(settings, flags)
+    if found is None:
+        raise GatewayMissingError(
+            "no gateway is running for this configuration; start one with: toolscript gateway start"
+        )
+    return found
 
 
 def _remote(settings: Settings, flags: Mapping[str, object]) -> RemoteClient | None:

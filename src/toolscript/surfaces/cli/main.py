@@ -31,8 +31,13 @@ _COMMANDS = {
     "token": ("toolscript.surfaces.cli.token", "Say who may use which tools of the gateway."),
     "doctor": ("toolscript.surfaces.cli.doctor", "Say what is wrong, and what to do."),
     "cache": ("toolscript.surfaces.cli.cache", "Show and clear what is kept."),
+    "exec": ("toolscript.surfaces.cli.execute", "Run a script that calls tools, and only that."),
     "gateway": ("toolscript.surfaces.cli.gateway", "Start, look at and stop the gateway."),
 }
+
+
+_NAMED = {"exec": "execute"}
+"""Commands that cannot be called so in Python."""
 
 
 class _Lazy(click.Group):
@@ -49,7 +54,7 @@ class _Lazy(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         module = import_module(_COMMANDS[cmd_name][0])
-        return getattr(module, cmd_name.replace("-", "_"))
+        return getattr(module, _NAMED.get(cmd_name, cmd_name.replace("-", "_")))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The commands' summaries, without importing them."""

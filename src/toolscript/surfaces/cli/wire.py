@@ -24,6 +24,7 @@ EXIT: dict[type[errors.ToolscriptError], int] = {
     errors.NotConnectedError: 1,
     errors.RefusedError: 1,
     errors.CallTimeoutError: 1,
+    errors.SandboxError: 1,
     errors.GatewayError: 1,
     errors.GatewayMissingError: 1,
     errors.GatewayRunningError: 1,

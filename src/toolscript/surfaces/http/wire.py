@@ -38,6 +38,7 @@ STATUS: dict[type[errors.ToolscriptError], int] = {
     errors.NotConnectedError: 503,
     errors.RefusedError: 502,
     errors.CallTimeoutError: 504,
+    errors.SandboxError: 500,
     errors.GatewayError: 500,
     errors.GatewayMissingError: 502,
     errors.GatewayRunningError: 409,

@@ -30,6 +30,7 @@ CODE: dict[type[errors.ToolscriptError], int] = {
     errors.DeviceError: INTERNAL_ERROR,
     errors.UnreachableError: INTERNAL_ERROR,
     errors.LlmError: INTERNAL_ERROR,
+    errors.SandboxError: INTERNAL_ERROR,
     errors.NotReadyError: INTERNAL_ERROR,
     errors.SearchTimeoutError: INTERNAL_ERROR,
     errors.UpstreamError: INTERNAL_ERROR,
