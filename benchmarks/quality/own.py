@@ -31,6 +31,11 @@ def _model() -> LazyModel:
     return model
 
 
+def encoder() -> Encoder:
+    """The bundled model's encoder; raises `ModelError` when it is missing."""
+    return cast("Encoder", _model().get().encoder)
+
+
 def document(tool: Tool) -> Document:
     """The tool as the gateway would list it, under the dataset's id."""
     spec = ToolSpec(
@@ -80,12 +85,12 @@ def _alone(make: Callable[[], Signal]) -> Build:
 
 def _cosine(tools: Sequence[Tool]) -> Find:
     """The bundled model and nothing else: cosine to ``server name: description``."""
-    encoder = cast("Encoder", _model().get().encoder)
+    model = encoder()
     texts = [f"{tool.server} {tool.name}: {tool.description or ''}" for tool in tools]
-    vectors = encoder.documents(texts)
+    vectors = model.documents(texts)
 
     def find(text: str) -> list[str]:
-        cosines = vectors @ encoder.query(text)
+        cosines = vectors @ model.query(text)
         return [tools[int(row)].id for row in np.argsort(-cosines, kind="stable")[:DEPTH]]
 
     return find
