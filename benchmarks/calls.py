@@ -8,10 +8,7 @@ The same stdio server is called directly, over ``POST /tools`` and over ``/mcp``
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Generator
@@ -26,6 +23,7 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from benchmarks import report
+from benchmarks.gateways import configure, gateway
 
 _Call: TypeAlias = Callable[[str], Awaitable[str]]
 
@@ -58,22 +56,10 @@ def _arguments() -> argparse.Namespace:
 @contextmanager
 def _gateway(servers: dict[str, Any]) -> Generator[str]:
     """A gateway over these servers with a data directory of its own; its URL."""
-    with tempfile.TemporaryDirectory() as folder:
-        config = Path(folder, "config.json")
-        config.write_text(json.dumps({"mcpServers": servers}), "utf-8")
-        kept = {k: v for k, v in os.environ.items() if not k.startswith("TOOLSCRIPT_")}
-        environ = kept | {"TOOLSCRIPT_DATA_DIR": folder, "TOOLSCRIPT_CONFIG": str(config)}
-        program = [sys.executable, "-P", "-m", "toolscript", "gateway"]
-        _run([*program, "start", "--port", "0"], environ)
-        try:
-            record = next(Path(folder, "run").glob("gateway-*.json"))
-            yield json.loads(record.read_text("utf-8"))["url"]
-        finally:
-            _run([*program, "stop"], environ)
-
-
-def _run(command: list[str], environ: dict[str, str]) -> None:
-    subprocess.run(command, env=environ, check=True, stdout=subprocess.DEVNULL)
+    with tempfile.TemporaryDirectory() as name:
+        configure(Path(name), servers)
+        with gateway(Path(name)) as started:
+            yield started.url
 
 
 async def _measure(

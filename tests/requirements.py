@@ -412,6 +412,7 @@ REQUIREMENTS: dict[str, Requirement] = {
             "tests/gateway/test_upstream_real.py::test_one_gateway_with_all",
             "tests/surfaces/cli/test_cli_gateway.py::test_failures_are_told_at_the_start",
             "tests/gateway/test_upstream_faults.py::test_no_process_is_left_that_left_its_group",
+            "tests/benchmarks/test_chaos.py::test_the_gateway_lives_on_whatever_its_servers_do",
             "tests/surfaces/cli/test_cli_gateway.py::test_no_process_is_left_after_a_kill",
             "tests/surfaces/cli/test_cli_gateway.py::test_no_process_is_left_after_a_signal",
             "tests/surfaces/cli/test_cli_gateway.py::test_no_process_is_left_after_stop",

@@ -85,3 +85,9 @@ def test_any_text_can_be_made_encodable_and_most_is_already(text: str) -> None:
 
 def test_half_a_surrogate_pair_is_written_out() -> None:
     assert encodable("x\ud800y \u00e9 \U0001f600") == "x\\ud800y \u00e9 \U0001f600"
+
+
+def test_a_long_text_is_cut_having_been_looked_at_only_so_far() -> None:
+    assert printable("x" * 50_000_000, 10) == "x" * 9 + "…"
+    assert printable("\x1b" * 30_000 + "seen", 10) == "…"
+    assert printable("\x1b" * 30_000 + "seen") == "seen"

@@ -10,6 +10,9 @@ _WORD = re.compile(
     r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]|[^\W_]+"
 )
 
+_LOOKED_AT = 20_000
+"""Of a text that is to be cut anyway, no more characters than these are looked at."""
+
 STOP_WORDS = frozenset(
     """
     a an and are as at be by can could do for from how i in is it me my of on or please
@@ -41,9 +44,11 @@ def printable(text: str, limit: int = 0) -> str:
     overrides) are dropped, white space is folded, and a text longer than
     ``limit`` characters is cut with an ellipsis. 0 means no limit.
     """
-    spaced = " ".join(text.split())
+    looked = text[:_LOOKED_AT] if limit else text
+    spaced = " ".join(looked.split())
     clean = "".join(c for c in spaced if c == " " or unicodedata.category(c)[0] != "C")
-    return clean if not limit or len(clean) <= limit else clean[: limit - 1].rstrip() + "…"
+    whole = len(looked) == len(text) and (not limit or len(clean) <= limit)
+    return clean if whole else clean[: limit - 1].rstrip() + "…"
 
 
 def encodable(text: str) -> str:

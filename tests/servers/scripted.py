@@ -35,6 +35,8 @@ library would let it say.
     pace           seconds after each of these
     elicits        asks this of the user before it answers a call, and answers with the reply
     slow           seconds before a call is answered
+    fate           a JSON file; what it holds at the start counts as well
+    floods         a file; while it names one of these floods, that goes on
     flood          once the tools are listed, without end: "stderr", "stdout", "line",
                    "notifications" or "list_changed"
 """
@@ -51,7 +53,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-WILL: dict[str, Any] = json.loads(sys.argv[1])
+_GIVEN: dict[str, Any] = json.loads(sys.argv[1])
+_FATE: dict[str, Any] = (
+    json.loads(Path(_GIVEN["fate"]).read_text("utf-8")) if "fate" in _GIVEN else {}
+)
+WILL: dict[str, Any] = _GIVEN | _FATE
 _LISTINGS = itertools.count()
 _ASKED = itertools.count()
 _ASKING: dict[str, Any] = {}
@@ -170,10 +176,20 @@ def said(value: Any) -> dict[str, Any]:
 
 def flood(kind: str) -> None:
     while True:
-        if kind == "stderr":
-            sys.stderr.write("flood " * 2000 + "\n")
-        else:
-            say(_FLOODS[kind])
+        gush(kind)
+
+
+def gush(kind: str) -> None:
+    if kind == "stderr":
+        sys.stderr.write("flood " * 2000 + "\n")
+    else:
+        say(_FLOODS[kind])
+
+
+def flood_as_told(path: Path) -> None:
+    while True:
+        kind = path.read_text("utf-8")
+        gush(kind) if kind else time.sleep(0.02)
 
 
 def watch(path: Path) -> None:
@@ -214,6 +230,8 @@ def begin() -> None:
     sys.stderr.flush()
     if "exit" in WILL:
         sys.exit(WILL["exit"])
+    if "floods" in WILL:
+        threading.Thread(target=flood_as_told, args=(Path(WILL["floods"]),), daemon=True).start()
     if "tools_file" in WILL:
         threading.Thread(target=watch, args=(Path(WILL["tools_file"]),), daemon=True).start()
 

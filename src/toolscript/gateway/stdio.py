@@ -44,12 +44,13 @@ _CLOSED = (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError)
 
 @asynccontextmanager
 async def process_streams(
-    parameters: StdioServerParameters, errors: ErrorLog, mark: str
+    parameters: StdioServerParameters, errors: ErrorLog, mark: str, turn: anyio.Lock
 ) -> AsyncGenerator[_Streams]:
     """Messages from and to a new process; it and its descendants end with the block.
 
     Those are its process group, and whoever has ``mark`` in the environment; it
-    is empty where there are no marks.
+    is empty where there are no marks. Processes are started in ``turn``: the
+    event loop stands still meanwhile, so it is let go on after each.
     """
     if sys.platform == "win32":  # there the library's own does all of this
         with errors.handed_over() as file:
@@ -58,7 +59,8 @@ async def process_streams(
         return
     with _pipe() as (source, sink):
         try:
-            process = await _started(parameters, sink)
+            async with turn:
+                process = await _started(parameters, sink)
         finally:
             os.close(sink)
         try:

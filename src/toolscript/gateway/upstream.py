@@ -57,6 +57,8 @@ LOOK_S = 0.25
 LISTING_PAUSE_S = 0.5
 """Between two listings, at least: a server may say at each that its tools have changed."""
 _MAX_REJECTED = 20
+_LOOKED_AT = 1_000_000
+"""Characters of what a server says that are searched for secrets; some hundred are shown."""
 _GONE = {401, 403, 404, 500, 502, 503, 504}
 """Statuses of a server that has forgotten the session, or is not there any more."""
 _IDENTITY = mcp_types.Implementation(name="toolscript", version=__version__)
@@ -79,6 +81,8 @@ class Kept:
     log: Path
     """Of its standard error."""
     keeper: Keeper
+    turn: anyio.Lock
+    """To start a process."""
     login: Login | None
     """None for one that is not asked by way of the network, or with a key that is stated."""
 
@@ -102,6 +106,7 @@ class McpUpstream:
         )
         self._errors = ErrorLog(kept.log)
         self._keeper = kept.keeper
+        self._turn = kept.turn
         self._login = kept.login
         self._wake = anyio.Event()
         self._stale = False
@@ -223,7 +228,7 @@ class McpUpstream:
                 cwd=spec.cwd,
                 encoding_error_handler="replace",
             )
-            streams = process_streams(parameters, self._errors, mark)
+            streams = process_streams(parameters, self._errors, mark, self._turn)
             return await stack.enter_async_context(streams)
         auth = self._login.refreshing() if self._login and self._login.exists else None
         if transport == "sse":
@@ -311,9 +316,9 @@ class McpUpstream:
     async def _hear(self, message: IncomingMessage) -> None:
         if isinstance(message, mcp_types.ToolListChangedNotification):
             self._note_change()
-        elif isinstance(message, ValidationError):
+        elif isinstance(message, ValidationError) and not self._noise:
             seen = message.errors()[0].get("input")
-            self._noise = self._noise or self._shown(str(seen), 60)
+            self._noise = self._shown(str(seen), 60)
 
     def _note_change(self) -> None:
         self._stale = True
@@ -324,7 +329,7 @@ class McpUpstream:
 
     def _shown(self, text: str, limit: int = 200) -> str:
         """One line of what the server says, with no secret in it nor, once cut, half of one."""
-        return printable(self._blanked(text), limit)
+        return printable(self._blanked(text[:_LOOKED_AT]), limit)
 
     def _blanked(self, text: str) -> str:
         secrets = self._login.secrets if self._login else ()
@@ -363,13 +368,14 @@ class McpConnect:
         self._logs = logs
         self._logins = logins
         self._keeper = Keeper()
+        self._turn = anyio.Lock()
 
     def __call__(self, spec: ServerSpec, report: Callable[[Report], None]) -> McpUpstream:
         """See `Connect`."""
         log = self._logs / f"{file_name(spec.name)}.log"
         stated = any(name.lower() == "authorization" for name in spec.headers)
         login = None if spec.transport == "stdio" or stated else Login(self._logins, spec)
-        return McpUpstream(spec, report, self._limits, Kept(log, self._keeper, login))
+        return McpUpstream(spec, report, self._limits, Kept(log, self._keeper, self._turn, login))
 
     def close(self) -> None:
         """See `Connect.close`."""

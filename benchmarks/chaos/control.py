@@ -1,0 +1,29 @@
+"""How late the event loop of a process that does nothing is: what the machine adds to any lag.
+
+Run as a program beside the gateway: when its input ends, it prints how often
+that loop was looked at, and how often it was late.
+"""
+
+import json
+import sys
+
+import anyio
+import anyio.to_thread
+
+from benchmarks.chaos.observed import BLOCKED_S
+from toolscript.surfaces.http.pulse import Pulse
+
+
+async def main() -> None:
+    """Watch until the end of the input."""
+    pulse = Pulse()
+    pulse.want()
+    async with pulse.running():
+        await anyio.to_thread.run_sync(sys.stdin.read)
+    counts = dict(pulse.late.buckets())
+    late = counts["+Inf"] - counts[str(BLOCKED_S)]
+    print(json.dumps({"looks": counts["+Inf"], "late": late}))
+
+
+if __name__ == "__main__":
+    anyio.run(main)

@@ -1,0 +1,58 @@
+"""A gateway of a measurement's own: a real process, with its data in a folder of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SCRIPTED = Path(__file__).resolve().parent.parent / "tests" / "servers" / "scripted.py"
+"""A server that behaves, or misbehaves, as its argument says; see there."""
+_PROGRAM = [sys.executable, "-P", "-m", "toolscript", "gateway"]
+
+
+@dataclass(frozen=True)
+class Started:
+    """A gateway that runs."""
+
+    url: str
+    pid: int
+
+
+@contextmanager
+def gateway(folder: Path, **settings: str) -> Generator[Started]:
+    """A gateway over ``config.json`` in this folder; the keys of ``settings`` are variables."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("TOOLSCRIPT_")}
+    own = {"TOOLSCRIPT_DATA_DIR": str(folder), "TOOLSCRIPT_CONFIG": str(folder / "config.json")}
+    environ = {**kept, **own, **settings}
+    _run([*_PROGRAM, "start", "--port", "0"], environ)
+    try:
+        record = json.loads(next(folder.glob("run/gateway-*.json")).read_text("utf-8"))
+        yield Started(record["url"], record["pid"])
+    finally:
+        _run([*_PROGRAM, "stop"], environ)
+
+
+def configure(folder: Path, servers: Mapping[str, Any]) -> None:
+    """Write the configuration, at once as a whole."""
+    write(folder / "config.json", json.dumps({"mcpServers": servers}))
+
+
+def scripted(**will: Any) -> dict[str, Any]:
+    """An entry of the configuration for a server with this script."""
+    return {"command": sys.executable, "args": ["-S", "-E", str(SCRIPTED), json.dumps(will)]}
+
+
+def write(path: Path, text: str) -> None:
+    """Replace a file so that nobody reads half of it."""
+    half = path.with_name(f"{path.name}.new")
+    half.write_text(text, "utf-8")
+    half.replace(path)
+
+
+def _run(command: list[str], environ: dict[str, str]) -> None:
+    subprocess.run(command, env=environ, check=True, stdout=subprocess.DEVNULL)

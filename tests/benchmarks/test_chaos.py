@@ -1,0 +1,58 @@
+"""Twenty seconds of `benchmarks.chaos`: upstream:isolation."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks.chaos.__main__ import failed_checks
+
+from tests.support import ROOT
+
+SHORT = "0.33"
+
+
+@pytest.mark.timeout(400)
+def test_the_gateway_lives_on_whatever_its_servers_do(tmp_path: Path) -> None:
+    """How long its event loop stands still is a matter of time, and left to the benchmark."""
+    written = tmp_path / "found.json"
+    command = [sys.executable, "-m", "benchmarks.chaos", "--minutes", SHORT, "--json", str(written)]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert written.exists(), done.stderr
+    found = json.loads(written.read_text("utf-8"))
+    assert set(found["failed"]) <= {"event loop: blocked"}, done.stdout
+    assert set(found["deeds"]) == {"kill", "hang", "flood", "change", "restart"}
+    assert found["asked"]["calls failed"], "no server was missed: nothing was tried"
+    assert found["loop"]["looks"]
+
+
+WELL: dict[str, Any] = {
+    "asked": {"searches": 2, "calls answered": 2},
+    "wrong": [],
+    "missing": [],
+    "left": 0,
+    "loop": {"looks": 10, "late": 0, "blocked": 0},
+    "calm": [{"processes": 20, "descriptors": 100, "memory_mib": 180.0}] * 2,
+}
+
+
+@pytest.mark.parametrize(
+    ("what", "value"),
+    [
+        ("wrong", ["call without an answer: TimeoutError"]),
+        ("asked", {"searches": 0, "calls answered": 0}),
+        ("missing", ["s01"]),
+        ("left", 1),
+        ("loop", {"looks": 10, "late": 1, "blocked": 1}),
+        ("calm", [WELL["calm"][0], {**WELL["calm"][0], "processes": 21}]),
+        ("calm", [WELL["calm"][0], {**WELL["calm"][0], "descriptors": 120}]),
+        ("calm", [WELL["calm"][0], {**WELL["calm"][0], "memory_mib": 260.0}]),
+    ],
+)
+def test_what_is_not_well_is_said(what: str, value: object) -> None:
+    assert failed_checks(WELL) == []
+    assert len(failed_checks({**WELL, what: value})) == 1
