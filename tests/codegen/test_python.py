@@ -100,6 +100,14 @@ def test_what_cannot_be_read_says_why() -> None:
     assert "x: NotRequired[Any]  # its type is none that JSON Schema has\n" in text
 
 
+def test_a_field_without_a_name_makes_a_dictionary_of_any(tmp_path: Path) -> None:
+    """types:python: a TypedDict cannot say it."""
+    written = of({"type": "object", "properties": {"": {"type": "string"}, "a": {}}})
+    assert ": TypeAlias = dict[str, Any]" in written
+    (tmp_path / "tools.py").write_text(written, "utf-8")
+    assert pyright(tmp_path) == []
+
+
 def test_what_is_nested_gets_a_class() -> None:
     """types:python: named after where it is, before what needs it."""
     inner = {"type": "object", "properties": {"b-c": TEXT}}

@@ -159,6 +159,9 @@ def _quoted(text: str) -> str:
 
 def _declare(name: str, kind: Object, scope: _Scope, local: str) -> None:
     """Write the class of an object, after those of what is in it."""
+    if not all(field.name for field in kind.fields):  # which a TypedDict cannot say
+        scope.written.append(f"{name}: TypeAlias = dict[str, Any]\n\n")
+        return
     lines: list[tuple[Field, str, str]] = []
     for field in kind.fields:
         spelled = _spell(field.type, scope, f"{local}{pascal(field.name)}")

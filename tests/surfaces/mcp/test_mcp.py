@@ -482,8 +482,11 @@ def test_over_standard_input_and_output(cli: Cli, scripted: Scripted, mode: Mode
         assert await names(client) == ["search_tools", "describe_tools", "call_tool"]
         call = {"tool": "files:read_file", "arguments": {"path": "x"}}
         assert (await said(client, "call_tool", call))["arguments"] == {"path": "x"}
-        found = await said(client, "search_tools", {"query": "read_file"})
-        assert found["tools"][0]["id"] == "files:read_file"
+        with anyio.fail_after(30):  # a server that has just come is indexed a moment later
+            while True:
+                found = await said(client, "search_tools", {"query": "read_file"})
+                if found["tools"][0]["id"] == "files:read_file":
+                    break
 
     talk(stdio_client(parameters(cli)), work, mode)
 

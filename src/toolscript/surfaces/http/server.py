@@ -105,20 +105,22 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._traffic = traffic
         self._until = 0.0
+        self._told = False
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """See `uvicorn.Server`."""
+        """See `uvicorn.Server`. Logs nothing: it may have interrupted what is being logged."""
         if self._traffic.closed:
             super().handle_exit(sig, frame)
             return
         self._traffic.closed = True
         self._until = time.monotonic() + GRACE_S
-        if self._traffic.running:
-            log.warning("stopping when %d requests have ended", self._traffic.running)
 
     async def on_tick(self, counter: int) -> bool:
         """See `uvicorn.Server`: whether to end."""
         patient = self._traffic.running and time.monotonic() < self._until
+        if self._traffic.closed and patient and not self._told:
+            self._told = True
+            log.warning("stopping when %d requests have ended", self._traffic.running)
         if self._traffic.closed and not patient:
             self.should_exit = True
         return await super().on_tick(counter)
