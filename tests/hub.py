@@ -16,6 +16,7 @@ from pathlib import Path
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 LARGE = ".onnx"
+PAUSE_S = 20.0
 
 
 @dataclass
@@ -46,6 +47,8 @@ class Hub:
     """How often."""
     hang_after: int = 0
     """So many bytes of a large file come, and then nothing."""
+    pause: threading.Event | None = None
+    """Half of a large file comes; the rest waits until this is set, at most `PAUSE_S`."""
     ranges: bool = True
     corrupt: str = ""
     """The ending of the file whose last byte is wrong."""
@@ -195,4 +198,8 @@ class _Store(_Api):
             self.hub.ended.wait()
             return
         self.hub.sent += len(rest)
-        self.wfile.write(rest)
+        half = len(rest) // 2 if self.hub.pause else 0
+        self.wfile.write(rest[:half])
+        if self.hub.pause:
+            self.hub.pause.wait(PAUSE_S)
+        self.wfile.write(rest[half:])

@@ -248,8 +248,8 @@ class Cli:
         return json.loads(path.read_text("utf-8"))
 
 
-def on_a_terminal(cli: Cli, *arguments: str) -> str:
-    """What a command shows on a terminal of 100 columns."""
+def on_a_terminal(cli: Cli, *arguments: str, watch: Callable[[bytes], object] = len) -> str:
+    """What a command shows on a terminal of 100 columns; ``watch`` sees it as it grows."""
     main, side = pty.openpty()
     env = cli.environment({"TERM": "xterm", "COLUMNS": "100"})
     command = cli.command(*arguments)
@@ -258,6 +258,7 @@ def on_a_terminal(cli: Cli, *arguments: str) -> str:
         shown = b""
         while data := _read(main):
             shown += data
+            watch(shown)
         process.wait(30)
     os.close(main)
     assert process.returncode == 0

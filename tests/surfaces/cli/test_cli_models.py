@@ -1,6 +1,7 @@
 """Models from the hub, as a user has them: on the command line and in a gateway."""
 
 import json
+import threading
 from collections.abc import Generator
 from pathlib import Path
 
@@ -51,9 +52,10 @@ def test_a_model_is_downloaded_at_the_first_search_and_the_hub_not_asked_again(
     assert len(hub.asked) == asked
 
 
-def test_a_download_is_shown_on_a_terminal(online: Cli) -> None:
-    """model:default"""
-    shown = on_a_terminal(online, *QUERY)
+def test_a_download_is_shown_on_a_terminal(online: Cli, hub: Hub) -> None:
+    """model:default: a download that is over before the next look would not be seen."""
+    seen = hub.pause = threading.Event()
+    shown = on_a_terminal(online, *QUERY, watch=lambda s: seen.set() if b" MB" in s else None)
     before, _, table = shown.partition("Tool  ")
     assert f"downloading {MODEL}" in before
     assert " MB" in before
