@@ -44,6 +44,24 @@ def test_a_question_is_nearer_to_its_answer_than_to_anything_else(under_test: En
     assert found == [0, 1, 2]
 
 
+def test_each_part_of_a_question_is_nearest_to_its_own_answer(under_test: Encoder) -> None:
+    """search:intent: and the question itself has the vector it has alone."""
+    answers = ["Read the contents of a file.", "The weather forecast.", "Send an e-mail."]
+    parts = ["Open the document", "see whether it will rain", "write to my boss"]
+    text = ", ".join(parts)
+    found = under_test.query_with_parts(text, parts)
+    assert_unit(found, (4, under_test.dim))
+    np.testing.assert_allclose(found[0], under_test.query(text), atol=1e-5)
+    assert (found[1:] @ under_test.documents(answers).T).argmax(axis=1).tolist() == [0, 1, 2]
+    assert_unit(under_test.query_with_parts(text, []), (1, under_test.dim))
+
+
+def test_a_part_behind_the_token_limit_has_a_vector_too(under_test: Encoder) -> None:
+    text = "read a file. " * 400 + "send an e-mail"
+    found = under_test.query_with_parts(text, ["read a file.", "send an e-mail"])
+    np.testing.assert_allclose(found[2], under_test.query("send an e-mail"), atol=1e-5)
+
+
 def test_equal_encoders_have_equal_names(under_test: Encoder) -> None:
     again = load(ENCODERS[0], "fuzzy", 1).encoder
     assert again is not None

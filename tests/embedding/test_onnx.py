@@ -131,6 +131,17 @@ def test_questions_get_the_models_prefix_and_documents_do_not(tiny_model: TinyMo
     np.testing.assert_allclose(encoder.documents(["read"])[0], unit(TABLE[read]), atol=1e-6)
 
 
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+def test_the_parts_of_a_question(tiny_model: TinyModel, pooling: Pooling) -> None:
+    """search:intent: of its own words only; the second of two equal pieces where it stands."""
+    folder, texts = tiny_model(), ["read file", "write", "read"]
+    encoder = OnnxEncoder(folder, spec(query_prefix="query ", pooling=pooling))
+    rows = encoder.query_with_parts("read file write read", texts)
+    apart = OnnxEncoder(folder, spec(pooling=pooling)).documents(texts)
+    alone = [encoder.query(text) for text in texts]
+    np.testing.assert_allclose(rows[1:], apart if pooling == "mean" else alone, atol=1e-6)
+
+
 def test_a_text_is_cut_at_the_models_token_limit(tiny_model: TinyModel) -> None:
     """model:table"""
     encoder = OnnxEncoder(tiny_model(), spec(max_tokens=2))

@@ -187,6 +187,15 @@ def test_a_bge_elsewhere_gets_its_prefix(server: Server) -> None:
     assert server.batches[-1] == ["read"]
 
 
+def test_a_question_and_its_parts_are_one_request(server: Server) -> None:
+    """model:prefix, search:limits"""
+    found = RemoteEncoder(Address.parse(f"ollama://{server.url}/bge-small-en"))
+    del server.batches[:]
+    assert found.query_with_parts("read, write", ["read", "write"]).shape == (3, found.dim)
+    [sent] = server.batches
+    assert [text.rpartition(": ")[2] for text in sent] == ["read, write", "read", "write"]
+
+
 def test_the_key_is_sent_and_never_told(
     server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

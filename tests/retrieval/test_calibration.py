@@ -95,6 +95,9 @@ class Narrow:
     def query(self, text: str) -> Vectors:
         return self.documents([text])[0]
 
+    def query_with_parts(self, text: str, parts: Sequence[str]) -> Vectors:
+        return self.documents([text, *parts])
+
 
 def test_the_bundled_model_is_measured_as_it_was_on_the_retrieval_sets(encoder: Encoder) -> None:
     """search:calibrated"""

@@ -166,6 +166,20 @@ def test_a_questions_vector_is_remembered(signal: SemanticSignal) -> None:
     assert signal.counters.queries_remembered == 1
 
 
+def test_a_part_is_read_with_its_question_and_leaves_the_same_words_alone_as_they_were(
+    signal: SemanticSignal,
+) -> None:
+    """search:intent, model:lazy: what was asked before decides nothing."""
+    index = signal.index(prepared(signal, document(1), document(2)))
+    alone = index.rank(Query("send a mail")).scores.tolist()
+    whole = Query("open the file and send a mail", ("open the file", "send a mail"))
+    index.rank(whole)
+    part = index.rank(Query("send a mail", whole=whole)).scores.tolist()
+    assert signal.counters.queries_embedded == 2
+    assert index.rank(Query("send a mail")).scores.tolist() == alone
+    assert part != alone
+
+
 def test_the_memory_of_questions_is_bounded_and_keeps_the_latest(signal: SemanticSignal) -> None:
     """model:lazy, search:limits"""
     index = signal.index(prepared(signal, document(1)))

@@ -44,3 +44,11 @@ class Encoder(Protocol):
     def query(self, text: str) -> Vectors:
         """The vector of a question, with the model's query prefix: float32 [dim], length 1."""
         ...
+
+    def query_with_parts(self, text: str, parts: Sequence[str]) -> Vectors:
+        """The vectors of a question and of each of its parts: float32 [1 + len(parts), dim].
+
+        Unit rows, the question's first. The parts are pieces of the text, in
+        order; the first row is what `query` gives.
+        """
+        ...

@@ -74,7 +74,32 @@ class OnnxEncoder:
         """See `Encoder.query`."""
         return self.documents([self._spec.query_prefix + text])[0]
 
+    def query_with_parts(self, text: str, parts: Sequence[str]) -> Vectors:
+        """See `Encoder.query_with_parts`.
+
+        A model that takes the mean of its tokens reads the question once: a
+        part's vector is the mean of its own tokens there ("late chunking",
+        Günther et al. 2024, arXiv:2409.04701).
+        """
+        prefix = self._spec.query_prefix
+        texts = [prefix + each for each in (text, *parts)]
+        if not parts or self._spec.pooling != "mean":
+            return self.documents(texts)
+        encoded = self._tokenizer.encode(texts[0])
+        hidden, mask = self._hidden([encoded.ids])
+        of_parts = [_tokens_within(encoded.offsets, span) for span in _spans(texts[0], parts)]
+        masks = np.array([mask[0], *of_parts], dtype=np.int64)
+        pooled = _normalise(_pool(np.broadcast_to(hidden, (len(masks), *hidden.shape[1:])), masks))
+        cut_off = np.flatnonzero(~masks.any(axis=1))
+        pooled[cut_off] = self.documents([texts[row] for row in cut_off])
+        return pooled
+
     def _run(self, ids: list[list[int]]) -> Vectors:
+        hidden, mask = self._hidden(ids)
+        return _normalise(hidden[:, 0] if self._spec.pooling == "cls" else _pool(hidden, mask))
+
+    def _hidden(self, ids: list[list[int]]) -> tuple[Vectors, NDArray[np.int64]]:
+        """What the model makes of the tokens, and which of them are no padding."""
         shape = (len(ids), max(len(row) for row in ids))
         tokens = np.zeros(shape, dtype=np.int64)
         mask = np.zeros(shape, dtype=np.int64)
@@ -90,7 +115,7 @@ class OnnxEncoder:
                 f"model {self.model} answered with shape {hidden.shape}; "
                 f"expected [batch, tokens, {self.dim}]"
             )
-        return _normalise(_pool(hidden, mask, self._spec))
+        return hidden, mask
 
     def _answer(self, feed: dict[str, NDArray[np.int64]]) -> Any:
         try:
@@ -167,9 +192,21 @@ def _batches(lengths: list[int], size: int) -> Iterator[list[int]]:
         yield order[start : start + size]
 
 
-def _pool(hidden: Vectors, mask: NDArray[np.int64], spec: ModelSpec) -> Vectors:
-    if spec.pooling == "cls":
-        return hidden[:, 0]
+def _spans(text: str, parts: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Where each part stands in the text, looked for after the one before."""
+    start = 0
+    for part in parts:
+        found = max(start, text.find(part, start))
+        start = found + len(part)
+        yield found, start
+
+
+def _tokens_within(offsets: Sequence[tuple[int, int]], span: tuple[int, int]) -> list[bool]:
+    return [span[0] <= start < end <= span[1] for start, end in offsets]
+
+
+def _pool(hidden: Vectors, mask: NDArray[np.int64]) -> Vectors:
+    """The mean of the tokens."""
     weights = mask[:, :, None].astype(np.float32)
     return (hidden * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1.0)
 

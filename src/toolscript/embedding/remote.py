@@ -118,7 +118,11 @@ class RemoteEncoder:
 
     def query(self, text: str) -> Vectors:
         """See `Encoder.query`."""
-        return self._embed([self._prefix + text], QUERY_S)[0]
+        return self.query_with_parts(text, ())[0]
+
+    def query_with_parts(self, text: str, parts: Sequence[str]) -> Vectors:
+        """See `Encoder.query_with_parts`: one request."""
+        return self._embed([self._prefix + each for each in (text, *parts)], QUERY_S)
 
     def _embed(self, texts: list[str], answer_s: float) -> Vectors:
         if time.monotonic() < self._resting_until:

@@ -34,6 +34,10 @@ class Query:
     """A question, taken apart once for all signals."""
 
     text: str
+    parts: tuple[str, ...] = ()
+    """The pieces of a question that wants several things, in order."""
+    whole: "Query | None" = None
+    """The question that this one is a part of."""
 
     @cached_property
     def words(self) -> list[str]:

@@ -90,9 +90,10 @@ class Scored:
 
 def score(state: State, query: Query, weights: Mapping[str, float]) -> Scored:
     """Score every document of the corpus for a question."""
-    whole = _read(state, query, weights)
     texts = split(query.text, state.is_action)
-    parts = tuple(_read(state, Query(text), weights) for text in texts)
+    query = Query(query.text, tuple(texts))
+    whole = _read(state, query, weights)
+    parts = tuple(_read(state, Query(text, whole=query), weights) for text in texts)
     joined, part_of = _join(whole, parts) if parts else (whole.scores, None)
     boosted = state.capabilities.boost(query, joined)
     named = _named(state.names, query, texts)

@@ -252,25 +252,31 @@ class _QueryMemory:
 
     counters: Counters
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _vectors: OrderedDict[tuple[str, str], Vectors] = field(
-        default_factory=OrderedDict[tuple[str, str], Vectors]
+    _vectors: OrderedDict[tuple[str, str, tuple[str, ...]], Vectors] = field(
+        default_factory=OrderedDict[tuple[str, str, tuple[str, ...]], Vectors]
     )
-    """By the encoder's name and the text."""
+    """By the encoder's name, the text and its parts: float32 [1 + parts, dim]."""
 
-    def vector(self, encoder: Encoder, text: str) -> Vectors:
-        key = encoder.name, text
+    def vector(self, encoder: Encoder, query: Query) -> Vectors:
+        """A question's or a part's vector; a part's is the one it has within its question."""
+        if query.whole:
+            return self._rows(encoder, query.whole)[1 + query.whole.parts.index(query.text)]
+        return self._rows(encoder, query)[0]
+
+    def _rows(self, encoder: Encoder, query: Query) -> Vectors:
+        key = encoder.name, query.text, query.parts
         with self._lock:
             if key in self._vectors:
                 self._vectors.move_to_end(key)
                 self.counters.queries_remembered += 1
                 return self._vectors[key]
-        vector = encoder.query(text)
+        rows = encoder.query_with_parts(query.text, query.parts)
         with self._lock:
             self.counters.queries_embedded += 1
-            self._vectors[key] = vector
+            self._vectors[key] = rows
             if len(self._vectors) > QUERIES_REMEMBERED:
                 self._vectors.popitem(last=False)
-        return vector
+        return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +302,7 @@ class SemanticIndex:
             return Ranking.nothing(size, self._waiting(size))
         try:
             curve = self._curves.of(encoder)
-            vector = self._queries.vector(encoder, query.text)
+            vector = self._queries.vector(encoder, query)
         except UnreachableError as error:
             return Ranking.nothing(size, f"searching without meaning: {error}")
         except ModelError as error:
@@ -320,7 +326,7 @@ class SemanticIndex:
         if encoder is None or self._flat is None or not known.size or encoder.name != self._name:
             return ()
         try:
-            vector = self._queries.vector(encoder, query.text)
+            vector = self._queries.vector(encoder, query)
             texts = embedded_texts(self._documents[row])
             cosines = encoder.documents(list(texts.values())) @ vector
         except ModelError:
