@@ -120,7 +120,8 @@ def _sense(state: State, query: Query) -> float:
 
     Any text has a vector, and it is near to some other.
     """
-    words, indexes = query.telling, list(state.indexes.values())
+    # The words' index comes last, and to look a word up there costs least.
+    words, indexes = query.telling, list(reversed(state.indexes.values()))
     meant = sum(any(index.understands(word) for index in indexes) for word in words)
     return min(1.0, meant / max(1, len(words)) / SENSIBLE)
 
