@@ -96,7 +96,8 @@ class SemanticSignal:
 
     Vectors come from the cache where the document's digest matches, and are
     computed otherwise. One thread prepares; any number may rank. ``curves`` is
-    the directory where the calibration of other models than the known is kept.
+    the directory where the calibration of other models than the known is kept;
+    ``save_every_s`` of 0 saves after every batch, however long that takes.
     """
 
     name = "semantic"
@@ -167,7 +168,7 @@ class SemanticSignal:
                 begun = time.monotonic()
                 self._exchange(corpus)
                 saved = time.monotonic()
-                took = saved - begun
+                took = saved - begun if self._save_every_s else 0.0
 
     def _exchange(self, corpus: Corpus) -> None:
         """Keep what is done so far, and take what other processes have done of the rest."""
