@@ -68,7 +68,15 @@ def _parser() -> _Parser:
         help="only these, or 'all'; without it, those of our own",
     )
     add("--sample", type=_count, metavar="N", help="at most N queries of each dataset")
-    add("--compare", nargs=2, type=_engine_name, metavar=("A", "B"), help="is A better than B?")
+    add(
+        "--compare",
+        nargs=2,
+        type=_engine_name,
+        action="append",
+        default=[],
+        metavar=("A", "B"),
+        help="is A better than B? may be repeated",
+    )
     add(
         "--fail-under",
         type=_floor,
@@ -121,7 +129,8 @@ def _floor(text: str) -> tuple[str, float]:
 
 def _engines(options: argparse.Namespace, stack: contextlib.ExitStack) -> dict[str, Engine]:
     """The engines asked for, and those that have to be there for what else was asked."""
-    names = [*options.engines, *(options.compare or ()), *([GATED] if options.fail_under else [])]
+    compared = [name for pair in options.compare for name in pair]
+    names = [*options.engines, *compared, *([GATED] if options.fail_under else [])]
     engines: dict[str, Engine] = {}
     for name in dict.fromkeys(names):
         engines[name] = Timed(OWN[name]) if name in OWN else Peer(name)
@@ -140,7 +149,7 @@ def _report(options: argparse.Namespace, loaded: Sequence[Dataset], measured: Me
     )
     written: dict[str, Any] = {"meta": meta, "results": [r.row() for r in measured.results]}
     if options.compare:
-        written["comparison"] = _compare(measured, *options.compare)
+        written["comparisons"] = [_compare(measured, *pair) for pair in options.compare]
     problems = [
         *(f"left out: {where}: {error}" for where, error in measured.failed.items()),
         *below(measured, GATED, dict(options.fail_under)),

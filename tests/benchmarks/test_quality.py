@@ -213,8 +213,10 @@ class TestRun:
     def test_compare(self, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         file = tmp_path / "figures.json"
         command = ["--data", str(data), "--engines", "fuzzy", "--json", str(file)]
-        assert main([*command, "--compare", "fuzzy", "toolscript-lexical"]) == 0
-        found = json.loads(file.read_text("utf-8"))["comparison"]
+        pairs = ["--compare", "fuzzy", "toolscript-lexical", "--compare", "fuzzy", "fuzzy"]
+        assert main([*command, *pairs]) == 0
+        found, same = json.loads(file.read_text("utf-8"))["comparisons"]
+        assert {row["difference"] for row in same["datasets"]} == {0.0}
         assert found["engines"] == ["fuzzy", "toolscript-lexical"]
         assert [row["dataset"] for row in found["datasets"]] == ["first", "second", compare.MACRO]
         assert "95 % interval" in capsys.readouterr().out
