@@ -7,6 +7,8 @@ as anything it started holds its output open.
 
 import os
 import signal
+import socket
+import subprocess
 import sys
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -14,7 +16,7 @@ from typing import TypeAlias
 
 import anyio
 import anyio.to_thread
-from anyio.abc import Process
+from anyio.abc import UNIXSocketStream
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client.stdio import StdioServerParameters, get_default_environment, stdio_client
 from mcp.shared.message import SessionMessage
@@ -49,8 +51,8 @@ async def process_streams(
     """Messages from and to a new process; it and its descendants end with the block.
 
     Those are its process group, and whoever has ``mark`` in the environment; it
-    is empty where there are no marks. Processes are started in ``turn``: the
-    event loop stands still meanwhile, so it is let go on after each.
+    is empty where there are no marks. Processes are started in ``turn``: each
+    stops the whole process for a moment.
     """
     if sys.platform == "win32":  # there the library's own does all of this
         with errors.handed_over() as file:
@@ -87,18 +89,75 @@ def _pipe() -> Generator[tuple[int, int]]:
         os.close(source)
 
 
-async def _started(parameters: StdioServerParameters, stderr: int) -> Process:
-    return await anyio.open_process(
+class _Process:
+    """A process and its pipes, which nothing but this holds open on our side.
+
+    `subprocess` starts it, with ``vfork`` where there is one: what the event
+    loop has for this copies our whole memory map, and the loop waits for it.
+    """
+
+    def __init__(self, popen: "subprocess.Popen[bytes]", stdin: UNIXSocketStream) -> None:
+        assert popen.stdout  # noqa: S101 - it was opened with a pipe
+        self.pid = popen.pid
+        self.stdin = stdin
+        self.silent = anyio.Event()
+        """Its output has ended."""
+        self._popen = popen
+        self._stdout = popen.stdout
+        os.set_blocking(self._stdout.fileno(), False)
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has; takes the process away once it has."""
+        return self._popen.poll() is not None
+
+    async def received(self) -> bytes:
+        """What it says next; nothing at the end."""
+        while not self._stdout.closed:
+            # Even where there is something already: a flood must let others in.
+            await anyio.wait_readable(self._stdout)
+            with suppress(BlockingIOError):
+                if data := os.read(self._stdout.fileno(), _PIPE_BYTES):
+                    return data
+                break
+        self.silent.set()
+        return b""
+
+    def close_output(self) -> None:
+        """Listen no more."""
+        if not self._stdout.closed:
+            anyio.notify_closing(self._stdout)
+            self._stdout.close()
+
+
+async def _started(parameters: StdioServerParameters, stderr: int) -> _Process:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        stdin = await UNIXSocketStream.from_socket(ours)
+        try:
+            # Nothing may be awaited after this: a cancellation would lose the process.
+            popen = await anyio.to_thread.run_sync(_popen, parameters, theirs.fileno(), stderr)
+        except BaseException:
+            ours.close()
+            raise
+    return _Process(popen, stdin)
+
+
+def _popen(parameters: StdioServerParameters, stdin: int, stderr: int) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(  # noqa: S603 - a server of the configuration
         [parameters.command, *parameters.args],
         env=get_default_environment() | (parameters.env or {}),
+        stdin=stdin,
+        stdout=subprocess.PIPE,
         stderr=stderr,
         cwd=parameters.cwd,
         start_new_session=True,
+        bufsize=0,
     )
 
 
 @asynccontextmanager
-async def _attended(process: Process, stderr: int, errors: ErrorLog) -> AsyncGenerator[_Streams]:
+async def _attended(process: _Process, stderr: int, errors: ErrorLog) -> AsyncGenerator[_Streams]:
     """The streams of a process that has been started, until it has ended."""
     # Heard to its end: a server that is told to end may have to write to do so.
     hearing = anyio.CancelScope(shield=True)
@@ -120,13 +179,12 @@ async def _attended(process: Process, stderr: int, errors: ErrorLog) -> AsyncGen
             tasks.cancel_scope.cancel()
 
 
-async def _receive(process: Process, inbound: MemoryObjectSendStream[_Received]) -> None:
-    assert process.stdout  # noqa: S101 - it was opened with pipes
+async def _receive(process: _Process, inbound: MemoryObjectSendStream[_Received]) -> None:
     buffer = bytearray()
     try:
         with suppress(*_CLOSED):
             async with inbound:
-                async for chunk in process.stdout:
+                while chunk := await process.received():
                     *ends, rest = chunk.split(b"\n")
                     for end in ends:
                         await inbound.send(_message(bytes(buffer + end)))
@@ -137,7 +195,7 @@ async def _receive(process: Process, inbound: MemoryObjectSendStream[_Received])
     finally:
         # A server that is still writing could not see that its input has ended.
         with anyio.CancelScope(shield=True), suppress(*_CLOSED):
-            async for _ in process.stdout:
+            while await process.received():
                 pass
 
 
@@ -150,11 +208,10 @@ def _message(line: bytes) -> _Received:
 
 
 async def _send(
-    process: Process,
+    process: _Process,
     outbound: MemoryObjectReceiveStream[SessionMessage],
     inbound: MemoryObjectSendStream[_Received],
 ) -> None:
-    assert process.stdin  # noqa: S101 - it was opened with pipes
     try:
         async with outbound:
             async for message in outbound:
@@ -183,23 +240,20 @@ def _heard(stderr: int, errors: ErrorLog) -> bool:
     return bool(data)
 
 
-async def _notice_end(process: Process, inbound: MemoryObjectSendStream[_Received]) -> None:
+async def _notice_end(process: _Process, inbound: MemoryObjectSendStream[_Received]) -> None:
     """End the connection with the process, even if another one holds its output open."""
     await _until_ended(process, _WATCH_S)
     await anyio.sleep(10 * _POLL_S)  # for what it has said last
     await inbound.aclose()
 
 
-async def _until_ended(process: Process, pause_s: float = _POLL_S) -> None:
-    # Not process.wait(), which also waits for the end of its output.
-    while process.returncode is None:  # noqa: ASYNC110 - there is no event for it
+async def _until_ended(process: _Process, pause_s: float = _POLL_S) -> None:
+    while not process.ended:  # noqa: ASYNC110 - there is no event for it
         await anyio.sleep(pause_s)
 
 
-async def _end(process: Process) -> None:
+async def _end(process: _Process) -> None:
     """Close its input, then tell its whole group to end, then see to it."""
-    assert process.stdin  # noqa: S101 - it was opened with pipes
-    assert process.stdout  # noqa: S101 - it was opened with pipes
     with suppress(*_CLOSED):
         await process.stdin.aclose()
     with anyio.move_on_after(PATIENCE_S):
@@ -210,13 +264,13 @@ async def _end(process: Process) -> None:
                 sign = 0  # noqa: PLW2901 - once; after that only ask whether anybody is left
                 await anyio.sleep(_POLL_S)
     with anyio.move_on_after(PATIENCE_S):
-        await process.wait()  # for the end of its output, so that every pipe is closed
-    await process.stdout.aclose()
+        await process.silent.wait()
+    process.close_output()
 
 
-def _signalled(process: Process, sign: int) -> bool:
+def _signalled(process: _Process, sign: int) -> bool:
     """Whether there was anybody in the process's group to send a signal to."""
-    _ = process.returncode  # takes the process away once it has ended
+    _ = process.ended
     try:
         os.killpg(process.pid, sign)
     except ProcessLookupError:
