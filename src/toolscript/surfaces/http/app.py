@@ -17,7 +17,7 @@ from toolscript import __version__
 from toolscript.app import App
 from toolscript.errors import QueryError, RangeError, ToolscriptError
 from toolscript.settings import OPTION, Option
-from toolscript.surfaces.http import runtime, wire
+from toolscript.surfaces.http import description, runtime, wire
 from toolscript.surfaces.http.guard import LOOPBACK_HOSTS, Admit, Guard, admit_everybody, grant_of
 from toolscript.surfaces.http.metrics import metrics
 from toolscript.surfaces.http.pulse import Pulse
@@ -132,6 +132,10 @@ async def _search(app: App, request: Request) -> Any:
     return wire.result(query, found)
 
 
+async def _description(_: App, __: Request) -> Any:
+    return description.describe(__version__)
+
+
 async def _stats(app: App, _: Request) -> Any:
     return app.stats()
 
@@ -166,6 +170,7 @@ _ROUTES: dict[str, _Answer] = {
     "/tools": _tools,
     "/runtime/tools.ts": runtime.typescript,
     "/runtime/tools.py": runtime.python,
+    description.PATH: _description,
 }
 _POSTS: dict[str, _Answer] = {"/tools/{tool:path}": _call}
 

@@ -1,0 +1,304 @@
+"""What the HTTP door answers, as an OpenAPI document: ``/openapi.json``.
+
+Written by hand beside the routes, since most of what they say is passed on
+from elsewhere; the tests hold it against the routes and their answers.
+"""
+
+from functools import cache
+from typing import Any, TypeAlias
+
+from toolscript.errors import ToolscriptError
+from toolscript.settings import MAX_QUERY_CHARS, OPTION
+from toolscript.surfaces.http import wire
+
+VERSION = "3.1.1"
+PATH = "/openapi.json"
+
+_Json: TypeAlias = dict[str, Any]
+
+_TEXT: _Json = {"type": "string"}
+_WHOLE: _Json = {"type": "integer", "minimum": 0}
+_SHARE: _Json = {"type": "number", "minimum": 0, "maximum": 1}
+_TRUTH: _Json = {"type": "boolean"}
+_ANY_OBJECT: _Json = {"type": "object"}
+_TEXTS: _Json = {"type": "array", "items": _TEXT}
+
+
+@cache
+def describe(version: str) -> _Json:
+    """The document, for this version of the package."""
+    return {
+        "openapi": VERSION,
+        "info": {
+            "title": "toolscript",
+            "version": version,
+            "summary": "Find the right MCP tool at once, and call it.",
+        },
+        "paths": _paths(),
+        "components": {
+            "schemas": _schemas(),
+            "securitySchemes": {
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "Asked for once `toolscript token create` has made one.",
+                }
+            },
+        },
+        "security": [{}, {"token": []}],
+    }
+
+
+def _paths() -> _Json:
+    return {
+        "/search": _get(
+            "search",
+            "Find the tools that do what a sentence says",
+            _json("SearchResult"),
+            [
+                _query("q", "What the tool should do.", _within(1, MAX_QUERY_CHARS), required=True),
+                _query("limit", "At most this many results.", _range("limit")),
+                _query("threshold", "Least confidence.", _range("threshold")),
+                _query("server", "Only this server's tools; may be repeated.", _TEXTS),
+                _query("explain", "Say how each confidence came about.", _TRUTH),
+                _query("why", "A tool's id or name: say where it ended up.", _TEXT),
+            ],
+        ),
+        "/search/stats": _get("stats", "What is indexed, and by what", _json("Stats")),
+        "/health": _get("health", "Whether everything is ready", _json("Health")),
+        "/servers": _get("listServers", "Every configured server", _json("Servers")),
+        "/tools": _get(
+            "listTools",
+            "Every tool, with its schemas",
+            _json("Tools"),
+            [_query("server", "Only this server's.", _TEXT)],
+        ),
+        "/tools/{tool}": {"post": _call()},
+        "/runtime/tools.ts": _get(
+            "typescriptClient", "A TypeScript module", _module("application/typescript"), _filters()
+        ),
+        "/runtime/tools.py": _get(
+            "pythonClient", "A Python module", _module("text/x-python"), _filters()
+        ),
+        "/metrics": _get("metrics", "Figures for Prometheus", {"text/plain": {"schema": _TEXT}}),
+        "/message": {"post": _message()},
+        PATH: _get("describe", "This document", {"application/json": {"schema": _ANY_OBJECT}}),
+    }
+
+
+def _call() -> _Json:
+    return {
+        "operationId": "callTool",
+        "summary": "Call a tool; one that fails says so in `isError`, with status 200",
+        "parameters": [
+            {
+                "name": "tool",
+                "in": "path",
+                "required": True,
+                "description": "The tool's id, `server__tool`.",
+                "schema": _TEXT,
+            }
+        ],
+        "requestBody": {
+            "description": "The tool's arguments.",
+            "content": {"application/json": {"schema": _ANY_OBJECT}},
+        },
+        "responses": _responses(_json("CallResult")),
+    }
+
+
+def _message() -> _Json:
+    body = {"schema": {"$ref": "#/components/schemas/JsonRpcRequest"}}
+    return {
+        "operationId": "message",
+        "summary": "One JSON-RPC request of MCP, without a session",
+        "requestBody": {"required": True, "content": {"application/json": body}},
+        "responses": {
+            **_responses(_json("JsonRpcAnswer")),
+            "202": {"description": "A notification: there is nothing to say."},
+        },
+    }
+
+
+def _get(name: str, summary: str, content: _Json, parameters: list[_Json] | None = None) -> _Json:
+    operation = {"operationId": name, "summary": summary, "responses": _responses(content)}
+    return {"get": operation | ({"parameters": parameters} if parameters else {})}
+
+
+def _responses(content: _Json) -> _Json:
+    return {
+        "200": {"description": "The answer.", "content": content},
+        "default": {"description": "Why there is none.", "content": _json("Error")},
+    }
+
+
+def _json(schema: str) -> _Json:
+    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
+
+
+def _module(media: str) -> _Json:
+    return {media: {"schema": _TEXT}, **_json("Module")}
+
+
+def _query(name: str, description: str, schema: _Json, *, required: bool = False) -> _Json:
+    parameter = {"name": name, "in": "query", "description": description, "schema": schema}
+    return parameter | ({"required": True} if required else {})
+
+
+def _filters() -> list[_Json]:
+    return [
+        _query("filter", "Servers' names and tools' ids, with commas between.", _TEXTS),
+        _query("compact", "Without repeated code, descriptions shortened.", _TRUTH),
+        _query("json", "As JSON, with a call of the first tool asked for.", _TRUTH),
+    ]
+
+
+def _range(name: str) -> _Json:
+    option = OPTION[name]
+    kind = "integer" if option.kind is int else "number"
+    return {"type": kind, "minimum": option.low, "maximum": option.high}
+
+
+def _within(low: int, high: int) -> _Json:
+    return {"type": "string", "minLength": low, "maxLength": high}
+
+
+def _schemas() -> _Json:
+    hit = _object(
+        toolId=_TEXT,
+        serverName=_TEXT,
+        toolName=_TEXT,
+        confidence=_SHARE,
+        reason=_TEXT,
+        description=_TEXT,
+        signals={"type": "object", "additionalProperties": _SHARE},
+        explanation=_optional(_ref("Explanation")),
+    )
+    return {
+        "SearchResult": _object(
+            query=_TEXT,
+            results=_list(_ref("Hit")),
+            totalResults=_WHOLE,
+            threshold=_SHARE,
+            limit=_WHOLE,
+            below=_or_null(_ref("Hit")),
+            degraded=_TEXTS,
+            why=_optional(_ref("Whereabouts")),
+        ),
+        "Hit": hit,
+        "Explanation": _object(
+            fused=_SHARE,
+            shares=_list(_object(signal=_TEXT, score=_SHARE, weight=_SHARE, evidence=_TEXTS)),
+            steps=_list(_object(name=_TEXT, score=_SHARE, evidence=_TEXT)),
+        ),
+        "Whereabouts": _object(
+            toolId=_TEXT, verdict=_TEXT, rank=_or_null(_WHOLE), hit=_or_null(_ref("Hit"))
+        ),
+        "Stats": _object(
+            toolsIndexed=_WHOLE,
+            toolsWaiting=_WHOLE,
+            embeddingsCached=_WHOLE,
+            model=_or_null(_TEXT),
+            modelLoaded=_TRUTH,
+            device=_or_null(_TEXT),
+            signals=_TEXTS,
+            degraded=_or_null(_TEXT),
+            documentsEmbedded=_WHOLE,
+            documentsFromCache=_WHOLE,
+            cacheHitRate=_or_null(_SHARE),
+            queryCacheHitRate=_or_null(_SHARE),
+        ),
+        "Health": _object(
+            status={"enum": ["ready", "starting"]},
+            version=_optional(_TEXT),
+            pid=_optional(_WHOLE),
+            tools=_optional(_WHOLE),
+            toolsWaiting=_optional(_WHOLE),
+            waitingFor=_optional(_TEXTS),
+            download=_optional(_or_null(_object(model=_TEXT, doneBytes=_WHOLE, totalBytes=_WHOLE))),
+            configuration=_optional(_TEXT),
+            configurationProblem=_optional(_TEXT),
+        ),
+        "Servers": _object(servers=_list(_ref("Server"))),
+        "Server": _object(
+            name=_TEXT,
+            state={"enum": ["connecting", "ready", "failed", "disabled", "invalid"]},
+            transport=_TEXT,
+            tools=_WHOLE,
+            error=_TEXT,
+            since=_TEXT,
+            version=_TEXT,
+            rejected=_TEXTS,
+            snapshot=_TRUTH,
+            retry=_TEXT,
+        ),
+        "Tools": _object(tools=_list(_ref("Tool")), totalTools=_WHOLE),
+        "Tool": _object(
+            toolId=_TEXT,
+            serverName=_TEXT,
+            toolName=_TEXT,
+            title=_TEXT,
+            description=_TEXT,
+            inputSchema={},
+            outputSchema={},
+            annotations={},
+        ),
+        "CallResult": {
+            "type": "object",
+            "description": "The server's result, as MCP has it.",
+            "properties": {
+                "content": _list(_ANY_OBJECT),
+                "structuredContent": {},
+                "isError": _TRUTH,
+                "_meta": _ANY_OBJECT,
+            },
+            "required": ["content"],
+        },
+        "Module": _object(module=_TEXT, usage=_TEXT),
+        "JsonRpcRequest": _object(
+            jsonrpc=_optional({"const": "2.0"}),
+            id=_optional({"type": ["string", "number", "null"]}),
+            method=_TEXT,
+            params=_optional(_ANY_OBJECT),
+        ),
+        "JsonRpcAnswer": _object(
+            jsonrpc={"const": "2.0"},
+            id={"type": ["string", "number", "null"]},
+            result=_optional({}),
+            error=_optional(_object(code={"type": "integer"}, message=_TEXT, data=_optional({}))),
+        ),
+        "Error": _object(error=_TEXT, type={"type": "string", "examples": _error_types()}),
+    }
+
+
+def _error_types() -> list[str]:
+    return sorted(kind.__name__ for kind in wire.STATUS if kind is not ToolscriptError)
+
+
+_OPTIONAL = "x-optional"
+
+
+def _object(**properties: _Json) -> _Json:
+    """An object that has these, but for those that are marked as optional."""
+    required = [name for name, schema in properties.items() if not schema.get(_OPTIONAL)]
+    shown = {
+        name: {key: value for key, value in schema.items() if key != _OPTIONAL}
+        for name, schema in properties.items()
+    }
+    return {"type": "object", "properties": shown, "required": required}
+
+
+def _optional(schema: _Json) -> _Json:
+    return {**schema, _OPTIONAL: True}
+
+
+def _or_null(schema: _Json) -> _Json:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def _list(items: _Json) -> _Json:
+    return {"type": "array", "items": items}
+
+
+def _ref(name: str) -> _Json:
+    return {"$ref": f"#/components/schemas/{name}"}

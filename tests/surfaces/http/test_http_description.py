@@ -1,0 +1,86 @@
+"""The OpenAPI document: valid, of the routes that there are, and true of their answers."""
+
+import re
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from openapi_spec_validator import validate
+from tests.support import READ_FILE, SEND_MAIL, Cli, Scripted, fetch, post, processes, stop_all
+
+from toolscript import __version__
+from toolscript.surfaces.http.description import PATH, describe
+
+DOCUMENT = describe(__version__)
+ID = "files__read_file"
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
+    home = tmp_path_factory.mktemp("described")
+    cli, scripted = Cli(home), Scripted(home)
+    cli.configure(files=scripted(READ_FILE), mail=scripted(SEND_MAIL))
+    yield cli.start_gateway()
+    stop_all([cli.record()["pid"]])
+    assert not processes(str(home))
+
+
+def check(answer: Any, path: str, method: str = "get", status: str = "200") -> None:
+    """Raises `ValidationError` where an answer is not what the document says."""
+    responses = DOCUMENT["paths"][path][method]["responses"]
+    schema = responses[status]["content"]["application/json"]["schema"]
+    Draft202012Validator({**schema, "components": DOCUMENT["components"]}).validate(answer)
+
+
+def test_the_document_is_valid_and_served_as_it_is(url: str) -> None:
+    """http:others"""
+    validate(DOCUMENT)
+    assert fetch(url, PATH) == (200, DOCUMENT)
+
+
+def test_every_route_is_described_and_nothing_else(url: str) -> None:
+    """http:others: the protocol's own door is no interface of this kind."""
+    _, refused = fetch(url, "/nothing")
+    told = set(re.findall(r"/\S+[^,\s]", refused["error"].partition("there are")[2]))
+    described = {*DOCUMENT["paths"]} - {"/message"}
+    assert {path.replace(":path", "") for path in told} == described
+    for path, methods in DOCUMENT["paths"].items():
+        for method in methods:
+            status, _ = fetch(url, path.replace("{tool}", ID), method=method.upper())
+            assert status not in {404, 405}, path
+
+
+@pytest.mark.parametrize(
+    ("path", "parameters"),
+    [
+        ("/search", {"q": "read a file", "explain": "true", "why": "send_mail"}),
+        ("/search", {"q": "zzzz"}),
+        ("/search/stats", {}),
+        ("/health", {}),
+        ("/servers", {}),
+        ("/tools", {}),
+        ("/runtime/tools.ts", {"json": 1}),
+        ("/runtime/tools.py", {"json": 1}),
+    ],
+)
+def test_answers_are_as_described(url: str, path: str, parameters: dict[str, object]) -> None:
+    """http:others"""
+    status, answer = fetch(url, path, parameters)
+    assert status == 200
+    check(answer, path)
+    given = {each["name"] for each in DOCUMENT["paths"][path]["get"].get("parameters", ())}
+    assert set(parameters) <= given
+
+
+def test_calls_messages_and_errors_are_as_described(url: str) -> None:
+    """http:others"""
+    status, answer = post(url, f"/tools/{ID}", {"path": "x"})
+    assert status == 200
+    check(answer, "/tools/{tool}", "post")
+    for method in ("ping", "nonsense"):
+        _, answer = post(url, "/message", {"method": method})
+        check(answer, "/message", "post")
+    status, answer = fetch(url, "/search")
+    assert status == 400
+    check(answer, "/search", status="default")
