@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,15 +27,38 @@ class Started:
 @contextmanager
 def gateway(folder: Path, **settings: str) -> Generator[Started]:
     """A gateway over ``config.json`` in this folder; the keys of ``settings`` are variables."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("TOOLSCRIPT_")}
-    own = {"TOOLSCRIPT_DATA_DIR": str(folder), "TOOLSCRIPT_CONFIG": str(folder / "config.json")}
-    environ = {**kept, **own, **settings}
+    environ = _environ(folder, settings)
     _run([*_PROGRAM, "start", "--port", "0"], environ)
     try:
-        record = json.loads(next(folder.glob("run/gateway-*.json")).read_text("utf-8"))
-        yield Started(record["url"], record["pid"])
+        yield _started(folder)
     finally:
         _run([*_PROGRAM, "stop"], environ)
+
+
+@contextmanager
+def at_once(folder: Path, **settings: str) -> Generator[Started]:
+    """The same, as soon as it listens: its servers are not waited for."""
+    command = [*_PROGRAM, "start", "--foreground", "--port", "0"]
+    with subprocess.Popen(command, env=_environ(folder, settings)) as process:
+        try:
+            while not any(folder.glob("run/gateway-*.json")):
+                if process.poll() is not None:
+                    raise SystemExit("the gateway did not start")
+                time.sleep(0.01)
+            yield _started(folder)
+        finally:
+            process.terminate()
+
+
+def _environ(folder: Path, settings: Mapping[str, str]) -> dict[str, str]:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("TOOLSCRIPT_")}
+    own = {"TOOLSCRIPT_DATA_DIR": str(folder), "TOOLSCRIPT_CONFIG": str(folder / "config.json")}
+    return {**kept, **own, **settings}
+
+
+def _started(folder: Path) -> Started:
+    record = json.loads(next(folder.glob("run/gateway-*.json")).read_text("utf-8"))
+    return Started(record["url"], record["pid"])
 
 
 def configure(folder: Path, servers: Mapping[str, Any]) -> None:

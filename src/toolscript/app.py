@@ -93,6 +93,7 @@ class App:
         self._search_timeout_s = search_timeout_s
         self._follower = follower
         self._indexed: Catalogue | None = None
+        self._kept: Catalogue | None = None
         self._fault = ""
         self._step = anyio.Event()
         self._clients: tuple[Catalogue, Clients] | None = None
@@ -112,6 +113,7 @@ class App:
                 failure = error
             finally:
                 tasks.cancel_scope.cancel()
+        self._keep(self._gateway.catalogue)
         if failure is not None:
             raise failure
 
@@ -291,7 +293,13 @@ class App:
             self._indexed = catalogue
             self._step.set()
             self._step = anyio.Event()
-            await anyio.to_thread.run_sync(self._snapshots.save, catalogue)
+            await anyio.to_thread.run_sync(self._keep, catalogue)
+
+    def _keep(self, catalogue: Catalogue) -> None:
+        """Have the catalogue on disk, for the next start."""
+        if self._kept is not catalogue:
+            self._snapshots.save(catalogue)
+            self._kept = catalogue
 
     def _update(self, catalogue: Catalogue) -> None:
         documents = [Document.of(tool) for tool in catalogue.tools.values()]
