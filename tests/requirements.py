@@ -404,6 +404,8 @@ REQUIREMENTS: dict[str, Requirement] = {
             "tests/surfaces/cli/test_cli_auth.py::test_a_token_is_refreshed_before_it_expires",
             "tests/surfaces/cli/test_cli_auth.py::test_a_token_that_is_not_taken_any_more_is_refreshed",
             "tests/surfaces/cli/test_cli_auth.py::test_a_login_that_has_ended_is_told",
+            "tests/surfaces/cli/test_cli_auth.py::TestARegisteredClient::test_it_logs_in",
+            "tests/test_config.py::test_a_client_that_is_registered_already",
         ),
     ),
     "upstream:isolation": Requirement(

@@ -206,6 +206,16 @@ def test_a_server_may_have_times_of_its_own(tmp_path: Path, keys: tuple[str, str
     assert (spec.start_timeout_s, spec.call_timeout_s) == (90.0, 0.5)
 
 
+def test_a_client_that_is_registered_already(tmp_path: Path) -> None:
+    """config:file, upstream:transports: its secret is one."""
+    known = {"clientId": "us", "clientSecret": "shared-secret", "callbackPort": 8123}
+    spec = one(tmp_path, {"url": "http://h/mcp", "oauth": known})
+    assert spec.oauth is not None
+    assert (spec.oauth.client_id, spec.oauth.callback_port) == ("us", 8123)
+    assert "shared-secret" in spec.secrets
+    assert "shared-secret" not in repr(spec) + repr(spec.oauth)
+
+
 def test_a_disabled_server_may_be_unfinished(tmp_path: Path) -> None:
     """config:file"""
     config = read(tmp_path, {"off": {"disabled": True, "command": "${MISSING}", "args": 1}})
@@ -290,6 +300,14 @@ MISTAKES: list[tuple[str, Any, str]] = [
     ("it", {"url": 5}, "url is 5; expected a string"),
     ("it", {"type": "http"}, "url is ''; expected http://… or https://…"),
     ("it", {"url": "http://h", "headers": "x"}, "headers is 'x'; expected an object of strings"),
+    ("it", {"url": "http://h", "oauth": "x"}, "oauth is 'x'; expected an object"),
+    ("it", {"url": "http://h", "oauth": {"id": "x"}}, "oauth has no clientId (found id); leave"),
+    ("it", {"url": "http://h", "oauth": {"clientId": 1}}, "clientId is 1; expected a string"),
+    (
+        "it",
+        {"url": "http://h", "oauth": {"clientId": "x", "callbackPort": 70_000}},
+        "oauth.callbackPort is 70000; expected a port, 1 to 65535",
+    ),
     ("it", {"url": "http://h", "command": "x"}, "both command and url are given"),
     ("it", {"args": [], "cmd": "x"}, "neither command nor url is given (found args, cmd)"),
     ("it", {}, "neither command nor url is given (found nothing)"),

@@ -19,11 +19,20 @@ import msgspec
 from toolscript.errors import ConfigMissingError, ConfigSyntaxError
 from toolscript.files import expanded, is_file, stamp
 from toolscript.text import encodable, printable, redact
-from toolscript.types import SEPARATOR, Protocol, ServerSpec, Transport, telling, url_secrets
+from toolscript.types import (
+    SEPARATOR,
+    OAuthClient,
+    Protocol,
+    ServerSpec,
+    Transport,
+    telling,
+    url_secrets,
+)
 
 FILE_NAME = ".toolscript.json"
 MAX_FILE_BYTES = 4 * 1024 * 1024
 MAX_TIMEOUT_S = 86_400
+MAX_PORT = 65_535
 
 _SECTIONS = ("mcpServers", "servers")  # the second is how VS Code spells it
 _URL_KEYS = ("url", "serverUrl", "httpUrl")  # the field's, Windsurf's, Gemini's
@@ -263,6 +272,15 @@ class _Reader:
             raise _Mistake(f"{key} is {_shown(value)}; expected a string")
         return self.expand(key, str(value))
 
+    def within(self, key: str) -> "_Reader | None":
+        """The object at this key, to be read in the same way."""
+        value: object = self.raw.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            raise _Mistake(f"{key} is {_shown(value)}; expected an object")
+        return _Reader(cast("dict[str, Any]", value), self.environ, self.hidden)
+
     def expand(self, key: str, text: str) -> str:
         def replace(match: re.Match[str]) -> str:
             name, default = match["name"], match["default"]
@@ -381,5 +399,26 @@ def _remote(spec: ServerSpec, reader: _Reader, url_key: str) -> ServerSpec:
         spec,
         url=url,
         headers=reader.mapping("headers"),
+        oauth=_oauth(reader),
         sse_fallback=spec.transport == "http" and not stated,
+    )
+
+
+def _oauth(reader: _Reader) -> OAuthClient | None:
+    client = reader.within("oauth")
+    if client is None:
+        return None
+    if not client.text("clientId"):
+        raise _Mistake(
+            f"oauth has no clientId (found {_listed(client.raw)}); leave oauth out "
+            "where the server registers clients by itself"
+        )
+    port = client.raw.get("callbackPort", 0)
+    if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= MAX_PORT:
+        raise _Mistake(f"oauth.callbackPort is {_shown(port)}; expected a port, 1 to {MAX_PORT}")
+    return OAuthClient(
+        client_id=client.text("clientId"),
+        client_secret=client.text("clientSecret"),
+        scope=client.text("scope"),
+        callback_port=port,
     )

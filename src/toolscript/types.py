@@ -93,6 +93,20 @@ def telling(values: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(long, key=lambda part: (-len(part), part)))
 
 
+class OAuthClient(msgspec.Struct, frozen=True, kw_only=True):
+    """What a remote server's owner has registered for us, where it registers nobody by itself."""
+
+    client_id: str
+    client_secret: str = ""
+    scope: str = ""
+    callback_port: int = 0
+    """Where the browser comes back to; 0 is any free one."""
+
+    def __repr__(self) -> str:
+        """Without the secret."""
+        return f"OAuthClient({self.client_id!r})"
+
+
 class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One server of a configuration, variables expanded, ready to be connected to."""
 
@@ -104,6 +118,7 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str | None = None
     url: str = ""
     headers: dict[str, str] = {}
+    oauth: OAuthClient | None = None
     include_tools: tuple[str, ...] | None = None
     exclude_tools: tuple[str, ...] = ()
     pin_tools: tuple[str, ...] = ()
@@ -134,6 +149,7 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
         """Values that must not appear in a log or an error message."""
         values = [*self.env.values(), *self.hidden, *url_secrets(self.url)]
         values += [part for value in self.headers.values() for part in _credentials(value)]
+        values += [self.oauth.client_secret] if self.oauth else []
         return telling((*values, *_argument_secrets(self.args)))
 
     def __repr__(self) -> str:

@@ -4,7 +4,8 @@ It is its own authorization server, over the SDK's routes, and grants whatever i
 asked for without a page in between. Environment variables change it: LIFE_S is
 how long an access token is valid (3600), ROTATING names a file; while it exists
 no token that was issued is taken any more, though it can be refreshed. While the
-file CLOSED exists, nothing can be refreshed.
+file CLOSED exists, nothing can be refreshed. CLIENT, ``id secret port``, is the
+only client there is; none can register then.
 """
 
 import os
@@ -27,9 +28,10 @@ from mcp.server.auth.provider import (
 from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
-from pydantic import AnyHttpUrl
+from pydantic import AnyHttpUrl, AnyUrl
 
 LIFE_S = int(os.environ.get("LIFE_S", "3600"))
+CLIENT = os.environ.get("CLIENT", "").split()
 
 
 def exists(variable: str) -> bool:
@@ -41,6 +43,14 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
 
     def __init__(self) -> None:
         self.clients: dict[str, OAuthClientInformationFull] = {}
+        if CLIENT:
+            identifier, secret, port = CLIENT
+            self.clients[identifier] = OAuthClientInformationFull(
+                client_id=identifier,
+                client_secret=secret,
+                redirect_uris=[AnyUrl(f"http://127.0.0.1:{port}/callback")],
+                token_endpoint_auth_method="client_secret_post",  # noqa: S106 - the name of a method
+            )
         self.codes: dict[str, AuthorizationCode] = {}
         self.access: dict[str, AccessToken] = {}
         self.refresh: dict[str, RefreshToken] = {}
@@ -123,7 +133,7 @@ def main() -> None:
             issuer_url=AnyHttpUrl(base),
             resource_server_url=AnyHttpUrl(f"{base}/mcp"),
             validate_token_resource=False,
-            client_registration_options=ClientRegistrationOptions(enabled=True),
+            client_registration_options=ClientRegistrationOptions(enabled=not CLIENT),
         )
         server: MCPServer[Any] = MCPServer(
             "guarded", auth_server_provider=Provider(), auth=settings

@@ -43,7 +43,7 @@ def log_out(directory: Path, spec: ServerSpec) -> bool:
 def log_in(directory: Path, spec: ServerSpec, show: Callable[[str], None]) -> None:
     """Have the user log in, and keep the tokens. Raises `UpstreamError` where that fails."""
     login = Login(directory, spec)
-    with _Back() as back:
+    with _Back(spec.oauth.callback_port if spec.oauth else 0) as back:
         try:
             status = anyio.run(_attempt, spec, login, _Browser(back, show))
         except (OAuthFlowError, httpx2.HTTPError, OSError, ValueError) as error:
@@ -93,7 +93,13 @@ class _Browser:
 
 
 class _Back:
-    """A web server for the one request with which the user's browser comes back."""
+    """A web server for the one request with which the user's browser comes back.
+
+    Raises `UpstreamError` where another program has the port.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._port = port
 
     def __enter__(self) -> Self:
         found: dict[str, str] = {}
@@ -120,7 +126,13 @@ class _Back:
                 """Says nothing: the address holds the code."""
 
         self._found = found
-        self._server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+        try:
+            self._server = http.server.HTTPServer(("127.0.0.1", self._port), Handler)
+        except OSError as error:
+            raise UpstreamError(
+                f"the browser cannot come back to port {self._port}, as oauth.callbackPort has it: "
+                f"{error.strerror or error}"
+            ) from None
         self._server.timeout = 0.2
         return self
 

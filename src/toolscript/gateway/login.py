@@ -25,7 +25,7 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl
 
 from toolscript.files import file_name, stamp, write_atomically
-from toolscript.types import ServerSpec
+from toolscript.types import OAuthClient, ServerSpec
 
 VERSION = 1
 EARLY_S = 30.0
@@ -75,6 +75,7 @@ class Login:
         url = hashlib.sha256(spec.url.encode()).hexdigest()[:16]
         self.path = directory / f"{file_name(spec.name)}-{url}.json"
         self._url = spec.url
+        self._registered = spec.oauth
         self._provider: OAuthClientProvider | None = None
 
     @property
@@ -115,7 +116,10 @@ class Login:
         send: Callable[[str], Awaitable[None]],
         back: Callable[[], Awaitable[AuthorizationCodeResult]],
     ) -> OAuthClientProvider:
-        metadata = OAuthClientMetadata(client_name="toolscript", redirect_uris=[AnyUrl(uri)])
+        scope = self._registered.scope if self._registered else ""
+        metadata = OAuthClientMetadata(
+            client_name="toolscript", redirect_uris=[AnyUrl(uri)], scope=scope or None
+        )
         provider = OAuthClientProvider(self._url, metadata, self, send, back)
         state, context = self._read(), provider.context
         context.token_expiry_time = state.expires_at
@@ -157,6 +161,8 @@ class Login:
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         """See `TokenStorage`."""
+        if self._registered:
+            return _client(self._registered)
         client = self._read().client
         return OAuthClientInformationFull.model_validate(client) if client else None
 
@@ -184,6 +190,14 @@ async def _nobody_comes() -> AuthorizationCodeResult:
 def is_login_needed(error: BaseException) -> bool:
     """Whether a request failed because the user has to log in."""
     return isinstance(error, LoginNeededError | OAuthFlowError)
+
+
+def _client(registered: OAuthClient) -> OAuthClientInformationFull:
+    secret = registered.client_secret or None
+    method = "client_secret_post" if secret else "none"
+    return OAuthClientInformationFull(
+        client_id=registered.client_id, client_secret=secret, token_endpoint_auth_method=method
+    )
 
 
 def _dumped(model: Any) -> _Json | None:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import socket
 import stat
 import subprocess
 import sys
@@ -24,12 +25,17 @@ def life_s() -> str:
 
 
 @pytest.fixture
-def guarded(cli: Cli, tmp_path: Path, life_s: str) -> Generator[Cli]:
+def client() -> str:
+    return ""
+
+
+@pytest.fixture
+def guarded(cli: Cli, tmp_path: Path, life_s: str, client: str) -> Generator[Cli]:
     """A configuration of a server that asks for a login."""
     files = {"ROTATING": str(tmp_path / "rotating"), "CLOSED": str(tmp_path / "closed")}
     with subprocess.Popen(
         [sys.executable, str(HELPERS / "oauth.py")],
-        env={"PATH": os.environ["PATH"], "LIFE_S": life_s, **files},
+        env={"PATH": os.environ["PATH"], "LIFE_S": life_s, "CLIENT": client, **files},
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
@@ -137,6 +143,53 @@ def test_logging_out(guarded: Cli) -> None:
     assert list((guarded.home / ".toolscript" / "auth").iterdir()) == []
     [found] = guarded.json("list-servers", "--refresh")["servers"]
     assert found["state"] == "failed"
+
+
+@pytest.fixture
+def port() -> int:
+    """One that is free now."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return free.getsockname()[1]
+
+
+class TestARegisteredClient:
+    """Of a server that registers nobody by itself: upstream:transports."""
+
+    @pytest.fixture
+    def client(self, port: int) -> str:
+        return f"our-id our-own-secret {port}"
+
+    def test_it_logs_in(self, guarded: Cli, port: int) -> None:
+        known = {"clientId": "our-id", "clientSecret": "${OUR_SECRET}", "callbackPort": port}
+        self.configured(guarded, **known)
+        guarded.env = QUICK | {"OUR_SECRET": "our-own-secret"}
+        code, said = log_in(guarded)
+        assert code == 0, said
+        assert guarded("list-tools").stdout.count("guarded__read_file") == 1
+        assert "our-own-secret" not in said + json.dumps(kept(guarded))
+
+    def test_a_wrong_secret_is_told_and_not_shown(self, guarded: Cli, port: int) -> None:
+        self.configured(
+            guarded, clientId="our-id", clientSecret="another-secret", callbackPort=port
+        )
+        code, said = log_in(guarded)
+        assert code == 1
+        assert "logging in to guarded failed" in said
+        assert "another-secret" not in said
+
+    def test_a_port_that_is_taken(self, guarded: Cli, port: int) -> None:
+        self.configured(guarded, clientId="our-id", callbackPort=port)
+        with socket.create_server(("127.0.0.1", port)):
+            done = guarded("auth", "guarded", "--no-browser")
+        assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+        assert f"the browser cannot come back to port {port}, as oauth.callbackPort has it" in (
+            done.stderr
+        )
+
+    def configured(self, cli: Cli, **oauth: object) -> None:
+        file = cli.home / ".toolscript.json"
+        [server] = json.loads(file.read_text("utf-8"))["mcpServers"].values()
+        cli.configure(guarded={"url": server["url"], "oauth": oauth})
 
 
 def test_what_cannot_be_logged_in_to(guarded: Cli, scripted: Scripted) -> None:
