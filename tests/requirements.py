@@ -656,19 +656,39 @@ REQUIREMENTS: dict[str, Requirement] = {
     ),
     "graph:methods": Requirement(
         "Edges, neighbours, Adamic-Adar, relatedness, templates.",
-        open="the graph is to come",
+        proved_by=(
+            "tests/graph/test_toolgraph.py::test_adamic_adar_is_that_of_networkx",
+            "tests/graph/test_toolgraph.py::test_relatedness_is_the_largest_with_the_context_in_0_to_1_by_hand",
+            "tests/graph/test_toolgraph.py::test_neighbours_by_direction",
+            "tests/graph/test_toolgraph.py::test_templates_are_taken_over_once_and_do_not_decay",
+            "tests/graph/test_forecast.py::test_a_template_is_enough_for_a_start",
+        ),
     ),
     "graph:alpha": Requirement(
         "The weight follows the number of edges.",
-        open="the graph is to come",
+        proved_by=("tests/graph/test_toolgraph.py::test_alpha_follows_the_number_of_edges",),
+        open="no door uses it yet",
     ),
     "graph:context": Requirement(
         "Without context the graph is silent.",
-        open="the graph is to come",
+        proved_by=(
+            "tests/graph/test_forecast.py::test_an_empty_graph_and_a_context_of_nothing_known_say_nothing",
+        ),
+        open="no door uses it yet",
     ),
     "graph:learning": Requirement(
         "Executions teach the graph, and never hurt.",
-        open="the graph is to come",
+        proved_by=(
+            "tests/graph/test_forecast.py::test_what_followed_follows",
+            "tests/graph/test_forecast.py::test_chances_by_hand",
+            "tests/graph/test_forecast.py::test_a_tool_whose_calls_fail_is_less_likely",
+            "tests/graph/test_forecast.py::test_a_graph_of_sequences_that_mean_nothing_has_no_skill_and_one_of_habits_has",
+            "tests/graph/test_toolgraph.py::test_a_sequence_leads_from_each_tool_to_all_after_it",
+            "tests/graph/test_toolgraph.py::test_a_failure_is_counted_and_leads_nowhere",
+            "tests/graph/test_toolgraph.py::test_what_was_long_ago_weighs_less",
+            "tests/graph/test_toolgraph.py::test_skill_is_the_mean_gain_with_a_little_supposed",
+        ),
+        open="nothing is recorded yet",
     ),
     "skills:update": Requirement(
         "Vector.VectorUpdate.",

@@ -7,6 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -200,7 +201,8 @@ class SemanticSignal:
         """The vectors known now; the rest is NaN."""
         known = [row for row, d in enumerate(corpus.documents) if self._known(d)]
         rows = [self._vectors[corpus.documents[row].id].vector for row in known]
-        flat = FlatIndex(np.stack(rows)) if rows else None
+        vectors = np.stack(rows) if rows else None
+        flat = None if vectors is None else FlatIndex(vectors)
         return SemanticIndex(
             self.model,
             self._name,
@@ -209,6 +211,7 @@ class SemanticSignal:
             corpus.documents,
             np.array(known, dtype=np.intp),
             flat,
+            vectors,
         )
 
     @property
@@ -280,7 +283,7 @@ class _QueryMemory:
         return rows
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SemanticIndex:
     """One corpus's vectors."""
 
@@ -291,6 +294,17 @@ class SemanticIndex:
     _documents: tuple[Document, ...]
     _known: NDArray[np.intp]
     _flat: FlatIndex | None
+    _rows: Vectors | None = None
+    """What ``_flat`` was made of: the vectors of the known."""
+
+    @cached_property
+    def vectors(self) -> Vectors | None:
+        """Every document's vector: float32 [n, dim], zero where there is none; None without any."""
+        if self._rows is None or self._known.size == len(self._documents):
+            return self._rows
+        vectors = np.zeros((len(self._documents), self._rows.shape[1]), dtype=np.float32)
+        vectors[self._known] = self._rows
+        return vectors
 
     def rank(self, query: Query) -> Ranking:
         """See `SignalIndex.rank`. Never waits for a download."""

@@ -1,0 +1,169 @@
+"""The edges of a graph as columns, found through a dictionary for each tool.
+
+Weights decay exponentially. Instead of lowering all of them as time goes by,
+what is added later counts more: a use at time t adds 2^((t − `EPOCH`) / half-life),
+and a weight is divided by that factor of the present when it is read. So an
+update touches one number.
+"""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolscript.graph.counts import doubled
+
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+
+EPOCH = 1_767_225_600.0
+"""Seconds; when a use counts exactly 1. Any fixed moment would do: this is the start of 2026."""
+_DAY_S = 86_400.0
+_FIRST = 64
+LEAST_DISCOUNT = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One tool's edges, in one direction: each array has one entry for each of them."""
+
+    others: Ints
+    """The tools at the other ends, as numbers of the graph."""
+    weights: Floats
+    """Decayed."""
+    times: Ints
+    """How often seen, however long ago."""
+
+
+class Decay:
+    """What a use counts, by when it was."""
+
+    def __init__(self, half_life_days: float) -> None:
+        self._half_life_s = half_life_days * _DAY_S
+
+    def factor(self, when_s: float) -> float:
+        """What a use at this moment adds, in the unit in which weights are kept."""
+        return float(2.0 ** ((when_s - EPOCH) / self._half_life_s))
+
+
+class Edges:
+    """Directed edges between tools by number. Not thread-safe: `ToolGraph` guards it.
+
+    ``next`` are uses directly one after the other, ``later`` uses somewhere
+    after in the same sequence, those included. ``stated`` are templates.
+    """
+
+    def __init__(self) -> None:
+        self.out: list[dict[int, int]] = []
+        self.into: list[dict[int, int]] = []
+        """By tool: the tool at the other end → the edge's number."""
+        self.size = 0
+        self.source = np.zeros(_FIRST, dtype=np.int64)
+        self.target = np.zeros(_FIRST, dtype=np.int64)
+        self.next = np.zeros(_FIRST)
+        self.later = np.zeros(_FIRST)
+        self.next_times = np.zeros(_FIRST, dtype=np.int64)
+        self.later_times = np.zeros(_FIRST, dtype=np.int64)
+        self.stated = np.zeros(_FIRST)
+        self.kinds = np.zeros(_FIRST, dtype=np.int64)
+        self.once = self.twice = self.next_once = self.next_twice = 0
+        """How many edges were seen once and twice: what `discount` is made of."""
+
+    def add_tools(self, count: int) -> None:
+        """Make room for tools up to this many."""
+        while len(self.out) < count:
+            self.out.append({})
+            self.into.append({})
+
+    def at(self, source: int, target: int) -> int:
+        """The edge's number; it is made where there is none."""
+        edge = self.out[source].get(target)
+        if edge is None:
+            edge = self.size
+            if edge == self.source.size:
+                self._grow()
+            self.size += 1
+            self.source[edge], self.target[edge] = source, target
+            self.out[source][target] = self.into[target][source] = edge
+        return edge
+
+    def see(self, source: int, target: int, amount: float, *, adjacent: bool) -> int:
+        """Count one use of ``target`` after ``source``; the edge's number."""
+        edge = self.at(source, target)
+        self.later[edge] += amount
+        self.later_times[edge] += 1
+        seen = self.later_times[edge]
+        self.once += int(seen == 1) - int(seen == 2)  # noqa: PLR2004 - from once to twice
+        self.twice += int(seen == 2) - int(seen == 3)  # noqa: PLR2004 - from twice to more
+        if adjacent:
+            self.next[edge] += amount
+            self.next_times[edge] += 1
+            seen = self.next_times[edge]
+            self.next_once += int(seen == 1) - int(seen == 2)  # noqa: PLR2004 - see above
+            self.next_twice += int(seen == 2) - int(seen == 3)  # noqa: PLR2004 - see above
+        return edge
+
+    def count_again(self) -> None:
+        """The number of edges seen once and twice, from the columns."""
+        later, following = self.later_times[: self.size], self.next_times[: self.size]
+        self.once, self.twice = int((later == 1).sum()), int((later == 2).sum())  # noqa: PLR2004
+        self.next_once = int((following == 1).sum())
+        self.next_twice = int((following == 2).sum())  # noqa: PLR2004 - as it says
+
+    def row(self, tool: int, *, into: bool = False, adjacent: bool = False, now: float) -> Row:
+        """One tool's edges; ``now`` is `Decay.factor` of the present."""
+        index = (self.into if into else self.out)[tool]
+        numbers = np.fromiter(index.values(), np.int64, len(index))
+        others = np.fromiter(index.keys(), np.int64, len(index))
+        weights = (self.next if adjacent else self.later)[numbers] / now
+        times = (self.next_times if adjacent else self.later_times)[numbers]
+        stated = self.stated[numbers]
+        return Row(others, weights + stated, times + stated.astype(np.int64))
+
+    def keep(self, numbers: Ints) -> None:
+        """Drop all edges but these, and number them anew."""
+        for name in COLUMNS:
+            setattr(self, name, getattr(self, name)[numbers].copy())
+        self.size = numbers.size
+        tools = len(self.out)
+        self.out, self.into = [], []
+        self.add_tools(tools)
+        self.link()
+        self.count_again()
+
+    def link(self) -> None:
+        """Make the dictionaries from the columns."""
+        size = self.size
+        sources, targets = self.source[:size].tolist(), self.target[:size].tolist()
+        for edge, (source, target) in enumerate(zip(sources, targets, strict=True)):
+            self.out[source][target] = edge
+            self.into[target][source] = edge
+
+    def _grow(self) -> None:
+        for name in COLUMNS:
+            setattr(self, name, doubled(getattr(self, name)))
+
+
+COLUMNS = (
+    "source",
+    "target",
+    "next",
+    "later",
+    "next_times",
+    "later_times",
+    "stated",
+    "kinds",
+)
+
+
+def discount(once: int, twice: int) -> float:
+    """What is taken off every count and given to what was not seen: from 0.5 to 1.
+
+    n₁ / (n₁ + 2 n₂), the estimate of Ney, Essen & Kneser ("On structuring
+    probabilistic dependences in stochastic language modelling", 1994). Where
+    nearly everything was seen once, as in sequences that mean nothing, it is
+    nearly 1, and counts say next to nothing. It does not fall below 0.5, since
+    uses are no independent draws: the same job is done again and again.
+    """
+    return max(LEAST_DISCOUNT, (once + 0.5) / (once + 2 * twice + 1))

@@ -1,0 +1,308 @@
+"""What comes next: a probability for every tool, given those used so far.
+
+    P = repeat · P(one of those used) + (1 − repeat) · (½ P(after the last) + ½ P(with each))
+
+*After the last* counts what directly followed the last tool; *with each* is the
+mean, over the tools of the context, of what was used in the same sequence,
+whichever came first. Both are smoothed alike: of every count `discount` is taken
+off, and what that leaves goes to the level below (interpolated absolute
+discounting: Ney, Essen & Kneser, 1994), so that a tool that was never used with
+these is guessed from what is alike. A tool whose calls fail is less likely by
+the share that does.
+
+    P below = P(server | last server) · P(tool | server, context)
+
+The server is smoothed in the same way, over how often uses stay with a server.
+Within one, four guesses count a quarter each: how often a tool is used, how near
+in meaning it is to the context, how near to what followed tools like the last
+one, and the neighbours it shares with the context (Adamic-Adar). Nearness is
+the standard score of the cosine, so that it means the same for every model.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from toolscript.embedding.base import Vectors
+from toolscript.graph.counts import Tools
+from toolscript.graph.edges import LEAST_DISCOUNT, Floats, Ints, Row, discount
+from toolscript.graph.toolgraph import ToolGraph
+
+MASS = 1.0
+"""Uses that the level below counts for, beside what is taken off."""
+SERVER_MASS = 4.0
+SHARPNESS = 1.2
+"""By how many e-folds one standard deviation of nearness makes a tool likelier."""
+ALIKE = 16
+"""So many tools like the last one are asked what followed them."""
+COMMON = 64
+"""Over so many of a tool's neighbours, the strongest, others are reached."""
+_LEAST = 1e-12
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """One corpus's tools, seen by a graph: immutable but for what the graph learns.
+
+    ``ids`` and ``servers`` are the corpus' tools in its order, ``vectors`` their
+    embeddings float32 [n, dim], unit rows, zero where there is none.
+    """
+
+    graph: ToolGraph
+    ids: tuple[str, ...]
+    servers: tuple[str, ...]
+    vectors: Vectors | None = None
+
+    def scores(self, context: Sequence[str]) -> Floats | None:
+        """How far from chance to certainty each tool is to be next: float64 [n] in [0, 1].
+
+        ln(p · n) / ln n where that is above 0, times the graph's skill. None
+        where there is nothing to say: an empty graph, or a context of no tool
+        that is there.
+        """
+        chances = self.chances(context)
+        if chances is None:
+            return None
+        return self.graph.skill * self.gains(chances)
+
+    def gains(self, chances: Floats) -> Floats:
+        """ln(p · n) / ln n, at least 0: what it would gain to have foreseen each tool."""
+        count = max(2, len(self.ids))
+        return np.clip(np.log(np.maximum(chances, _LEAST) * count) / np.log(count), 0.0, 1.0)
+
+    def chances(self, context: Sequence[str]) -> Floats | None:
+        """The probability of each tool to be used next: float64 [n], sum 1; see `scores`."""
+        rows = [self._rows[used] for used in context if used in self._rows]
+        if not rows or not self.graph.edge_count:
+            return None
+        with self.graph.lock:
+            return self._chances(rows)
+
+    def foresee(self, context: Sequence[str], tool: str) -> None:
+        """Before a use is learned: note how well it was foreseen."""
+        row = self._rows.get(tool)
+        chances = None if row is None else self.chances(context)
+        if row is not None and chances is not None:
+            count = max(2, len(self.ids))
+            gain = np.log(max(float(chances[row]), _LEAST) * count) / np.log(count)
+            self.graph.note(float(np.clip(gain, -1.0, 1.0)))
+
+    @cached_property
+    def _rows(self) -> dict[str, int]:
+        return {identifier: row for row, identifier in enumerate(self.ids)}
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return sorted(set(self.servers))
+
+    @cached_property
+    def _place(self) -> dict[str, int]:
+        return {name: at for at, name in enumerate(self._names)}
+
+    @cached_property
+    def _server(self) -> Ints:
+        """Each tool's server, by its place among the names."""
+        return np.array([self._place[name] for name in self.servers], dtype=np.int64)
+
+    @cached_property
+    def _sizes(self) -> Floats:
+        return np.bincount(self._server, minlength=len(self._names)) / len(self.ids)
+
+    @cached_property
+    def _places(self) -> "_Places":
+        return _Places(self._rows)
+
+    def _chances(self, context: list[int]) -> Floats:
+        row_of, now = self._places.of(self.graph.tools), self.graph.now()
+        numbers = [self.graph.tools.numbers.get(self.ids[row], -1) for row in context]
+        below = self._below(context, numbers, row_of, now)
+        edges = self.graph.edges
+        after = discount(edges.next_once, edges.next_twice)
+        along = discount(edges.once, edges.twice)
+        last = [edges.row(n, adjacent=True, now=now) for n in numbers[-1:] if n >= 0]
+        fresh = 0.5 * _level(_spread(last, after, row_of, below.size), below)
+        for number in numbers:
+            ways = (False, True) if number >= 0 else ()
+            both = [edges.row(number, into=into, now=now) for into in ways]
+            with_it = _level(_spread(both, along, row_of, below.size), below)
+            fresh += 0.5 / len(numbers) * with_it
+        fresh *= self._reliable(row_of, now)
+        fresh[context] = 0.0
+        return self._with_repeats(fresh, context)
+
+    def _reliable(self, row_of: Ints, now: float) -> Floats:
+        """The share of each tool's calls that succeed, as if one more had."""
+        tools, reliable = self.graph.tools, np.ones(len(self.ids))
+        failed = np.flatnonzero(tools.failed[: len(tools)])
+        rows = row_of[failed]
+        worked, failed = tools.weight[failed] / now, tools.failed[failed] / now
+        reliable[rows[rows >= 0]] = ((worked + 1) / (worked + failed + 1))[rows >= 0]
+        return reliable
+
+    def _with_repeats(self, fresh: Floats, context: list[int]) -> Floats:
+        habits = self.graph.habits
+        repeat = (habits.repeats + 0.5) / (habits.steps + 5.0)
+        total = fresh.sum()
+        if total <= 0:
+            repeat, total = 1.0, 1.0
+        chances = fresh * ((1.0 - repeat) / total)
+        chances[context] += repeat / len(set(context))
+        return chances / chances.sum()
+
+    def _below(self, context: list[int], numbers: list[int], row_of: Ints, now: float) -> Floats:
+        """What is guessed of tools that were never used with these."""
+        within = self._within(context, numbers, row_of, now)
+        within[context] = 0.0
+        totals = np.bincount(self._server, weights=within, minlength=len(self._names))
+        servers = self._server_chances(context[-1], now)
+        below = within / np.maximum(totals, _LEAST)[self._server] * servers[self._server]
+        return below / max(below.sum(), _LEAST)
+
+    def _within(self, context: list[int], numbers: list[int], row_of: Ints, now: float) -> Floats:
+        guesses = [self._popular(row_of, now), *self._near(context, row_of, now)]
+        shared = self._shared(numbers, row_of)
+        if shared is not None:
+            guesses.append(shared)
+        missing = 4 - len(guesses)
+        total = sum(guesses) + missing * guesses[0]
+        return np.asarray(total) / 4
+
+    def _popular(self, row_of: Ints, now: float) -> Floats:
+        """How often tools are used, smoothed down to each alike."""
+        tools = self.graph.tools
+        times = tools.times[: len(tools)]
+        once, twice = int((times == 1).sum()), int((times == 2).sum())  # noqa: PLR2004 - as it says
+        row = Row(np.arange(len(tools)), tools.weight[: len(tools)] / now, times)
+        count = len(self.ids)
+        spread = _spread([row], discount(once, twice), row_of, count)
+        return _level(spread, np.full(count, 1.0 / count))
+
+    def _near(self, context: list[int], row_of: Ints, now: float) -> list[Floats]:
+        """By meaning: near to the context, and near to what followed tools like the last."""
+        if self.vectors is None:
+            return []
+        asked = np.stack([self.vectors[context].mean(axis=0), self.vectors[context[-1]]])
+        cosines = self.vectors @ asked.T
+        found = [_sharp(cosines[:, 0])]
+        expected = self._expected(_standard(cosines[:, 1]), row_of, now)
+        if expected is not None:
+            found.append(_sharp(self.vectors @ expected))
+        return found
+
+    def _expected(self, alike: Floats, row_of: Ints, now: float) -> Vectors | None:
+        """The mean meaning of what followed the tools that are most like the last one."""
+        edges = self.graph.edges
+        leading = np.unique(edges.source[: edges.size])
+        leading = leading[row_of[leading] >= 0]
+        if not leading.size or self.vectors is None:
+            return None
+        nearness = alike[row_of[leading]]
+        order = np.argsort(-nearness, kind="stable")[:ALIKE]
+        expected = np.zeros(self.vectors.shape[1])
+        for place in order:
+            row = edges.row(int(leading[place]), adjacent=True, now=now)
+            there = row_of[row.others] >= 0
+            weights, others = row.weights[there], row_of[row.others[there]]
+            share = np.exp(SHARPNESS * (nearness[place] - nearness[order[0]]))
+            if weights.sum() > 0:
+                expected += share * (weights / weights.sum()) @ self.vectors[others]
+        length = float(np.linalg.norm(expected))
+        return (expected / length).astype(np.float32) if length else None
+
+    def _shared(self, numbers: list[int], row_of: Ints) -> Floats | None:
+        """Adamic-Adar with the tools of the context, as a distribution."""
+        edges, sums = self.graph.edges, np.zeros(len(self.ids))
+        for number in numbers:
+            for common in self._strongest(number) if number >= 0 else ():
+                around = {*edges.out[common], *edges.into[common]}
+                if len(around) > 1:
+                    rows = row_of[np.fromiter(around, np.int64, len(around))]
+                    sums[rows[rows >= 0]] += 1.0 / np.log(len(around))
+        total = sums.sum()
+        return sums / total if total > 0 else None
+
+    def _strongest(self, number: int) -> list[int]:
+        edges = self.graph.edges
+        index = edges.into[number] | edges.out[number]
+        if len(index) <= COMMON:
+            return list(index)
+        weights = edges.later[np.fromiter(index.values(), np.int64, len(index))]
+        others = np.fromiter(index.keys(), np.int64, len(index))
+        return others[np.argsort(-weights, kind="stable")[:COMMON]].tolist()
+
+    def _server_chances(self, last: int, now: float) -> Floats:
+        """Which server the next tool is of."""
+        if len(self._names) == 1:
+            return np.ones(1)
+        habits = self.graph.habits
+        stays = (habits.same_server + 0.5) / (habits.steps - habits.repeats + 1.0)
+        low = self._server_level(self.graph.served, self._sizes, MASS, now)
+        low *= 1.0 - min(1.0, stays)
+        low[self._server[last]] += min(1.0, stays)
+        steps = self.graph.servers.get(self.servers[last], {})
+        return self._server_level(steps, low, SERVER_MASS, now)
+
+    def _server_level(
+        self, weights: dict[str, float], below: Floats, mass: float, now: float
+    ) -> Floats:
+        spread, total = np.zeros(below.size), 0.0
+        for name, weight in weights.items():
+            at = self._place.get(name)
+            if at is not None:
+                total += weight / now
+                spread[at] = max(weight / now - LEAST_DISCOUNT, 0.0)
+        return (spread + (total - spread.sum() + mass) * below) / (total + mass)
+
+
+class _Places:
+    """The row of each of a graph's tools by its number; −1 for one that the corpus lacks."""
+
+    def __init__(self, rows: dict[str, int]) -> None:
+        self._rows = rows
+        self._tools: Tools | None = None
+        self._places = np.zeros(0, dtype=np.int64)
+
+    def of(self, tools: Tools) -> Ints:
+        """Looked up again only for tools that are new."""
+        if tools is not self._tools:
+            self._tools, self._places = tools, np.zeros(0, dtype=np.int64)
+        new = tools.ids[self._places.size :]
+        if new:
+            places = np.array([self._rows.get(each, -1) for each in new], dtype=np.int64)
+            self._places = np.concatenate([self._places, places])
+        return self._places
+
+
+def _spread(rows: list[Row], discounted: float, row_of: Ints, size: int) -> tuple[Floats, float]:
+    """Discounted weights over the corpus' rows, and what they weighed before, all together."""
+    spread, total = np.zeros(size), 0.0
+    for row in rows:
+        places = row_of[row.others]
+        there = (places >= 0) & (row.times > 0)
+        weights = row.weights[there]
+        total += float(weights.sum())
+        left = np.maximum(1.0 - discounted / row.times[there], 0.0)
+        spread[places[there]] += weights * left
+    return spread, total
+
+
+def _level(counted: tuple[Floats, float], below: Floats) -> Floats:
+    """Counts, with what was taken off them given to the level below."""
+    spread, total = counted
+    if total <= 0:
+        return below
+    return (spread + (total - spread.sum() + MASS) * below) / (total + MASS)
+
+
+def _standard(cosines: Vectors) -> Floats:
+    values = cosines.astype(np.float64)
+    return (values - values.mean()) / max(float(values.std()), 1e-6)
+
+
+def _sharp(cosines: Vectors) -> Floats:
+    """Nearness as a distribution: each standard deviation is worth `SHARPNESS` e-folds."""
+    exponents = SHARPNESS * _standard(cosines)
+    found = np.exp(exponents - exponents.max())
+    return found / found.sum()

@@ -1,0 +1,412 @@
+"""The graph: which tools are used together, in what order, and which needs which.
+
+    adamic_adar_between(a, b) = Σ 1 / ln(degree(z)) over the common neighbours z of a and b
+
+with neighbours and degrees regardless of direction (Adamic & Adar, "Friends and
+neighbors on the Web", 2003). `relatedness` maps the sum into [0, 1): x / (1 + x).
+"""
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+
+from toolscript.graph.base import (
+    DEPENDENCY,
+    KINDS,
+    OBSERVED,
+    TEMPLATE,
+    Dependency,
+    Direction,
+    Edge,
+    Stats,
+    Template,
+    adaptive_alpha,
+)
+from toolscript.graph.counts import Change, Habits, Seen, Tools, Uses
+from toolscript.graph.edges import Decay, Edges
+from toolscript.types import SEPARATOR
+
+HALF_LIFE_DAYS = 90.0
+MAX_EDGES = 200_000
+MAX_TOOLS = 50_000
+MAX_ID_CHARS = 512
+"""What does not fit is not learned; of too many edges the weakest go."""
+KEPT = 0.9
+WINDOW = 8
+"""So many tools back, a use still says something about the next."""
+MAX_DEPTH = 8
+SKILL_PRIOR, SKILL_BEFORE = 8.0, 0.25
+"""Before a graph's skill was seen, that is supposed, and counts as much as so many steps."""
+_SKILL_KEPT = 0.999
+
+
+def relatedness(adamic_adar: float) -> float:
+    """A sum of Adamic-Adar in [0, 1): x / (1 + x)."""
+    return adamic_adar / (1.0 + adamic_adar)
+
+
+class ToolGraph:
+    """A directed, weighted graph with typed edges. Thread-safe; lives as long as the application.
+
+    Learning one use takes microseconds. ``clock`` gives the time in seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        half_life_days: float = HALF_LIFE_DAYS,
+        max_edges: int = MAX_EDGES,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.lock = threading.RLock()
+        self._max_edges = max_edges
+        self._decay = Decay(half_life_days)
+        self._clock = clock
+        self._begin()
+
+    def _begin(self) -> None:
+        self.tools = Tools()
+        self.edges = Edges()
+        self.habits = Habits()
+        self.servers: dict[str, dict[str, float]] = {}
+        """Steps from one server to another, decayed,"""
+        self.served: dict[str, float] = {}
+        """and uses of each server's tools."""
+        self.change = Change()
+        self._inferred: Mapping[str, Mapping[str, str]] = {}
+
+    # What the seed names
+
+    @property
+    def edge_count(self) -> int:
+        """How many pairs of tools are connected, each direction for itself."""
+        return self.edges.size
+
+    def neighbors(self, tool: str, direction: Direction = "both") -> list[str]:
+        """The tools that edges lead to (``out``), come from (``in``), or either, by id."""
+        with self.lock:
+            number = self.tools.numbers.get(tool)
+            if number is None:
+                return []
+            return sorted(self.tools.ids[other] for other in self._around(number, direction))
+
+    def adamic_adar(self, tool: str, limit: int = 10) -> list[tuple[str, float]]:
+        """The tools with the largest sums of Adamic-Adar with this one, best first, by id."""
+        with self.lock:
+            number = self.tools.numbers.get(tool)
+            if number is None:
+                return []
+            sums: dict[int, float] = {}
+            for common in self._around(number):
+                around = self._around(common)
+                if len(around) > 1:
+                    for other in around - {number}:
+                        sums[other] = sums.get(other, 0.0) + 1.0 / math.log(len(around))
+            found = sorted((-total, self.tools.ids[other]) for other, total in sums.items())
+            return [(identifier, -total) for total, identifier in found[:limit]]
+
+    def adamic_adar_between(self, a: str, b: str) -> float:
+        """The sum of Adamic-Adar of two tools; 0 where one of them is not known."""
+        with self.lock:
+            one, other = self.tools.numbers.get(a), self.tools.numbers.get(b)
+            if one is None or other is None:
+                return 0.0
+            degrees = (len(self._around(z)) for z in self._around(one) & self._around(other))
+            return math.fsum(1.0 / math.log(degree) for degree in degrees if degree > 1)
+
+    def graph_relatedness(self, tool: str, context_tools: Iterable[str]) -> float:
+        """How related a tool is to the nearest of those used so far: in [0, 1)."""
+        sums = (self.adamic_adar_between(tool, used) for used in context_tools if used != tool)
+        return relatedness(max(sums, default=0.0))
+
+    def bootstrap_from_templates(self, templates: Iterable[Template]) -> int:
+        """Take over ways of working; how many edges were not there before.
+
+        A template weighs as much as one use, does not decay, and is the same
+        however often it is given.
+        """
+        before = self.edge_count
+        with self.lock:
+            for template in templates:
+                for source, target in template.pairs:
+                    self._state(source, target, Seen(stated=1.0, kinds=TEMPLATE))
+        return self.edge_count - before
+
+    # Learning
+
+    def learn(self, calls: Iterable[str | tuple[str, bool]], when_s: float | None = None) -> None:
+        """Learn from one sequence of calls: ids of tools, or those with whether it succeeded."""
+        context: tuple[str, ...] = ()
+        for call in calls:
+            tool, succeeded = (call, True) if isinstance(call, str) else call
+            context = self.observe(context, tool, succeeded=succeeded, when_s=when_s)
+
+    def observe(
+        self,
+        context: Sequence[str],
+        tool: str,
+        *,
+        succeeded: bool = True,
+        when_s: float | None = None,
+    ) -> tuple[str, ...]:
+        """Learn that a tool was used after those of ``context``; the context from now on.
+
+        A call that failed is counted, and leads nowhere: what a failure follows
+        or is followed by says nothing about what goes together.
+        """
+        with self.lock:
+            amount = self._decay.factor(self._clock() if when_s is None else when_s)
+            number = self._number(tool)
+            if number is None:
+                return tuple(context)
+            if not succeeded:
+                self._use(number, Uses(failed=amount, failures=1))
+                return tuple(context)
+            self._use(number, Uses(weight=amount, times=1))
+            if context:
+                self._step(context[-WINDOW:], tool, amount)
+            return following(context, tool)
+
+    def note(self, gain: float) -> None:
+        """Learn how well a use was foreseen: see `skill`."""
+        with self.lock:
+            for habits in (self.habits, self.change.habits):
+                habits.gain += gain
+                habits.foreseen += 1.0
+            if self.habits.foreseen > 1 / (1 - _SKILL_KEPT):
+                self.habits.gain *= _SKILL_KEPT
+                self.habits.foreseen *= _SKILL_KEPT
+
+    @property
+    def skill(self) -> float:
+        """How well the graph foresees, from 0 (no better than chance) to 1 (certain).
+
+        Every use is foreseen before it is learned. What that gains is
+        ln(p · n) / ln n, with p the probability given to what was used and n the
+        number of tools: 0 for guessing, 1 for knowing. The skill is the mean, with
+        `SKILL_BEFORE` counted in as if it had been seen `SKILL_PRIOR` times. A
+        graph of sequences that mean nothing gets nearly 0, and so says nothing.
+        """
+        habits = self.habits
+        total = habits.gain + SKILL_PRIOR * SKILL_BEFORE
+        return min(1.0, max(0.0, total / (habits.foreseen + SKILL_PRIOR)))
+
+    # Dependencies
+
+    def add_dependencies(self, pairs: Iterable[tuple[str, str]]) -> int:
+        """Take over that the first of each pair needs the second; how many edges are new."""
+        before = self.edge_count
+        with self.lock:
+            for source, target in pairs:
+                self._state(source, target, Seen(kinds=DEPENDENCY))
+        return self.edge_count - before
+
+    def suppose(self, inferred: Mapping[str, Mapping[str, str]]) -> None:
+        """Take over what was inferred from a catalogue: tool → what it needs → why.
+
+        That is no part of the graph: it comes and goes with the catalogue, is
+        not kept, and `edge_count` does not count it.
+        """
+        self._inferred = inferred
+
+    def needs(self, tool: str) -> dict[str, str]:
+        """What a tool needs directly, each with why: declared ones first."""
+        with self.lock:
+            number = self.tools.numbers.get(tool)
+            found: dict[str, str] = {}
+            if number is not None:
+                for other, edge in self.edges.out[number].items():
+                    if self.edges.kinds[edge] & DEPENDENCY:
+                        found[self.tools.ids[other]] = "declared"
+            return found | {
+                each: why for each, why in self._inferred.get(tool, {}).items() if each not in found
+            }
+
+    def dependencies(self, tool: str, depth: int = MAX_DEPTH) -> list[Dependency]:
+        """What a tool needs, and what that needs, nearest first, then by id."""
+        found: dict[str, Dependency] = {}
+        front: list[tuple[str, tuple[str, ...]]] = [(tool, ())]
+        for steps in range(1, depth + 1):
+            reached: dict[str, tuple[str, ...]] = {}
+            for source, path in front:
+                for target in self.needs(source):
+                    if target != tool and target not in found:
+                        reached.setdefault(target, (*path, source))
+            for target in sorted(reached):
+                found[target] = Dependency(tool=target, depth=steps, path=reached[target])
+            front = [(each, found[each].path) for each in sorted(reached)]
+        return list(found.values())
+
+    # Looking at it
+
+    def edge(self, source: str, target: str) -> Edge | None:
+        """One edge; None where there is none."""
+        with self.lock:
+            one, other = self.tools.numbers.get(source), self.tools.numbers.get(target)
+            number = None if one is None or other is None else self.edges.out[one].get(other)
+            return None if number is None else self._edge(number)
+
+    def strongest(self, limit: int) -> list[Edge]:
+        """The edges that weigh most, strongest first."""
+        with self.lock:
+            edges = self.edges
+            weights = edges.later[: edges.size] / self.now() + edges.stated[: edges.size]
+            order = np.argsort(-weights, kind="stable")[:limit]
+            return [self._edge(int(number)) for number in order]
+
+    def stats(self) -> Stats:
+        """See `Stats`."""
+        with self.lock:
+            kinds = self.edges.kinds[: self.edges.size]
+            return Stats(
+                tools=len(self.tools),
+                edges=self.edge_count,
+                observed=int((kinds & OBSERVED > 0).sum()),
+                templates=int((kinds & TEMPLATE > 0).sum()),
+                dependencies=int((kinds & DEPENDENCY > 0).sum()),
+                calls=int(self.tools.times.sum() + self.tools.failures.sum()),
+                failures=int(self.tools.failures.sum()),
+                skill=round(self.skill, 4),
+                alpha=adaptive_alpha(self.edge_count),
+            )
+
+    def now(self) -> float:
+        """What weights are divided by at this moment: see `Edges`."""
+        return self._decay.factor(self._clock())
+
+    # Keeping
+
+    def taken(self) -> Change:
+        """What was learned since this was last asked, to be added to what is on the disk."""
+        with self.lock:
+            change, self.change = self.change, Change()
+            return change
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self.lock:
+            inferred = self._inferred
+            self._begin()
+            self._inferred = inferred
+
+    def restore(self, change: Change) -> None:
+        """Take over what was learned elsewhere."""
+        with self.lock:
+            for identifier, uses in change.tools.items():
+                number = self._number(identifier)
+                if number is not None:
+                    self._use(number, uses)
+            for (source, target), seen in change.edges.items():
+                self._state(source, target, seen)
+            self.edges.count_again()
+            self.habits.add(change.habits)
+            self.change.habits.add(change.habits)
+
+    # Inside
+
+    def _around(self, number: int, direction: Direction = "both") -> set[int]:
+        out: set[int] = set(self.edges.out[number]) if direction != "in" else set()
+        return out | set(self.edges.into[number]) if direction != "out" else out
+
+    def _number(self, identifier: str) -> int | None:
+        """The tool's number; it is made where there is none, and there is room."""
+        number = self.tools.numbers.get(identifier)
+        if number is None:
+            if len(self.tools) >= MAX_TOOLS or not 0 < len(identifier) <= MAX_ID_CHARS:
+                return None
+            number = self.tools.add(identifier)
+            self.edges.add_tools(len(self.tools))
+        return number
+
+    def _use(self, number: int, uses: Uses) -> None:
+        self.tools.use(number, uses)
+        identifier = self.tools.ids[number]
+        server = server_of(identifier)
+        self.served[server] = self.served.get(server, 0.0) + uses.weight
+        self.change.tools.setdefault(identifier, Uses()).add(uses)
+
+    def _step(self, context: Sequence[str], tool: str, amount: float) -> None:
+        last, repeated = context[-1], tool in context
+        stays = not repeated and server_of(last) == server_of(tool)
+        for habits in (self.habits, self.change.habits):
+            habits.steps += amount
+            habits.repeats += amount * repeated
+            habits.same_server += amount * stays
+        for used in dict.fromkeys(context):
+            if used != tool:
+                adjacent = used == last
+                new = Seen(next=amount * adjacent, later=amount, kinds=OBSERVED)
+                new.next_times, new.later_times = int(adjacent), 1
+                self._see(used, tool, amount, new)
+
+    def _see(self, used: str, tool: str, amount: float, new: Seen) -> None:
+        source, target = self._number(used), self._number(tool)
+        if source is None or target is None:
+            return
+        edge = self.edges.see(source, target, amount, adjacent=bool(new.next_times))
+        self.edges.kinds[edge] |= OBSERVED
+        self._keep_change(used, tool, new)
+        if new.next_times:
+            self._serve(used, tool, amount)
+        self._bound()
+
+    def _state(self, source: str, target: str, seen: Seen) -> None:
+        """Take over an edge as a whole: stated, or from elsewhere."""
+        one, other = self._number(source), self._number(target)
+        if one is None or other is None or one == other:
+            return
+        edges = self.edges
+        edge = edges.at(one, other)
+        edges.next[edge] += seen.next
+        edges.later[edge] += seen.later
+        edges.next_times[edge] += seen.next_times
+        edges.later_times[edge] += seen.later_times
+        edges.stated[edge] = max(edges.stated[edge], seen.stated)
+        edges.kinds[edge] |= seen.kinds
+        self._keep_change(source, target, seen)
+        if seen.next:
+            self._serve(source, target, seen.next)
+        self._bound()
+
+    def _serve(self, source: str, target: str, amount: float) -> None:
+        row = self.servers.setdefault(server_of(source), {})
+        row[server_of(target)] = row.get(server_of(target), 0.0) + amount
+
+    def _keep_change(self, source: str, target: str, seen: Seen) -> None:
+        for identifier in (source, target):
+            self.change.tools.setdefault(identifier, Uses())
+        self.change.edges.setdefault((source, target), Seen()).add(seen)
+
+    def _bound(self) -> None:
+        """Drop the weakest edges where there are too many; what was stated stays."""
+        edges = self.edges
+        if edges.size <= self._max_edges:
+            return
+        weights = edges.later[: edges.size].copy()
+        weights[edges.kinds[: edges.size] & (TEMPLATE | DEPENDENCY) > 0] = np.inf
+        kept = np.argsort(-weights, kind="stable")[: int(KEPT * self._max_edges)]
+        edges.keep(np.sort(kept))
+
+    def _edge(self, number: int) -> Edge:
+        edges = self.edges
+        kinds = int(edges.kinds[number])
+        return Edge(
+            source=self.tools.ids[int(edges.source[number])],
+            target=self.tools.ids[int(edges.target[number])],
+            kinds=tuple(kind for bit, kind in enumerate(KINDS) if kinds & 1 << bit),
+            weight=round(float(edges.later[number] / self.now() + edges.stated[number]), 4),
+            times=int(edges.later_times[number]),
+        )
+
+
+def following(context: Sequence[str], tool: str) -> tuple[str, ...]:
+    """The context after one more use: the latest tools, each once, the last one last."""
+    return (*(used for used in context if used != tool), tool)[-WINDOW:]
+
+
+def server_of(identifier: str) -> str:
+    """The server of a tool's id."""
+    return identifier.partition(SEPARATOR)[0]

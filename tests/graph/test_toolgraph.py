@@ -1,0 +1,284 @@
+import math
+from importlib import import_module
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolscript.graph.base import Edge, Template, adaptive_alpha
+from toolscript.graph.edges import EPOCH, discount
+from toolscript.graph.toolgraph import MAX_DEPTH, WINDOW, ToolGraph, relatedness
+
+DAY_S = 86_400.0
+networkx: Any = import_module("networkx")  # without types of its own
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now = EPOCH
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def graph_of(*sequences: str, **options: Any) -> ToolGraph:
+    """A graph that has learned sequences of one-letter tools."""
+    graph = ToolGraph(clock=Clock(), **options)
+    for sequence in sequences:
+        graph.learn(f"s__{letter}" for letter in sequence)
+    return graph
+
+
+def needing(*pairs: str) -> ToolGraph:
+    graph = ToolGraph(clock=Clock())
+    graph.add_dependencies((f"s__{a}", f"s__{b}") for a, b in pairs)
+    return graph
+
+
+PAIRS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=40)
+
+
+@given(pairs=PAIRS)
+def test_adamic_adar_is_that_of_networkx(pairs: list[tuple[int, int]]) -> None:
+    """graph:methods"""
+    pairs = [(a, b) for a, b in pairs if a != b]
+    graph = ToolGraph()
+    graph.bootstrap_from_templates(
+        [Template(pairs=tuple((f"s__{a}", f"s__{b}") for a, b in pairs))]
+    )
+    oracle = networkx.Graph([(f"s__{a}", f"s__{b}") for a, b in pairs])
+    nodes = sorted(oracle.nodes)
+    every = [(a, b) for a in nodes for b in nodes if a != b]
+    expected = {(a, b): sum_ for a, b, sum_ in networkx.adamic_adar_index(oracle, every)}
+    for a, b in every:
+        assert graph.adamic_adar_between(a, b) == pytest.approx(expected[a, b])
+    for a in nodes:
+        found = graph.adamic_adar(a, limit=100)
+        assert dict(found) == pytest.approx(
+            {b: expected[a, b] for b in nodes if b != a and expected[a, b] > 0}
+        )
+        assert found == sorted(found, key=lambda pair: (-pair[1], pair[0]))
+
+
+def test_relatedness_is_the_largest_with_the_context_in_0_to_1_by_hand() -> None:
+    """graph:methods"""
+    graph = ToolGraph()
+    # a and b share x (of degree 3) and y (of degree 2); a and c share x.
+    pairs = [("a", "x"), ("x", "b"), ("y", "a"), ("b", "y"), ("c", "x")]
+    graph.bootstrap_from_templates([Template(pairs=tuple(pairs))])
+    shared = 1 / math.log(3) + 1 / math.log(2)
+    assert graph.adamic_adar_between("a", "b") == pytest.approx(shared)
+    assert graph.adamic_adar_between("a", "c") == pytest.approx(1 / math.log(3))
+    assert graph.graph_relatedness("a", ["c", "b"]) == pytest.approx(shared / (1 + shared))
+    assert graph.graph_relatedness("a", ["c"]) == pytest.approx(relatedness(1 / math.log(3)))
+    assert graph.graph_relatedness("a", []) == graph.graph_relatedness("a", ["z", "a"]) == 0
+    assert graph.graph_relatedness("z", ["a"]) == 0
+    assert relatedness(0) == 0 < relatedness(1e9) < 1
+    assert graph.adamic_adar("a", limit=1) == [("b", pytest.approx(shared))]
+    assert graph.adamic_adar("z") == []
+
+
+def test_neighbours_by_direction() -> None:
+    """graph:methods"""
+    graph = graph_of("ab", "cb")
+    assert graph.neighbors("s__b") == ["s__a", "s__c"]
+    assert graph.neighbors("s__b", "in") == ["s__a", "s__c"]
+    assert graph.neighbors("s__b", "out") == []
+    assert graph.neighbors("s__a", "out") == ["s__b"]
+    assert graph.neighbors("s__z") == []
+    assert graph.edge_count == 2
+
+
+@pytest.mark.parametrize(
+    ("edges", "alpha"),
+    [(0, 1.0), (1, 0.8), (49, 0.8), (50, 0.6), (199, 0.6), (200, 0.5), (10**6, 0.5)],
+)
+def test_alpha_follows_the_number_of_edges(edges: int, alpha: float) -> None:
+    """graph:alpha"""
+    assert adaptive_alpha(edges) == alpha
+
+
+def test_a_sequence_leads_from_each_tool_to_all_after_it() -> None:
+    """graph:learning"""
+    graph = graph_of("abc", "ab")
+    assert graph.edge("s__a", "s__b") == Edge(
+        source="s__a", target="s__b", kinds=("observed",), weight=2.0, times=2
+    )
+    after = graph.edge("s__a", "s__c")
+    assert after is not None
+    assert after.times == 1
+    assert graph.edge("s__b", "s__a") is None
+    assert graph.edge("s__a", "s__z") is None
+    assert [edge.target for edge in graph.strongest(1)] == ["s__b"]
+
+
+def test_only_the_latest_tools_of_a_sequence_lead_on() -> None:
+    """graph:learning"""
+    letters = "abcdefghijkl"
+    graph = graph_of(letters)
+    last = f"s__{letters[-1]}"
+    assert graph.neighbors(last, "in") == [f"s__{c}" for c in letters[-1 - WINDOW : -1]]
+
+
+def test_a_failure_is_counted_and_leads_nowhere() -> None:
+    """graph:learning"""
+    graph = ToolGraph()
+    graph.learn([("s__a", True), ("s__b", False), ("s__c", True)])
+    assert graph.neighbors("s__b") == []
+    assert graph.neighbors("s__a") == ["s__c"]
+    stats = graph.stats()
+    assert (stats.calls, stats.failures, stats.edges, stats.observed) == (3, 1, 1, 1)
+
+
+def test_a_tool_used_twice_is_no_edge_to_itself() -> None:
+    graph = graph_of("aaba")
+    assert graph.neighbors("s__a", "out") == graph.neighbors("s__a", "in") == ["s__b"]
+    assert graph.habits.repeats == 2
+
+
+def test_what_was_long_ago_weighs_less() -> None:
+    """graph:learning"""
+    clock = Clock()
+    graph = ToolGraph(half_life_days=10, clock=clock)
+    graph.learn(["s__a", "s__b"])
+    clock.now += 20 * DAY_S
+    graph.learn(["s__a", "s__c"])
+    old, new = graph.edge("s__a", "s__b"), graph.edge("s__a", "s__c")
+    assert old is not None
+    assert new is not None
+    assert (old.weight, new.weight) == (0.25, 1.0)
+    assert old.times == new.times == 1
+
+
+def test_templates_are_taken_over_once_and_do_not_decay() -> None:
+    """graph:methods"""
+    clock = Clock()
+    graph = ToolGraph(clock=clock)
+    template = Template(name="t", pairs=(("s__a", "s__b"), ("s__b", "s__c"), ("s__c", "s__c")))
+    assert graph.bootstrap_from_templates([template]) == 2
+    assert graph.bootstrap_from_templates([template]) == 0
+    clock.now += 1000 * DAY_S
+    edge = graph.edge("s__a", "s__b")
+    assert edge is not None
+    assert (edge.weight, edge.times, edge.kinds) == (1.0, 0, ("template",))
+    graph.learn(["s__a", "s__b"])
+    seen = graph.edge("s__a", "s__b")
+    assert seen is not None
+    assert seen.kinds == ("observed", "template")
+    assert seen.weight == 2.0
+
+
+def test_dependencies_are_followed_nearest_first_and_round_no_circle() -> None:
+    """graph:learning"""
+    graph = needing("ac", "ab", "bd", "da", "ce")
+    found = graph.dependencies("s__a")
+    assert [(each.tool, each.depth) for each in found] == [
+        ("s__b", 1),
+        ("s__c", 1),
+        ("s__d", 2),
+        ("s__e", 2),
+    ]
+    assert found[2].path == ("s__a", "s__b")
+    assert graph.dependencies("s__e") == []
+    assert graph.dependencies("s__z") == []
+
+
+def test_dependencies_end_somewhere() -> None:
+    letters = "abcdefghijklmnop"
+    graph = needing(*(f"{a}{b}" for a, b in pairwise(letters)))
+    assert len(graph.dependencies("s__a")) == MAX_DEPTH
+
+
+def test_what_is_supposed_is_said_but_no_edge() -> None:
+    """graph:learning"""
+    graph = needing("ab")
+    graph.suppose({"s__a": {"s__c": "its parameter x", "s__b": "its name"}})
+    assert graph.needs("s__a") == {"s__b": "declared", "s__c": "its parameter x"}
+    assert [each.tool for each in graph.dependencies("s__a")] == ["s__b", "s__c"]
+    assert graph.edge_count == 1
+    graph.suppose({})
+    assert graph.needs("s__a") == {"s__b": "declared"}
+
+
+def test_the_weakest_edges_go_where_there_are_too_many_and_stated_ones_stay() -> None:
+    """graph:learning"""
+    graph = ToolGraph(max_edges=20, clock=Clock())
+    graph.add_dependencies([("s__x", "s__y")])
+    graph.learn(["s__a", "s__b"])
+    graph.learn(["s__a", "s__b"])
+    for number in range(200):
+        graph.learn([f"s__{number}", f"s__{number}-2"])
+        assert graph.edge_count <= 20
+    for kept in (("s__x", "s__y"), ("s__a", "s__b")):
+        assert graph.edge(*kept)
+    assert graph.neighbors("s__a") == ["s__b"]
+
+
+def test_an_id_that_is_too_long_is_not_learned() -> None:
+    graph = ToolGraph()
+    graph.learn(["s__a", "s__" + "b" * 1000, "s__c"])
+    assert graph.neighbors("s__a") == ["s__c"]
+
+
+def test_everything_can_be_forgotten() -> None:
+    graph = graph_of("abc")
+    graph.note(1.0)
+    graph.clear()
+    assert graph.stats() == ToolGraph().stats()
+    assert graph.neighbors("s__a") == []
+
+
+def test_skill_is_the_mean_gain_with_a_little_supposed() -> None:
+    """graph:learning"""
+    graph = ToolGraph()
+    assert graph.skill == 0.25
+    for _ in range(4):
+        graph.note(1.0)
+    assert graph.skill == pytest.approx((4 + 8 * 0.25) / 12)
+    for _ in range(100):
+        graph.note(-1.0)
+    assert graph.skill == 0
+    for _ in range(5000):
+        graph.note(1.0)
+    assert 0.9 < graph.skill <= 1
+
+
+def test_what_is_taken_off_counts_grows_with_how_much_was_seen_only_once() -> None:
+    assert discount(0, 0) == 0.5
+    assert discount(1000, 0) == pytest.approx(1, abs=0.001)
+    assert discount(60, 20) == pytest.approx(60.5 / 101)
+    assert discount(0, 1000) == 0.5
+
+
+@given(sequences=st.lists(st.text("abcdef", max_size=8), max_size=8))
+def test_the_counts_of_edges_seen_once_and_twice_are_kept_right(sequences: list[str]) -> None:
+    graph = graph_of(*sequences)
+    edges = graph.edges
+    kept = (edges.once, edges.twice, edges.next_once, edges.next_twice)
+    edges.count_again()
+    assert kept == (edges.once, edges.twice, edges.next_once, edges.next_twice)
+    for edge in graph.strongest(1000):
+        assert edge.target in graph.neighbors(edge.source, "out")
+        assert edge.source in graph.neighbors(edge.target, "in")
+
+
+def test_what_was_learned_is_handed_over_once_and_restores_the_same_graph() -> None:
+    """graph:learning"""
+    graph = graph_of("abcd", "bad")
+    graph.add_dependencies([("s__a", "s__c")])
+    graph.bootstrap_from_templates([Template(pairs=(("s__d", "s__e"),))])
+    graph.note(0.5)
+    change = graph.taken()
+    assert change
+    assert not graph.taken()
+    again = ToolGraph(clock=Clock())
+    again.restore(change)
+    assert again.stats() == graph.stats()
+    assert again.strongest(100) == graph.strongest(100)
+    assert again.servers == graph.servers
+    assert again.served == graph.served
+    assert again.habits == graph.habits
