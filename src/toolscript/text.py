@@ -9,6 +9,7 @@ _WORD = re.compile(
     # Scripts written without spaces go by the character.
     r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]|[^\W_]+"
 )
+_FIRST_SENTENCE = re.compile(r"^.{3,300}?[.!?。](?=\s|$)", re.DOTALL)
 
 _LOOKED_AT = 20_000
 """Of a text that is to be cut anyway, no more characters than these are looked at."""
@@ -35,6 +36,12 @@ def compact(text: str) -> str:
     """Letters and digits only, case-folded: the same for every spelling of a name."""
     normal = unicodedata.normalize("NFKC", text).casefold()
     return "".join(character for character in normal if character.isalnum())
+
+
+def first_sentence(text: str) -> str:
+    """The text up to where its first sentence ends, at most 300 characters."""
+    sentence = _FIRST_SENTENCE.match(text)
+    return sentence[0] if sentence else text[:300]
 
 
 def printable(text: str, limit: int = 0) -> str:

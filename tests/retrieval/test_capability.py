@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from toolscript.retrieval.base import Corpus, Query
 from toolscript.retrieval.capability import (
+    ANSWERED,
     BOOST,
     DEDICATED,
     Capabilities,
@@ -106,6 +107,15 @@ def test_where_a_dedicated_tool_scores_well_nothing_is_inferred() -> None:
         assert boosted.scores[0] == np.float32(score)
 
 
+def test_where_any_tool_answers_surely_nothing_is_inferred() -> None:
+    """search:intent: whatever it is for; of shells, one that is sure does not keep the others."""
+    of = index(READ, SHELL)
+    for score, raised in ((ANSWERED, False), (ANSWERED - 0.01, True)):
+        boosted = of.boost(Query("commit my changes to git"), array(score, 0.2))
+        assert bool(boosted.inferred) is raised
+    assert index(SHELL).boost(Query("commit my changes to git"), array(ANSWERED)).inferred
+
+
 def test_for_what_a_command_line_cannot_do_nothing_is_raised() -> None:
     """search:intent"""
     boosted = index(SHELL).boost(Query("add it to my calendar"), array(0.2))
@@ -129,6 +139,7 @@ def test_without_a_shell_nothing_is_raised() -> None:
         ("start_process", "", True),
         ("go", "Executes a shell command on the host.", True),
         ("run_query", "Runs a query.", False),
+        ("kill", "Kill it. Use run_command to run a shell command.", False),
         ("command_history", "", False),
         ("read_file", "Read a file.", False),
     ],

@@ -19,13 +19,15 @@ from toolscript.embedding.base import Vectors
 from toolscript.retrieval.base import Corpus, Query
 from toolscript.retrieval.derived import PerDocument
 from toolscript.retrieval.fuzzy import Stemmer
-from toolscript.text import words
+from toolscript.text import first_sentence, words
 from toolscript.types import Document
 
 BOOST = 0.45
 """How much of the way to 1 a shell's score is moved for what a shell can do."""
 DEDICATED = 0.35
 """Where a dedicated tool scores this much, nothing is inferred for a shell."""
+ANSWERED = 0.6
+"""Nor where any other tool scores this much: whatever it is called, it does what is asked."""
 _NAME_WEIGHT = 3
 
 _Pattern = frozenset[str]
@@ -113,8 +115,10 @@ class Capabilities:
         name, text = self._stems(document.name), self._stems(document.description)
         weights = {c.name: _weight(c, title, title | text) for c in self._table.capabilities}
         likeliest = sorted((n for n in weights if weights[n]), key=lambda n: -weights[n])
+        # Further down, other tools of a shell's server tell of running commands too.
+        opening = self._stems(first_sentence(document.description))
         executes = any(p <= name for p in self._table.executor_names) or any(
-            p <= text for p in self._table.executor_descriptions
+            p <= opening for p in self._table.executor_descriptions
         )
         return _Purpose(tuple(likeliest), executes)
 
@@ -152,9 +156,10 @@ class CapabilityIndex:
     def boost(self, query: Query, scores: Vectors) -> Boosted:
         """Raise the tools that run commands for what a command line can do.
 
-        Only where no dedicated tool scores well, and a score is only ever raised.
+        Only where nothing else scores well, and a score is only ever raised.
         """
-        if not self._executors.size:
+        others = np.delete(scores, self._executors)
+        if not self._executors.size or others.max(initial=0.0) >= ANSWERED:
             return Boosted(scores, {})
         raised, inferred = scores.copy(), dict[int, Capability]()
         for capability in self.wanted(query):

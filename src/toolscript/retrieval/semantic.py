@@ -1,7 +1,6 @@
 """The semantic signal: how near a document's meaning is to the question's."""
 
 import logging
-import re
 import threading
 import time
 from collections import OrderedDict
@@ -20,7 +19,7 @@ from toolscript.errors import DeviceError, ModelError, UnreachableError
 from toolscript.index.flat import FlatIndex
 from toolscript.retrieval.base import Corpus, Query, Ranking
 from toolscript.retrieval.calibration import Curves
-from toolscript.text import printable, words
+from toolscript.text import first_sentence, printable, words
 from toolscript.types import SEPARATOR, Document
 
 log = logging.getLogger(__name__)
@@ -40,19 +39,15 @@ PARAMETERS = 12
 """How much of a description, and of the parameters, stands in the text of everything."""
 
 
-_FIRST_SENTENCE = re.compile(r"^.{3,300}?[.!?。](?=\s|$)", re.DOTALL)
-
-
 def embedded_texts(document: Document) -> dict[str, str]:
     """What is embedded for a document: everything, its name alone, and its first sentence."""
     name = " ".join(words(document.name))
     title = f" ({document.title})" if document.title and document.title != document.name else ""
     called = f"{document.server} {name}{title}"
-    sentence = _FIRST_SENTENCE.match(document.description)
     return {
         "everything": _everything(called, document),
         "name": called,
-        "first sentence": (sentence[0] if sentence else document.description[:300]) or called,
+        "first sentence": first_sentence(document.description) or called,
     }
 
 
