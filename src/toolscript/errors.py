@@ -5,7 +5,8 @@
     │   ├── QueryError           an empty or oversized query
     │   ├── RangeError           a number outside its range, an unknown choice
     │   ├── ArgumentsError       a tool's arguments that do not fit its schema
-    │   └── UnknownNameError     a server or tool that is not there
+    │   ├── UnknownNameError     a server, tool or skill that is not there
+    │   └── SkillError           a file that cannot be read as a skill
     ├── ConfigError              the configuration as a whole cannot be used
     │   ├── ConfigMissingError   no configuration file where one was expected
     │   ├── ConfigSyntaxError    a file that is not a JSON object
@@ -54,7 +55,11 @@ class ArgumentsError(InputError):
 
 
 class UnknownNameError(InputError):
-    """A server or tool that is not in the catalogue."""
+    """A server, tool or skill that is not there."""
+
+
+class SkillError(InputError):
+    """A file that cannot be read as a skill; the message says what it is and what to do."""
 
 
 class ConfigError(ToolscriptError):

@@ -23,6 +23,12 @@ MAX_PARAMETER_CHARS = 200
 """So many parameters are searched, and so much of what the schema says about each."""
 MAX_CHOICES = 20
 
+SKILLS = "skills"
+"""What stands where a tool has its server: grants and ids treat skills as this server's."""
+
+OWN = "Vector"
+"""And this for the tools that are toolscript's own."""
+
 Transport = Literal["stdio", "http", "sse"]
 Protocol = Literal["auto", "legacy"]
 
@@ -37,6 +43,16 @@ _KEY = re.compile("key|token|secret|passw|auth|credential", re.IGNORECASE)
 def tool_id(server: str, name: str) -> str:
     """The qualified id of a tool: ``server__tool``."""
     return f"{server}{SEPARATOR}{name}"
+
+
+def skill_id(name: str) -> str:
+    """The qualified id of a skill: ``skills__name``."""
+    return tool_id(SKILLS, name)
+
+
+def is_own(name: str) -> bool:
+    """Whether a name is written as one of toolscript's own tools: ``Vector.SearchSkills``."""
+    return name.startswith(f"{OWN}.")
 
 
 def split_tool_id(identifier: str) -> tuple[str, str]:
@@ -194,6 +210,8 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     parameters: tuple[tuple[str, str], ...] = ()
     """Each parameter's name with what the schema says of it: its description, its choices."""
     digest: str = ""
+    whole: str = ""
+    """The id of what this is a passage of. Of one whole only the best passage is a hit."""
 
     @classmethod
     def of(cls, tool: ToolSpec) -> "Document":
@@ -273,6 +291,8 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Whether every hit is to say how its score came about."""
     why: str = ""
     """A tool, by its id or its name, of which to say where it ended up and why."""
+    skills: bool = False
+    """Whether skills are to stand among the tools."""
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):

@@ -111,6 +111,8 @@ class Capabilities:
         return CapabilityIndex(self._purposes.of(corpus), self._stem, self._table)
 
     def _purpose(self, document: Document) -> _Purpose:
+        if document.whole:  # a text about running commands runs none
+            return _Purpose((), executes=False)
         title = self._stems(f"{document.server} {document.name}")
         name, text = self._stems(document.name), self._stems(document.description)
         weights = {c.name: _weight(c, title, title | text) for c in self._table.capabilities}

@@ -91,7 +91,7 @@ class SearchEngine:
         limit, threshold = _bounds(request, profile)
         profile = Profile(profile.name, profile.weights, limit, threshold)
         scored = score(self._state, _query(request.text), profile.weights)
-        allowed = _allowed(scored.state, request)
+        allowed = _leaders(scored, _allowed(scored.state, request))
         order = _best(scored.scores, allowed, limit)
         passing = [row for row in order if scored.scores[row] >= threshold]
         below = next((row for row in order if 0 < scored.scores[row] < threshold), None)
@@ -121,6 +121,7 @@ class SearchEngine:
             names=self._names.index(corpus, words),
             capabilities=self._capabilities.index(corpus),
             is_action=self._actions.index(corpus),
+            wholes=_wholes(corpus),
         )
 
     def _refresh(self, corpus: Corpus, signal: Signal) -> None:
@@ -186,8 +187,31 @@ def _allowed(state: State, request: SearchRequest) -> _Rows:
     if not request.servers and grant.is_everything:
         return np.arange(len(documents))
     wanted = set(request.servers) or {document.server for document in documents}
-    rows = [r for r, d in enumerate(documents) if d.server in wanted and grant.allows(d.id)]
+    rows = [
+        r for r, d in enumerate(documents) if d.server in wanted and grant.allows(d.whole or d.id)
+    ]
     return np.array(rows, dtype=np.intp)
+
+
+def _wholes(corpus: Corpus) -> _Rows | None:
+    """Per document the number of what it is a passage of; None where every one stands alone."""
+    if not any(document.whole for document in corpus.documents):
+        return None
+    numbers: dict[str, int] = {}
+    found = (numbers.setdefault(d.whole or d.id, len(numbers)) for d in corpus.documents)
+    return np.fromiter(found, np.intp, len(corpus))
+
+
+def _leaders(scored: Scored, rows: _Rows) -> _Rows:
+    """Of each whole the best of these rows, the first where several are."""
+    wholes = scored.state.wholes
+    if wholes is None or not rows.size:
+        return rows
+    best = np.full(int(wholes.max()) + 1, -1.0)
+    np.maximum.at(best, wholes[rows], scored.scores[rows])
+    leading = rows[scored.scores[rows] == best[wholes[rows]]]
+    _, firsts = np.unique(wholes[leading], return_index=True)
+    return np.sort(leading[firsts])
 
 
 def _query(text: str) -> Query:

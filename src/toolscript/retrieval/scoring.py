@@ -50,6 +50,8 @@ class State:
     names: NameIndex
     capabilities: CapabilityIndex
     is_action: Callable[[str], bool]
+    wholes: NDArray[np.intp] | None = None
+    """Per document the number of what it is a passage of."""
 
 
 @dataclass(frozen=True, slots=True)

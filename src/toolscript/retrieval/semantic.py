@@ -104,12 +104,14 @@ class SemanticSignal:
         cache: Callable[[], EmbeddingCache | None],
         curves: Path | None = None,
         save_every_s: float = SAVE_EVERY_S,
+        noun: str = "tools",
     ) -> None:
         self.model = model
+        self._noun = noun
         self._save_every_s = save_every_s
         self._curves = Curves(document_vectors, curves)
         self.counters = Counters()
-        self._open_cache = cache
+        self.cache = cache
         self._name = ""
         self._vectors: dict[str, CachedVector] = {}
         self._queries = _QueryMemory(self.counters)
@@ -135,7 +137,7 @@ class SemanticSignal:
             self._curves.of(encoder)
             yield from self._embed_missing(encoder, corpus)
         except UnreachableError as error:  # the rest waits for the next catalogue
-            log.warning("not every tool is embedded: %s", error)
+            log.warning("not all %s are embedded: %s", self._noun, error)
             self._save(corpus)
             return
         except ModelError as error:
@@ -148,7 +150,7 @@ class SemanticSignal:
         """Take the model's vectors from the cache, where there are some; how many it were."""
         if name != self._name:
             self._name, self._vectors = name, {}
-        cache, before = self._open_cache(), self.counters.documents_from_cache
+        cache, before = self.cache(), self.counters.documents_from_cache
         if cache and self._missing(corpus):
             self._take_over(corpus, cache.load(name))
             if self._missing(corpus):
@@ -168,7 +170,7 @@ class SemanticSignal:
 
     def _exchange(self, corpus: Corpus) -> None:
         """Keep what is done so far, and take what other processes have done of the rest."""
-        cache = self._open_cache()
+        cache = self.cache()
         if cache:
             missing = {document.id for document in self._missing(corpus)}
             away = _away(corpus)
@@ -185,7 +187,7 @@ class SemanticSignal:
         }
 
     def _save(self, corpus: Corpus) -> None:
-        cache = self._open_cache()
+        cache = self.cache()
         if cache:
             cache.save(self._name, self._vectors, keep=_away(corpus))
 
@@ -206,6 +208,7 @@ class SemanticSignal:
             corpus.documents,
             np.array(known, dtype=np.intp),
             flat,
+            self._noun,
             vectors,
         )
 
@@ -289,6 +292,8 @@ class SemanticIndex:
     _documents: tuple[Document, ...]
     _known: NDArray[np.intp]
     _flat: FlatIndex | None
+    _noun: str = "tools"
+    """What the documents are, for messages."""
     _rows: Vectors | None = None
     """What ``_flat`` was made of: the vectors of the known."""
 
@@ -322,7 +327,8 @@ class SemanticIndex:
         return Ranking(scores, loaded.degraded or self._waiting(size - self._known.size))
 
     def _waiting(self, count: int) -> str:
-        return f"{count} of {len(self._documents)} tools are not embedded yet" if count else ""
+        size = len(self._documents)
+        return f"{count} of {size} {self._noun} are not embedded yet" if count else ""
 
     def understands(self, word: str) -> bool:
         """See `SignalIndex.understands`."""

@@ -9,6 +9,7 @@ EXIT: dict[type[errors.ToolscriptError], int] = {
     errors.RangeError: 2,
     errors.ArgumentsError: 2,
     errors.UnknownNameError: 2,
+    errors.SkillError: 2,
     errors.ConfigError: 2,
     errors.ConfigMissingError: 2,
     errors.ConfigSyntaxError: 2,

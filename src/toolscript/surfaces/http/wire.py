@@ -7,6 +7,7 @@ import msgspec
 from toolscript import errors
 from toolscript.app import Download, Health
 from toolscript.codegen.clients import Module
+from toolscript.skills.library import Skill
 from toolscript.types import (
     Explanation,
     Hit,
@@ -14,6 +15,7 @@ from toolscript.types import (
     ServerStatus,
     ToolSpec,
     Whereabouts,
+    split_tool_id,
 )
 
 STATUS: dict[type[errors.ToolscriptError], int] = {
@@ -23,6 +25,7 @@ STATUS: dict[type[errors.ToolscriptError], int] = {
     errors.RangeError: 400,
     errors.ArgumentsError: 400,
     errors.UnknownNameError: 404,
+    errors.SkillError: 400,
     errors.ConfigError: 500,
     errors.ConfigMissingError: 500,
     errors.ConfigSyntaxError: 500,
@@ -66,6 +69,36 @@ def hit(found: Hit) -> dict[str, Any]:
     }
 
 
+def answered(found: Hit, mark: bool) -> dict[str, Any]:  # noqa: FBT001 - a kind of list
+    """A row of ``results``: a tool or a skill, ``mark`` to say which."""
+    row = skill_hit(found) if found.document.whole else hit(found)
+    return {"kind": "skill" if found.document.whole else "tool", **row} if mark else row
+
+
+def skill_hit(found: Hit) -> dict[str, Any]:
+    """One row of ``results`` that is a skill, with the passage that decided."""
+    return {
+        "skillId": found.document.whole,
+        "name": split_tool_id(found.document.whole)[1],
+        "confidence": found.score,
+        "reason": found.reason,
+        "passage": {"heading": found.document.title, "text": found.document.description},
+        "signals": found.signals,
+        **({"explanation": explanation(found.explanation)} if found.explanation else {}),
+    }
+
+
+def skill(found: Skill, *, whole: bool) -> dict[str, Any]:
+    """One row of ``/skills``; where the file lies is told to who may see everything."""
+    return {
+        "skillId": found.id,
+        "name": found.name,
+        "description": found.description,
+        "passages": len(found.passages),
+        **({"file": found.file} if whole else {}),
+    }
+
+
 def explanation(found: Explanation) -> dict[str, Any]:
     """How a confidence came about: the shares of the mean, then what changed it."""
     return {
@@ -85,15 +118,15 @@ def whereabouts(found: Whereabouts) -> dict[str, Any]:
     }
 
 
-def result(query: str, found: SearchResult) -> dict[str, Any]:
-    """The answer of ``/search``."""
+def result(query: str, found: SearchResult, *, mark: bool = False) -> dict[str, Any]:
+    """The answer of ``/search`` and ``/skills/search``; with ``mark`` each says what it is."""
     return {
         "query": query,
-        "results": [hit(each) for each in found.hits],
+        "results": [answered(each, mark) for each in found.hits],
         "totalResults": len(found.hits),
         "threshold": found.threshold,
         "limit": found.limit,
-        "below": hit(found.below) if found.below else None,
+        "below": answered(found.below, mark) if found.below else None,
         "degraded": list(found.degraded),
         **({"why": whereabouts(found.why)} if found.why else {}),
     }

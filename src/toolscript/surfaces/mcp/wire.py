@@ -7,11 +7,11 @@ from typing import Any
 from toolscript import errors
 from toolscript.gateway.arguments import signature
 from toolscript.text import printable
-from toolscript.types import SEPARATOR, Hit, SearchResult, ToolSpec
+from toolscript.types import SEPARATOR, Hit, SearchResult, ToolSpec, split_tool_id
 
 MAX_ANSWER_CHARS = 8000
 """Of what a search says about the tools it found: some 2,000 tokens."""
-_DESCRIPTION, _SIGNATURE, _LEAST = 240, 300, 40
+_DESCRIPTION, _SIGNATURE, _PASSAGE, _LEAST = 240, 300, 400, 40
 
 INVALID_PARAMS, INTERNAL_ERROR = -32602, -32603
 CODE: dict[type[errors.ToolscriptError], int] = {
@@ -21,6 +21,7 @@ CODE: dict[type[errors.ToolscriptError], int] = {
     errors.RangeError: INVALID_PARAMS,
     errors.ArgumentsError: INVALID_PARAMS,
     errors.UnknownNameError: INVALID_PARAMS,
+    errors.SkillError: INVALID_PARAMS,
     errors.ConfigError: INTERNAL_ERROR,
     errors.ConfigMissingError: INTERNAL_ERROR,
     errors.ConfigSyntaxError: INTERNAL_ERROR,
@@ -69,15 +70,17 @@ def spelled(identifier: str) -> str:
     return identifier.replace(SEPARATOR, ":", 1)
 
 
-def found(query: str, result: SearchResult, tools: Mapping[str, ToolSpec]) -> dict[str, Any]:
-    """The answer of ``search_tools``.
+def found(
+    query: str, result: SearchResult, tools: Mapping[str, ToolSpec], *, mark: bool = False
+) -> dict[str, Any]:
+    """The answer of ``search_tools``; with ``mark``, which of them are skills.
 
     ``score`` is ``alpha * semantic_score + (1 - alpha) * graph_score``. There is
     no graph yet: no edges, ``alpha`` 1, and nothing related.
     """
     room = MAX_ANSWER_CHARS // max(1, len(result.hits))
     return {
-        "tools": [_hit(hit, tools[hit.document.id], room) for hit in result.hits],
+        "tools": [_tool_or_skill(hit, tools, room, mark) for hit in result.hits],
         "meta": {
             "query": query,
             "alpha": 1,
@@ -85,6 +88,43 @@ def found(query: str, result: SearchResult, tools: Mapping[str, ToolSpec]) -> di
             **({"degraded": list(result.degraded)} if result.degraded else {}),
         },
     }
+
+
+def _tool_or_skill(
+    hit: Hit,
+    tools: Mapping[str, ToolSpec],
+    room: int,
+    mark: bool,  # noqa: FBT001 - a kind of list
+) -> dict[str, Any]:
+    if hit.document.whole:
+        score = round(hit.score, 4)
+        scores = {"score": score, "semantic_score": score, "graph_score": 0}
+        return {"kind": "skill", **skill(hit, room), **scores}
+    return {**({"kind": "tool"} if mark else {}), **_hit(hit, tools[hit.document.id], room)}
+
+
+def skill(hit: Hit, room: int) -> dict[str, Any]:
+    """A skill with the passage that decided, in ``room`` characters."""
+    passage = hit.document
+    said = f"{passage.title}: {passage.description}" if passage.title else passage.description
+    return {
+        "id": spelled(passage.whole),
+        "name": split_tool_id(passage.whole)[1],
+        "passage": printable(said, max(_LEAST, min(_PASSAGE, room))),
+    }
+
+
+def skills(query: str, result: SearchResult) -> dict[str, Any]:
+    """The answer of ``search_skills``."""
+    room = MAX_ANSWER_CHARS // max(1, len(result.hits))
+    degraded = {"degraded": list(result.degraded)} if result.degraded else {}
+    rows = [{**skill(hit, room), "score": round(hit.score, 4)} for hit in result.hits]
+    return {"skills": rows, "meta": {"query": query, **degraded}}
+
+
+def page(text: str) -> dict[str, Any]:
+    """The answer of ``read_skill``: its text as it is."""
+    return {"content": [{"type": "text", "text": text}]}
 
 
 def _hit(hit: Hit, spec: ToolSpec, room: int) -> dict[str, Any]:

@@ -1,0 +1,116 @@
+"""Which folders skills are looked for in.
+
+Those that the configuration names, or else the usual ones of agents, of the
+project and of the user; then those that were added by hand. An earlier one wins
+where two have a skill of the same name.
+"""
+
+import json
+import logging
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import filelock
+
+from toolscript.errors import SkillError
+from toolscript.files import is_dir, make_private, write_atomically
+
+log = logging.getLogger(__name__)
+USUAL = (".agents/skills", ".claude/skills")
+"""Where agents keep their skills: below a project, and below the home directory."""
+_VERSION = 1
+_LOCK_TIMEOUT_S = 30.0
+
+
+class Added:
+    """The folders that were added by hand: a file in the data directory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._told = ""
+
+    @classmethod
+    def of(cls, data_dir: Path) -> "Added":
+        """Those of a data directory."""
+        return cls(data_dir / "skills" / "folders.json")
+
+    def folders(self) -> tuple[Path, ...]:
+        """Those folders, in order; none where the file cannot be read, which is logged once."""
+        try:
+            value: Any = json.loads(self.path.read_bytes())
+            return tuple(Path(str(each)) for each in value["folders"])
+        except FileNotFoundError:
+            return ()
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            if str(error) != self._told:
+                self._told = str(error)
+                log.warning("%s cannot be read: %s", self.path, error)
+            return ()
+
+    def add(self, folder: Path) -> bool:
+        """Keep a folder; False where it was kept already. Raises `SkillError`, `OSError`."""
+        if not is_dir(folder):
+            what = "is no folder" if folder.exists() else "does not exist"
+            raise SkillError(f"{folder} {what}; give a folder that holds skills")
+        real = folder.resolve()
+        if real in {Path(real.anchor), Path.home().resolve()}:
+            raise SkillError(f"{real} holds more than skills; give a folder below it")
+        return self._change([*self.folders(), real], real, wanted=True)
+
+    def remove(self, folder: Path) -> bool:
+        """Forget a folder; False where it was not kept."""
+        real = Path(os.path.realpath(folder))
+        return self._change([each for each in self.folders() if each != real], real, wanted=False)
+
+    def _change(self, folders: list[Path], folder: Path, *, wanted: bool) -> bool:
+        make_private(self.path.parent)
+        with filelock.FileLock(f"{self.path}.lock", timeout=_LOCK_TIMEOUT_S, mode=0o600):
+            if (folder in self.folders()) is wanted:
+                return False
+            kept = [str(each) for each in folders]
+            note = json.dumps({"version": _VERSION, "folders": kept}, indent=2)
+            write_atomically(self.path, note.encode())
+        return True
+
+
+class Folders:
+    """Every folder that is to be looked into. The configured ones may be exchanged."""
+
+    def __init__(self, added: Added, homes: Iterable[Path]) -> None:
+        self._added = added
+        self._homes = tuple(homes)
+        self._configured: tuple[Path, ...] | None = None
+        self.problem = ""
+        """Why what the configuration says cannot be used."""
+
+    def configure(self, configured: tuple[Path, ...] | None, problem: str = "") -> None:
+        """What the configuration names; None: it says nothing, so the usual folders count."""
+        self._configured, self.problem = configured, problem
+
+    def wanted(self) -> tuple[Path, ...]:
+        """The folders, each once, whether or not they are there."""
+        usual = [home / each for home in self._homes for each in USUAL]
+        named = usual if self._configured is None else self._configured
+        return tuple(dict.fromkeys((*named, *self._added.folders())))
+
+    def present(self) -> tuple[Path, ...]:
+        """Those that are there, and do not lie in another one of them."""
+        return _outermost([folder for folder in self.wanted() if is_dir(folder)])
+
+    def missing(self) -> tuple[Path, ...]:
+        """Those that were named by somebody and are not there."""
+        named = (*(self._configured or ()), *self._added.folders())
+        return tuple(folder for folder in dict.fromkeys(named) if not is_dir(folder))
+
+
+def _outermost(folders: Sequence[Path]) -> tuple[Path, ...]:
+    """The folders without those that another one contains, which finds their skills anyway."""
+    real = {folder: Path(os.path.realpath(folder)) for folder in folders}
+    kept: dict[Path, Path] = {}
+    for folder in folders:
+        inside = any(other in real[folder].parents for other in real.values())
+        if not inside and real[folder] not in kept.values():
+            kept[folder] = real[folder]
+    return tuple(kept)

@@ -1,0 +1,222 @@
+"""The skills in some folders, as they are now.
+
+A folder with a ``SKILL.md`` is one skill; every other Markdown or text file is
+one by itself. Only what changed since the last look is read again.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+import msgspec
+
+from toolscript.errors import SkillError
+from toolscript.skills.front import MAX_DESCRIPTION_CHARS, read_front
+from toolscript.skills.passages import Passage, split
+from toolscript.skills.sandbox import Found, Sandbox, Stamp
+from toolscript.text import compact, printable
+from toolscript.types import SKILLS, Document, skill_id
+
+Following = Literal["watch", "look", "list", "none"]
+"""Go on watching the folders; look once; look once and embed nothing; or leave them alone."""
+MANIFEST = "SKILL.md"
+SUFFIXES = frozenset({".md", ".markdown", ".txt"})
+_NOT_SKILLS = frozenset(
+    {"readme", "license", "licence", "notice", "changelog", "contributing", "codeofconduct"}
+)
+_HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t]*#*[ \t]*$", re.MULTILINE)
+MAX_PROBLEMS = 200
+
+
+class Skill(msgspec.Struct, frozen=True, kw_only=True):
+    """One skill: a file, what it says of itself, and its text in passages."""
+
+    name: str
+    """What it calls itself, or where it lies; no two skills have the same."""
+    description: str
+    root: str
+    """The folder that was searched, and"""
+    path: str
+    """the file's path below it."""
+    passages: tuple[Passage, ...]
+    digest: str
+    """SHA-256 of the file's text."""
+
+    @property
+    def id(self) -> str:
+        """``skills__name``."""
+        return skill_id(self.name)
+
+    @property
+    def file(self) -> str:
+        """The whole path."""
+        return f"{self.root}/{self.path}"
+
+    @property
+    def folder(self) -> str:
+        """Below the root, where its other files lie; empty for one that is a single file."""
+        return str(PurePosixPath(self.path).parent) if is_manifest(self.path) else ""
+
+    def documents(self) -> list[Document]:
+        """What is searched: the description first, then each passage, all under one name."""
+        texts = [Passage("", self.description)] if self.description else []
+        called = PurePosixPath(self.path).stem if self.name == self.path else self.name
+        return [
+            Document(
+                id=f"{self.id}#{number}",
+                whole=self.id,
+                server=SKILLS,
+                name=called,
+                title=passage.heading,
+                description=passage.text,
+                digest=_sha256(f"{called}\n{passage.heading}\n{passage.text}"),
+            )
+            for number, passage in enumerate((*texts, *self.passages))
+        ]
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """All skills at one moment, by name. A change makes a new shelf."""
+
+    skills: Mapping[str, Skill] = field(default_factory=dict[str, Skill])
+    problems: tuple[str, ...] = ()
+    """What was left out, and why: a line each."""
+
+    @cached_property
+    def documents(self) -> list[Document]:
+        """What is searched, of every skill."""
+        return [document for skill in self.skills.values() for document in skill.documents()]
+
+    def find(self, name: str) -> Skill | None:
+        """The skill of a name or an id, whichever way that is spelled."""
+        bare = name.removeprefix(f"{SKILLS}:").removeprefix(skill_id(""))
+        return self.skills.get(name) or self.skills.get(bare)
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A file as it was read last: the skill, or why it is none."""
+
+    stamp: Stamp
+    skill: Skill | None
+    problem: str = ""
+
+
+class Library:
+    """Looks at folders again and again; remembers what it has read. One thread at a time."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], _Read] = {}
+        self.files_read = 0
+        """How many times a file was read, for the statistics."""
+
+    def look(self, roots: Sequence[Path], before: Shelf) -> Shelf:
+        """The skills that are there now; ``before`` itself where nothing changed.
+
+        A skill whose name an earlier root has already is left out, and said to be.
+        """
+        known: dict[tuple[str, str], _Read] = {}
+        problems: list[str] = []
+        for root in roots:
+            self._look_into(root, known, problems)
+        self._known = known
+        shelf = _shelf(known.values(), problems)
+        return before if shelf == before else shelf
+
+    def _look_into(
+        self, root: Path, known: dict[tuple[str, str], _Read], problems: list[str]
+    ) -> None:
+        try:
+            sandbox = Sandbox(root)
+            walk = sandbox.walk()
+        except SkillError as error:
+            problems.append(str(error))
+            return
+        problems += [f"{root}: {problem}" for problem in walk.problems]
+        for found in _skills_among(walk.files):
+            key = str(root), found.path
+            last = self._known.get(key)
+            known[key] = last if last and last.stamp == found.stamp else self._read(sandbox, found)
+
+    def _read(self, sandbox: Sandbox, found: Found) -> _Read:
+        self.files_read += 1
+        try:
+            content = sandbox.read(found.path)
+            skill = read_skill(str(sandbox.root), found.path, content.text)
+        except SkillError as error:
+            # The stamp of the walk: as long as the file stays so, it is not read again.
+            return _Read(found.stamp, None, f"{sandbox.root}/{found.path}: {error}")
+        return _Read(content.stamp, skill)
+
+
+def is_manifest(path: str) -> bool:
+    """Whether a file makes its folder a skill."""
+    return PurePosixPath(path).name == MANIFEST
+
+
+def _skills_among(files: Iterable[Found]) -> list[Found]:
+    """The files that are skills: manifests, and text files that belong to none."""
+    found = list(files)
+    owned = {str(PurePosixPath(each.path).parent) for each in found if is_manifest(each.path)}
+    return [each for each in found if is_manifest(each.path) or _stands_alone(each.path, owned)]
+
+
+def _stands_alone(path: str, owned: set[str]) -> bool:
+    pure = PurePosixPath(path)
+    if pure.suffix.casefold() not in SUFFIXES or compact(pure.stem) in _NOT_SKILLS:
+        return False
+    return not owned & {str(parent) for parent in pure.parents}
+
+
+def _shelf(read: Iterable[_Read], problems: list[str]) -> Shelf:
+    skills: dict[str, Skill] = {}
+    for each in read:
+        if each.skill is None:
+            problems.append(each.problem)
+        elif each.skill.name in skills:
+            first = skills[each.skill.name].file
+            problems.append(f"{each.skill.file}: {first} has the same name; that one counts")
+        else:
+            skills[each.skill.name] = each.skill
+    more = len(problems) - MAX_PROBLEMS
+    told = [*problems[:MAX_PROBLEMS], *([f"and {more} more"] if more > 0 else [])]
+    return Shelf(dict(sorted(skills.items())), tuple(printable(line, 500) for line in told))
+
+
+def read_skill(root: str, path: str, text: str) -> Skill:
+    """The skill that a file's text makes; raises `SkillError` where it makes none."""
+    markdown = not path.casefold().endswith(".txt")
+    front = read_front(text) if markdown else None
+    name, description, body = (
+        (front.name, front.description, front.body) if front else ("", "", text)
+    )
+    if is_manifest(path) and not (name and description):
+        raise SkillError(
+            f"its front matter states no {'description' if name else 'name'}; a {MANIFEST} begins "
+            "with ---, name: …, description: …, ---"
+        )
+    passages = split(body, headings=markdown)
+    if not passages and not description:
+        raise SkillError("it is empty; nothing in it can be searched")
+    return Skill(
+        name=name or path,
+        description=description or _first_heading(body, markdown),
+        root=root,
+        path=path,
+        passages=passages,
+        digest=_sha256(text),
+    )
+
+
+def _first_heading(body: str, markdown: bool) -> str:  # noqa: FBT001 - a finding
+    heading = _HEADING.search(body) if markdown else None
+    return printable(heading[1], MAX_DESCRIPTION_CHARS) if heading else ""
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()

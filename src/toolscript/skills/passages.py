@@ -1,0 +1,97 @@
+"""Passages: a long text in pieces that a model reads whole.
+
+A text is cut at its headings, and within a section between paragraphs; only a
+paragraph that is too long by itself is cut between lines, sentences or words.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from toolscript.text import printable
+
+MAX_CHARS = 800
+"""Of a passage: some 200 tokens, which the bundled model reads to the end."""
+MAX_PASSAGES = 1_000
+"""Of one file, the first ones."""
+_HEADING_CHARS = 200
+_HEADING = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*")
+_FENCE = re.compile(r"[ \t]*(```|~~~)")
+_BREAKS = ("\n", ". ", "? ", "! ", "; ", " ")
+"""Where a long paragraph is cut, the best place first."""
+
+
+class Passage(msgspec.Struct, frozen=True):
+    """A piece of a text, and the headings that it stands under, outermost first."""
+
+    heading: str
+    text: str
+
+
+def split(text: str, most: int = MAX_CHARS, *, headings: bool = True) -> tuple[Passage, ...]:
+    """The passages of a text, in order, at most `MAX_PASSAGES`, of ``most`` characters each.
+
+    Without ``headings`` a line that begins with ``#`` is a line like any other.
+    """
+    found: list[Passage] = []
+    for heading, section in _sections(text) if headings else [("", text)]:
+        for piece in _packed(_paragraphs(section, most), most):
+            found.append(Passage(heading, piece))
+            if len(found) == MAX_PASSAGES:
+                return tuple(found)
+    return tuple(found)
+
+
+def _sections(text: str) -> Iterator[tuple[str, str]]:
+    """Each heading with what stands below it, up to the next one; code is no heading."""
+    titles: dict[int, str] = {}
+    lines: list[str] = []
+    fence = ""
+    for line in text.split("\n"):
+        mark = _FENCE.match(line)
+        if mark and (not fence or mark[1] == fence):
+            fence = "" if fence else mark[1]
+        heading = None if fence else _HEADING.fullmatch(line)
+        if heading is None:
+            lines.append(line)
+            continue
+        yield _title(titles), "\n".join(lines)
+        level, lines = len(heading[1]), []
+        titles = {depth: title for depth, title in titles.items() if depth < level}
+        titles[level] = printable(heading[2], _HEADING_CHARS)
+    yield _title(titles), "\n".join(lines)
+
+
+def _title(titles: dict[int, str]) -> str:
+    return " > ".join(title for title in titles.values() if title)
+
+
+def _paragraphs(section: str, most: int) -> Iterator[str]:
+    for block in re.split(r"\n[ \t]*(?:\n[ \t]*)+", section):
+        paragraph = block.strip("\n")
+        if paragraph.strip():
+            yield from _cut(paragraph.rstrip(), most)
+
+
+def _cut(paragraph: str, most: int) -> Iterator[str]:
+    """The paragraph, or pieces of it that are short enough."""
+    while len(paragraph) > most:
+        ends = (paragraph.rfind(each, most // 2, most) for each in _BREAKS)
+        end = next((found + 1 for found in ends if found > 0), most)
+        yield paragraph[:end].rstrip()
+        paragraph = paragraph[end:].lstrip()
+    if paragraph:
+        yield paragraph
+
+
+def _packed(paragraphs: Iterable[str], most: int) -> Iterator[str]:
+    """Paragraphs put together as long as they fit."""
+    pack = ""
+    for paragraph in paragraphs:
+        if pack and len(pack) + 2 + len(paragraph) > most:
+            yield pack
+            pack = ""
+        pack = f"{pack}\n\n{paragraph}" if pack else paragraph
+    if pack:
+        yield pack

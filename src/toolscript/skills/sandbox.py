@@ -1,0 +1,324 @@
+"""Reading below one folder, and nothing else, whatever somebody does to it meanwhile.
+
+A path is opened one component after the other, each relative to the directory
+that was opened before it, and no component may be a symbolic link (``openat``
+with ``O_NOFOLLOW``). What is checked is thus what is read: there is no moment
+between the check and the opening in which a link could be put there.
+"""
+
+import contextlib
+import errno
+import os
+import stat
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from toolscript.errors import SkillError
+from toolscript.text import printable
+
+MAX_FILE_BYTES = 1024 * 1024
+"""A skill of more than this is refused, unread."""
+MAX_DEPTH = 16
+"""Folders below folders, from the root."""
+MAX_ENTRIES = 100_000
+"""Names that are looked at below one root."""
+QUIET_S = 0.05
+"""How long a file must have been left alone: a system's clock for files ticks every few
+milliseconds, and a single write takes time after it has set the time of change."""
+_ATTEMPTS = 12
+_SHOWN = 200
+_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_FILE = (
+    os.O_RDONLY
+    | _NO_FOLLOW
+    | getattr(os, "O_NONBLOCK", 0)  # a FIFO opens at once, and is then refused
+    | getattr(os, "O_NOCTTY", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+)
+_ABLE = bool(_NO_FOLLOW) and os.open in os.supports_dir_fd
+
+Stamp: TypeAlias = tuple[int, int, int, int, int]
+"""What tells one state of a file from any other: device, inode, size, both times of change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A file's text, and the state it was read in."""
+
+    text: str
+    stamp: Stamp
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A regular file below the root, unread."""
+
+    path: str
+    """Relative to the root, with ``/``."""
+    stamp: Stamp
+
+
+class Sandbox:
+    """One folder. Holds nothing open between calls; the folder may come and go.
+
+    The folder itself may be reached by symbolic links: whoever names it means
+    what is there. Raises `SkillError` where the system cannot open a file
+    relative to a directory.
+    """
+
+    def __init__(self, root: Path, most: int = MAX_ENTRIES) -> None:
+        if not _ABLE:
+            raise SkillError(
+                "skills cannot be read safely on this system: it has no openat with O_NOFOLLOW"
+            )
+        self.root = root
+        self._most = most
+
+    def read(self, path: str) -> Content:
+        """The text of a file; ``path`` is relative to the root.
+
+        Raises `SkillError` for a path that leads or points elsewhere, for what
+        is no regular file, is too large, is no UTF-8 text, cannot be read, or
+        changes while it is read. Nothing outside the root is ever opened.
+        """
+        parts = _parts(path)
+        with _refusing(path):
+            for attempt in range(_ATTEMPTS):
+                content = self._read_once(path, parts)
+                if content is not None:
+                    return content
+                time.sleep(QUIET_S * (0.5 + attempt / 4))
+        raise SkillError(f"{_shown(path)} changes while it is read; try again when it is whole")
+
+    def walk(self) -> "Walk":
+        """Every regular file below the root; links are not followed.
+
+        Names that begin with a dot, and what tools keep for themselves
+        (``node_modules``, ``__pycache__``), are left out. Raises `SkillError`
+        where the root cannot be opened.
+        """
+        walk = Walk(self._most)
+        with _refusing(str(self.root)):
+            descriptor = os.open(self.root, _DIRECTORY)
+        try:
+            _walk(descriptor, "", 0, walk)
+        finally:
+            os.close(descriptor)
+        walk.files.sort(key=lambda found: found.path)
+        return walk
+
+    def _read_once(self, path: str, parts: list[str]) -> Content | None:
+        """The content; None where the file was touched just now, or while it was read."""
+        with _opened(self.root, parts) as descriptor:
+            before = os.fstat(descriptor)
+            _check(path, before)
+            data = _all(descriptor)
+            after = os.fstat(descriptor)
+        if stamp_of(before) != stamp_of(after) or len(data) != after.st_size or _young(after):
+            return None
+        return Content(_decoded(path, data), stamp_of(after))
+
+
+class Walk:
+    """What was found below a root."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        """So many names are looked at."""
+        self.files: list[Found] = []
+        self.problems: list[str] = []
+        """What was left out although it might be meant, a line each."""
+        self.seen = 0
+
+
+def relative(path: str) -> str:
+    """The one spelling of a path that `Sandbox.read` takes; raises `SkillError` like that."""
+    return "/".join(_parts(path))
+
+
+def stamp_of(status: os.stat_result) -> Stamp:
+    """See `Stamp`."""
+    times = status.st_mtime_ns, status.st_ctime_ns
+    return (status.st_dev, status.st_ino, status.st_size, *times)
+
+
+def _young(status: os.stat_result) -> bool:
+    """Whether the file was changed so lately that another change may leave the same times."""
+    age = time.time() - status.st_ctime_ns / 1e9
+    return 0 <= age < QUIET_S
+
+
+def _parts(path: str) -> list[str]:
+    """The components of a relative path; whatever could lead elsewhere is refused as text."""
+    if "\0" in path:
+        raise SkillError(f"{_shown(path)} contains a NUL character; give a relative path")
+    if not path.strip():
+        raise SkillError("the path is empty; give one relative to the sandbox")
+    if path.startswith("/") or os.path.isabs(path):  # noqa: PTH117 - of text, not of a file here
+        raise SkillError(f"{_shown(path)} is absolute; give a path relative to the sandbox")
+    parts = [part for part in path.split("/") if part not in {"", "."}]
+    if ".." in parts:
+        raise SkillError(f"{_shown(path)} contains '..'; nothing above the sandbox is read")
+    if not parts:
+        raise SkillError(f"{_shown(path)} is the sandbox itself; name a file in it")
+    return parts
+
+
+@contextmanager
+def _opened(root: Path, parts: list[str]) -> Generator[int]:
+    """The last component, opened; every directory on the way is held only for the next step."""
+    descriptor = os.open(root, _DIRECTORY)
+    try:
+        for part in parts[:-1]:
+            below = os.open(part, _DIRECTORY | _NO_FOLLOW, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = below
+        file = os.open(parts[-1], _FILE, dir_fd=descriptor)
+    finally:
+        os.close(descriptor)
+    try:
+        yield file
+    finally:
+        os.close(file)
+
+
+@contextmanager
+def _refusing(path: str) -> Generator[None]:
+    """What the system refuses, as one clear line."""
+    try:
+        yield
+    except (OSError, UnicodeEncodeError) as error:
+        raise SkillError(f"{_shown(path)} {_reason(error)}") from None
+
+
+_REASONS = {
+    errno.ENOENT: "does not exist",
+    errno.ELOOP: "is a symbolic link, or lies behind one; links are not followed",
+    errno.EMLINK: "is a symbolic link, or lies behind one; links are not followed",
+    errno.EACCES: "may not be read; change its permissions",
+    errno.EPERM: "may not be read; change its permissions",
+    errno.ENXIO: "is no regular file",
+    errno.ENAMETOOLONG: "is longer than a name of a file can be",
+}
+
+
+def _reason(error: OSError | UnicodeEncodeError) -> str:
+    if isinstance(error, UnicodeEncodeError):
+        return "is no name that a file can have"
+    if error.errno == errno.ENOTDIR:
+        # Linux says this, too, of a link that stands where a directory should.
+        return "lies behind something that is no folder, or is a symbolic link"
+    return _REASONS.get(error.errno or 0, f"cannot be read: {error.strerror or error}")
+
+
+def _check(path: str, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise SkillError(f"{_shown(path)} is {_kind(status.st_mode)}; expected a text file")
+    if status.st_size > MAX_FILE_BYTES:
+        raise SkillError(
+            f"{_shown(path)} has {status.st_size} bytes; at most {MAX_FILE_BYTES} are read"
+        )
+
+
+def _kind(mode: int) -> str:
+    kinds = {
+        stat.S_IFDIR: "a folder",
+        stat.S_IFIFO: "a FIFO",
+        stat.S_IFCHR: "a device",
+        stat.S_IFBLK: "a device",
+        stat.S_IFSOCK: "a socket",
+    }
+    return kinds.get(stat.S_IFMT(mode), "no regular file")
+
+
+def _all(descriptor: int) -> bytes:
+    """The whole file, and at most one byte more than may be."""
+    data = bytearray()
+    while len(data) <= MAX_FILE_BYTES:
+        chunk = os.read(descriptor, MAX_FILE_BYTES + 1 - len(data))
+        if not chunk:
+            break
+        data += chunk
+    return bytes(data)
+
+
+def _decoded(path: str, data: bytes) -> str:
+    if b"\0" in data:
+        raise SkillError(f"{_shown(path)} is binary (it has a NUL byte); expected UTF-8 text")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        byte = data[error.start]
+        raise SkillError(
+            f"{_shown(path)} is no UTF-8: byte 0x{byte:02x} at {error.start}; save it as UTF-8"
+        ) from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _walk(descriptor: int, below: str, depth: int, walk: Walk) -> None:
+    """The files of one open directory, then those of its folders."""
+    folders: list[str] = []
+    with contextlib.suppress(OSError), os.scandir(descriptor) as entries:
+        for entry in entries:
+            if entry.name.startswith(".") or entry.name in _OTHERS or _many(walk):
+                continue
+            path = f"{below}{entry.name}"
+            if not _is_text(entry.name):
+                walk.problems.append(f"{_shown(path)} has a name that is no UTF-8; rename it")
+                continue
+            with contextlib.suppress(OSError):
+                if entry.is_symlink():
+                    walk.problems.append(f"{_shown(path)} is a symbolic link; it is not followed")
+                elif entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.name)
+                elif entry.is_file(follow_symlinks=False):
+                    status = entry.stat(follow_symlinks=False)
+                    walk.files.append(Found(path, stamp_of(status)))
+    for name in folders:
+        if depth >= MAX_DEPTH:
+            walk.problems.append(f"{_shown(below + name)} is nested too deeply to be looked into")
+            continue
+        _enter(descriptor, name, below, depth, walk)
+
+
+_OTHERS = frozenset({"node_modules", "__pycache__", "venv"})
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name can be written down; the system's names are bytes."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _many(walk: Walk) -> bool:
+    """Whether enough was looked at below this root; said once."""
+    walk.seen += 1
+    if walk.seen == walk.most + 1:
+        walk.problems.append(f"there are more than {walk.most} files; the rest is left out")
+    return walk.seen > walk.most
+
+
+def _enter(descriptor: int, name: str, below: str, depth: int, walk: Walk) -> None:
+    path = f"{below}{name}"
+    try:
+        folder = os.open(name, _DIRECTORY | _NO_FOLLOW, dir_fd=descriptor)
+    except OSError as error:
+        if error.errno != errno.ENOENT:  # gone meanwhile
+            walk.problems.append(f"{_shown(path)} {_reason(error)}")
+        return
+    try:
+        _walk(folder, f"{path}/", depth + 1, walk)
+    finally:
+        os.close(folder)
+
+
+def _shown(path: str) -> str:
+    return repr(printable(path.encode("utf-8", "replace").decode(), _SHOWN))

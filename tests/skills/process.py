@@ -1,0 +1,18 @@
+"""What a test has another process do."""
+
+from pathlib import Path
+
+from toolscript.embedding.cache import EmbeddingCache
+from toolscript.embedding.loader import LazyModel, load
+from toolscript.skills.vector import VectorIndex
+
+
+def update_many(sandbox: Path, paths: list[str]) -> None:
+    """Update these files, one after the other, in the index beside the sandbox."""
+    beside = sandbox.parent
+    model = LazyModel(lambda: load("bundled", "bundled", 1))
+    cache = EmbeddingCache(beside / "cache", "v")
+    index = VectorIndex(sandbox, model, lambda: cache, beside / "vector.json")
+    for path in paths:
+        if index.VectorUpdate(path) != "OK":
+            raise SystemExit(1)

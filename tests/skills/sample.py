@@ -1,0 +1,41 @@
+"""A few skills, for tests of everything around them."""
+
+from pathlib import Path
+
+SKILLS = {
+    "pdf/SKILL.md": """\
+---
+name: pdf-forms
+description: Fill in the fields of a PDF form and flatten it.
+---
+# PDF forms
+
+## Finding the fields
+
+List the names of all fields before anything is written. See references/fields.md.
+
+## Flattening
+
+A flattened form cannot be edited any more. Do it last.
+""",
+    "pdf/references/fields.md": "Text, check box, radio button, signature.",
+    "kitchen/bread.md": """\
+# Sourdough bread
+
+Feed the starter in the evening, and mix the dough in the morning.
+
+## Baking
+
+Bake it for fifty minutes in a closed pot.
+""",
+    "notes.txt": "The office closes at six. The alarm is set by whoever leaves last.",
+}
+
+
+def put(folder: Path) -> Path:
+    """Write them below a folder, and return that."""
+    for path, text in SKILLS.items():
+        file = folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, "utf-8")
+    return folder

@@ -1,0 +1,60 @@
+"""Front matter: what it may say, and what is told of one that is broken."""
+
+import pytest
+
+from toolscript.errors import SkillError
+from toolscript.skills.front import MAX_CHARS, Front, read_front
+
+
+@pytest.mark.parametrize(
+    ("text", "front"),
+    [
+        ("no front matter", Front("", "", "no front matter")),
+        ("", Front("", "", "")),
+        ("---\nname: pdf\ndescription: Fill\n---\n# Body\n", Front("pdf", "Fill", "# Body\n")),
+        ("---\n---\nbody", Front("", "", "body")),
+        ("--- \nname: a\n---\n", Front("a", "", "")),
+        ("---\ndescription: >-\n  Two\n  lines\nname: 'q: r'\n---", Front("q: r", "Two lines", "")),
+        ("---\nname: x\nlicense: MIT\nmetadata:\n  author: me\n---\ny", Front("x", "", "y")),
+        ("---\nname: a\n---\nbody\n---\nmore", Front("a", "", "body\n---\nmore")),
+    ],
+)  # fmt: skip
+def test_what_front_matter_says(text: str, front: Front) -> None:
+    """skills:folders"""
+    assert read_front(text) == front
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("---\nname: pdf\n", "has no closing ---"),
+        ("---", "has no closing ---"),
+        ("---\n" + "# " + "x" * MAX_CHARS + "\n---\n", "has no closing ---"),
+        ("---\nname: [\n---\n", "is no YAML: "),
+        ("---\nname: a: b\n---\n", "is no YAML: mapping values are not allowed here, line 2"),
+        ("---\n\tname: a\n---\n", "is no YAML: "),
+        ("---\n- a\n- b\n---\n", "is no mapping; expected lines such as"),
+        ("---\njust words\n---\n", "is no mapping"),
+        ("---\nname: 2024\n---\n", "its name is a int; expected text, put it in quotes"),
+        ("---\nname: a\ndescription: [x]\n---\n", "its description is a list; expected text"),
+        ("---\nname: " + "n" * 101 + "\n---\n", "its name has 101 characters; at most 100"),
+        ("---\nx: !!python/object/apply:os.system [ls]\n---\n", "is no YAML: "),
+        ("---\n" + "[" * 5000 + "\n---\n", "is no YAML: "),
+        ("---\nname: 2026-13-45\nd: 2026-13-45\n---\n", "is no YAML: "),
+    ],
+)
+def test_broken_front_matter(text: str, told: str) -> None:
+    """skills:folders: one clear line, whatever it is."""
+    with pytest.raises(SkillError) as caught:
+        read_front(text)
+    assert told in str(caught.value)
+    assert str(caught.value).isprintable()
+
+
+def test_aliases_that_refer_to_each_other_cost_nothing() -> None:
+    """skills:folders: a billion laughs, were they written out."""
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
+    front = "\n".join(["---", *lines, "name: *a11", "---", ""])
+    with pytest.raises(SkillError, match="its name is a list"):
+        read_front(front)

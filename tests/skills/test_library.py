@@ -1,0 +1,207 @@
+"""The skills in folders: found, changed, gone; and what is told of the others."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support import until
+from toolscript.skills.library import Library, Shelf, Skill
+
+PDF = """\
+---
+name: pdf-forms
+description: Fill in the fields of a PDF form.
+---
+# PDF forms
+
+## Finding the fields
+
+List them first.
+
+## Filling
+
+Then write the values.
+"""
+
+
+def write(root: Path, path: str, text: str = "Some text.") -> Path:
+    file = root / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, "utf-8")
+    return file
+
+
+def look(*roots: Path, library: Library | None = None, before: Shelf | None = None) -> Shelf:
+    return (library or Library()).look(roots, before or Shelf())
+
+
+def test_a_folder_with_a_manifest_is_one_skill(tmp_path: Path) -> None:
+    """skills:folders: its other files are its own, and no skills."""
+    write(tmp_path, "office/pdf/SKILL.md", PDF)
+    write(tmp_path, "office/pdf/references/fields.md")
+    write(tmp_path, "office/pdf/LICENSE.txt")
+    [skill] = look(tmp_path).skills.values()
+    assert (skill.name, skill.id) == ("pdf-forms", "skills__pdf-forms")
+    assert skill.description == "Fill in the fields of a PDF form."
+    assert (skill.path, skill.folder) == ("office/pdf/SKILL.md", "office/pdf")
+    assert [each.heading for each in skill.passages] == [
+        "PDF forms > Finding the fields",
+        "PDF forms > Filling",
+    ]
+
+
+def test_text_files_are_skills_by_themselves(tmp_path: Path) -> None:
+    """skills:folders: by their path, or the name that they state."""
+    write(tmp_path, "deploy/how-to.md", "# Deploying\n\nPush the button.")
+    write(tmp_path, "notes.ns.txt", "# a remark\n\ntext")
+    write(tmp_path, "named.markdown", "---\nname: its own\n---\ntext")
+    write(tmp_path, "picture.png")
+    write(tmp_path, "README.md")
+    shelf = look(tmp_path)
+    assert list(shelf.skills) == ["deploy/how-to.md", "its own", "notes.ns.txt"]
+    assert shelf.skills["deploy/how-to.md"].description == "Deploying"
+    assert shelf.skills["notes.ns.txt"].passages[0].heading == ""
+    assert not shelf.problems
+
+
+def test_what_is_searched(tmp_path: Path) -> None:
+    """skills:folders: the description and every passage, under one whole."""
+    write(tmp_path, "pdf/SKILL.md", PDF)
+    documents = look(tmp_path).documents
+    assert [document.id for document in documents] == [f"skills__pdf-forms#{n}" for n in range(3)]
+    assert {document.whole for document in documents} == {"skills__pdf-forms"}
+    assert documents[0].description == "Fill in the fields of a PDF form."
+    assert documents[2].title == "PDF forms > Filling"
+    assert len({document.digest for document in documents}) == 3
+
+
+@pytest.mark.parametrize("name", ["pdf-forms", "skills:pdf-forms", "skills__pdf-forms"])
+def test_a_skill_is_found_by_its_name_or_id(tmp_path: Path, name: str) -> None:
+    write(tmp_path, "pdf/SKILL.md", PDF)
+    found = look(tmp_path).find(name)
+    assert isinstance(found, Skill)
+    assert look(tmp_path).find("other") is None
+
+
+@pytest.mark.parametrize(
+    ("path", "data", "told"),
+    [
+        ("a/SKILL.md", b"# No front matter", "states no name; a SKILL.md begins with ---"),
+        ("a/SKILL.md", b"---\nname: a\n---\nx", "states no description"),
+        ("a/SKILL.md", b"---\nname: [\n---\nx", "is no YAML"),
+        ("a/SKILL.md", b"---\nname: a\n", "no closing ---"),
+        ("b.md", b"---\nname: 1\n---\nx", "its name is a int"),
+        ("b.md", b"  \n\n", "it is empty"),
+        ("b.txt", b"", "it is empty"),
+        ("b.md", b"\0\1\2", "is binary"),
+        ("b.md", "größe".encode("latin-1"), "is no UTF-8"),
+        ("b.md", b"x" * (1024**2 + 1), "at most 1048576 are read"),
+    ],
+)
+def test_what_cannot_be_a_skill_is_told_and_costs_no_other(
+    tmp_path: Path, path: str, data: bytes, told: str
+) -> None:
+    """skills:folders: a line with the file and what is wrong."""
+    write(tmp_path, path, "")
+    (tmp_path / path).write_bytes(data)
+    write(tmp_path, "good.md", "Good.")
+    shelf = look(tmp_path)
+    assert list(shelf.skills) == ["good.md"]
+    [problem] = shelf.problems
+    assert str(tmp_path / path) in problem
+    assert told in problem
+
+
+def test_links_are_told_and_not_followed(tmp_path: Path) -> None:
+    """skills:folders"""
+    outside = write(tmp_path, "outside/secret.md", "secret")
+    root = tmp_path / "root"
+    write(root, "good.md")
+    (root / "link.md").symlink_to(outside)
+    (root / "linked").symlink_to(outside.parent)
+    shelf = look(root)
+    assert list(shelf.skills) == ["good.md"]
+    assert sorted(shelf.problems) == [
+        f"{root}: 'link.md' is a symbolic link; it is not followed",
+        f"{root}: 'linked' is a symbolic link; it is not followed",
+    ]
+
+
+def test_the_first_of_two_that_have_the_same_name_counts(tmp_path: Path) -> None:
+    """skills:folders: the project's before the user's."""
+    write(tmp_path / "project", "pdf/SKILL.md", PDF)
+    write(tmp_path / "home", "forms/SKILL.md", PDF.replace("Fill in", "Look at"))
+    shelf = look(tmp_path / "project", tmp_path / "home")
+    assert shelf.skills["pdf-forms"].root == str(tmp_path / "project")
+    [problem] = shelf.problems
+    assert "has the same name; that one counts" in problem
+
+
+def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
+    shelf = look(tmp_path / "none")
+    assert not shelf.skills
+    assert "does not exist" in shelf.problems[0]
+
+
+# Looking again
+
+
+def test_only_what_changed_is_read_again(tmp_path: Path) -> None:
+    """skills:folders: and a look that finds nothing new makes no new shelf."""
+    for number in range(5):
+        write(tmp_path, f"{number}.md", f"Text {number}.")
+    library = Library()
+    first = look(tmp_path, library=library)
+    assert library.files_read == 5
+    assert look(tmp_path, library=library, before=first) is first
+    write(tmp_path, "3.md", "Other text.")
+    second = look(tmp_path, library=library, before=first)
+    assert library.files_read == 6
+    assert second.skills["3.md"].passages[0].text == "Other text."
+    assert second.skills["4.md"] is first.skills["4.md"]
+
+
+def test_a_file_is_added_and_deleted(tmp_path: Path) -> None:
+    """skills:folders"""
+    write(tmp_path, "a.md")
+    library = Library()
+    first = look(tmp_path, library=library)
+    write(tmp_path, "b.md").rename(tmp_path / "c.md")
+    (tmp_path / "a.md").unlink()
+    second = look(tmp_path, library=library, before=first)
+    assert list(second.skills) == ["c.md"]
+    assert library.files_read == 2
+
+
+def test_an_edit_that_keeps_size_and_time_is_noticed(tmp_path: Path) -> None:
+    """skills:folders: programs can set a file's time back; not the time of that change."""
+    path = write(tmp_path, "a.md", "one")
+    library = Library()
+    first = look(tmp_path, library=library)
+    status = path.stat()
+    path.write_text("two", "utf-8")
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    second = look(tmp_path, library=library, before=first)
+    assert second.skills["a.md"].passages[0].text == "two"
+
+
+def test_edits_right_after_each_other_are_all_noticed(tmp_path: Path) -> None:
+    """skills:folders: the clock of a file system is coarse."""
+    path = tmp_path / "a.md"
+    library, shelf = Library(), Shelf()
+    for number in range(30):
+        path.write_text(f"{number:03}", "utf-8")
+        shelf = library.look([tmp_path], shelf)
+        assert shelf.skills["a.md"].passages[0].text == f"{number:03}"
+
+
+def test_a_broken_file_that_is_repaired_is_a_skill(tmp_path: Path) -> None:
+    """skills:folders: while it is broken it is read once only."""
+    write(tmp_path, "a.md", "---\nname: 1\n---\nx")
+    library = Library()
+    broken = look(tmp_path, library=library)
+    assert look(tmp_path, library=library, before=broken) is broken
+    assert library.files_read == 1
+    write(tmp_path, "a.md", "---\nname: one\n---\nx")
+    until(lambda: look(tmp_path, library=library).skills, "it is read again")

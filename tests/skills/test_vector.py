@@ -1,0 +1,248 @@
+"""The seed's pair, with its own arguments, real files and the bundled model."""
+
+import json
+import multiprocessing
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.skills.process import update_many
+from toolscript.embedding.base import Encoder
+from toolscript.embedding.cache import EmbeddingCache
+from toolscript.embedding.loader import LazyModel, Loaded, load
+from toolscript.errors import ArgumentsError, ModelError
+from toolscript.skills.vector import THRESHOLD, VectorIndex
+
+LIBRARY = Path(__file__).parent / "library"
+MATH, STRINGS = "library/math_helpers.ns.txt", "library/string_utils.ns.txt"
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Path:
+    """A sandbox with the two files of the seed's example."""
+    shutil.copytree(LIBRARY, tmp_path / "sandbox" / "library")
+    return tmp_path / "sandbox"
+
+
+@pytest.fixture
+def index(sandbox: Path, model: LazyModel) -> VectorIndex:
+    return VectorIndex(sandbox, model)
+
+
+def kept(sandbox: Path, model: LazyModel) -> VectorIndex:
+    """An index whose files lie beside the sandbox, as another process would open it."""
+    beside = sandbox.parent
+    return VectorIndex(
+        sandbox, model, lambda: EmbeddingCache(beside / "cache", "v"), beside / "vector.json"
+    )
+
+
+def found(index: VectorIndex, query: str) -> dict[str, float]:
+    answer: list[dict[str, Any]] = json.loads(index.SearchSkills(query))
+    return {each["path"]: each["score"] for each in answer}
+
+
+def test_the_seeds_examples(index: VectorIndex) -> None:
+    """skills:search, skills:update: prerequisite, example 1, 2 and 3 of the seed, as written."""
+    assert index.VectorUpdate(MATH) == "OK"
+    assert index.VectorUpdate(STRINGS) == "OK"
+    search_results_json = index.SearchSkills("How do I add two numbers?")
+    assert isinstance(search_results_json, str)
+    assert search_results_json.startswith('[{"path":"library/math_helpers.ns.txt","score":0.')
+    no_match_json = index.SearchSkills("Tell me about ancient history")
+    assert no_match_json == "[]"
+    results_list = json.loads(search_results_json)
+    top_result = results_list[0]
+    assert set(top_result) == {"path", "score"}
+    assert top_result["path"] == MATH
+    assert THRESHOLD <= top_result["score"] <= 1
+
+
+def test_each_question_finds_its_file_first(index: VectorIndex) -> None:
+    """skills:search"""
+    index.VectorUpdate(MATH)
+    index.VectorUpdate(STRINGS)
+    assert next(iter(found(index, "the arithmetic mean of a list"))) == MATH
+    assert next(iter(found(index, "put strings together with a separator"))) == STRINGS
+
+
+def test_the_score_is_the_raw_cosine_of_the_best_passage(
+    index: VectorIndex, sandbox: Path, encoder: Encoder
+) -> None:
+    """skills:search: computed here from the texts, without the index."""
+    first, second = "Bake the bread for an hour.", "Feed the cat twice a day."
+    (sandbox / "two.md").write_text(f"# Bread\n\n{first}\n\n# Cat\n\n{second}", "utf-8")
+    assert index.VectorUpdate("two.md") == "OK"
+    question = encoder.query("how often does the cat eat")
+    cosines = encoder.documents([f"Bread\n{first}", f"Cat\n{second}"]) @ question
+    assert found(index, "how often does the cat eat") == {
+        "two.md": pytest.approx(float(cosines.max()), abs=2e-6)
+    }
+
+
+def test_the_threshold_is_on_the_raw_cosine(index: VectorIndex, sandbox: Path) -> None:
+    """skills:search: everything at least at it, nothing below, by falling score."""
+    for name in ("bread", "cake", "cat", "car"):
+        (sandbox / f"{name}.md").write_text(f"How to take care of a {name}.", "utf-8")
+        index.VectorUpdate(f"{name}.md")
+    scores = found(index, "taking care of a cat")
+    assert "cat.md" in scores
+    assert all(score >= THRESHOLD for score in scores.values())
+    assert list(scores.values()) == sorted(scores.values(), reverse=True)
+    assert found(index, "quantum chromodynamics") == {}
+
+
+def test_an_empty_index_finds_nothing(index: VectorIndex) -> None:
+    """skills:search"""
+    assert index.SearchSkills("anything") == "[]"
+
+
+def test_an_update_replaces_what_was_known(index: VectorIndex, sandbox: Path) -> None:
+    """skills:update: also when the file became shorter, or empty."""
+    index.VectorUpdate(MATH)
+    (sandbox / MATH).write_text("How to water the roses in summer.", "utf-8")
+    assert found(index, "How do I add two numbers?"), "not before it is updated"
+    assert index.VectorUpdate(f"./library//{Path(MATH).name}") == "OK"
+    assert found(index, "How do I add two numbers?") == {}
+    assert list(found(index, "watering roses")) == [MATH]
+    (sandbox / MATH).write_text("", "utf-8")
+    assert index.VectorUpdate(MATH) == "OK"
+    assert found(index, "watering roses") == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("/etc/passwd", "VectorUpdate path error: '/etc/passwd' is absolute"),
+        ("../x.md", "VectorUpdate path error: '../x.md' contains '..'"),
+        ("a\0b", "VectorUpdate path error: 'ab' contains a NUL character"),
+        ("", "VectorUpdate path error: the path is empty"),
+        ("none.md", "VectorUpdate read error: 'none.md' does not exist"),
+        ("library", "VectorUpdate read error: 'library' is a folder"),
+        ("link.md", "VectorUpdate read error: 'link.md' is a symbolic link"),
+        ("pipe", "VectorUpdate read error: 'pipe' is a FIFO"),
+        ("large", "VectorUpdate read error: 'large' has 1073741824 bytes"),
+        ("binary", "VectorUpdate read error: 'binary' is binary"),
+    ],
+)
+def test_a_failed_update_is_told_and_changes_nothing(
+    index: VectorIndex, sandbox: Path, path: str, told: str
+) -> None:
+    """skills:update"""
+    (sandbox / "link.md").symlink_to("/etc/passwd")
+    os.mkfifo(sandbox / "pipe")
+    (sandbox / "binary").write_bytes(b"\0")
+    with (sandbox / "large").open("wb") as file:
+        file.truncate(1024**3)
+    index.VectorUpdate(MATH)
+    before = index.SearchSkills("How do I add two numbers?")
+    assert index.VectorUpdate(path).startswith(told)
+    assert index.SearchSkills("How do I add two numbers?") == before
+
+
+@pytest.mark.parametrize("value", [None, 5, ["x"], b"x", "x" * 8193])
+@pytest.mark.parametrize("name", ["VectorUpdate", "SearchSkills"])
+def test_only_a_text_is_taken(index: VectorIndex, name: str, value: Any) -> None:
+    """skills:search, skills:update"""
+    with pytest.raises(ArgumentsError, match=f"Vector.{name}: "):
+        getattr(index, name)(value)
+
+
+def test_a_failed_embedding_is_a_message(sandbox: Path, no_model: LazyModel) -> None:
+    """skills:search, skills:update"""
+    index = VectorIndex(sandbox, no_model)
+    assert index.SearchSkills("x") == (
+        "SearchSkills embedding generation failed: searching without meaning: there is no model"
+    )
+    assert index.VectorUpdate(MATH).startswith("VectorUpdate embedding generation failed: ")
+
+
+class FailingEncoder:
+    """An encoder that has stopped to work."""
+
+    name = model = "failing"
+    dim = 3
+    device = "cpu"
+
+    def documents(self, texts: object) -> Any:
+        del texts
+        raise ModelError("out of memory")
+
+    def query(self, text: str) -> Any:
+        del text
+        raise ModelError("out of memory")
+
+    def query_with_parts(self, text: str, parts: object) -> Any:
+        del text, parts
+        raise ModelError("out of memory")
+
+    def knows(self, word: str) -> bool:
+        return bool(word)
+
+
+def test_a_model_that_fails_later_is_a_message_too(sandbox: Path) -> None:
+    """skills:search"""
+    index = VectorIndex(sandbox, LazyModel(lambda: Loaded(FailingEncoder())))
+    assert index.SearchSkills("x") == "SearchSkills embedding generation failed: out of memory"
+    assert index.VectorUpdate(MATH) == "VectorUpdate embedding generation failed: out of memory"
+
+
+# On the disk
+
+
+def test_another_process_finds_what_was_updated(sandbox: Path, model: LazyModel) -> None:
+    """skills:update: without embedding anything again; and sees what comes later."""
+    writer, reader = kept(sandbox, model), kept(sandbox, model)
+    assert reader.SearchSkills("How do I add two numbers?") == "[]"
+    writer.VectorUpdate(MATH)
+    assert list(found(reader, "How do I add two numbers?")) == [MATH]
+    (sandbox / MATH).unlink()
+    assert list(found(kept(sandbox, model), "How do I add two numbers?")) == [MATH]
+
+
+@pytest.mark.parametrize("damage", ["truncated", "gone", "another model's"])
+def test_lost_vectors_are_made_anew(sandbox: Path, model: LazyModel, damage: str) -> None:
+    """skills:update: from the files, whose paths are remembered by themselves."""
+    kept(sandbox, model).VectorUpdate(MATH)
+    cache = sandbox.parent / "cache"
+    [path] = cache.glob("*.json")
+    if damage == "truncated":
+        path.write_bytes(path.read_bytes()[:-50])
+    elif damage == "gone":
+        shutil.rmtree(cache)
+    else:
+        path.write_bytes(path.read_bytes().replace(b'"model":"', b'"model":"other-'))
+    again = kept(sandbox, model)
+    assert list(found(again, "How do I add two numbers?")) == [MATH]
+    (sandbox / MATH).unlink()
+    shutil.rmtree(cache)
+    assert found(kept(sandbox, model), "How do I add two numbers?") == {}
+
+
+def test_a_damaged_list_of_paths_costs_no_vectors(sandbox: Path, model: LazyModel) -> None:
+    """skills:update"""
+    kept(sandbox, model).VectorUpdate(MATH)
+    (sandbox.parent / "vector.json").write_text("{", "utf-8")
+    again = kept(sandbox, model)
+    assert list(found(again, "How do I add two numbers?")) == [MATH]
+    assert again.VectorUpdate(STRINGS) == "OK"
+    assert len(found(kept(sandbox, model), "How do I add two numbers?")) == 1
+
+
+def test_processes_at_once_lose_nothing(sandbox: Path) -> None:
+    """skills:update"""
+    for number in range(12):
+        (sandbox / f"{number}.md").write_text(f"How to do thing number {number}.", "utf-8")
+    context = multiprocessing.get_context("spawn")
+    work = [[f"{n}.md" for n in range(first, 12, 3)] for first in range(3)]
+    processes = [context.Process(target=update_many, args=(sandbox, names)) for names in work]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(100)
+        assert process.exitcode == 0
+    index = kept(sandbox, LazyModel(lambda: load("bundled", "bundled", 1)))
+    assert len(found(index, "How to do thing number 7.")) == 12
