@@ -26,6 +26,14 @@ from toolscript import config as configuration
 from toolscript import settings
 from toolscript.app import App
 from toolscript.bootstrap import Wiring, application
+from toolscript.embedding.loader import LazyModel, Loaded
+from toolscript.handbook import Handbook
+from toolscript.retrieval.engine import SearchEngine
+from toolscript.retrieval.fuzzy import FuzzySignal
+from toolscript.retrieval.profiles import search_profile
+from toolscript.retrieval.semantic import SemanticSignal
+from toolscript.skills.folders import Added, Folders
+from toolscript.skills.vector import VectorIndex
 from toolscript.types import SearchRequest, SearchResult, ServerStatus
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -121,6 +129,15 @@ def write_config(path: Path, servers: Mapping[str, Any]) -> Path:
     """A configuration file with these servers."""
     path.write_text(json.dumps({"mcpServers": servers}), "utf-8")
     return path
+
+
+def no_skills(folder: Path) -> Handbook:
+    """A handbook that looks for nothing."""
+    engine = SearchEngine([FuzzySignal()], search_profile(0.7, 3, 0.35))
+    model = LazyModel(lambda: Loaded(None, "no model"))
+    folders = Folders(Added(folder / "folders.json"), [])
+    semantic = SemanticSignal(model, lambda: None)
+    return Handbook(engine, semantic, folders, VectorIndex(folder, model), "none")
 
 
 # An application in this process

@@ -8,6 +8,7 @@ import anyio
 import numpy as np
 import pytest
 
+from tests.support import no_skills
 from toolscript.app import App
 from toolscript.config import Config
 from toolscript.embedding.loader import LazyModel, load
@@ -96,6 +97,7 @@ def application(signal: Signal, tmp_path: Path) -> App:
         semantic,
         SnapshotStore(tmp_path, config.key),
         search_timeout_s=0.2,
+        handbook=no_skills(tmp_path),
     )
 
 

@@ -61,6 +61,7 @@ VALUES: dict[str, tuple[object, str, object]] = {
     "connect_timeout_s": (1.0, "2.5", 2.5),
     "call_timeout_s": (1.0, "2.5", 2.5),
     "ping_interval_s": (1.0, "2.5", 2.5),
+    "sandbox": (Path("/a"), "/b", Path("/b")),
     "exposure": ("all", "two-phase", "two-phase"),
     "llm_url": ("http://a/v1", "https://b/v1", "https://b/v1"),
     "llm_model": ("a", "b", "b"),

@@ -6,10 +6,11 @@ one place where its work leaves the event loop.
 
 import logging
 import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -17,7 +18,7 @@ from msgspec.structs import replace
 from rapidfuzz import fuzz, process
 
 from toolscript.codegen.clients import Clients, Language, Module, Wanted
-from toolscript.config import EXAMPLE
+from toolscript.config import EXAMPLE, Config
 from toolscript.embedding.loader import Loaded
 from toolscript.errors import ModelError, NotReadyError, SearchTimeoutError, UnknownNameError
 from toolscript.gateway.arguments import check_arguments
@@ -26,8 +27,11 @@ from toolscript.gateway.catalogue import Catalogue, diff
 from toolscript.gateway.follower import Follower
 from toolscript.gateway.gateway import Gateway
 from toolscript.gateway.snapshot import SnapshotStore
+from toolscript.handbook import Handbook, Page, indexed, merged
+from toolscript.own import OwnTool, vector_tools
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.semantic import SemanticSignal
+from toolscript.skills.library import Shelf
 from toolscript.text import printable
 from toolscript.types import (
     EVERYTHING,
@@ -42,6 +46,8 @@ from toolscript.types import (
 )
 
 log = logging.getLogger(__name__)
+Seen: TypeAlias = tuple[Catalogue, Shelf]
+"""The tools and the skills at one moment."""
 SEARCH_TIMEOUT_S = 10.0
 
 
@@ -85,7 +91,10 @@ class App:
         *,
         search_timeout_s: float = SEARCH_TIMEOUT_S,
         follower: Follower | None = None,
+        handbook: Handbook,
     ) -> None:
+        self.handbook = handbook
+        self._own_tools = vector_tools(handbook.vector)
         self._gateway = gateway
         self._engine = engine
         self._semantic = semantic
@@ -105,8 +114,9 @@ class App:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._index)
             tasks.start_soon(self._gateway.run)
+            tasks.start_soon(self.handbook.run)
             if self._follower:
-                tasks.start_soon(self._follower.run, self._gateway.configure)
+                tasks.start_soon(self._follower.run, self._configure)
             try:
                 yield self
             except Exception as error:  # noqa: BLE001 - raised again, without the task group's wrapping
@@ -125,6 +135,8 @@ class App:
         is not configured, and what `SearchEngine.search` raises.
         """
         self._check_servers(request.servers, request.grant)
+        if request.skills:
+            return await self._search_both(request)
         if not self._engine.indexed:
             raise NotReadyError(self._nothing(request.grant))
         with anyio.move_on_after(self._search_timeout_s):
@@ -138,18 +150,45 @@ class App:
             f"the search took longer than {self._search_timeout_s:g} s; try a shorter query"
         )
 
+    async def search_skills(self, request: SearchRequest) -> SearchResult:
+        """The skills that answer, each with its best passage; none where there are no skills.
+
+        Raises `SearchTimeoutError`, and what `SearchEngine.search` raises.
+        """
+        with anyio.move_on_after(self._search_timeout_s):
+            return await anyio.to_thread.run_sync(
+                self.handbook.search, request, abandon_on_cancel=True
+            )
+        raise SearchTimeoutError(
+            f"the search took longer than {self._search_timeout_s:g} s; try a shorter query"
+        )
+
+    async def _search_both(self, request: SearchRequest) -> SearchResult:
+        alone = replace(request, skills=False)
+        skills = await self.search_skills(replace(alone, servers=(), why=""))
+        has_tools = self._engine.indexed or not skills.hits
+        return merged(await self.search(alone) if has_tools else None, skills)
+
+    async def read_skill(self, name: str, file: str = "", grant: Grant = EVERYTHING) -> Page:
+        """See `Handbook.read`; off the event loop."""
+        return await anyio.to_thread.run_sync(self.handbook.read, name, file, grant)
+
     async def ready(self) -> None:
-        """Return when every server has settled and every tool is fully indexed."""
+        """Return when every server has settled and every tool and skill is fully indexed."""
         await self._gateway.settle()
         while not self.health().ready:
             await self._step.wait()
             await self._gateway.settle()
+        await self.handbook.settled()
 
     def health(self, grant: Grant = EVERYTHING) -> Health:
         """See `Health`; of what is kept from the caller nothing is named or counted."""
         current = self._indexed is self._gateway.catalogue
         return Health(
-            ready=self._gateway.settled and current and not self._engine.waiting,
+            ready=self._gateway.settled
+            and current
+            and not self._engine.waiting
+            and not self.handbook.awaited,
             waiting_for=tuple(name for name in self._gateway.unsettled if grant.shows(name)),
             tools=self._engine.indexed if grant.is_everything else len(self.tools(grant=grant)),
             waiting=self._engine.waiting if grant.is_everything else 0,
@@ -178,9 +217,20 @@ class App:
         """Those of the caller's tools that models always see, by id."""
         return [tool for tool in self._gateway.pinned() if grant.allows(tool.id)]
 
-    async def changed(self, seen: Catalogue | None) -> Catalogue:
-        """Wait until there is another catalogue than ``seen``, and return it."""
-        return await self._gateway.changed(seen)
+    async def changed(self, seen: "Seen | None") -> "Seen":
+        """Wait until there are other tools or skills than ``seen``, and return what there is."""
+        if seen is not None:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._either, tasks.cancel_scope, self._gateway.changed, seen[0])
+                tasks.start_soon(self._either, tasks.cancel_scope, self.handbook.changed, seen[1])
+        return self._gateway.catalogue, self.handbook.shelf
+
+    @staticmethod
+    async def _either(
+        scope: anyio.CancelScope, wait: Callable[[Any], Awaitable[object]], seen: object
+    ) -> None:
+        await wait(seen)
+        scope.cancel()
 
     @property
     def exposed(self) -> Mapping[str, str]:
@@ -213,10 +263,24 @@ class App:
         ``more`` goes along beside name and arguments. Raises what `tool`,
         `check_arguments` and `Upstream.request` raise.
         """
+        own = self._own(name, grant)
+        if own:
+            return await anyio.to_thread.run_sync(own.call, arguments)
         tool = await self.arrived(name, grant)
         check_arguments(tool.id, tool.input_schema, arguments)
         params = {"name": tool.name, "arguments": dict(arguments), **more}
         return await self._gateway.request(tool.server, "tools/call", params, caller)
+
+    def own(self, grant: Grant = EVERYTHING) -> list[ToolSpec]:
+        """The tools that are toolscript's own, where models are to be told of them."""
+        offered = self._own_tools if self.handbook.vector.offered else ()
+        return [tool.spec for tool in offered if grant.allows(tool.spec.id)]
+
+    def _own(self, name: str, grant: Grant) -> OwnTool | None:
+        """One of these, unless a server of the configuration has taken its name."""
+        found = next((tool for tool in self._own_tools if tool.answers_to(name)), None)
+        taken = found and any(found.spec.server == s.name for s in self._gateway.config.servers)
+        return found if found and not taken and grant.allows(found.spec.id) else None
 
     async def request(
         self, server: str, method: str, params: dict[str, Any], caller: Caller = NOBODY
@@ -303,14 +367,15 @@ class App:
 
     def _update(self, catalogue: Catalogue) -> None:
         documents = [Document.of(tool) for tool in catalogue.tools.values()]
-        try:
-            self._engine.update(documents, lambda: self._gateway.catalogue is not catalogue)
-        except Exception as error:
-            # A boundary: whatever is wrong with one catalogue, the searches go on.
-            log.exception("the tools could not be indexed")
-            self._fault = f"index: out of date ({type(error).__name__}: {error})"
-        else:
-            self._fault = ""
+        superseded = partial(self._is_past, catalogue)
+        self._fault = indexed(self._engine, documents, superseded, "tools")
+
+    def _is_past(self, catalogue: Catalogue) -> bool:
+        return self._gateway.catalogue is not catalogue
+
+    def _configure(self, config: Config) -> None:
+        self._gateway.configure(config)
+        self.handbook.folders.configure(config.skills, config.skills_problem)
 
     @property
     def _problem(self) -> str:

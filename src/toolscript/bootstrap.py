@@ -4,8 +4,9 @@ Nothing is loaded or connected here; what is expensive is imported where it is
 first needed.
 """
 
+import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,11 +21,15 @@ from toolscript.gateway.catalogue import Catalogue
 from toolscript.gateway.follower import Follower
 from toolscript.gateway.gateway import Gateway
 from toolscript.gateway.snapshot import SnapshotStore
+from toolscript.handbook import Handbook
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.fuzzy import FuzzySignal
-from toolscript.retrieval.profiles import search_profile
+from toolscript.retrieval.profiles import search_profile, skills_profile
 from toolscript.retrieval.semantic import SemanticSignal
 from toolscript.settings import Settings
+from toolscript.skills.folders import Added, Folders
+from toolscript.skills.library import Following
+from toolscript.skills.vector import VectorIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,8 @@ class Wiring:
     """Embed the tools; without, they are searched by words, or only listed."""
     follow: bool = False
     """Take over the configuration whenever its files change."""
+    skills: Following = "watch"
+    """Follow the folders of skills, look into them once, or leave them alone."""
 
 
 def application(
@@ -71,7 +78,53 @@ def application(
     signals = [semantic, FuzzySignal()] if wiring.embed else [FuzzySignal()]
     engine = SearchEngine(signals, profile)
     follower = _follower(settings, config, environ) if wiring.follow else None
-    return App(gateway, engine, semantic, snapshots, follower=follower)
+    handbook = _handbook(settings, config, model, wiring, environ)
+    return App(gateway, engine, semantic, snapshots, follower=follower, handbook=handbook)
+
+
+def _handbook(
+    settings: Settings,
+    config: Config,
+    model: LazyModel,
+    wiring: Wiring,
+    environ: Mapping[str, str],
+) -> Handbook:
+    homes = [
+        *(source.parent for source in config.sources),
+        Path(environ.get("HOME") or Path.home()),
+    ]
+    folders = Folders(Added.of(settings.data_dir), homes)
+    folders.configure(config.skills, config.skills_problem)
+    kept = settings.data_dir / "cache" / "skills"
+    curves = None if settings.no_cache else settings.data_dir / "cache" / "calibration"
+
+    def cache() -> EmbeddingCache | None:
+        return _kept(settings, kept, _hash(folders.wanted()), model)
+
+    semantic = SemanticSignal(model, cache, curves, noun="passages")
+    signals = [FuzzySignal()] if wiring.skills == "list" else [semantic, FuzzySignal()]
+    profile = skills_profile(settings.alpha, settings.limit, settings.threshold)
+    vector = _vector(settings, model)
+    engine = SearchEngine(signals, profile)
+    return Handbook(engine, semantic, folders, vector, wiring.skills)
+
+
+def _vector(settings: Settings, model: LazyModel) -> VectorIndex:
+    try:
+        sandbox = (settings.sandbox or Path()).resolve()
+    except OSError:  # the working directory was deleted
+        sandbox = Path()
+    key = _hash([sandbox])
+    directory = settings.data_dir / "cache" / "vector"
+    registry = None if settings.no_cache else settings.data_dir / "skills" / f"vector-{key}.json"
+    index = VectorIndex(sandbox, model, lambda: _kept(settings, directory, key, model), registry)
+    index.offered = settings.sandbox is not None
+    return index
+
+
+def _hash(paths: Iterable[Path]) -> str:
+    """16 hex digits that stand for some paths."""
+    return hashlib.sha256("\0".join(map(str, paths)).encode(errors="replace")).hexdigest()[:16]
 
 
 def _follower(settings: Settings, config: Config, environ: Mapping[str, str]) -> Follower:
@@ -100,12 +153,16 @@ def _model(settings: Settings) -> LazyModel:
 
 def _cache(settings: Settings, config: Config, model: LazyModel) -> EmbeddingCache | None:
     """The cache of what answers: a model that stands in for another leaves that one's alone."""
+    directory = settings.data_dir / "cache" / "embeddings"
+    return _kept(settings, directory, config.servers_hash, model)
+
+
+def _kept(settings: Settings, directory: Path, key: str, model: LazyModel) -> EmbeddingCache | None:
     if settings.no_cache:
         return None
-    directory = settings.data_dir / "cache" / "embeddings"
     foreseen = model.foresee()
     standing_in = foreseen is not None and bool(foreseen.degraded)
-    return EmbeddingCache(directory / "fallback" if standing_in else directory, config.servers_hash)
+    return EmbeddingCache(directory / "fallback" if standing_in else directory, key)
 
 
 def _connect(settings: Settings, config_key: str) -> Connect:

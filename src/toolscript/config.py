@@ -76,6 +76,10 @@ class Config:
     problems: tuple[Problem, ...] = ()
     stamp: str = ""
     """Of the files, from before they were read; see `files.stamp`."""
+    skills: tuple[Path, ...] | None = None
+    """The folders of skills that are named; None where nothing is said of them."""
+    skills_problem: str = ""
+    """Why what is said of them cannot be used."""
 
     @property
     def key(self) -> str:
@@ -148,21 +152,38 @@ def _merge(project: Config, user: Config) -> Config:
         sources=project.sources + user.sources,
         servers=project.servers + tuple(s for s in user.servers if s.name not in taken),
         problems=project.problems + tuple(p for p in user.problems if p.server not in taken),
+        skills=None
+        if project.skills is user.skills
+        else (project.skills or ()) + (user.skills or ()),
+        skills_problem=project.skills_problem or user.skills_problem,
     )
 
 
 def _read(path: Path, environ: Mapping[str, str], base: Path | None) -> Config:
     servers: list[ServerSpec] = []
     problems: list[Problem] = []
-    for name, raw in _section(path).items():
+    document = _document(path)
+    for name, raw in _section(path, document).items():
         try:
             servers.append(_server(name, raw, environ, base))
         except _Mistake as mistake:
             problems.append(Problem(path, encodable(name), encodable(str(mistake))))
-    return Config((path,), tuple(servers), tuple(problems))
+    found = Config((path,), tuple(servers), tuple(problems))
+    try:
+        return replace(found, skills=_skills(path, document, environ))
+    except _Mistake as mistake:
+        return replace(found, skills_problem=encodable(f"{path}: {mistake}"))
 
 
-def _section(path: Path) -> dict[str, Any]:
+def _skills(
+    path: Path, document: dict[str, Any], environ: Mapping[str, str]
+) -> tuple[Path, ...] | None:
+    """The folders of skills that a file names, from where it lies."""
+    named = _Reader(document, environ).texts("skills")
+    return None if named is None else tuple(path.parent / expanded(each) for each in named)
+
+
+def _document(path: Path) -> dict[str, Any]:
     try:
         size = path.stat().st_size
         text = path.read_text(encoding="utf-8-sig") if size <= MAX_FILE_BYTES else ""
@@ -182,8 +203,13 @@ def _section(path: Path) -> dict[str, Any]:
         raise ConfigSyntaxError(f"{path} cannot be read: {error}") from None
     if not isinstance(data, dict):
         raise ConfigSyntaxError(f"{path} must hold a JSON object, such as {EXAMPLE}")
-    document = cast("dict[str, Any]", data)
+    return cast("dict[str, Any]", data)
+
+
+def _section(path: Path, document: dict[str, Any]) -> dict[str, Any]:
     section = next((document[key] for key in _SECTIONS if key in document), None)
+    if section is None and "skills" in document:
+        return {}
     if not isinstance(section, dict):
         raise ConfigSyntaxError(
             f"{path} has no object 'mcpServers' (it has {_listed(document)}); expected {EXAMPLE}"

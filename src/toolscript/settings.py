@@ -242,6 +242,13 @@ OPTIONS: tuple[Option, ...] = (
         choices=("search", "two-phase", "all"),
     ),
     Option(
+        "sandbox",
+        Path,
+        None,
+        "Folder below which Vector.VectorUpdate reads.  [default: the working directory]",
+        "TOOLSCRIPT_SANDBOX",
+    ),
+    Option(
         "llm_url",
         str,
         None,
@@ -356,6 +363,7 @@ class Settings:
     call_timeout_s: float
     ping_interval_s: float
     exposure: str
+    sandbox: Path | None
     llm_url: str | None
     llm_model: str | None
     llm_key: str | None

@@ -238,6 +238,7 @@ def _place(folder: Path, page: Path) -> Generator[Place]:
     (folder / "home").mkdir()
     for fence in fences(DOCS / "tutorial.md") + fences(page):
         if fence.file:
+            (folder / fence.file).parent.mkdir(parents=True, exist_ok=True)
             (folder / fence.file).write_text(fence.text, "utf-8")
     place = Place(folder)
     try:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
+from tests.skills.sample import put
 from tests.support import READ_FILE, SEND_MAIL, Cli, Scripted, fetch, post, processes, stop_all
 
 from toolscript import __version__
@@ -21,7 +22,10 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
     home = tmp_path_factory.mktemp("described")
     cli, scripted = Cli(home), Scripted(home)
     cli.configure(files=scripted(READ_FILE), mail=scripted(SEND_MAIL))
-    yield cli.start_gateway()
+    put(home / ".agents" / "skills")
+    url = cli.start_gateway()
+    assert post(url, "/skills/update", {})[0] == 200
+    yield url
     stop_all([cli.record()["pid"]])
     assert not processes(str(home))
 
@@ -57,6 +61,10 @@ def test_every_route_is_described_and_nothing_else(url: str) -> None:
     [
         ("/search", {"q": "read a file", "explain": "true", "why": "send_mail"}),
         ("/search", {"q": "zzzz"}),
+        ("/search", {"q": "read the loaf", "skills": "true", "threshold": 0}),
+        ("/skills", {}),
+        ("/skills/search", {"q": "bake a loaf", "explain": "true"}),
+        ("/skills/read", {"name": "pdf-forms", "file": "references/fields.md"}),
         ("/search/stats", {}),
         ("/health", {}),
         ("/servers", {}),

@@ -11,7 +11,7 @@ from toolscript.errors import InputError
 from toolscript.surfaces.cli.connect import connected
 from toolscript.surfaces.cli.options import settings_from, settings_options
 from toolscript.surfaces.cli.output import print_json, print_text
-from toolscript.types import split_tool_id
+from toolscript.types import is_own, split_tool_id
 
 FAILED = 1
 """The tool says that it has failed."""
@@ -32,11 +32,12 @@ FAILED = 1
 def call(tool: str, arguments: str, output: str, **flags: Any) -> int:
     """Call TOOL with ARGUMENTS, a JSON object.
 
-    TOOL is an id, such as git__git_status. ARGUMENTS may be - to be read from
-    standard input. The exit status is 1 if the tool says that it has failed.
+    TOOL is an id, such as git__git_status, or Vector.SearchSkills. ARGUMENTS
+    may be - to be read from standard input. The exit status is 1 if the tool
+    says that it has failed.
     """
     settings = settings_from(**flags)
-    server, _ = split_tool_id(tool)
+    server = tool.partition(".")[0] if is_own(tool) else split_tool_id(tool)[0]
     body = _checked(sys.stdin.read() if arguments == "-" else arguments)
     with connected(settings, flags, only=server, embed=False) as client:
         result = client.post(f"/tools/{quote(tool, safe='')}", body)

@@ -19,6 +19,8 @@ _SHAPES: dict[str, dict[str, type | tuple[type, ...]]] = {
     "/health": {"status": str, "tools": int, "waitingFor": list},
     "/search": {"results": list, "degraded": list, "threshold": (int, float)},
     "/servers": {"servers": list},
+    "/skills": {"skills": list, "problems": list},
+    "/skills/search": {"results": list, "degraded": list, "threshold": (int, float)},
     "/tools": {"tools": list},
     "/runtime/tools.ts": {"module": str, "usage": str},
     "/runtime/tools.py": {"module": str, "usage": str},

@@ -4,7 +4,7 @@ import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolscript import config as configuration
 from toolscript.errors import GatewayMissingError, ToolscriptError
@@ -14,6 +14,9 @@ from toolscript.surfaces.cli.client import TIMEOUT_S, Client, RemoteClient
 from toolscript.surfaces.cli.output import note
 from toolscript.surfaces.record import Record, RecordFile
 from toolscript.surfaces.sources import sources
+
+if TYPE_CHECKING:
+    from toolscript.skills.library import Following
 
 _PROBE_TIMEOUT_S = 2.0
 _EDIT_S, _POLL_S = 2.0, 0.02
@@ -71,10 +74,12 @@ def connected(  # noqa: PLR0913 - what a command may want different, each by its
     only: str | None = None,
     embed: bool = True,
     live: bool = False,
+    skills: "Following" = "none",
 ) -> Generator[Client]:
     """The gateway that serves this call, or the application in this process.
 
     Without ``embed``, that one needs no model: it is only to list.
+    ``skills`` says whether it looks for those.
 
     A flag that the running gateway was not started with (``--model``, another
     ``--data-dir``) holds for this call: it is answered in this process, which
@@ -87,7 +92,9 @@ def connected(  # noqa: PLR0913 - what a command may want different, each by its
         return
     from toolscript.surfaces.cli.local import local_client  # noqa: PLC0415 - imports the engine
 
-    alone = local_client(settings, refresh=refresh, only=only, embed=embed, live=live)
+    alone = local_client(
+        settings, refresh=refresh, only=only, embed=embed, live=live, skills=skills
+    )
     with alone as local:
         yield local
 

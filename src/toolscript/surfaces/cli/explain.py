@@ -12,7 +12,8 @@ _LABEL = 12
 def print_explanation(hit: dict[str, Any]) -> None:
     """A hit's signals with weight and evidence, their mean, and what changed it."""
     click.echo()
-    click.secho(f"{printable(hit['toolId'])}  {hit['confidence']:.2f}", bold=True)
+    name = hit.get("toolId") or hit["skillId"]
+    click.secho(f"{printable(name)}  {hit['confidence']:.2f}", bold=True)
     explanation = hit["explanation"]
     for share in explanation["shares"]:
         evidence = "; ".join(share["evidence"]) or "nothing in common"

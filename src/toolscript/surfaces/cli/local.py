@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Scope
 from toolscript import bootstrap
 from toolscript.app import App
 from toolscript.settings import Settings
+from toolscript.skills.library import Following
 from toolscript.surfaces.cli.client import Parameters, answer, target
 from toolscript.surfaces.cli.progress import wait_until_ready
 from toolscript.surfaces.http.app import http_app
@@ -40,23 +41,28 @@ class LocalClient:
 
 
 @contextmanager
-def local_client(
+def local_client(  # noqa: PLR0913 - what a command may want different, each by its name
     settings: Settings,
     *,
     refresh: bool,
     only: str | None = None,
     embed: bool = True,
     live: bool = False,
+    skills: Following = "none",
 ) -> Generator[LocalClient]:
     """The application, ready to be asked; what the snapshot lacks is connected to, visibly.
 
     With ``only``, that server is connected to, known or not, and no other; with
-    ``live`` every one is.
+    ``live`` every one is. ``skills`` says what becomes of the folders of skills.
     """
     # The answer itself says that it is degraded, and why.
     logging.getLogger("toolscript.embedding.loader").setLevel(logging.ERROR)
     wiring = bootstrap.Wiring(
-        reconnect=refresh or live, only=only, use_snapshot=not refresh, embed=embed
+        reconnect=refresh or live,
+        only=only,
+        use_snapshot=not refresh,
+        embed=embed,
+        skills=skills,
     )
     app = bootstrap.application(settings, load(settings), wiring)
     with start_blocking_portal() as portal, _running(portal, app):

@@ -23,6 +23,7 @@ _COMMANDS = {
     "search": ("toolscript.surfaces.cli.search", "Find the tools that do what a sentence says."),
     "list-servers": ("toolscript.surfaces.cli.listing", "Show the configured servers' state."),
     "list-tools": ("toolscript.surfaces.cli.listing", "Show every tool, or one server's."),
+    "skills": ("toolscript.surfaces.cli.skills", "Find, list and add skills."),
     "get-types": ("toolscript.surfaces.cli.types", "Print a typed client of the tools."),
     "call": ("toolscript.surfaces.cli.call", "Call a tool."),
     "ask": ("toolscript.surfaces.cli.ask", "Let a model answer with your tools."),

@@ -29,6 +29,7 @@ from toolscript.text import printable
     metavar="NAME",
     help="Only this server's tools; may be repeated.",
 )
+@click.option("--skills", is_flag=True, help="Rank skills among the tools.")
 @click.option("--explain", is_flag=True, help="Show how each confidence came about.")
 @click.option("--why", metavar="TOOL", help="Say where this tool ended up, and why.")
 @click.option(
@@ -44,6 +45,7 @@ from toolscript.text import printable
 def search(  # noqa: PLR0913, PLR0917 - click passes every option by name
     query: str,
     servers: tuple[str, ...],
+    skills: bool,  # noqa: FBT001 - see above
     explain: bool,  # noqa: FBT001 - see above
     why: str | None,
     output: str,
@@ -67,8 +69,9 @@ def search(  # noqa: PLR0913, PLR0917 - click passes every option by name
         *(("server", name) for name in servers),
         ("explain", "true" if explain else None),
         ("why", why),
+        ("skills", "true" if skills else None),
     ]
-    with connected(settings, flags, refresh=refresh) as client:
+    with connected(settings, flags, refresh=refresh, skills="look" if skills else "none") as client:
         answer = client.get("/search", parameters)
         _tell_failures(client.get("/servers")["servers"])
         for reason in answer["degraded"]:
@@ -79,8 +82,8 @@ def search(  # noqa: PLR0913, PLR0917 - click passes every option by name
 def _print(client: Client, answer: dict[str, Any], output: str) -> None:
     if output == "json":
         print_json(answer)
-    elif output == "types" and answer["results"]:
-        print_types(client, answer["results"])
+    elif output == "types" and (tools := [h for h in answer["results"] if "toolId" in h]):
+        print_types(client, tools)
     else:
         _print_table(answer)
 
@@ -98,8 +101,13 @@ def _print_table(answer: dict[str, Any]) -> None:
 
 
 def _print_hits(results: list[dict[str, Any]]) -> None:
-    rows = [[hit["toolId"], f"{hit['confidence']:.2f}", hit["reason"]] for hit in results]
+    rows = [[named(hit), f"{hit['confidence']:.2f}", hit["reason"]] for hit in results]
     print_table(["Tool", "Confidence", "Reason"], rows)
+
+
+def named(hit: dict[str, Any]) -> str:
+    """What a hit is called in a list; of a skill it is said that it is one."""
+    return hit["toolId"] if "toolId" in hit else f"skill: {hit['name']}"
 
 
 def _print_nothing(answer: dict[str, Any]) -> None:
@@ -107,7 +115,7 @@ def _print_nothing(answer: dict[str, Any]) -> None:
     click.echo(f"Try other words, or a lower --threshold (now {answer['threshold']:g}).")
     below = answer["below"]
     if below:
-        click.echo(f"The nearest was {printable(below['toolId'])} with {below['confidence']:.2f}.")
+        click.echo(f"The nearest was {printable(named(below))} with {below['confidence']:.2f}.")
 
 
 def _tell_failures(servers: list[dict[str, Any]]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any, TypeAlias
 
+from msgspec.structs import replace
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -15,7 +16,7 @@ from starlette.routing import Route
 
 from toolscript import __version__
 from toolscript.app import App
-from toolscript.errors import QueryError, RangeError, ToolscriptError
+from toolscript.errors import InputError, QueryError, RangeError, ToolscriptError
 from toolscript.settings import OPTION, Option
 from toolscript.surfaces.http import description, runtime, wire
 from toolscript.surfaces.http.guard import LOOPBACK_HOSTS, Admit, Guard, admit_everybody, grant_of
@@ -33,6 +34,7 @@ log = logging.getLogger(__name__)
 _MAX_SERVERS = 100
 _METRICS = "/metrics"
 _EXPLAIN = Option("explain", bool, default=False, help="")
+_SKILLS = Option("skills", bool, default=False, help="")
 _HUNG_UP = 499
 """For nobody to see: the client is gone."""
 
@@ -118,18 +120,54 @@ async def _search(app: App, request: Request) -> Any:
     servers = tuple(request.query_params.getlist("server"))
     if len(servers) > _MAX_SERVERS:
         raise RangeError(f"server is given {len(servers)} times; at most {_MAX_SERVERS} are")
-    found = await app.search(
-        SearchRequest(
-            text=query,
-            limit=_number(request, "limit"),
-            threshold=_number(request, "threshold"),
-            servers=servers,
-            grant=grant_of(request),
-            explain=_EXPLAIN.parse(request.query_params.get("explain", False), "explain"),
-            why=request.query_params.get("why", ""),
-        )
+    skills = _SKILLS.parse(request.query_params.get("skills", False), "skills")
+    why = request.query_params.get("why", "")
+    asked = replace(_asked(query, request), servers=servers, why=why, skills=skills)
+    return wire.result(query, await app.search(asked), mark=skills)
+
+
+def _asked(query: str, request: Request) -> SearchRequest:
+    """What tools and skills are searched with alike."""
+    return SearchRequest(
+        text=query,
+        limit=_number(request, "limit"),
+        threshold=_number(request, "threshold"),
+        grant=grant_of(request),
+        explain=_EXPLAIN.parse(request.query_params.get("explain", False), "explain"),
     )
-    return wire.result(query, found)
+
+
+async def _search_skills(app: App, request: Request) -> Any:
+    query = request.query_params.get("q")
+    if query is None:
+        raise QueryError("the parameter q is missing; ask for /skills/search?q=how+to+do+it")
+    return wire.result(query, await app.search_skills(_asked(query, request)))
+
+
+async def _skills(app: App, request: Request) -> Any:
+    grant = grant_of(request)
+    seen, whole = app.handbook.skills(grant), grant.is_everything
+    return {
+        "skills": [wire.skill(each, whole=whole) for each in seen],
+        "totalSkills": len(seen),
+        "folders": [str(each) for each in app.handbook.folders.present()] if whole else [],
+        "problems": app.handbook.problems() if whole else [],
+        "ready": app.handbook.ready,
+        **({"stats": app.handbook.stats()} if whole else {}),
+    }
+
+
+async def _read_skill(app: App, request: Request) -> Any:
+    name, file = request.query_params.get("name"), request.query_params.get("file", "")
+    if name is None:
+        raise InputError("the parameter name is missing; ask for /skills/read?name=the+skill")
+    page = await app.read_skill(name, file, grant_of(request))
+    return {"skillId": page.skill.id, "name": page.skill.name, "file": page.path, "text": page.text}
+
+
+async def _update_skills(app: App, request: Request) -> Any:
+    await while_heard(request, app.handbook.refresh())
+    return await _skills(app, request)
 
 
 async def _description(_: App, __: Request) -> Any:
@@ -168,11 +206,14 @@ _ROUTES: dict[str, _Answer] = {
     "/health": _health,
     "/servers": _servers,
     "/tools": _tools,
+    "/skills": _skills,
+    "/skills/search": _search_skills,
+    "/skills/read": _read_skill,
     "/runtime/tools.ts": runtime.typescript,
     "/runtime/tools.py": runtime.python,
     description.PATH: _description,
 }
-_POSTS: dict[str, _Answer] = {"/tools/{tool:path}": _call}
+_POSTS: dict[str, _Answer] = {"/tools/{tool:path}": _call, "/skills/update": _update_skills}
 
 
 def _number(request: Request, name: str) -> Any:
@@ -190,7 +231,7 @@ def _http_error(request: Request, problem: Exception) -> Response:
     status = problem.status_code if isinstance(problem, HTTPException) else 500
     path = request.url.path
     known = ", ".join([*_ROUTES, _METRICS, *(f"POST {path}" for path in _POSTS)])
-    use = "POST" if path.startswith("/tools/") else "GET"
+    use = "POST" if path.startswith(("/tools/", "/skills/update")) else "GET"
     message = {
         404: f"there is nothing at {path}; there are {known}",
         405: f"{request.method} is not answered at {path}; use {use}",

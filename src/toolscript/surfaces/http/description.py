@@ -56,12 +56,10 @@ def _paths() -> _Json:
             "Find the tools that do what a sentence says",
             _json("SearchResult"),
             [
-                _query("q", "What the tool should do.", _within(1, MAX_QUERY_CHARS), required=True),
-                _query("limit", "At most this many results.", _range("limit")),
-                _query("threshold", "Least confidence.", _range("threshold")),
+                *_asked("What the tool should do."),
                 _query("server", "Only this server's tools; may be repeated.", _TEXTS),
-                _query("explain", "Say how each confidence came about.", _TRUTH),
                 _query("why", "A tool's id or name: say where it ended up.", _TEXT),
+                _query("skills", "Rank skills among the tools.", _TRUTH),
             ],
         ),
         "/search/stats": _get("stats", "What is indexed, and by what", _json("Stats")),
@@ -74,6 +72,29 @@ def _paths() -> _Json:
             [_query("server", "Only this server's.", _TEXT)],
         ),
         "/tools/{tool}": {"post": _call()},
+        "/skills": _get("listSkills", "Every skill", _json("Skills")),
+        "/skills/search": _get(
+            "searchSkills",
+            "Find the skills that say how something is done",
+            _json("SkillResult"),
+            _asked("What is to be done."),
+        ),
+        "/skills/read": _get(
+            "readSkill",
+            "The whole text of a skill, or of a file of its folder",
+            _json("Page"),
+            [
+                _query("name", "The skill's name or id.", _TEXT, required=True),
+                _query("file", "A path below the skill's own folder.", _TEXT),
+            ],
+        ),
+        "/skills/update": {
+            "post": {
+                "operationId": "updateSkills",
+                "summary": "Look at every folder of skills now",
+                "responses": _responses(_json("Skills")),
+            }
+        },
         "/runtime/tools.ts": _get(
             "typescriptClient", "A TypeScript module", _module("application/typescript"), _filters()
         ),
@@ -145,6 +166,16 @@ def _query(name: str, description: str, schema: _Json, *, required: bool = False
     return parameter | ({"required": True} if required else {})
 
 
+def _asked(meaning: str) -> list[_Json]:
+    """What tools and skills are searched with alike."""
+    return [
+        _query("q", meaning, _within(1, MAX_QUERY_CHARS), required=True),
+        _query("limit", "At most this many results.", _range("limit")),
+        _query("threshold", "Least confidence.", _range("threshold")),
+        _query("explain", "Say how each confidence came about.", _TRUTH),
+    ]
+
+
 def _filters() -> list[_Json]:
     return [
         _query("filter", "Servers' names and tools' ids, with commas between.", _TEXTS),
@@ -173,15 +204,18 @@ def _schemas() -> _Json:
         description=_TEXT,
         signals={"type": "object", "additionalProperties": _SHARE},
         explanation=_optional(_ref("Explanation")),
+        kind=_optional({"const": "tool"}),
     )
+    either: _Json = {"anyOf": [_ref("Hit"), _ref("SkillHit")]}
     return {
+        **_of_skills(),
         "SearchResult": _object(
             query=_TEXT,
-            results=_list(_ref("Hit")),
+            results=_list(either),
             totalResults=_WHOLE,
             threshold=_SHARE,
             limit=_WHOLE,
-            below=_or_null(_ref("Hit")),
+            below=_or_null(either),
             degraded=_TEXTS,
             why=_optional(_ref("Whereabouts")),
         ),
@@ -268,6 +302,42 @@ def _schemas() -> _Json:
             error=_optional(_object(code={"type": "integer"}, message=_TEXT, data=_optional({}))),
         ),
         "Error": _object(error=_TEXT, type={"type": "string", "examples": _error_types()}),
+    }
+
+
+def _of_skills() -> _Json:
+    return {
+        "SkillResult": _object(
+            query=_TEXT,
+            results=_list(_ref("SkillHit")),
+            totalResults=_WHOLE,
+            threshold=_SHARE,
+            limit=_WHOLE,
+            below=_or_null(_ref("SkillHit")),
+            degraded=_TEXTS,
+        ),
+        "SkillHit": _object(
+            skillId=_TEXT,
+            name=_TEXT,
+            confidence=_SHARE,
+            reason=_TEXT,
+            passage=_object(heading=_TEXT, text=_TEXT),
+            signals={"type": "object", "additionalProperties": _SHARE},
+            explanation=_optional(_ref("Explanation")),
+            kind=_optional({"const": "skill"}),
+        ),
+        "Skills": _object(
+            skills=_list(_ref("Skill")),
+            totalSkills=_WHOLE,
+            folders=_TEXTS,
+            problems=_TEXTS,
+            ready=_TRUTH,
+            stats=_optional({"type": "object", "additionalProperties": _WHOLE}),
+        ),
+        "Skill": _object(
+            skillId=_TEXT, name=_TEXT, description=_TEXT, passages=_WHOLE, file=_optional(_TEXT)
+        ),
+        "Page": _object(skillId=_TEXT, name=_TEXT, file=_TEXT, text=_TEXT),
     }
 
 

@@ -56,9 +56,11 @@ class Door:
                 tools.SEARCH: self._search,
                 tools.DESCRIBE: self._describe,
                 tools.CALL: self._call,
+                tools.SKILLS: self._search_skills,
+                tools.READ: self._read_skill,
             },
             "two-phase": {tools.FIND: self._find, tools.CALL: self._call},
-            "all": {},
+            "all": {tools.SKILLS: self._search_skills, tools.READ: self._read_skill},
         }
         self._mine = mine[exposure]
 
@@ -90,12 +92,20 @@ class Door:
 
     def _own(self, asker: Asker) -> list[_Raw]:
         if self.exposure == "all":
-            return []
+            return self._skills(asker)
         behind = tools.summary(self._app.servers(asker.grant))
         if self.exposure == "search":
-            return [tools.search_tools(behind), tools.describe_tools(), tools.call_tool()]
+            count = len(self._app.handbook.skills(asker.grant))
+            own = [tools.search_tools(behind, count), tools.describe_tools(), tools.call_tool()]
+            return [*own, *self._skills(asker)]
         later = [tools.call_tool()] if asker.session.chosen else []
         return [tools.tool_search(behind), *later]
+
+    def _skills(self, asker: Asker) -> list[_Raw]:
+        """What is only listed where there is something behind it: skills, the seed's pair."""
+        count = len(self._app.handbook.skills(asker.grant))
+        pair = [wire.tool(spec, spec.id) for spec in self._app.own(asker.grant)]
+        return [*([tools.search_skills(count), tools.read_skill()] if count else []), *pair]
 
     def _visible(self, asker: Asker) -> list[ToolSpec]:
         """The servers' tools that are listed."""
@@ -112,10 +122,12 @@ class Door:
         waiting = await self._acquainted(asker)
         context = tuple(self._ids(arguments.get("context_tools") or [], asker))
         limit = arguments.get("limit", tools.SEARCH_LIMIT)
-        result = await self._app.search(self._request(arguments, limit, asker, context))
+        both = bool(arguments.get("include_skills"))
+        request = replace(self._request(arguments, limit, asker, context), skills=both)
+        result = await self._app.search(request)
         every = {tool.id: tool for tool in self._app.tools(grant=asker.grant)}
-        hits = tuple(hit for hit in result.hits if hit.document.id in every)
-        found = wire.found(arguments["query"], replace(result, hits=hits), every)
+        hits = tuple(h for h in result.hits if h.document.whole or h.document.id in every)
+        found = wire.found(arguments["query"], replace(result, hits=hits), every, mark=both)
         found["meta"] |= {"waiting_for": waiting} if waiting else {}
         return wire.answer(found)
 
@@ -127,6 +139,15 @@ class Door:
         hits = tuple(hit for hit in result.hits if hit.document.id in names)
         asker.session.chosen = tuple(hit.document.id for hit in hits)
         return wire.answer(wire.chosen(replace(result, hits=hits), names))
+
+    async def _search_skills(self, arguments: _Raw, asker: Asker) -> _Raw:
+        limit = arguments.get("limit", tools.SKILLS_LIMIT)
+        result = await self._app.search_skills(self._request(arguments, limit, asker, ()))
+        return wire.answer(wire.skills(arguments["query"], result))
+
+    async def _read_skill(self, arguments: _Raw, asker: Asker) -> _Raw:
+        file = arguments.get("file", "")
+        return wire.page((await self._app.read_skill(arguments["skill"], file, asker.grant)).text)
 
     async def _describe(self, arguments: _Raw, asker: Asker) -> _Raw:
         found = [await self._app.arrived(name, asker.grant) for name in arguments["tools"]]
@@ -174,7 +195,9 @@ class Door:
 _SCHEMAS: dict[str, _Raw] = {
     entry["name"]: entry["inputSchema"]
     for entry in (
-        tools.search_tools(""),
+        tools.search_tools("", skills=1),
+        tools.search_skills(0),
+        tools.read_skill(),
         tools.describe_tools(),
         tools.call_tool(),
         tools.tool_search(""),

@@ -25,10 +25,9 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import RootModel, ValidationError
 
 from toolscript import __version__
-from toolscript.app import App
+from toolscript.app import App, Seen
 from toolscript.errors import RefusedError, ToolscriptError
 from toolscript.gateway.base import CANNOT_BE_ASKED
-from toolscript.gateway.catalogue import Catalogue
 from toolscript.surfaces.mcp import wire
 from toolscript.surfaces.mcp.door import Asker, Door, Exposure, Session
 from toolscript.surfaces.mcp.passed import Passed
@@ -101,7 +100,7 @@ class DoorServer(Server[Any]):
 
     async def announce(self) -> None:
         """Tell every client when what is listed has changed, until cancelled."""
-        seen: Catalogue | None = None
+        seen: Seen | None = None
         before: list[_Raw] | None = None
         while True:
             seen = await self._app.changed(seen)

@@ -7,9 +7,10 @@ from toolscript.text import printable
 from toolscript.types import ServerStatus
 
 SEARCH, DESCRIBE, CALL, FIND = "search_tools", "describe_tools", "call_tool", "tool_search"
+SKILLS, READ = "search_skills", "read_skill"
 MAX_LIMIT = 100
 MAX_DESCRIBED = 20
-SEARCH_LIMIT, FIND_LIMIT = 10, 4
+SEARCH_LIMIT, FIND_LIMIT, SKILLS_LIMIT = 10, 4, 5
 _MAX_SERVERS = 30
 _READS = {"readOnlyHint": True, "openWorldHint": False}
 
@@ -25,8 +26,10 @@ def summary(servers: Iterable[ServerStatus]) -> str:
     return f"{sum(s.tools for s in offered)} tools: {', '.join(named)}"
 
 
-def search_tools(behind: str) -> dict[str, Any]:
-    """``search_tools``: the search."""
+def search_tools(behind: str, skills: int = 0) -> dict[str, Any]:
+    """``search_tools``: the search; where there are skills, they can stand in its list."""
+    also = "Also skills, which explain how a task is done." if skills else ""
+    asked = {"include_skills": {"type": "boolean", "description": also}} if skills else {}
     return {
         "name": SEARCH,
         "title": "Search tools",
@@ -40,6 +43,40 @@ def search_tools(behind: str) -> dict[str, Any]:
             query=_string("What the tool should do, such as 'read a file', or a tool's name."),
             limit=_integer(f"At most this many tools (default {SEARCH_LIMIT}).", MAX_LIMIT),
             context_tools=_strings("Ids of tools used so far, so that what goes with them ranks."),
+            **asked,
+        ),
+        "annotations": _READS,
+    }
+
+
+def search_skills(count: int) -> dict[str, Any]:
+    """``search_skills``: texts that say how something is done."""
+    return {
+        "name": SKILLS,
+        "title": "Search skills",
+        "description": (
+            f"Find instructions for a task among {count} skills: texts that say how something is "
+            f"done. Search before a task that may have a procedure, then read one with {READ}."
+        ),
+        "inputSchema": _object(
+            ["query"],
+            query=_string("The task, such as 'fill in a PDF form'."),
+            limit=_integer(f"At most this many skills (default {SKILLS_LIMIT}).", MAX_LIMIT),
+        ),
+        "annotations": _READS,
+    }
+
+
+def read_skill() -> dict[str, Any]:
+    """``read_skill``: one of them, whole."""
+    return {
+        "name": READ,
+        "title": "Read a skill",
+        "description": "The whole text of a skill that was found, or a text file that it names.",
+        "inputSchema": _object(
+            ["skill"],
+            skill=_string("The skill's name or id, as the search has it."),
+            file=_string("A file of the skill's folder, such as 'references/forms.md'."),
         ),
         "annotations": _READS,
     }

@@ -1,0 +1,127 @@
+"""Skills at the MCP door, used by the SDK's own client."""
+
+import json
+from collections.abc import Generator
+from pathlib import Path
+
+import anyio
+import mcp_types as types
+import pytest
+from mcp.client import Client
+from tests.skills.sample import put
+from tests.support import NO_HUB, READ_FILE, Cli, Scripted, fetch, stop_all, until
+from tests.surfaces.mcp.test_mcp import failure, names, said, talk
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("mcp-skills")
+
+
+@pytest.fixture(scope="module")
+def url(home: Path) -> Generator[str]:
+    """A gateway with a tool and a few skills."""
+    cli = Cli(home, NO_HUB)
+    cli.configure(files=Scripted(home)(READ_FILE))
+    put(home / ".agents" / "skills")
+    url = cli.start_gateway()
+    until(lambda: fetch(url, "/skills")[1]["ready"], "the skills are indexed")
+    try:
+        yield url
+    finally:
+        stop_all([cli.record()["pid"]])
+
+
+def test_the_skills_are_searched_and_read(url: str) -> None:
+    """skills:folders: two tools more, where there are skills."""
+
+    async def work(client: Client) -> None:
+        assert (await names(client))[-2:] == ["search_skills", "read_skill"]
+        answer = await said(client, "search_skills", {"query": "how long does a loaf bake"})
+        [first, *_] = answer["skills"]
+        assert first["id"] == "skills:kitchen/bread.md"
+        assert first["passage"].startswith("Sourdough bread > Baking: Bake it for fifty")
+        result = await client.call_tool("read_skill", {"skill": first["id"]})
+        [block] = result.content
+        assert isinstance(block, types.TextContent)
+        assert block.text.startswith("# Sourdough bread\n")
+        given = {"skill": "pdf-forms", "file": "references/fields.md"}
+        [block] = (await client.call_tool("read_skill", given)).content
+        assert isinstance(block, types.TextContent)
+        assert block.text == "Text, check box, radio button, signature."
+
+    talk(f"{url}/mcp", work)
+
+
+def test_tools_and_skills_in_one_list(url: str) -> None:
+    """skills:folders: each marked; by itself the search has tools only."""
+
+    async def work(client: Client) -> None:
+        query = "read a form from disk"
+        answer = await said(client, "search_tools", {"query": query, "include_skills": True})
+        kinds = {row["id"]: row["kind"] for row in answer["tools"]}
+        assert kinds["files:read_file"] == "tool"
+        assert kinds["skills:pdf-forms"] == "skill"
+        scores = [row["score"] for row in answer["tools"]]
+        assert scores == sorted(scores, reverse=True)
+        alone = await said(client, "search_tools", {"query": query})
+        assert [row["id"] for row in alone["tools"]] == ["files:read_file"]
+        assert "kind" not in alone["tools"][0]
+
+    talk(f"{url}/mcp/search", work)
+
+
+def test_mistakes_are_answers_that_a_model_can_read(url: str) -> None:
+    """skills:folders"""
+
+    async def work(client: Client) -> None:
+        said = await failure(client, "read_skill", {"skill": "pdf"})
+        assert said == "no skill is called 'pdf'; the nearest are: pdf-forms"
+        said = await failure(client, "read_skill", {"skill": "pdf-forms", "file": "../../x"})
+        assert "contains '..'" in said
+        assert "query is missing" in await failure(client, "search_skills", {})
+
+    talk(f"{url}/mcp", work)
+
+
+def test_clients_are_told_when_the_first_skill_comes_and_the_last_goes(tmp_path: Path) -> None:
+    """skills:folders: the two tools are listed where there is something to be found."""
+    cli = Cli(tmp_path, NO_HUB)
+    cli.configure()
+    url = cli.start_gateway()
+    send, receive = anyio.create_memory_object_stream[None](100)
+
+    async def hear(message: object) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            await send.send(None)
+
+    async def work(client: Client) -> None:
+        assert "search_skills" not in await names(client)
+        folder = put(tmp_path / ".agents" / "skills")
+        await receive.receive()
+        assert "search_skills" in await names(client)
+        for path in folder.rglob("*.*"):
+            path.unlink()
+        await receive.receive()
+        while "search_skills" in await names(client):
+            await receive.receive()  # of a skill fewer
+
+    try:
+        talk(f"{url}/mcp", work, message_handler=hear)
+    finally:
+        send.close()
+        receive.close()
+        stop_all([cli.record()["pid"]])
+
+
+def test_over_json_rpc(url: str) -> None:
+    """skills:folders: at POST /message, as any other tool."""
+    body = json.dumps(
+        {
+            "method": "tools/call",
+            "params": {"name": "search_skills", "arguments": {"query": "bake bread", "limit": 1}},
+        }
+    ).encode()
+    _, answer = fetch(url, "/message", method="POST", body=body)
+    [skill] = answer["result"]["structuredContent"]["skills"]
+    assert skill["name"] == "kitchen/bread.md"
