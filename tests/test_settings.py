@@ -57,6 +57,7 @@ VALUES: dict[str, tuple[object, str, object]] = {
     "device": ("cpu", "gpu", "gpu"),
     "embeddings_key": ("a", "b", "b"),
     "no_cache": (True, "true", True),
+    "no_learning": (True, "true", True),
     "threads": (2, "3", 3),
     "connect_timeout_s": (1.0, "2.5", 2.5),
     "call_timeout_s": (1.0, "2.5", 2.5),

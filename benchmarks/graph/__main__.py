@@ -7,17 +7,32 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from benchmarks import report
-from benchmarks.graph import next_tool
+from benchmarks.graph import cost, next_tool, searching
+from benchmarks.graph.data import GRAPH, NEXT
 from benchmarks.graph.results import Result, averages, compared
 from benchmarks.quality import datasets
-from benchmarks.quality.datasets import DataError
+from benchmarks.quality.datasets import QUERIES, DataError
 from toolscript.errors import ToolscriptError
 
 WRONG = 2
-TASKS: dict[str, Callable[[Path, int | None], list[Result]]] = {"next-tool": next_tool.run}
-NEEDED = {"next-tool": ("graph.json", "next_tool.jsonl")}
+TASKS: dict[str, Callable[[Path, int | None], list[Result]]] = {
+    "next-tool": next_tool.run,
+    "next-tool-asked": searching.asked,
+    "multi-tool": searching.several,
+    "needs": searching.needs,
+    "usage": searching.usage,
+    "cost": cost.run,
+}
+NEEDED = {
+    "next-tool": (GRAPH, NEXT),
+    "next-tool-asked": (GRAPH, NEXT),
+    "multi-tool": (GRAPH, QUERIES),
+    "needs": (GRAPH, QUERIES),
+    "usage": (QUERIES,),
+    "cost": (),
+}
 """The files that a dataset must have for a task."""
-COMPARED = next_tool.COMPARED
+COMPARED = [*next_tool.COMPARED, *searching.COMPARED]
 
 
 class _Parser(argparse.ArgumentParser):

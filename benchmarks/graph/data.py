@@ -56,9 +56,11 @@ class Used:
     items: tuple[Item, ...]
 
 
-def load(folder: Path, sample: int | None = None) -> Used:
+def load(folder: Path, sample: int | None = None, *, tools_only: bool = False) -> Used:
     """Read a dataset that has a history; raises `DataError`."""
     tools = datasets.tools(folder)
+    if tools_only:
+        return Used(folder.name, tools, History(), ())
     known = {tool.id for tool in tools}
     history = _decoded(folder / GRAPH, History)
     sequences = tuple(tuple(t for t in s if t in known) for s in history.sequences)

@@ -20,8 +20,9 @@ from benchmarks.graph.results import Figures, Result
 from benchmarks.quality.own import document, semantic
 from toolscript.graph.forecast import Forecast
 from toolscript.graph.toolgraph import ToolGraph
+from toolscript.graph.usage import Usage
 from toolscript.retrieval.base import Corpus
-from toolscript.retrieval.semantic import SemanticIndex
+from toolscript.retrieval.semantic import SemanticSignal
 
 DEPTH = 10
 HINDSIGHT = 1 / 3
@@ -38,7 +39,16 @@ class Place:
 
     used: Used
     corpus: Corpus
-    vectors: NDArray[np.float32] | None
+    embedded: SemanticSignal
+
+    @property
+    def vectors(self) -> NDArray[np.float32] | None:
+        """The tools' embeddings, in the corpus' order."""
+        return self.embedded.index(self.corpus).vectors
+
+    def signal(self, usage: Usage) -> SemanticSignal:
+        """A semantic signal that knows the embeddings, and learns from use."""
+        return self.embedded.knowing(usage)
 
     @property
     def sequences(self) -> list[list[int]]:
@@ -51,8 +61,7 @@ def place(used: Used) -> Place:
     corpus, signal = Corpus(document(tool) for tool in used.tools), semantic()
     for _ in signal.prepare(corpus):
         pass
-    index = signal.index(corpus)
-    return Place(used, corpus, index.vectors if isinstance(index, SemanticIndex) else None)
+    return Place(used, corpus, signal)
 
 
 def popularity(place: Place) -> Predict:

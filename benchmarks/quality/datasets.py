@@ -74,6 +74,11 @@ def load(folder: Path, sample: int | None = None) -> Dataset:
     return Dataset(folder.name, tuple(tool for _, tool in tools), asked)
 
 
+def queries(folder: Path) -> tuple[Query, ...]:
+    """A dataset's queries, all of them, as they are written; raises `DataError`."""
+    return tuple(query for _, query in _read(folder / QUERIES, Query))
+
+
 def tools(folder: Path) -> tuple[Tool, ...]:
     """A dataset's tools alone, where there may be no queries; raises `DataError`."""
     if not (folder / TOOLS).is_file():

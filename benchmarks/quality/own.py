@@ -96,7 +96,7 @@ def _cosine(tools: Sequence[Tool]) -> Find:
     return find
 
 
-def semantic() -> Signal:
+def semantic() -> SemanticSignal:
     """The semantic signal with the bundled model, without a cache."""
     return SemanticSignal(_model(), cache=lambda: None)
 

@@ -20,13 +20,22 @@ from rapidfuzz import fuzz, process
 from toolscript.codegen.clients import Clients, Language, Module, Wanted
 from toolscript.config import EXAMPLE, Config
 from toolscript.embedding.loader import Loaded
-from toolscript.errors import ModelError, NotReadyError, SearchTimeoutError, UnknownNameError
+from toolscript.errors import (
+    ModelError,
+    NotReadyError,
+    SearchTimeoutError,
+    UnknownNameError,
+    UpstreamError,
+)
 from toolscript.gateway.arguments import check_arguments
 from toolscript.gateway.base import NOBODY, Caller
 from toolscript.gateway.catalogue import Catalogue, diff
 from toolscript.gateway.follower import Follower
 from toolscript.gateway.gateway import Gateway
 from toolscript.gateway.snapshot import SnapshotStore
+from toolscript.graph.infer import Inference
+from toolscript.graph.learning import Learning
+from toolscript.graph.trail import Trail
 from toolscript.handbook import Handbook, Page, indexed, merged
 from toolscript.own import OwnTool, vector_tools
 from toolscript.retrieval.engine import SearchEngine
@@ -92,6 +101,7 @@ class App:
         search_timeout_s: float = SEARCH_TIMEOUT_S,
         follower: Follower | None = None,
         handbook: Handbook,
+        learning: Learning | None = None,
     ) -> None:
         self.handbook = handbook
         self._own_tools = vector_tools(handbook.vector)
@@ -101,6 +111,8 @@ class App:
         self._snapshots = snapshots
         self._search_timeout_s = search_timeout_s
         self._follower = follower
+        self.learning = learning
+        self._inference = Inference()
         self._indexed: Catalogue | None = None
         self._kept: Catalogue | None = None
         self._fault = ""
@@ -111,6 +123,8 @@ class App:
     async def running(self) -> AsyncGenerator["App"]:
         """Connect and index for as long as the block lasts; then close every connection."""
         failure: Exception | None = None
+        if self.learning is not None:
+            await anyio.to_thread.run_sync(self.learning.open)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._index)
             tasks.start_soon(self._gateway.run)
@@ -124,11 +138,13 @@ class App:
             finally:
                 tasks.cancel_scope.cancel()
         self._keep(self._gateway.catalogue)
+        if self.learning is not None:
+            self.learning.close()
         if failure is not None:
             raise failure
 
-    async def search(self, request: SearchRequest) -> SearchResult:
-        """The tools that answer.
+    async def search(self, request: SearchRequest, trail: Trail | None = None) -> SearchResult:
+        """The tools that answer; the search is noted on the session's trail.
 
         Raises `NotReadyError` while there is nothing to search, `SearchTimeoutError`
         after ``search_timeout_s`` seconds, `UnknownNameError` for a server that
@@ -145,6 +161,8 @@ class App:
             )
             if request.why and found.why is None:
                 found = replace(found, why=self._absence(request.why, request.grant))
+            if trail is not None:
+                trail.searched(request.text, [hit.document.id for hit in found.hits])
             return replace(found, degraded=(*found.degraded, self._fault)) if self._fault else found
         raise SearchTimeoutError(
             f"the search took longer than {self._search_timeout_s:g} s; try a shorter query"
@@ -256,12 +274,16 @@ class App:
         arguments: Mapping[str, Any],
         caller: Caller = NOBODY,
         grant: Grant = EVERYTHING,
+        *,
+        trail: Trail | None = None,
         **more: Any,
     ) -> dict[str, Any]:
         """Call a tool. The result is its server's, as on the wire of MCP; ``isError`` included.
 
-        ``more`` goes along beside name and arguments. Raises what `tool`,
-        `check_arguments` and `Upstream.request` raise.
+        ``more`` goes along beside name and arguments. That the tool was called,
+        and whether it succeeded, is learned from: as a step of the session whose
+        ``trail`` it is, or by itself. Raises what `tool`, `check_arguments` and
+        `Upstream.request` raise.
         """
         own = self._own(name, grant)
         if own:
@@ -269,7 +291,18 @@ class App:
         tool = await self.arrived(name, grant)
         check_arguments(tool.id, tool.input_schema, arguments)
         params = {"name": tool.name, "arguments": dict(arguments), **more}
-        return await self._gateway.request(tool.server, "tools/call", params, caller)
+        try:
+            result = await self._gateway.request(tool.server, "tools/call", params, caller)
+        except UpstreamError:
+            self._learn(trail, tool.id, succeeded=False)
+            raise
+        if result.get("resultType") != "input_required":
+            self._learn(trail, tool.id, succeeded=not result.get("isError"))
+        return result
+
+    def _learn(self, trail: Trail | None, tool: str, *, succeeded: bool) -> None:
+        if self.learning is not None:
+            self.learning.called(trail or Trail(), tool, succeeded=succeeded)
 
     def own(self, grant: Grant = EVERYTHING) -> list[ToolSpec]:
         """The tools that are toolscript's own, where models are to be told of them."""
@@ -367,6 +400,9 @@ class App:
 
     def _update(self, catalogue: Catalogue) -> None:
         documents = [Document.of(tool) for tool in catalogue.tools.values()]
+        if self.learning is not None:
+            servers = {name: entry.tools for name, entry in catalogue.servers.items()}
+            self.learning.graph.suppose(self._inference.of(servers))
         superseded = partial(self._is_past, catalogue)
         self._fault = indexed(self._engine, documents, superseded, "tools")
 

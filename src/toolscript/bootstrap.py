@@ -21,6 +21,8 @@ from toolscript.gateway.catalogue import Catalogue
 from toolscript.gateway.follower import Follower
 from toolscript.gateway.gateway import Gateway
 from toolscript.gateway.snapshot import SnapshotStore
+from toolscript.graph.learning import Learning
+from toolscript.graph.store import GraphStore
 from toolscript.handbook import Handbook
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.fuzzy import FuzzySignal
@@ -73,13 +75,29 @@ def application(
     )
     model = _model(settings)
     curves = None if settings.no_cache else settings.data_dir / "cache" / "calibration"
-    semantic = SemanticSignal(model, lambda: _cache(settings, gateway.config, model), curves)
+    learning = _learning(settings, config)
+    semantic = SemanticSignal(
+        model,
+        lambda: _cache(settings, gateway.config, model),
+        curves,
+        usage=learning and learning.usage,
+    )
+    if learning is not None:
+        learning.embed = semantic.asked
     profile = search_profile(settings.alpha, settings.limit, settings.threshold)
     signals = [semantic, FuzzySignal()] if wiring.embed else [FuzzySignal()]
-    engine = SearchEngine(signals, profile)
+    engine = SearchEngine(signals, profile, learning)
     follower = _follower(settings, config, environ) if wiring.follow else None
     handbook = _handbook(settings, config, model, wiring, environ)
-    return App(gateway, engine, semantic, snapshots, follower=follower, handbook=handbook)
+    return App(
+        gateway,
+        engine,
+        semantic,
+        snapshots,
+        follower=follower,
+        handbook=handbook,
+        learning=learning,
+    )
 
 
 def _handbook(
@@ -125,6 +143,12 @@ def _vector(settings: Settings, model: LazyModel) -> VectorIndex:
 def _hash(paths: Iterable[Path]) -> str:
     """16 hex digits that stand for some paths."""
     return hashlib.sha256("\0".join(map(str, paths)).encode(errors="replace")).hexdigest()[:16]
+
+
+def _learning(settings: Settings, config: Config) -> Learning | None:
+    if settings.no_learning:
+        return None
+    return Learning(GraphStore(settings.data_dir / "graph", config.key))
 
 
 def _follower(settings: Settings, config: Config, environ: Mapping[str, str]) -> Follower:

@@ -193,6 +193,13 @@ OPTIONS: tuple[Option, ...] = (
         env="TOOLSCRIPT_SEARCH_NO_CACHE",
     ),
     Option(
+        "no_learning",
+        bool,
+        default=False,
+        help="Neither learn from calls nor use what was learned.",
+        env="TOOLSCRIPT_NO_LEARNING",
+    ),
+    Option(
         "threads",
         int,
         1,
@@ -358,6 +365,7 @@ class Settings:
     device: str
     embeddings_key: str | None = field(repr=False)
     no_cache: bool
+    no_learning: bool
     threads: int
     connect_timeout_s: float
     call_timeout_s: float

@@ -286,7 +286,9 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     servers: tuple[str, ...] = ()
     grant: Grant = EVERYTHING
     context: tuple[str, ...] = ()
-    """Ids of tools that were used before, for signals that know what goes with them."""
+    """Ids of tools that were used before, the last one last: what goes with them ranks higher."""
+    needed: bool = False
+    """Whether what the best tools need is to be ranked among them."""
     explain: bool = False
     """Whether every hit is to say how its score came about."""
     why: str = ""
@@ -321,6 +323,27 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[Step, ...] = ()
 
 
+class Related(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool that goes with another, and what says so."""
+
+    tool: str
+    score: float
+    """From 0 to 1; only the order among the same kind of relation means something."""
+    evidence: str
+
+
+class Relations(msgspec.Struct, frozen=True, kw_only=True):
+    """What goes with a tool: used before it, used after it, needed by it; best first."""
+
+    before: tuple[Related, ...] = ()
+    after: tuple[Related, ...] = ()
+    needs: tuple[Related, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether there is anything."""
+        return bool(self.before or self.after or self.needs)
+
+
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
     """A document that answers: its score in [0, 1], each signal's own score, and why."""
 
@@ -328,7 +351,12 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     score: float
     reason: str
     signals: dict[str, float]
+    """``graph`` among them where that had something to say."""
+    own: float | None = None
+    """The search's own score, where the graph moved it."""
     explanation: Explanation | None = None
+    related: Relations | None = None
+    """What goes with it, where anything is known."""
 
 
 class Whereabouts(msgspec.Struct, frozen=True, kw_only=True):
@@ -355,6 +383,10 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     below: Hit | None = None
     degraded: tuple[str, ...] = ()
     why: Whereabouts | None = None
+    alpha: float = 1.0
+    """What the search's own scores weighed; the rest is the graph's. 1 where that was silent."""
+    edges: int = 0
+    """Of the graph."""
 
 
 State = Literal["connecting", "ready", "failed", "disabled", "invalid"]

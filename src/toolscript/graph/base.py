@@ -40,27 +40,6 @@ class Dependency(msgspec.Struct, frozen=True, kw_only=True):
     """From the tool that needs it to the one before it."""
 
 
-class Related(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool that goes with another, and what says so."""
-
-    tool: str
-    score: float
-    """From 0 to 1; only the order among the same kind of relation means something."""
-    evidence: str
-
-
-class Relations(msgspec.Struct, frozen=True, kw_only=True):
-    """What goes with a tool: used before it, used after it, needed by it; best first."""
-
-    before: tuple[Related, ...] = ()
-    after: tuple[Related, ...] = ()
-    needs: tuple[Related, ...] = ()
-
-    def __bool__(self) -> bool:
-        """Whether there is anything."""
-        return bool(self.before or self.after or self.needs)
-
-
 class Stats(msgspec.Struct, frozen=True, kw_only=True):
     """How large the graph is, what of, and how well it foresees."""
 

@@ -1,5 +1,6 @@
 """What is counted: of tools, of edges, and of all steps from one use to the next."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -74,10 +75,22 @@ class Change:
     tools: dict[str, Uses] = field(default_factory=dict[str, Uses])
     edges: dict[tuple[str, str], Seen] = field(default_factory=dict[tuple[str, str], Seen])
     habits: Habits = field(default_factory=Habits)
+    whole: bool = False
+    """It is everything: whatever is on the disk is gone."""
 
     def __bool__(self) -> bool:
         """Whether there is anything."""
-        return bool(self.tools or self.edges or self.habits != Habits())
+        return bool(self.tools or self.edges or self.whole or self.habits != Habits())
+
+    def add(self, later: "Change") -> None:
+        """Put a later change behind this one."""
+        if later.whole:
+            self.tools, self.edges, self.habits, self.whole = {}, {}, Habits(), True
+        for tool, uses in later.tools.items():
+            self.tools.setdefault(tool, Uses()).add(uses)
+        for pair, seen in later.edges.items():
+            self.edges.setdefault(pair, Seen()).add(seen)
+        self.habits.add(later.habits)
 
 
 class Tools:
@@ -110,6 +123,16 @@ class Tools:
         self.times[number] += uses.times
         self.failed[number] += uses.failed
         self.failures[number] += uses.failures
+
+    def fill(self, uses: Mapping[str, Uses]) -> None:
+        """Begin with these tools, in their order."""
+        self.ids = list(uses)
+        self.numbers = {identifier: number for number, identifier in enumerate(self.ids)}
+        rows = [(u.weight, u.times, u.failed, u.failures) for u in uses.values()]
+        room = np.zeros((max(_FIRST, 2 * len(rows)), 4))
+        room[: len(rows)] = np.array(rows).reshape(-1, 4)
+        self.weight, self.failed = room[:, 0].copy(), room[:, 2].copy()
+        self.times, self.failures = room[:, 1].astype(np.int64), room[:, 3].astype(np.int64)
 
     def of(self, number: int) -> Uses:
         """What is counted of one tool."""

@@ -6,13 +6,15 @@ and a weight is divided by that factor of the present when it is read. So an
 update touches one number.
 """
 
+import heapq
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toolscript.graph.counts import doubled
+from toolscript.graph.counts import Seen, doubled
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -22,6 +24,7 @@ EPOCH = 1_767_225_600.0
 _DAY_S = 86_400.0
 _FIRST = 64
 LEAST_DISCOUNT = 0.5
+_REMEMBERED = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,9 @@ class Edges:
         self.later_times = np.zeros(_FIRST, dtype=np.int64)
         self.stated = np.zeros(_FIRST)
         self.kinds = np.zeros(_FIRST, dtype=np.int64)
+        self._leading: tuple[int, Ints] = (0, np.zeros(0, dtype=np.int64))
+        self._around: dict[int, tuple[int, Ints]] = {}
+        self._rows: dict[tuple[int, bool], tuple[Ints, Ints]] = {}
         self.once = self.twice = self.next_once = self.next_twice = 0
         """How many edges were seen once and twice: what `discount` is made of."""
 
@@ -113,13 +119,57 @@ class Edges:
 
     def row(self, tool: int, *, into: bool = False, adjacent: bool = False, now: float) -> Row:
         """One tool's edges; ``now`` is `Decay.factor` of the present."""
-        index = (self.into if into else self.out)[tool]
-        numbers = np.fromiter(index.values(), np.int64, len(index))
-        others = np.fromiter(index.keys(), np.int64, len(index))
+        others, numbers = self._arrays(tool, into=into)
         weights = (self.next if adjacent else self.later)[numbers] / now
         times = (self.next_times if adjacent else self.later_times)[numbers]
         stated = self.stated[numbers]
         return Row(others, weights + stated, times + stated.astype(np.int64))
+
+    def leading(self) -> Ints:
+        """The tools that an edge leads away from."""
+        size, found = self._leading
+        if size != self.size:
+            counts = np.bincount(self.source[: self.size], minlength=len(self.out))
+            found = np.flatnonzero(counts)
+            self._leading = (self.size, found)
+        return found
+
+    def around(self, tool: int, most: int) -> Iterator[Ints]:
+        """What is around each tool around this one, where that is more than the one.
+
+        Of many tools around, those with the fewest of their own: they say most.
+        """
+        common: list[int] = self._neighbours(tool).tolist()
+        if len(common) > most:
+            degrees = {each: len(self.out[each]) + len(self.into[each]) for each in common}
+            common = heapq.nsmallest(most, common, key=lambda each: (degrees[each], each))
+        for each in common:
+            found = self._neighbours(each)
+            if found.size > 1:
+                yield found
+
+    def _arrays(self, tool: int, *, into: bool) -> tuple[Ints, Ints]:
+        """A tool's edges as arrays, made again only when it has more: others, and numbers."""
+        index = (self.into if into else self.out)[tool]
+        kept = self._rows.get((tool, into))
+        if kept is None or kept[0].size != len(index):
+            if len(self._rows) >= 2 * _REMEMBERED:
+                self._rows.clear()
+            others = np.fromiter(index.keys(), np.int64, len(index))
+            kept = others, np.fromiter(index.values(), np.int64, len(index))
+            self._rows[tool, into] = kept
+        return kept
+
+    def _neighbours(self, tool: int) -> Ints:
+        out, into = self.out[tool], self.into[tool]
+        size = len(out) + len(into)
+        kept = self._around.get(tool)
+        if kept is None or kept[0] != size:
+            if len(self._around) >= _REMEMBERED:
+                self._around.clear()
+            both = out.keys() | into.keys()
+            kept = self._around[tool] = (size, np.fromiter(both, np.int64, len(both)))
+        return kept[1]
 
     def keep(self, numbers: Ints) -> None:
         """Drop all edges but these, and number them anew."""
@@ -128,6 +178,32 @@ class Edges:
         self.size = numbers.size
         tools = len(self.out)
         self.out, self.into = [], []
+        self._around, self._rows, self._leading = {}, {}, (0, np.zeros(0, dtype=np.int64))
+        self.add_tools(tools)
+        self.link()
+        self.count_again()
+
+    def seen(self, edge: int) -> Seen:
+        """What is known of one edge."""
+        return Seen(
+            next=float(self.next[edge]),
+            later=float(self.later[edge]),
+            next_times=int(self.next_times[edge]),
+            later_times=int(self.later_times[edge]),
+            stated=float(self.stated[edge]),
+            kinds=int(self.kinds[edge]),
+        )
+
+    def fill(
+        self, tools: int, sources: Ints, targets: Ints, columns: Mapping[str, NDArray[Any]]
+    ) -> None:
+        """Begin with these edges: see `ToolGraph.fill`."""
+        self.size = sources.size
+        for name in COLUMNS:
+            given = {"source": sources, "target": targets}.get(name, columns.get(name))
+            column = np.zeros(max(_FIRST, 2 * self.size), dtype=getattr(self, name).dtype)
+            column[: self.size] = given
+            setattr(self, name, column)
         self.add_tools(tools)
         self.link()
         self.count_again()
@@ -136,9 +212,9 @@ class Edges:
         """Make the dictionaries from the columns."""
         size = self.size
         sources, targets = self.source[:size].tolist(), self.target[:size].tolist()
+        out, into = self.out, self.into
         for edge, (source, target) in enumerate(zip(sources, targets, strict=True)):
-            self.out[source][target] = edge
-            self.into[target][source] = edge
+            out[source][target] = into[target][source] = edge
 
     def _grow(self) -> None:
         for name in COLUMNS:

@@ -10,8 +10,11 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from toolscript.graph.base import (
     DEPENDENCY,
@@ -26,7 +29,7 @@ from toolscript.graph.base import (
     adaptive_alpha,
 )
 from toolscript.graph.counts import Change, Habits, Seen, Tools, Uses
-from toolscript.graph.edges import Decay, Edges
+from toolscript.graph.edges import Decay, Edges, Ints
 from toolscript.types import SEPARATOR
 
 HALF_LIFE_DAYS = 90.0
@@ -41,6 +44,8 @@ MAX_DEPTH = 8
 SKILL_PRIOR, SKILL_BEFORE = 8.0, 0.25
 """Before a graph's skill was seen, that is supposed, and counts as much as so many steps."""
 _SKILL_KEPT = 0.999
+DECLARED = "declared"
+"""Why a tool is needed: somebody said so."""
 
 
 def relatedness(adamic_adar: float) -> float:
@@ -76,6 +81,7 @@ class ToolGraph:
         self.served: dict[str, float] = {}
         """and uses of each server's tools."""
         self.change = Change()
+        self._pruned = False
         self._inferred: Mapping[str, Mapping[str, str]] = {}
 
     # What the seed names
@@ -220,7 +226,7 @@ class ToolGraph:
             if number is not None:
                 for other, edge in self.edges.out[number].items():
                     if self.edges.kinds[edge] & DEPENDENCY:
-                        found[self.tools.ids[other]] = "declared"
+                        found[self.tools.ids[other]] = DECLARED
             return found | {
                 each: why for each, why in self._inferred.get(tool, {}).items() if each not in found
             }
@@ -248,6 +254,15 @@ class ToolGraph:
             one, other = self.tools.numbers.get(source), self.tools.numbers.get(target)
             number = None if one is None or other is None else self.edges.out[one].get(other)
             return None if number is None else self._edge(number)
+
+    def seen(self, tool: str, *, into: bool = False) -> list[tuple[str, Seen]]:
+        """What was seen of a tool's edges, those that lead away from it or ``into`` it."""
+        with self.lock:
+            number = self.tools.numbers.get(tool)
+            if number is None:
+                return []
+            row = (self.edges.into if into else self.edges.out)[number]
+            return [(self.tools.ids[other], self.edges.seen(edge)) for other, edge in row.items()]
 
     def strongest(self, limit: int) -> list[Edge]:
         """The edges that weigh most, strongest first."""
@@ -282,8 +297,15 @@ class ToolGraph:
     def taken(self) -> Change:
         """What was learned since this was last asked, to be added to what is on the disk."""
         with self.lock:
-            change, self.change = self.change, Change()
+            change = self._everything() if self._pruned else self.change
+            self.change, self._pruned = Change(), False
             return change
+
+    def untaken(self, change: Change) -> None:
+        """What was taken could not be kept: it is handed out again."""
+        with self.lock:
+            change.add(self.change)
+            self.change = change
 
     def clear(self) -> None:
         """Forget everything."""
@@ -291,6 +313,32 @@ class ToolGraph:
             inferred = self._inferred
             self._begin()
             self._inferred = inferred
+            self.change.whole = True
+
+    def fill(
+        self,
+        tools: Mapping[str, Uses],
+        sources: Ints,
+        targets: Ints,
+        columns: Mapping[str, NDArray[Any]],
+        habits: Habits,
+    ) -> None:
+        """Begin anew with what was kept: tools in order, and edges between their places.
+
+        ``columns`` are those of `Edges` by name, each as long as sources and targets.
+        """
+        with self.lock:
+            self._begin()
+            self.tools.fill(tools)
+            for identifier, uses in tools.items():
+                if uses.weight:
+                    server = server_of(identifier)
+                    self.served[server] = self.served.get(server, 0.0) + uses.weight
+            self.edges.fill(len(tools), sources, targets, columns)
+            self.habits = habits
+            self._count_servers()
+            self._bound()
+            self.change = Change()
 
     def restore(self, change: Change) -> None:
         """Take over what was learned elsewhere."""
@@ -324,8 +372,9 @@ class ToolGraph:
     def _use(self, number: int, uses: Uses) -> None:
         self.tools.use(number, uses)
         identifier = self.tools.ids[number]
-        server = server_of(identifier)
-        self.served[server] = self.served.get(server, 0.0) + uses.weight
+        if uses.weight:
+            server = server_of(identifier)
+            self.served[server] = self.served.get(server, 0.0) + uses.weight
         self.change.tools.setdefault(identifier, Uses()).add(uses)
 
     def _step(self, context: Sequence[str], tool: str, amount: float) -> None:
@@ -389,6 +438,31 @@ class ToolGraph:
         weights[edges.kinds[: edges.size] & (TEMPLATE | DEPENDENCY) > 0] = np.inf
         kept = np.argsort(-weights, kind="stable")[: int(KEPT * self._max_edges)]
         edges.keep(np.sort(kept))
+        self._pruned = True
+
+    def _everything(self) -> Change:
+        """All there is, to be kept instead of what is on the disk."""
+        change, edges = Change(whole=True, habits=replace(self.habits)), self.edges
+        change.tools = {each: self.tools.of(n) for n, each in enumerate(self.tools.ids)}
+        for edge in range(edges.size):
+            source, target = int(edges.source[edge]), int(edges.target[edge])
+            change.edges[self.tools.ids[source], self.tools.ids[target]] = edges.seen(edge)
+        return change
+
+    def _count_servers(self) -> None:
+        """The steps between servers, from the edges."""
+        names = sorted({server_of(each) for each in self.tools.ids})
+        place = {name: at for at, name in enumerate(names)}
+        of = np.array([place[server_of(each)] for each in self.tools.ids], dtype=np.int64)
+        edges = self.edges
+        size = edges.size
+        pairs = of[edges.source[:size]] * len(names) + of[edges.target[:size]]
+        found, at = np.unique(pairs, return_inverse=True)
+        totals = np.bincount(at, weights=edges.next[:size], minlength=found.size)
+        for pair, total in zip(found, totals.tolist(), strict=True):
+            source, target = divmod(int(pair), len(names))
+            if total > 0:
+                self.servers.setdefault(names[source], {})[names[target]] = total
 
     def _edge(self, number: int) -> Edge:
         edges = self.edges

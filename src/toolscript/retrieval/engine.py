@@ -6,22 +6,28 @@ so it never sees half of an update.
 
 import heapq
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
+from msgspec.structs import replace as replace_fields
 from numpy.typing import NDArray
 
 from toolscript.errors import QueryError
-from toolscript.retrieval.base import Corpus, Query, Signal
+from toolscript.graph.forecast import Forecast
+from toolscript.graph.learning import Learning
+from toolscript.graph.related import relations
+from toolscript.retrieval.base import Corpus, Query, Signal, SignalIndex
 from toolscript.retrieval.capability import Capabilities
+from toolscript.retrieval.context import place
 from toolscript.retrieval.fuzzy import FuzzySignal
 from toolscript.retrieval.names import Names
 from toolscript.retrieval.parts import Actions
 from toolscript.retrieval.profiles import Profile
 from toolscript.retrieval.reasons import evidence, explain, reason
 from toolscript.retrieval.scoring import DECIMALS, Scored, Scores, State, score
+from toolscript.retrieval.semantic import SemanticIndex
 from toolscript.settings import MAX_QUERY_CHARS, OPTION
 from toolscript.text import compact, printable
 from toolscript.types import Document, Hit, SearchRequest, SearchResult, Whereabouts
@@ -32,8 +38,11 @@ _Rows: TypeAlias = NDArray[np.intp]
 class SearchEngine:
     """Searches the documents it was last given. Thread-safe; lives as long as the application."""
 
-    def __init__(self, signals: Sequence[Signal], profile: Profile) -> None:
+    def __init__(
+        self, signals: Sequence[Signal], profile: Profile, learning: Learning | None = None
+    ) -> None:
         self.profile = profile
+        self._learning = learning
         self._signals = tuple(signals)
         fuzzy = (signal for signal in signals if isinstance(signal, FuzzySignal))
         self._words = next(fuzzy, None) or FuzzySignal()
@@ -90,14 +99,15 @@ class SearchEngine:
         profile = profile or self.profile
         limit, threshold = _bounds(request, profile)
         profile = Profile(profile.name, profile.weights, limit, threshold)
-        scored = score(self._state, _query(request.text), profile.weights)
+        scored = _placed(score(self._state, _query(request.text), profile.weights), request, limit)
         allowed = _leaders(scored, _allowed(scored.state, request))
         order = _best(scored.scores, allowed, limit)
-        passing = [row for row in order if scored.scores[row] >= threshold]
-        below = next((row for row in order if 0 < scored.scores[row] < threshold), None)
+        surest = np.maximum(scored.scores, scored.own)  # a context keeps nothing out
+        passing = [row for row in order if surest[row] >= threshold]
+        below = next((row for row in order if 0 < surest[row] < threshold), None)
 
         def hit(row: int) -> Hit:
-            return _hit(scored, profile, row, explained=request.explain)
+            return _hit(scored, profile, row, request, explained=request.explain)
 
         return SearchResult(
             hits=tuple(map(hit, passing)),
@@ -110,13 +120,17 @@ class SearchEngine:
                 if ranking.silent
             ),
             why=_whereabouts(scored, profile, allowed, request) if request.why else None,
+            alpha=scored.placed.alpha if scored.placed else 1.0,
+            edges=self._learning.graph.edge_count if self._learning else 0,
         )
 
     def _derive(self, corpus: Corpus) -> State:
         words = self._words.index(corpus)
+        indexes = {signal.name: signal.index(corpus) for signal in self._signals}
         return State(
             corpus=corpus,
-            indexes={signal.name: signal.index(corpus) for signal in self._signals},
+            indexes=indexes,
+            forecast=self._forecast(corpus, indexes),
             words=words,
             names=self._names.index(corpus, words),
             capabilities=self._capabilities.index(corpus),
@@ -126,19 +140,53 @@ class SearchEngine:
 
     def _refresh(self, corpus: Corpus, signal: Signal) -> None:
         indexes = self._state.indexes | {signal.name: signal.index(corpus)}
-        self._state = replace(self._state, indexes=indexes)
+        forecast = self._forecast(corpus, indexes)
+        self._state = replace(self._state, indexes=indexes, forecast=forecast)
+
+    def _forecast(self, corpus: Corpus, indexes: Mapping[str, SignalIndex]) -> Forecast | None:
+        if self._learning is None:
+            return None
+        semantic = (index for index in indexes.values() if isinstance(index, SemanticIndex))
+        vectors = next((index.vectors for index in semantic), None)
+        return self._learning.see(
+            [each.id for each in corpus.documents],
+            [each.server for each in corpus.documents],
+            vectors,
+        )
 
 
-def _hit(scored: Scored, profile: Profile, row: int, *, explained: bool) -> Hit:
+def _placed(scored: Scored, request: SearchRequest, limit: int) -> Scored:
+    """With the second stage behind it, where the request asks for that."""
+    forecast = scored.state.forecast
+    if forecast is None or not (request.context or request.needed):
+        return scored
+    placed = place(
+        scored.scores, scored.state.corpus, forecast, replace_fields(request, limit=limit)
+    )
+    return replace(scored, scores=placed.scores, placed=placed)
+
+
+def _hit(
+    scored: Scored, profile: Profile, row: int, request: SearchRequest, *, explained: bool
+) -> Hit:
+    identifier, forecast = scored.state.corpus.documents[row].id, scored.state.forecast
+    known, placed = scored.state.corpus.rows, scored.placed
+    related = forecast and relations(
+        forecast.graph, identifier, lambda each: each in known and request.grant.allows(each)
+    )
+    said = placed.graph if placed else None
     return Hit(
         document=scored.state.corpus.documents[row],
         score=float(scored.scores[row]),
+        own=float(placed.own[row]) if placed else None,
+        related=related or None,
         reason=reason(evidence(scored, profile.weights, row)),
         signals={
             name: round(float(ranking.scores[row]), DECIMALS)
             for name, ranking in scored.whole.rankings.items()
             if not np.isnan(ranking.scores[row])
-        },
+        }
+        | ({} if said is None else {"graph": round(float(said[row]), DECIMALS)}),
         explanation=explain(scored, profile.weights, row) if explained else None,
     )
 
@@ -165,7 +213,7 @@ def _whereabouts(
     own = scored.scores[row]
     rank = 1 + int((scored.scores[allowed] > own).sum())
     rank += int((scored.scores[allowed[allowed < row]] == own).sum())
-    hit = _hit(scored, profile, row, explained=True)
+    hit = _hit(scored, profile, row, request, explained=True)
     return Whereabouts(
         id=identifier, rank=rank, hit=hit, verdict=_verdict(profile, float(own), rank)
     )

@@ -32,15 +32,23 @@ class Evidence:
     """What the document is for."""
     part: str = ""
     """The part of the question that speaks for the document; empty for the whole of it."""
+    needed: str = ""
+    """The tool that needs it, where that is why it is there,"""
+    goes_with: str = ""
+    """and the last tool that was used, where what goes with that speaks most for it."""
 
 
 def reason(evidence: Evidence) -> str:
     """One line, such as ``Semantic similarity (file operations)``."""
+    if evidence.needed:
+        return f"Needed by {evidence.needed}"
     if evidence.named:
         exact = evidence.named.score >= 1
         return "Exact name" if exact else f"Fuzzy match (name, {evidence.named.alike:.0%} alike)"
     if evidence.inferred:
         return f"Capability inference (shell → {evidence.inferred.short})"
+    if evidence.goes_with:
+        return f"Goes with {evidence.goes_with}"
     best = _strongest(evidence)
     phrase = _PHRASES.get(best, best.capitalize() or "No signal answered")
     if best == "fuzzy" and evidence.raised > evidence.contributions[best]:
@@ -68,7 +76,23 @@ def evidence(scored: Scored, weights: Mapping[str, float], row: int) -> Evidence
         inferred=scored.boosted.inferred.get(row),
         label=scored.state.capabilities.label(row),
         part="" if reading is scored.whole else reading.query.text,
+        needed=_needed_by(scored, row),
+        goes_with=_goes_with(scored, row),
     )
+
+
+def _needed_by(scored: Scored, row: int) -> str:
+    need = scored.placed.needs.get(row) if scored.placed else None
+    return scored.state.corpus.documents[need.by].id if need else ""
+
+
+def _goes_with(scored: Scored, row: int) -> str:
+    """The last tool used, where the graph gives more to the score than the question."""
+    placed = scored.placed
+    if placed is None or placed.graph is None or not placed.context:
+        return ""
+    given = (1.0 - placed.alpha) * float(placed.graph[row])
+    return placed.context[-1] if given > placed.alpha * float(placed.own[row]) else ""
 
 
 def explain(scored: Scored, weights: Mapping[str, float], row: int) -> Explanation:
@@ -107,8 +131,24 @@ def _steps(scored: Scored, row: int) -> list[Step]:
         steps.append(Step(name="capability", score=score, evidence=label))
     if row in scored.named:
         label = f"its name is spelled, {scored.named[row].alike:.0%} alike"
-        steps.append(Step(name="name", score=float(scored.scores[row]), evidence=label))
-    return steps
+        steps.append(Step(name="name", score=float(scored.own[row]), evidence=label))
+    return [*steps, *_placing(scored, row)]
+
+
+def _placing(scored: Scored, row: int) -> list[Step]:
+    """What the second stage made of the score."""
+    placed, score = scored.placed, float(scored.scores[row])
+    if placed is None:
+        return []
+    if row in placed.needs:
+        need = placed.needs[row]
+        told = f"needed by {scored.state.corpus.documents[need.by].id}: {need.why}"
+        return [Step(name="needed", score=score, evidence=told)]
+    if placed.graph is None:
+        return []
+    said, alpha = float(placed.graph[row]), placed.alpha
+    told = f"the graph says {said:.2f}, and weighs {1 - alpha:.1f}"
+    return [Step(name="context", score=score, evidence=told)]
 
 
 def _round(score: np.floating) -> float:

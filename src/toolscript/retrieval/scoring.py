@@ -19,8 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolscript.embedding.base import Vectors
+from toolscript.graph.forecast import Forecast
 from toolscript.retrieval.base import Corpus, Query, Ranking, SignalIndex
 from toolscript.retrieval.capability import Boosted, CapabilityIndex
+from toolscript.retrieval.context import Placed
 from toolscript.retrieval.fusion import fuse
 from toolscript.retrieval.fuzzy import FuzzyIndex
 from toolscript.retrieval.names import Named, NameIndex
@@ -52,6 +54,8 @@ class State:
     is_action: Callable[[str], bool]
     wholes: NDArray[np.intp] | None = None
     """Per document the number of what it is a passage of."""
+    forecast: Forecast | None = None
+    """What comes next; none where nothing is learned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,13 @@ class Scored:
     boosted: Boosted
     named: dict[int, Named]
     scores: Scores
+    placed: Placed | None = None
+    """What the second stage made of the scores; ``scores`` are its own then."""
+
+    @property
+    def own(self) -> Scores:
+        """The search's own scores, before the second stage."""
+        return self.placed.own if self.placed else self.scores
 
     def reading(self, row: int) -> Reading:
         """The reading that speaks most for a document: the whole question, or one part of it."""

@@ -16,9 +16,11 @@ from toolscript.embedding.base import Encoder, Vectors
 from toolscript.embedding.cache import CachedVector, EmbeddingCache
 from toolscript.embedding.loader import LazyModel
 from toolscript.errors import DeviceError, ModelError, UnreachableError
+from toolscript.graph.usage import Usage
 from toolscript.index.flat import FlatIndex
 from toolscript.retrieval.base import Corpus, Query, Ranking
 from toolscript.retrieval.calibration import Curves
+from toolscript.retrieval.experience import Experience
 from toolscript.text import first_sentence, printable, words
 from toolscript.types import SEPARATOR, Document
 
@@ -98,16 +100,19 @@ class SemanticSignal:
 
     name = "semantic"
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what bootstrap wires, each by its name
         self,
         model: LazyModel,
         cache: Callable[[], EmbeddingCache | None],
         curves: Path | None = None,
+        *,
         save_every_s: float = SAVE_EVERY_S,
         noun: str = "tools",
+        usage: Usage | None = None,
     ) -> None:
         self.model = model
         self._noun = noun
+        self._usage = usage
         self._save_every_s = save_every_s
         self._curves = Curves(document_vectors, curves)
         self.counters = Counters()
@@ -210,7 +215,27 @@ class SemanticSignal:
             flat,
             self._noun,
             vectors,
+            self._usage,
         )
+
+    def take(self, model: str, vectors: dict[str, CachedVector]) -> None:
+        """Take over what this model has made of documents, by their ids."""
+        self._name, self._vectors = model, vectors
+
+    def knowing(self, usage: Usage) -> "SemanticSignal":
+        """The same signal with what it has embedded so far, learning from other use."""
+        other = SemanticSignal(self.model, self.cache, noun=self._noun, usage=usage)
+        other._curves, other._name, other._vectors = self._curves, self._name, dict(self._vectors)
+        return other
+
+    def asked(self, text: str) -> tuple[str, Vectors] | None:
+        """The model's name and a question's vector; None where no model is there, or answers."""
+        try:
+            loaded = self.model.loaded
+            encoder = loaded.encoder if loaded else None
+            return None if encoder is None else (encoder.name, encoder.query(text))
+        except ModelError:
+            return None
 
     @property
     def embedded(self) -> int:
@@ -296,6 +321,16 @@ class SemanticIndex:
     """What the documents are, for messages."""
     _rows: Vectors | None = None
     """What ``_flat`` was made of: the vectors of the known."""
+    _usage: Usage | None = None
+
+    @cached_property
+    def _experience(self) -> Experience | None:
+        encoder = self._model.loaded and self._model.loaded.encoder
+        if self._usage is None or self._rows is None or not encoder:
+            return None
+        known = [self._documents[int(row)] for row in self._known]
+        curve = self._curves.of(encoder)
+        return Experience(self._usage, self._name, known, self._rows, curve)
 
     @cached_property
     def vectors(self) -> Vectors | None:
@@ -323,7 +358,10 @@ class SemanticIndex:
         except ModelError as error:
             return Ranking.nothing(size, self._model.give_up(str(error)).degraded)
         scores = np.full(size, np.nan, dtype=np.float32)
-        scores[self._known] = curve(self._flat.cosines(vector))
+        cosines = self._flat.cosines(vector)
+        if self._experience is not None:
+            cosines = self._experience.moved(cosines, vector)
+        scores[self._known] = curve(cosines)
         return Ranking(scores, loaded.degraded or self._waiting(size - self._known.size))
 
     def _waiting(self, count: int) -> str:

@@ -69,6 +69,8 @@ def test_every_route_is_described_and_nothing_else(url: str) -> None:
         ("/health", {}),
         ("/servers", {}),
         ("/tools", {}),
+        ("/graph", {"limit": 5}),
+        ("/graph/related", {"tool": ID}),
         ("/runtime/tools.ts", {"json": 1}),
         ("/runtime/tools.py", {"json": 1}),
     ],
@@ -90,6 +92,12 @@ def test_calls_messages_and_errors_are_as_described(url: str) -> None:
     for method in ("ping", "nonsense"):
         _, answer = post(url, "/message", {"method": method})
         check(answer, "/message", "post")
+    workflows = {"workflows": [{"steps": [ID, "mail__send_mail"]}]}
+    check(post(url, "/graph/import", workflows)[1], "/graph/import", "post")
+    check(fetch(url, "/graph/related", {"tool": ID})[1], "/graph/related")
+    check(fetch(url, "/graph")[1], "/graph")
+    check(fetch(url, "/search", {"q": "read_file", "needed": 1})[1], "/search")
+    check(post(url, "/graph/clear", {})[1], "/graph/clear", "post")
     status, answer = fetch(url, "/search")
     assert status == 400
     check(answer, "/search", status="default")

@@ -21,6 +21,8 @@ _SHAPES: dict[str, dict[str, type | tuple[type, ...]]] = {
     "/servers": {"servers": list},
     "/skills": {"skills": list, "problems": list},
     "/skills/search": {"results": list, "degraded": list, "threshold": (int, float)},
+    "/graph": {"edges": list},
+    "/graph/related": {"before": list, "after": list, "needs": list},
     "/tools": {"tools": list},
     "/runtime/tools.ts": {"module": str, "usage": str},
     "/runtime/tools.py": {"module": str, "usage": str},

@@ -33,6 +33,7 @@ _COMMANDS = {
     "doctor": ("toolscript.surfaces.cli.doctor", "Say what is wrong, and what to do."),
     "cache": ("toolscript.surfaces.cli.cache", "Show and clear what is kept."),
     "exec": ("toolscript.surfaces.cli.execute", "Run a script that calls tools, and only that."),
+    "graph": ("toolscript.surfaces.cli.graph", "Show and fill what is used together."),
     "gateway": ("toolscript.surfaces.cli.gateway", "Start, look at and stop the gateway."),
 }
 

@@ -18,11 +18,12 @@ from toolscript import __version__
 from toolscript.app import App
 from toolscript.errors import InputError, QueryError, RangeError, ToolscriptError
 from toolscript.settings import OPTION, Option
-from toolscript.surfaces.http import description, runtime, wire
+from toolscript.surfaces.http import description, graph, runtime, wire
 from toolscript.surfaces.http.guard import LOOPBACK_HOSTS, Admit, Guard, admit_everybody, grant_of
 from toolscript.surfaces.http.metrics import metrics
 from toolscript.surfaces.http.pulse import Pulse
 from toolscript.surfaces.http.requests import body, message, while_heard
+from toolscript.surfaces.http.sessions import Sessions, session_of
 from toolscript.surfaces.http.traffic import Traffic, Watch
 from toolscript.surfaces.mcp.door import Asker, Door, Exposure
 from toolscript.surfaces.mcp.message import Messages
@@ -35,6 +36,7 @@ _MAX_SERVERS = 100
 _METRICS = "/metrics"
 _EXPLAIN = Option("explain", bool, default=False, help="")
 _SKILLS = Option("skills", bool, default=False, help="")
+_NEEDED = Option("needed", bool, default=False, help="")
 _HUNG_UP = 499
 """For nobody to see: the client is gone."""
 
@@ -68,7 +70,7 @@ def http_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
 
     routes = [Route(path, _endpoint(app, answer)) for path, answer in _ROUTES.items()]
     posts = [Route(p, _endpoint(app, a), methods=["POST"]) for p, a in _POSTS.items()]
-    return Starlette(
+    made = Starlette(
         routes=[
             *routes,
             Route(_METRICS, _endpoint(app, numbers)),
@@ -82,6 +84,8 @@ def http_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
         ],
         exception_handlers={HTTPException: _http_error, Exception: _unexpected},
     )
+    made.state.sessions = Sessions()
+    return made
 
 
 def _mcp_routes(app: App, mount: Mount) -> list[Route]:
@@ -89,7 +93,8 @@ def _mcp_routes(app: App, mount: Mount) -> list[Route]:
 
     async def answer(_: App, request: Request) -> Any:
         sent = await message(request)
-        return await while_heard(request, messages.answer(sent, Asker(grant=grant_of(request))))
+        asker = Asker(grant=grant_of(request), session=session_of(request))
+        return await while_heard(request, messages.answer(sent, asker))
 
     return [*mount.routes, Route("/message", _endpoint(app, answer), methods=["POST"])]
 
@@ -123,7 +128,9 @@ async def _search(app: App, request: Request) -> Any:
     skills = _SKILLS.parse(request.query_params.get("skills", False), "skills")
     why = request.query_params.get("why", "")
     asked = replace(_asked(query, request), servers=servers, why=why, skills=skills)
-    return wire.result(query, await app.search(asked), mark=skills)
+    needed = _NEEDED.parse(request.query_params.get("needed", False), "needed")
+    found = await app.search(replace(asked, needed=needed), session_of(request).trail)
+    return wire.result(query, found, mark=skills)
 
 
 def _asked(query: str, request: Request) -> SearchRequest:
@@ -196,7 +203,8 @@ async def _tools(app: App, request: Request) -> Any:
 
 async def _call(app: App, request: Request) -> Any:
     arguments = await body(request)
-    called = app.call(request.path_params["tool"], arguments, grant=grant_of(request))
+    trail = session_of(request).trail
+    called = app.call(request.path_params["tool"], arguments, grant=grant_of(request), trail=trail)
     return await while_heard(request, called)
 
 
@@ -209,11 +217,18 @@ _ROUTES: dict[str, _Answer] = {
     "/skills": _skills,
     "/skills/search": _search_skills,
     "/skills/read": _read_skill,
+    "/graph": graph.show,
+    "/graph/related": graph.related,
     "/runtime/tools.ts": runtime.typescript,
     "/runtime/tools.py": runtime.python,
     description.PATH: _description,
 }
-_POSTS: dict[str, _Answer] = {"/tools/{tool:path}": _call, "/skills/update": _update_skills}
+_POSTS: dict[str, _Answer] = {
+    "/tools/{tool:path}": _call,
+    "/skills/update": _update_skills,
+    "/graph/import": graph.take,
+    "/graph/clear": graph.clear,
+}
 
 
 def _number(request: Request, name: str) -> Any:
@@ -231,7 +246,8 @@ def _http_error(request: Request, problem: Exception) -> Response:
     status = problem.status_code if isinstance(problem, HTTPException) else 500
     path = request.url.path
     known = ", ".join([*_ROUTES, _METRICS, *(f"POST {path}" for path in _POSTS)])
-    use = "POST" if path.startswith(("/tools/", "/skills/update")) else "GET"
+    posts = ("/tools/", "/skills/update", "/graph/")
+    use = "POST" if path.startswith(posts) else "GET"
     message = {
         404: f"there is nothing at {path}; there are {known}",
         405: f"{request.method} is not answered at {path}; use {use}",

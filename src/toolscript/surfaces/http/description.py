@@ -60,6 +60,7 @@ def _paths() -> _Json:
                 _query("server", "Only this server's tools; may be repeated.", _TEXTS),
                 _query("why", "A tool's id or name: say where it ended up.", _TEXT),
                 _query("skills", "Rank skills among the tools.", _TRUTH),
+                _query("needed", "Also rank what the best tools need first.", _TRUTH),
             ],
         ),
         "/search/stats": _get("stats", "What is indexed, and by what", _json("Stats")),
@@ -95,6 +96,23 @@ def _paths() -> _Json:
                 "responses": _responses(_json("Skills")),
             }
         },
+        "/graph": _get(
+            "graph",
+            "What is used together: how much is known, and the strongest edges",
+            {**_json("Graph"), "image/svg+xml": {"schema": _TEXT}},
+            [
+                _query("limit", "At most this many edges.", {"type": "integer", "maximum": 1000}),
+                _query("format", "As JSON or a picture.", {"enum": ["json", "dot", "svg"]}),
+            ],
+        ),
+        "/graph/related": _get(
+            "related",
+            "What goes with one tool",
+            _json("Related"),
+            [_query("tool", "Its id.", _TEXT, required=True)],
+        ),
+        "/graph/import": {"post": _post("importGraph", "Learn from templates and logs", "Taken")},
+        "/graph/clear": {"post": _post("clearGraph", "Forget everything learned", "Forgotten")},
         "/runtime/tools.ts": _get(
             "typescriptClient", "A TypeScript module", _module("application/typescript"), _filters()
         ),
@@ -104,6 +122,16 @@ def _paths() -> _Json:
         "/metrics": _get("metrics", "Figures for Prometheus", {"text/plain": {"schema": _TEXT}}),
         "/message": {"post": _message()},
         PATH: _get("describe", "This document", {"application/json": {"schema": _ANY_OBJECT}}),
+    }
+
+
+def _post(name: str, summary: str, answer: str) -> _Json:
+    body = {"content": {"application/json": {"schema": _ANY_OBJECT}}}
+    return {
+        "operationId": name,
+        "summary": summary,
+        "requestBody": body,
+        "responses": _responses(_json(answer)),
     }
 
 
@@ -205,6 +233,7 @@ def _schemas() -> _Json:
         signals={"type": "object", "additionalProperties": _SHARE},
         explanation=_optional(_ref("Explanation")),
         kind=_optional({"const": "tool"}),
+        related=_optional(_relations()),
     )
     either: _Json = {"anyOf": [_ref("Hit"), _ref("SkillHit")]}
     return {
@@ -220,6 +249,21 @@ def _schemas() -> _Json:
             why=_optional(_ref("Whereabouts")),
         ),
         "Hit": hit,
+        "Graph": _object(
+            stats=_or_null(_ANY_OBJECT),
+            edges=_list(
+                _object(
+                    source=_TEXT,
+                    target=_TEXT,
+                    kinds=_list({"enum": ["observed", "template", "dependency"]}),
+                    weight={"type": "number", "minimum": 0},
+                    times=_WHOLE,
+                )
+            ),
+        ),
+        "Related": _object(toolId=_TEXT, **_relations()["properties"]),
+        "Taken": _object(calls=_WHOLE, edges={"type": "integer"}, total=_WHOLE),
+        "Forgotten": _object(edges=_WHOLE, calls=_WHOLE),
         "Explanation": _object(
             fused=_SHARE,
             shares=_list(_object(signal=_TEXT, score=_SHARE, weight=_SHARE, evidence=_TEXTS)),
@@ -339,6 +383,11 @@ def _of_skills() -> _Json:
         ),
         "Page": _object(skillId=_TEXT, name=_TEXT, file=_TEXT, text=_TEXT),
     }
+
+
+def _relations() -> _Json:
+    each = _list(_object(tool=_TEXT, score=_SHARE, evidence=_TEXT))
+    return _object(before=each, after=each, needs=each)
 
 
 def _error_types() -> list[str]:

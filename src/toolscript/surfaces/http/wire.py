@@ -66,6 +66,7 @@ def hit(found: Hit) -> dict[str, Any]:
         "description": found.document.description,
         "signals": found.signals,
         **({"explanation": explanation(found.explanation)} if found.explanation else {}),
+        **({"related": msgspec.to_builtins(found.related)} if found.related else {}),
     }
 
 

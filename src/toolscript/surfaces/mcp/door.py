@@ -17,6 +17,7 @@ from toolscript.errors import (
 )
 from toolscript.gateway.arguments import check_arguments
 from toolscript.gateway.base import NOBODY, Caller
+from toolscript.graph.trail import Trail
 from toolscript.surfaces.mcp import tools, wire
 from toolscript.types import EVERYTHING, Grant, SearchRequest, ToolSpec
 
@@ -29,9 +30,10 @@ _Answer: TypeAlias = "Callable[[_Raw, Asker], Awaitable[_Raw]]"
 
 @dataclass(eq=False, slots=True)
 class Session:
-    """What one client's session has chosen: the second of two phases."""
+    """What one client's session has chosen, the second of two phases, and what it has done."""
 
     chosen: tuple[str, ...] = ()
+    trail: Trail = field(default_factory=Trail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ class Door:
                 given = _lenient(arguments)
                 check_arguments(name, _SCHEMAS[name], given)
                 return await answers(given, asker)
-            return await self._app.call(name, arguments, asker.caller, asker.grant, **asker.more)
+            return await self._called(name, arguments, asker)
         except (RefusedError, UnknownNameError) as problem:
             if answers is None or isinstance(problem, RefusedError):
                 raise
@@ -120,11 +122,12 @@ class Door:
 
     async def _search(self, arguments: _Raw, asker: Asker) -> _Raw:
         waiting = await self._acquainted(asker)
-        context = tuple(self._ids(arguments.get("context_tools") or [], asker))
+        passed = arguments.get("context_tools")
+        context = tuple(self._ids(passed, asker)) if passed else asker.session.trail.context
         limit = arguments.get("limit", tools.SEARCH_LIMIT)
         both = bool(arguments.get("include_skills"))
         request = replace(self._request(arguments, limit, asker, context), skills=both)
-        result = await self._app.search(request)
+        result = await self._app.search(request, asker.session.trail)
         every = {tool.id: tool for tool in self._app.tools(grant=asker.grant)}
         hits = tuple(h for h in result.hits if h.document.whole or h.document.id in every)
         found = wire.found(arguments["query"], replace(result, hits=hits), every, mark=both)
@@ -134,7 +137,9 @@ class Door:
     async def _find(self, arguments: _Raw, asker: Asker) -> _Raw:
         await self._acquainted(asker)
         limit = arguments.get("max_tools", tools.FIND_LIMIT)
-        result = await self._app.search(self._request(arguments, limit, asker, ()))
+        trail = asker.session.trail
+        request = self._request(arguments, limit, asker, trail.context)
+        result = await self._app.search(request, trail)
         names = self._app.exposed
         hits = tuple(hit for hit in result.hits if hit.document.id in names)
         asker.session.chosen = tuple(hit.document.id for hit in hits)
@@ -154,9 +159,12 @@ class Door:
         return wire.answer({"tools": [wire.described(tool) for tool in found]})
 
     async def _call(self, arguments: _Raw, asker: Asker) -> _Raw:
-        given: _Raw = arguments.get("arguments", {})
+        return await self._called(arguments["tool"], arguments.get("arguments", {}), asker)
+
+    async def _called(self, name: str, arguments: _Raw, asker: Asker) -> _Raw:
+        trail = asker.session.trail
         return await self._app.call(
-            arguments["tool"], given, asker.caller, asker.grant, **asker.more
+            name, arguments, asker.caller, asker.grant, trail=trail, **asker.more
         )
 
     async def _acquainted(self, asker: Asker) -> list[str]:
@@ -178,7 +186,12 @@ class Door:
         self, arguments: _Raw, limit: int, asker: Asker, context: tuple[str, ...]
     ) -> SearchRequest:
         return SearchRequest(
-            text=arguments["query"], limit=limit, threshold=0.0, grant=asker.grant, context=context
+            text=arguments["query"],
+            limit=limit,
+            threshold=0.0,
+            grant=asker.grant,
+            context=context,
+            needed=arguments.get("needed", False),
         )
 
     def _ids(self, names: list[str], asker: Asker) -> list[str]:

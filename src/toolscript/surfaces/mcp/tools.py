@@ -42,7 +42,14 @@ def search_tools(behind: str, skills: int = 0) -> dict[str, Any]:
             ["query"],
             query=_string("What the tool should do, such as 'read a file', or a tool's name."),
             limit=_integer(f"At most this many tools (default {SEARCH_LIMIT}).", MAX_LIMIT),
-            context_tools=_strings("Ids of tools used so far, so that what goes with them ranks."),
+            context_tools=_strings(
+                "Ids of tools used so far, the last one last, so that what goes with them ranks "
+                "higher. Without it, those of this session."
+            ),
+            needed={
+                "type": "boolean",
+                "description": "Also rank the tools that the best ones need first.",
+            },
             **asked,
         ),
         "annotations": _READS,

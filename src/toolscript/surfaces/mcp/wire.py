@@ -7,11 +7,13 @@ from typing import Any
 from toolscript import errors
 from toolscript.gateway.arguments import signature
 from toolscript.text import printable
-from toolscript.types import SEPARATOR, Hit, SearchResult, ToolSpec, split_tool_id
+from toolscript.types import SEPARATOR, Hit, Relations, SearchResult, ToolSpec, split_tool_id
 
 MAX_ANSWER_CHARS = 8000
 """Of what a search says about the tools it found: some 2,000 tokens."""
 _DESCRIPTION, _SIGNATURE, _PASSAGE, _LEAST = 240, 300, 400, 40
+_RELATED = 2
+"""Of each kind of related tools."""
 
 INVALID_PARAMS, INTERNAL_ERROR = -32602, -32603
 CODE: dict[type[errors.ToolscriptError], int] = {
@@ -75,16 +77,17 @@ def found(
 ) -> dict[str, Any]:
     """The answer of ``search_tools``; with ``mark``, which of them are skills.
 
-    ``score`` is ``alpha * semantic_score + (1 - alpha) * graph_score``. There is
-    no graph yet: no edges, ``alpha`` 1, and nothing related.
+    ``score`` is ``alpha * semantic_score + (1 - alpha) * graph_score``; ``alpha`` is
+    1 where the graph has nothing to say. A tool whose exact name was asked for
+    keeps its score of 1, and one that another ``needed`` has that one's, less a little.
     """
     room = MAX_ANSWER_CHARS // max(1, len(result.hits))
     return {
         "tools": [_tool_or_skill(hit, tools, room, mark) for hit in result.hits],
         "meta": {
             "query": query,
-            "alpha": 1,
-            "graph_edges": 0,
+            "alpha": result.alpha,
+            "graph_edges": result.edges,
             **({"degraded": list(result.degraded)} if result.degraded else {}),
         },
     }
@@ -137,8 +140,19 @@ def _hit(hit: Hit, spec: ToolSpec, room: int) -> dict[str, Any]:
         "description": printable(spec.description, about),
         "signature": signature(spec.input_schema, takes),
         "score": round(hit.score, 4),
-        "semantic_score": round(hit.score, 4),
-        "graph_score": 0,
+        "semantic_score": round(hit.score if hit.own is None else hit.own, 4),
+        "graph_score": round(hit.signals.get("graph", 0), 4),
+        **({"related": _related(hit.related)} if hit.related else {}),
+    }
+
+
+def _related(found: Relations) -> dict[str, Any]:
+    """What goes with a tool: the best of each kind, with what says so."""
+    kinds = {"before": found.before, "after": found.after, "needs": found.needs}
+    return {
+        kind: [{"id": spelled(each.tool), "evidence": each.evidence} for each in tools[:_RELATED]]
+        for kind, tools in kinds.items()
+        if tools
     }
 
 

@@ -1,0 +1,182 @@
+"""Learning from use, off the caller's path: calls are noted, and a thread learns and keeps them."""
+
+import contextlib
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from toolscript.embedding.base import Vectors
+from toolscript.graph.files import Known
+from toolscript.graph.forecast import Forecast
+from toolscript.graph.store import GraphStore
+from toolscript.graph.toolgraph import ToolGraph
+from toolscript.graph.trail import Trail
+from toolscript.graph.usage import Usage
+
+log = logging.getLogger(__name__)
+KEEP_EVERY_S = 0.5
+MAX_WAITING = 20_000
+"""Calls that are noted and not learned yet; more are dropped."""
+HINDSIGHT, MAX_FORESEEN = 1 / 3, 500
+"""So much of what is imported, its end, and so many sequences, are foreseen before."""
+_CLOSE_S = 30.0
+
+Embed: TypeAlias = Callable[[str], tuple[str, Vectors] | None]
+"""A question's vector and the model that made it; None without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    context: tuple[str, ...]
+    tool: str
+    succeeded: bool
+    question: str
+    when_s: float
+
+
+class Learning:
+    """The graph, what tools were found by, and where both are kept.
+
+    `open` reads what is kept; from then on `called` notes a call in
+    microseconds, a thread learns it, and at most `KEEP_EVERY_S` later it is on
+    the disk. `close` ends the thread, having kept everything. Without a store
+    nothing outlives the process.
+    """
+
+    def __init__(
+        self,
+        store: GraphStore | None = None,
+        *,
+        embed: Embed = lambda _: None,
+        graph: ToolGraph | None = None,
+    ) -> None:
+        self.graph = graph or ToolGraph()
+        self.usage = Usage()
+        self.dropped = 0
+        self._store = store
+        self.embed = embed
+        self._forecast: Forecast | None = None
+        self._waiting: queue.SimpleQueue[_Call | threading.Event | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._guard = threading.Lock()
+        self._opened = self._closing = False
+
+    def open(self) -> None:
+        """Read what is kept, once. Takes a fraction of a second."""
+        with self._guard:
+            if not self._opened and self._store is not None:
+                self._store.load(self.graph, self.usage)
+            self._opened = True
+
+    def see(self, ids: Sequence[str], servers: Sequence[str], vectors: Vectors | None) -> Forecast:
+        """The tools that there are now, as rows; what is learned from now on is foreseen first."""
+        self._forecast = Forecast(self.graph, tuple(ids), tuple(servers), vectors)
+        return self._forecast
+
+    def called(self, trail: Trail, tool: str, *, succeeded: bool) -> None:
+        """Note that a call has ended. Takes microseconds, and never fails."""
+        context, question = trail.called(tool, succeeded=succeeded)
+        if self._waiting.qsize() >= MAX_WAITING:
+            self.dropped += 1
+            return
+        self._waiting.put(_Call(context, tool, succeeded, question, time.time()))
+        if self._thread is None:
+            self._begin()
+
+    def take(self, given: Known) -> dict[str, int]:
+        """Take over templates and dependencies, and learn sequences; what became of them."""
+        before = self.graph.edge_count
+        self.graph.bootstrap_from_templates(given.templates)
+        self.graph.add_dependencies(given.dependencies)
+        first = int(len(given.sequences) * (1 - HINDSIGHT))
+        for number, calls in enumerate(given.sequences):
+            hindsight = first <= number < first + MAX_FORESEEN
+            context: tuple[str, ...] = ()
+            for tool, succeeded in calls:
+                if hindsight and succeeded and context and self._forecast is not None:
+                    self._forecast.foresee(context, tool)
+                context = self.graph.observe(context, tool, succeeded=succeeded)
+        self.flush()
+        total = self.graph.edge_count
+        calls = sum(map(len, given.sequences))
+        return {"calls": calls, "edges": total - before, "total": total}
+
+    def flush(self) -> None:
+        """Return when everything that was noted is learned and kept."""
+        if self._thread is None:
+            self._keep()
+            return
+        done = threading.Event()
+        self._waiting.put(done)
+        done.wait(_CLOSE_S)
+
+    def close(self) -> None:
+        """Learn and keep what is left, and end the thread."""
+        thread = self._thread
+        if thread is None:
+            self._keep()
+            return
+        self._closing = True
+        self._waiting.put(None)
+        thread.join(_CLOSE_S)
+        self._thread, self._closing = None, False
+
+    def clear(self) -> None:
+        """Forget everything, on the disk too."""
+        self.graph.clear()
+        self.usage.clear()
+        self.flush()
+
+    def _begin(self) -> None:
+        with self._guard:
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._run, name="toolscript-learning", daemon=True
+                )
+                self._thread.start()
+
+    def _run(self) -> None:
+        self.open()
+        due: float | None = None  # when what was learned is to be on the disk
+        ends = False
+        while not ends:
+            each: _Call | threading.Event | tuple[()] | None = ()
+            with contextlib.suppress(queue.Empty):
+                left = None if due is None else max(0.0, due - time.monotonic())
+                each = self._waiting.get(timeout=left)
+            if isinstance(each, _Call):
+                self._learn(each)
+                due = due or time.monotonic() + KEEP_EVERY_S
+            ends = each is None
+            if not isinstance(each, _Call) or (due and time.monotonic() >= due):
+                self._keep()
+                due = None
+            if isinstance(each, threading.Event):
+                each.set()
+
+    def _learn(self, call: _Call) -> None:
+        try:
+            in_time = not self._closing  # what takes long is left out then
+            if in_time and call.succeeded and call.context and self._forecast is not None:
+                self._forecast.foresee(call.context, call.tool)
+            self.graph.observe(
+                call.context, call.tool, succeeded=call.succeeded, when_s=call.when_s
+            )
+            embedded = self.embed(call.question) if in_time and call.question else None
+            if embedded is not None:
+                self.usage.learn(call.tool, *embedded)
+        except Exception:
+            # A boundary: whatever is wrong with one call, the others are learned.
+            log.exception("a call could not be learned from")
+
+    def _keep(self) -> None:
+        change, usage = self.graph.taken(), self.usage.taken()
+        if self._store is None or not (change or usage):
+            return
+        if not self._store.add(change, usage):
+            self.graph.untaken(change)
+            self.usage.untaken(usage)

@@ -1,0 +1,100 @@
+"""Experience: what a tool was found by before moves what it is found by.
+
+    v' = (1 − w) · v + w · m, at length 1      w = `MOST` · n / (n + `HALF`)
+
+with v the tool's vector and m the mean of the n questions that led to its use.
+Questions are nearer to each other than to any description, so the cosines with
+v' are higher for every question, and tools that were used would push aside those
+that were not. Therefore all of them are lowered alike, by as much as the best of
+them rose: what was learned decides which of the tools with a history comes first,
+not how near the nearest of them is. Only a question that was nearly asked before,
+with a calibrated score from `AGAIN` to 1, keeps part of the rise, up to all of it.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolscript.embedding.base import Vectors
+from toolscript.graph.usage import Usage
+from toolscript.types import Document
+
+MOST, HALF = 0.6, 3.0
+AGAIN = 0.9
+REFRESH_S = 1.0
+"""So long what was learned meanwhile may wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of the tools with a history."""
+
+    version: int
+    rows: NDArray[np.intp]
+    moved: Vectors
+    """v': float32 [rows, dim], unit rows."""
+    asked: Vectors
+    """m at length 1: float32 [rows, dim]."""
+
+
+@dataclass(slots=True)
+class Experience:
+    """One index's tools with what they were found by. Any thread may ask."""
+
+    usage: Usage
+    model: str
+    documents: Sequence[Document]
+    vectors: Vectors
+    """float32 [n, dim], unit rows: one for each document."""
+    curve: Callable[[Vectors], Vectors]
+    clock: Callable[[], float] = time.monotonic
+    _known: _Known | None = field(default=None, init=False)
+    _until_s: float = field(default=0.0, init=False)
+
+    def moved(self, cosines: Vectors, question: Vectors) -> Vectors:
+        """The cosines with what was learned: float32 [n]; the same where there is nothing."""
+        known = self._current()
+        if not known.rows.size:
+            return cosines
+        before = cosines[known.rows]
+        after = known.moved @ question
+        repeated = float(self.curve((known.asked @ question).max(keepdims=True))[0])
+        kept = min(1.0, max(0.0, (repeated - AGAIN) / (1.0 - AGAIN)))
+        rise = max(0.0, float(after.max() - before.max())) * kept
+        found = cosines.copy()
+        found[known.rows] = after - (after.max() - before.max()) + rise
+        return np.clip(found, -1.0, 1.0)
+
+    def _current(self) -> _Known:
+        known = self._known
+        stale = known is None or known.version != self.usage.version
+        if known is None or (stale and self.clock() >= self._until_s):
+            known = self._known = self._read()
+            self._until_s = self.clock() + REFRESH_S
+        return known
+
+    def _read(self) -> _Known:
+        version, learned = self.usage.version, self.usage.of(self.model)
+        dim = self.vectors.shape[1]
+        found = [
+            (row, *learned[document.id])
+            for row, document in enumerate(self.documents)
+            if document.id in learned and learned[document.id][1].shape == (dim,)
+        ]
+        rows = np.array([row for row, _, _ in found], dtype=np.intp)
+        if not found:
+            none = np.zeros((0, dim), dtype=np.float32)
+            return _Known(version, rows, none, none)
+        asked = _unit(np.stack([total for _, _, total in found]))
+        counts = np.array([count for _, count, _ in found])
+        weight = (MOST * counts / (counts + HALF))[:, None]
+        moved = _unit((1.0 - weight) * self.vectors[rows] + weight * asked)
+        return _Known(version, rows, moved, asked)
+
+
+def _unit(rows: NDArray[np.floating]) -> Vectors:
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return (rows / np.maximum(lengths, 1e-9)).astype(np.float32)

@@ -1,0 +1,95 @@
+from typing import Any
+
+import pytest
+
+from toolscript.graph.infer import Inference, inferred
+from toolscript.types import ToolSpec
+
+
+def tool(name: str, description: str = "", server: str = "s", **more: Any) -> ToolSpec:
+    return ToolSpec(server=server, name=name, description=description, **more)
+
+
+def schema(*required: str, **properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "You must call 'list_tables' first to get the names.",
+        "Use after list_tables.",
+        "The name of a table, obtained from the `list_tables` tool.",
+        "First use list_tables() to see what there is.",
+        "Takes a name returned by list_tables.",
+        "Call list_tables before using this.",
+    ],
+)
+def test_a_description_that_names_what_comes_first(said: str) -> None:
+    """graph:learning"""
+    found = inferred([tool("describe_table", said), tool("list_tables")])
+    assert found == {
+        "s__describe_table": {"s__list_tables": "its description names list_tables first"}
+    }
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Describes a table. See also list_tables.",
+        "Do not call list_tables first.",
+        "Use list_tables instead.",
+        "Unlike list_tables, this reads one.",
+        "Then pass the result to list_tables.",
+        "When there are many, use list_tables.",
+        "Returns what relist_tables_2 gives first.",
+    ],
+)
+def test_a_description_that_names_another_tool_for_other_reasons(said: str) -> None:
+    assert inferred([tool("describe_table", said), tool("list_tables")]) == {}
+
+
+def test_a_name_that_is_a_plain_word_is_no_evidence() -> None:
+    assert inferred([tool("describe_table", "Use search first."), tool("search")]) == {}
+
+
+def test_an_identifier_that_one_result_has_and_a_parameter_requires() -> None:
+    """graph:learning"""
+    row = {"type": "object", "properties": {"issue_id": {"type": "string"}, "title": {}}}
+    output = schema(issues={"type": "array", "items": row})
+    tools = [
+        tool("search_issues", input_schema=schema("text", text={}), output_schema=output),
+        tool("close_issue", input_schema=schema("issue_id", issue_id={}, title={})),
+        tool("rename", input_schema=schema("title", title={})),
+        tool("maybe", input_schema=schema(issue_id={})),
+        tool("close_issue", server="other", input_schema=schema("issue_id", issue_id={})),
+    ]
+    assert inferred(tools) == {
+        "s__close_issue": {"s__search_issues": "its parameter issue_id is in the result"}
+    }
+    twice = [*tools, tool("list_issues", output_schema=output)]
+    assert inferred(twice) == {}
+
+
+def test_two_tools_that_name_each_other_tell_nothing() -> None:
+    both = [tool("open_it", "Call close_it first."), tool("close_it", "Call open_it first.")]
+    assert inferred(both) == {}
+
+
+@pytest.mark.parametrize(
+    "odd", [{"properties": 3}, {"properties": {"a_id": 1}, "required": "a_id"}]
+)
+def test_schemas_of_any_kind_are_read(odd: dict[str, Any]) -> None:
+    assert inferred([tool("a_b", input_schema=odd, output_schema=odd), tool("c_d")]) == {}
+
+
+def test_only_servers_that_changed_are_asked_again() -> None:
+    needing = (tool("close_it", "Call open_it first."), tool("open_it"))
+    other = (tool("a_b", server="t"),)
+    inference = Inference()
+    first = inference.of({"s": needing, "t": other})
+    assert first == {"s__close_it": {"s__open_it": "its description names open_it first"}}
+    again = inference.of({"s": needing, "t": (*other, tool("c_d", "After a_b.", server="t"))})
+    assert again["s__close_it"] is first["s__close_it"]
+    assert again["t__c_d"] == {"t__a_b": "its description names a_b first"}
+    assert inference.of({}) == {}

@@ -1,0 +1,317 @@
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.graph.test_toolgraph import Clock, graph_of
+from toolscript.graph.base import Template
+from toolscript.graph.counts import Change
+from toolscript.graph.files import read
+from toolscript.graph.learning import MAX_WAITING, Learning
+from toolscript.graph.store import GraphStore
+from toolscript.graph.toolgraph import ToolGraph
+from toolscript.graph.trail import PAUSE_S, Trail
+from toolscript.graph.usage import Usage, UsageChange
+
+
+def stored(directory: Path) -> tuple[ToolGraph, Usage]:
+    """What is on the disk."""
+    graph, usage = ToolGraph(clock=Clock()), Usage()
+    GraphStore(directory, "key").load(graph, usage)
+    return graph, usage
+
+
+def until(condition: Callable[[], bool], bound_s: float = 30.0) -> None:
+    end = time.monotonic() + bound_s
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+class TestStore:
+    def test_a_graph_is_the_same_when_it_is_read_again(self, tmp_path: Path) -> None:
+        """graph:learning"""
+        graph, store = graph_of("abcd", "bad", "xyz"), GraphStore(tmp_path, "key")
+        graph.add_dependencies([("s__a", "t__need")])
+        graph.bootstrap_from_templates([Template(pairs=(("s__d", "t__e"),))])
+        graph.observe((), "s__a", succeeded=False)
+        graph.note(0.7)
+        assert store.add(graph.taken(), UsageChange())
+        again, _ = stored(tmp_path)
+        assert again.stats() == graph.stats()
+        assert sorted(map(repr, again.strongest(99))) == sorted(map(repr, graph.strongest(99)))
+        assert again.servers == graph.servers
+        assert again.served == graph.served
+        assert again.habits == graph.habits
+        assert (again.edges.once, again.edges.twice) == (graph.edges.once, graph.edges.twice)
+        assert not again.taken()
+
+    def test_what_is_learned_later_is_added(self, tmp_path: Path) -> None:
+        """graph:learning"""
+        store, graph = GraphStore(tmp_path, "key"), graph_of("ab")
+        store.add(graph.taken(), UsageChange())
+        graph.learn(["s__a", "s__b"])
+        graph.learn(["s__c", "s__a"])
+        store.add(graph.taken(), UsageChange())
+        assert stored(tmp_path)[0].stats() == graph.stats()
+
+    def test_two_processes_keep_one_graph(self, tmp_path: Path) -> None:
+        """graph:learning"""
+        one, other = graph_of("ab", "xa"), graph_of("ba", "ab")
+        for graph in (one, other):
+            GraphStore(tmp_path, "key").add(graph.taken(), UsageChange())
+        both, _ = stored(tmp_path)
+        edge = both.edge("s__a", "s__b")
+        assert edge is not None
+        assert (edge.weight, edge.times) == (2.0, 2)
+        assert both.edge_count == 3
+        assert both.stats().calls == 8
+
+    def test_what_was_forgotten_is_gone(self, tmp_path: Path) -> None:
+        graph, store = graph_of("abc"), GraphStore(tmp_path, "key")
+        store.add(graph.taken(), UsageChange())
+        graph.clear()
+        graph.learn(["s__x", "s__y"])
+        store.add(graph.taken(), UsageChange())
+        assert stored(tmp_path)[0].neighbors("s__x") == ["s__y"]
+        assert stored(tmp_path)[0].edge_count == 1
+
+    def test_a_graph_that_grew_too_large_is_kept_as_it_was_cut(self, tmp_path: Path) -> None:
+        """graph:learning"""
+        graph, store = ToolGraph(max_edges=10, clock=Clock()), GraphStore(tmp_path, "key")
+        for number in range(30):
+            graph.learn([f"s__{number}", f"s__{number}-2"])
+            store.add(graph.taken(), UsageChange())
+        again, _ = stored(tmp_path)
+        assert again.edge_count == graph.edge_count <= 10
+        assert again.strongest(20) == graph.strongest(20)
+
+    @pytest.mark.parametrize("damage", [b"", b"nothing of the kind" * 100])
+    def test_a_damaged_file_is_put_aside_and_learning_goes_on(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: bytes
+    ) -> None:
+        store = GraphStore(tmp_path, "key")
+        store.add(graph_of("ab").taken(), UsageChange())
+        store.path.write_bytes(damage)
+        graph, _ = stored(tmp_path)
+        assert graph.edge_count == 0
+        assert store.add(graph_of("ab").taken(), UsageChange())
+        assert stored(tmp_path)[0].edge_count == 1
+        if damage:
+            assert "not usable" in caplog.text
+            assert store.path.with_suffix(".damaged").read_bytes() == damage
+
+    def test_a_file_cut_anywhere_costs_what_was_learned_and_nothing_else(
+        self, tmp_path: Path
+    ) -> None:
+        store = GraphStore(tmp_path, "key")
+        store.add(graph_of("abcdef").taken(), UsageChange())
+        whole = store.path.read_bytes()
+        for length in range(0, len(whole), 997):
+            store.path.write_bytes(whole[:length])
+            stored(tmp_path)
+            assert store.add(graph_of("ab").taken(), UsageChange())
+            assert stored(tmp_path)[0].edge("s__a", "s__b")
+            store.path.unlink()
+
+    def test_what_cannot_be_kept_is_kept_for_later(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        (tmp_path / "taken").write_text("a file where the directory should be")
+        learning = Learning(GraphStore(tmp_path / "taken", "key"))
+        learning.graph.learn(["s__a", "s__b"])
+        learning.flush()
+        assert "cannot be kept" in caplog.text
+        (tmp_path / "taken").unlink()
+        learning.graph.learn(["s__b", "s__c"])
+        learning.flush()
+        assert stored(tmp_path / "taken")[0].edge_count == 2
+
+    def test_only_the_owner_may_read_it(self, tmp_path: Path) -> None:
+        store = GraphStore(tmp_path / "graph", "key")
+        store.add(graph_of("ab").taken(), UsageChange())
+        assert store.path.stat().st_mode & 0o077 == 0
+
+    def test_the_questions_of_two_processes_are_put_together(self, tmp_path: Path) -> None:
+        """graph:learning"""
+        for value in (1.0, 3.0):
+            usage = Usage()
+            usage.learn("s__a", "m", np.full(4, value, dtype=np.float32))
+            GraphStore(tmp_path, "key").add(Change(), usage.taken())
+        _, usage = stored(tmp_path)
+        count, total = usage.of("m")["s__a"]
+        assert count == 2
+        np.testing.assert_array_equal(total, np.full(4, 4.0))
+        assert usage.of("other") == {}
+
+
+class TestLearning:
+    def test_calls_become_steps_of_their_session(self, tmp_path: Path) -> None:
+        """graph:learning"""
+        learning = Learning(GraphStore(tmp_path, "key"))
+        one, other = Trail(), Trail()
+        for trail, tool in [(one, "a"), (other, "x"), (one, "b"), (other, "y"), (one, "c")]:
+            learning.called(trail, f"s__{tool}", succeeded=tool != "b")
+        learning.close()
+        graph, _ = stored(tmp_path)
+        assert graph.neighbors("s__a") == ["s__c"]
+        assert graph.neighbors("s__x") == ["s__y"]
+        assert graph.stats().failures == 1
+        assert one.context == ("s__a", "s__c")
+
+    def test_what_is_noted_is_on_the_disk_without_being_asked_for(self, tmp_path: Path) -> None:
+        """graph:learning"""
+        learning, trail = Learning(GraphStore(tmp_path, "key")), Trail()
+        for tool in ("s__a", "s__b"):
+            learning.called(trail, tool, succeeded=True)
+        until(lambda: stored(tmp_path)[0].edge_count == 1)
+        learning.close()
+
+    def test_a_question_counts_for_the_tool_that_it_led_to(self) -> None:
+        """graph:learning"""
+        asked: list[str] = []
+
+        def embed(text: str) -> tuple[str, np.ndarray]:
+            asked.append(text)
+            return "m", np.ones(3, dtype=np.float32)
+
+        learning, trail = Learning(embed=embed), Trail()
+        trail.searched("send it", ["s__mail", "s__post"])
+        trail.searched("read it", ["s__read"])
+        learning.called(trail, "s__mail", succeeded=False)
+        learning.called(trail, "s__other", succeeded=True)
+        learning.called(trail, "s__mail", succeeded=True)
+        learning.called(trail, "s__mail", succeeded=True)
+        learning.flush()
+        learning.close()
+        assert asked == ["send it"]
+        assert list(learning.usage.of("m")) == ["s__mail"]
+
+    def test_a_fault_in_one_call_costs_only_that(self, caplog: pytest.LogCaptureFixture) -> None:
+        def embed(_: str) -> None:
+            raise ValueError("no embedding today")
+
+        learning, trail = Learning(embed=embed), Trail()
+        trail.searched("send it", ["s__a"])
+        for tool in ("s__a", "s__b"):
+            learning.called(trail, tool, succeeded=True)
+        learning.flush()
+        learning.close()
+        assert learning.graph.neighbors("s__a") == ["s__b"]
+        assert "no embedding today" in caplog.text
+
+    def test_calls_are_dropped_rather_than_waited_for(self) -> None:
+        started, release = threading.Event(), threading.Event()
+
+        def embed(_: str) -> None:
+            started.set()
+            release.wait(30)
+
+        learning, trail = Learning(embed=embed), Trail()
+        trail.searched("x", ["s__a"])
+        learning.called(trail, "s__a", succeeded=True)
+        assert started.wait(30)
+        for _ in range(MAX_WAITING + 10):
+            learning.called(Trail(), "s__b", succeeded=True)
+        release.set()
+        learning.close()
+        assert learning.dropped == 10
+        assert learning.graph.stats().calls == MAX_WAITING + 1
+
+    def test_everything_can_be_forgotten_while_it_learns(self, tmp_path: Path) -> None:
+        """graph:learning"""
+        learning, trail = Learning(GraphStore(tmp_path, "key")), Trail()
+        for tool in ("s__a", "s__b"):
+            learning.called(trail, tool, succeeded=True)
+        learning.flush()
+        learning.usage.learn("s__a", "m", np.ones(2, dtype=np.float32))
+        learning.clear()
+        learning.close()
+        graph, usage = stored(tmp_path)
+        assert graph.stats() == ToolGraph().stats()
+        assert usage.of("m") == {}
+
+    def test_what_is_imported_is_learned_and_kept(self, tmp_path: Path) -> None:
+        """graph:learning"""
+        learning = Learning(GraphStore(tmp_path, "key"))
+        learning.open()
+        ids = ("s__a", "s__b", "s__c")
+        learning.see(ids, ("s", "s", "s"), None)
+        text = '{"sequences": [["s:a", "s:b"], ["s__a", {"tool": "s__b", "ok": false}]]}'
+        taken = learning.take(read(text))
+        assert taken == {"calls": 4, "edges": 1, "total": 1}
+        assert stored(tmp_path)[0].stats().failures == 1
+        assert learning.graph.habits.foreseen == 0  # the last third has no step that succeeded
+        learning.take(read('{"sequences": [["s:a", "s:b"], ["s:a", "s:b"], ["s:a", "s:b"]]}'))
+        assert learning.graph.habits.foreseen == 1
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from toolscript.graph.learning import Learning
+from toolscript.graph.store import GraphStore
+from toolscript.graph.trail import Trail
+
+learning = Learning(GraphStore(Path(sys.argv[1]), "key"))
+learning.open()
+number = 0
+while True:
+    trail = Trail()
+    for tool in ("a", "b", "c"):
+        learning.called(trail, f"s__{tool}{number % 50}", succeeded=True)
+    number += 1
+    if number % 200 == 0:
+        learning.flush()
+        print(number, flush=True)
+"""
+
+
+def test_a_kill_while_recording_costs_at_most_what_was_not_kept_yet(tmp_path: Path) -> None:
+    """graph:learning"""
+    kept = 0
+    for _ in range(3):
+        command = [sys.executable, "-c", KILLED, str(tmp_path)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        told = [int(process.stdout.readline()) for _ in range(3)]
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        kept += 3 * told[-1]
+        graph, _ = stored(tmp_path)
+        stats = graph.stats()
+        assert stats.calls >= kept
+        assert stats.edges == 150
+        kept = stats.calls
+        for number in range(50):
+            assert graph.neighbors(f"s__a{number}", "out") == [f"s__b{number}", f"s__c{number}"]
+        with sqlite3.connect(tmp_path / "graph-key.sqlite") as db:
+            assert db.execute("pragma integrity_check").fetchone() == ("ok",)
+        db.close()
+
+
+class TestTrail:
+    def test_a_long_pause_begins_another_job(self) -> None:
+        now = [1000.0]
+        trail = Trail(clock=lambda: now[0])
+        trail.called("s__a", succeeded=True)
+        now[0] += PAUSE_S - 1
+        assert trail.called("s__b", succeeded=True) == (("s__a",), "")
+        now[0] += PAUSE_S + 1
+        assert trail.called("s__c", succeeded=True) == ((), "")
+
+    def test_only_the_latest_searches_may_have_led_to_a_call(self) -> None:
+        trail = Trail()
+        for number in range(5):
+            trail.searched(f"question {number}", [f"s__{number}"])
+        assert trail.called("s__0", succeeded=True)[1] == ""
+        assert trail.called("s__4", succeeded=True)[1] == "question 4"

@@ -1,0 +1,273 @@
+"""What a context, what tools need and what they were found by make of a search."""
+
+import random
+from collections.abc import Iterable
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolscript.embedding.loader import LazyModel
+from toolscript.graph.base import Template
+from toolscript.graph.learning import Learning
+from toolscript.retrieval.context import NEEDED, SUPPOSED
+from toolscript.retrieval.engine import SearchEngine
+from toolscript.retrieval.experience import MOST, Experience
+from toolscript.retrieval.fuzzy import FuzzySignal
+from toolscript.retrieval.profiles import search_profile
+from toolscript.retrieval.semantic import SemanticSignal
+from toolscript.types import Document, Grant, Hit, SearchRequest
+
+HABIT = ["git__git_status", "git__git_add", "git__git_commit"]
+
+
+def engine_of(
+    model: LazyModel, documents: Iterable[Document], learning: Learning | None
+) -> SearchEngine:
+    semantic = SemanticSignal(model, lambda: None, usage=learning and learning.usage)
+    made = SearchEngine([semantic, FuzzySignal()], search_profile(0.7, 10, 0.0), learning)
+    made.update(documents)
+    return made
+
+
+@pytest.fixture(scope="module")
+def habitual(model: LazyModel, documents: tuple[Document, ...]) -> SearchEngine:
+    """An engine whose graph knows one habit well. Not to be taught more."""
+    learning = Learning()
+    made = engine_of(model, documents, learning)
+    for _ in range(30):
+        learning.graph.learn(HABIT)
+        learning.graph.note(0.9)
+    return made
+
+
+def hits(engine: SearchEngine, text: str, **more: object) -> dict[str, Hit]:
+    request = SearchRequest(text=text, limit=100, **more)  # pyright: ignore[reportArgumentType] - any field
+    return {hit.document.id: hit for hit in engine.search(request).hits}
+
+
+QUESTIONS = ["put my changes on record", "read a file", "what time is it", "git_diff", "zxqv"]
+
+
+def test_without_context_every_score_is_bit_for_bit_that_of_no_graph(
+    model: LazyModel, documents: tuple[Document, ...], habitual: SearchEngine
+) -> None:
+    """graph:context, graph:learning"""
+    bare = engine_of(model, documents, None)
+    empty = engine_of(model, documents, Learning())
+    random_order = random.Random(0)  # noqa: S311 - the same draw every time
+    full, ids = Learning(), [document.id for document in documents]
+    crowded = engine_of(model, documents, full)
+    for _ in range(200):
+        full.graph.learn(random_order.sample(ids, 4))
+    full.graph.add_dependencies(pairwise(ids))
+    for text in QUESTIONS:
+        expected = [(i, hit.score, hit.reason) for i, hit in hits(bare, text).items()]
+        for other in (empty, habitual, crowded):
+            assert [(i, hit.score, hit.reason) for i, hit in hits(other, text).items()] == expected
+            assert other.search(SearchRequest(text=text)).alpha == 1.0
+
+
+def test_with_an_empty_graph_a_context_changes_nothing(
+    model: LazyModel, documents: tuple[Document, ...]
+) -> None:
+    """graph:context"""
+    bare, empty = engine_of(model, documents, None), engine_of(model, documents, Learning())
+    for text in QUESTIONS:
+        expected = {i: hit.score for i, hit in hits(bare, text).items()}
+        found = hits(empty, text, context=("git__git_add",))
+        assert {i: hit.score for i, hit in found.items()} == expected
+        assert not any("graph" in hit.signals for hit in found.values())
+
+
+def test_the_score_is_alpha_own_plus_the_rest_graph(habitual: SearchEngine) -> None:
+    """graph:alpha, graph:context"""
+    found = hits(habitual, "put my changes on record", context=tuple(HABIT[:2]))
+    result = habitual.search(SearchRequest(text="x", context=tuple(HABIT[:2])))
+    assert (result.alpha, result.edges) == (0.8, 3)
+    own = {i: hit.score for i, hit in hits(habitual, "put my changes on record").items()}
+    for identifier, hit in found.items():
+        assert hit.own == own[identifier]
+        expected = 0.8 * own[identifier] + 0.2 * hit.signals["graph"]
+        assert hit.score == pytest.approx(expected, abs=2e-6)
+    best = max(found.values(), key=lambda hit: hit.signals["graph"])
+    assert best.document.id == HABIT[2]
+
+
+def test_what_goes_with_the_context_comes_first(
+    model: LazyModel, documents: tuple[Document, ...]
+) -> None:
+    """graph:context, graph:learning"""
+    learning = Learning()
+    engine = engine_of(model, documents, learning)
+    for _ in range(40):
+        learning.graph.learn(HABIT)
+        learning.graph.learn(["time__get_current_time", "fetch__fetch"])
+        learning.graph.note(1.0)
+    text = "do the next thing"
+    assert next(iter(hits(engine, text, context=tuple(HABIT[:2])))) == HABIT[2]
+    assert next(iter(hits(engine, text, context=("time__get_current_time",)))) == "fetch__fetch"
+    found = hits(engine, text, context=tuple(HABIT[:2]), explain=True)[HABIT[2]]
+    assert found.reason == "Goes with git__git_add"
+    assert found.explanation is not None
+    assert found.explanation.steps[-1].name == "context"
+
+
+def test_an_exact_name_is_first_whatever_the_context(habitual: SearchEngine) -> None:
+    """graph:context, search:exact"""
+    found = hits(habitual, "fetch", context=tuple(HABIT[:2]))
+    assert next(iter(found)) == "fetch__fetch"
+    assert found["fetch__fetch"].score == 1.0
+
+
+def test_a_context_keeps_nothing_out_that_passed(habitual: SearchEngine) -> None:
+    """graph:context"""
+    passing = set(hits(habitual, "read a file", threshold=0.5))
+    assert passing
+    assert passing <= set(hits(habitual, "read a file", threshold=0.5, context=tuple(HABIT[:1])))
+
+
+@settings(max_examples=20)
+@given(context=st.lists(st.sampled_from([*HABIT, "x__gone", "fetch__fetch"]), max_size=5))
+def test_scores_stay_in_0_to_1_and_in_order(habitual: SearchEngine, context: list[str]) -> None:
+    found = hits(habitual, "commit my changes", context=tuple(context), needed=True)
+    scores = [hit.score for hit in found.values()]
+    assert scores == sorted(scores, reverse=True)
+    assert all(0 <= score <= 1 for score in scores)
+
+
+def test_what_the_best_tools_need_is_ranked_among_them(
+    model: LazyModel, documents: tuple[Document, ...]
+) -> None:
+    """graph:learning"""
+    learning = Learning()
+    engine = engine_of(model, documents, learning)
+    learning.graph.add_dependencies([(HABIT[2], HABIT[1]), (HABIT[1], "time__get_current_time")])
+    learning.graph.suppose({HABIT[2]: {"memory__read_graph": "its parameter node_id"}})
+    text = "commit my changes to git"
+    plain = hits(engine, text)
+    assert next(iter(plain)) == HABIT[2]
+    request = SearchRequest(text=text, limit=1, needed=True)
+    assert [hit.document.id for hit in engine.search(request).hits] == [HABIT[2]]
+    # The two best need what they need: four places for the first and three others.
+    request = SearchRequest(text=text, limit=6, needed=True, explain=True)
+    found = {hit.document.id: hit for hit in engine.search(request).hits}
+    best = found[HABIT[2]].score
+    assert found["time__get_current_time"].score == pytest.approx(best * NEEDED**2, abs=2e-6)
+    assert found["memory__read_graph"].score == pytest.approx(best * SUPPOSED, abs=2e-6)
+    told = found["time__get_current_time"]
+    assert told.reason == f"Needed by {HABIT[2]}"
+    assert told.explanation is not None
+    assert told.explanation.steps[-1].name == "needed"
+
+
+def test_related_tools_come_with_their_evidence_and_only_those_that_are_the_callers(
+    model: LazyModel, documents: tuple[Document, ...]
+) -> None:
+    """graph:learning"""
+    learning = Learning()
+    engine = engine_of(model, documents, learning)
+    learning.graph.learn(["fetch__fetch", *HABIT])
+    learning.graph.learn(HABIT)
+    learning.graph.learn([HABIT[0], "gone__tool"])
+    learning.graph.bootstrap_from_templates([Template(pairs=((HABIT[1], "time__convert_time"),))])
+    learning.graph.add_dependencies([(HABIT[1], HABIT[0])])
+    related = hits(engine, "stage files")[HABIT[1]].related
+    assert related is not None
+    assert related.before[0].tool == HABIT[0]
+    assert related.before[0].evidence == "used right before it 2 times"
+    assert {each.tool for each in related.after} == {HABIT[2], "time__convert_time"}
+    assert [(each.tool, each.evidence) for each in related.needs] == [
+        (HABIT[0], f"needed by {HABIT[1]}: declared")
+    ]
+    mine = Grant(servers=("git",))
+    known = hits(engine, "stage files", grant=mine)[HABIT[1]].related
+    assert known is not None
+    assert {each.tool for each in (*known.before, *known.after)} == {HABIT[0], HABIT[2]}
+    first = hits(engine, "stage files")[HABIT[0]].related
+    assert first is not None
+    assert "gone__tool" not in {each.tool for each in first.after}
+
+
+# Experience
+
+
+def experience(learned: dict[str, list[list[float]]]) -> Experience:
+    """Four tools with the unit vectors of four directions."""
+    learning = Learning()
+    for tool, questions in learned.items():
+        for question in questions:
+            vector = np.array(question, dtype=np.float32)
+            learning.usage.learn(tool, "m", (vector / np.linalg.norm(vector)).astype(np.float32))
+    documents = [Document(id=f"s__{n}", server="s", name=n) for n in "abcd"]
+    return Experience(learning.usage, "m", documents, np.eye(4, dtype=np.float32), lambda x: x)
+
+
+def moved(made: Experience, *question: float) -> list[float]:
+    vector = np.array(question, dtype=np.float32)
+    vector /= np.linalg.norm(vector)
+    return made.moved(made.vectors @ vector, vector).tolist()
+
+
+def test_without_a_history_nothing_moves() -> None:
+    """graph:learning"""
+    assert moved(experience({}), 1, 1, 0, 0) == pytest.approx([0.5**0.5, 0.5**0.5, 0, 0])
+
+
+def test_a_history_decides_between_tools_that_have_one_and_raises_none_above_the_best() -> None:
+    """graph:learning"""
+    made = experience({"s__a": [[0, 0.1, 1, 1]] * 9, "s__b": [[1, 1, 0.2, 0]] * 9})
+    question = (0.9, 1.0, 1.2, 1.5)
+    before = np.array(question) / np.linalg.norm(question)
+    after = moved(made, *question)
+    assert before[1] > before[0]
+    assert after[0] > after[1]
+    assert max(after[:2]) == pytest.approx(before[:2].max())
+    assert after[2:] == pytest.approx(before[2:].tolist())
+
+
+def test_a_question_that_was_asked_before_finds_what_it_led_to() -> None:
+    """graph:learning"""
+    made = experience({"s__a": [[0, 0, 1, 1]] * 20})
+    weight = MOST * 20 / 23
+    vector = np.array([1 - weight, 0, weight * 0.5**0.5, weight * 0.5**0.5])
+    expected = float(vector / np.linalg.norm(vector) @ np.array([0, 0, 0.5**0.5, 0.5**0.5]))
+    assert moved(made, 0, 0, 1, 1)[0] == pytest.approx(expected, abs=1e-6)
+    assert moved(made, 0, 0, 1, 0)[0] == pytest.approx(0, abs=1e-6)  # near, but not the same
+
+
+def test_what_is_learned_meanwhile_counts_a_moment_later() -> None:
+    """graph:learning"""
+    now, made = [100.0], experience({})
+    made.clock = lambda: now[0]
+    question = np.array([0.5**0.5, 0.5**0.5, 0, 0], dtype=np.float32)
+    cosines = made.vectors @ question
+    assert made.moved(cosines, question) is cosines
+    made.usage.learn("s__a", "m", question)
+    assert made.moved(cosines, question) is cosines
+    now[0] += 1.5
+    assert made.moved(cosines, question) is not cosines
+    made.usage.clear()
+    now[0] += 1.5
+    assert made.moved(cosines, question) is cosines
+
+
+def test_a_tool_is_found_by_what_led_to_it(
+    model: LazyModel, documents: tuple[Document, ...]
+) -> None:
+    """graph:learning"""
+    learning = Learning()
+    engine = engine_of(model, documents, learning)
+    text = "let the boss know how it went"
+    before = hits(engine, text)
+    encoder = model.get().encoder
+    assert encoder is not None
+    for _ in range(10):
+        learning.usage.learn("memory__add_observations", encoder.name, encoder.query(text))
+    after = hits(engine_of(model, documents, learning), text)
+    places = [list(found).index("memory__add_observations") for found in (before, after)]
+    assert places[1] == 0 < places[0]
+    untouched = "fetch__fetch"
+    assert after[untouched].signals == before[untouched].signals

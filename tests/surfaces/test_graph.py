@@ -1,0 +1,273 @@
+"""The graph at every door: learned from calls, used by search, shown and filled."""
+
+import json
+import sqlite3
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import anyio
+import pytest
+from mcp.client import Client
+from tests.support import (
+    FUZZY,
+    PATIENCE_S,
+    Cli,
+    Scripted,
+    fetch,
+    post,
+    processes,
+    stop_all,
+    tool,
+    until,
+)
+
+HABIT = ("open_note", "write_note", "close_note")
+IDS = [f"notes__{name}" for name in HABIT]
+GIVEN = "the contents of the note"
+SESSION = {"Content-Type": "application/json", "Toolscript-Session": "one"}
+
+
+def servers(home: Path) -> dict[str, Any]:
+    scripted = Scripted(home)
+    notes = [tool(name, f"{name.split('_', maxsplit=1)[0].title()} a note") for name in HABIT]
+    failing = tool("burn_note", "Burn a note")
+    results: dict[str, Any] = {"burn_note": {"content": [], "isError": True}}
+    return {
+        "notes": scripted(*notes, failing, results=results),
+        "mail": scripted(tool("send_mail", "Send a note by mail")),
+    }
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Generator[Cli]:
+    """A gateway that has learned nothing yet."""
+    cli = Cli(tmp_path, FUZZY)
+    cli.configure(**servers(tmp_path))
+    yield cli
+    stop_all(json.loads(path.read_text("utf-8"))["pid"] for path in cli.records)
+    assert not processes(str(tmp_path))
+
+
+def session(url: str, *tools: str) -> None:
+    """One client's calls, one after the other, over MCP."""
+
+    async def work() -> None:
+        with anyio.fail_after(PATIENCE_S):
+            async with Client(f"{url}/mcp", mode="legacy") as client:
+                for name in tools:
+                    given = {"tool": name, "arguments": {"text": GIVEN}}
+                    await client.call_tool("call_tool", given)
+
+    anyio.run(work)
+
+
+def learned(url: str, edges: int) -> dict[str, Any]:
+    def probe() -> dict[str, Any] | None:
+        answer = fetch(url, "/graph")[1]
+        return answer if answer["stats"]["edges"] >= edges else None
+
+    return until(probe, f"{edges} edges are learned")
+
+
+def asked(url: str, **arguments: Any) -> dict[str, Any]:
+    """The seed's request, over ``POST /message``."""
+    call = {"method": "tools/call", "params": {"name": "search_tools", "arguments": arguments}}
+    status, answer = post(url, "/message", call)
+    assert status == 200
+    return json.loads(answer["result"]["content"][0]["text"])
+
+
+def check_formula(found: dict[str, Any]) -> None:
+    alpha = found["meta"]["alpha"]
+    for each in found["tools"]:
+        expected = alpha * each["semantic_score"] + (1 - alpha) * each["graph_score"]
+        assert each["score"] == pytest.approx(expected, abs=1e-4)
+
+
+def test_calls_teach_the_graph_which_search_uses(place: Cli) -> None:
+    """graph:learning, graph:alpha, graph:context, mcp:search_tools"""
+    url = place.start_gateway()
+    before = asked(url, query="a note", context_tools=["notes:open_note"])
+    assert before["meta"] | {"degraded": 0} == {
+        "query": "a note",
+        "alpha": 1,
+        "graph_edges": 0,
+        "degraded": 0,
+    }
+    assert all(each["graph_score"] == 0 for each in before["tools"])
+    for _ in range(4):
+        session(url, *IDS[:2], "notes__burn_note", IDS[2])
+    stats = learned(url, 3)["stats"]
+    assert until(lambda: fetch(url, "/graph")[1]["stats"]["calls"] == 16, "all are learned")
+    assert stats["edges"] == 3  # what failed is counted, and leads nowhere
+    after = asked(url, query="a note", context_tools=["notes:open_note"])
+    assert (after["meta"]["alpha"], after["meta"]["graph_edges"]) == (0.8, 3)
+    check_formula(after)
+    best = max(after["tools"], key=lambda each: each["graph_score"])
+    assert best["id"] == "notes:write_note" == after["tools"][0]["id"]
+    assert set(best) >= {
+        *("id", "name", "server", "description", "score", "semantic_score", "graph_score")
+    }
+    assert best["related"]["before"] == [
+        {"id": "notes:open_note", "evidence": "used right before it 4 times"}
+    ]
+    silent = asked(url, query="a note")
+    assert silent["meta"]["alpha"] == 1
+    assert [(t["id"], t["score"]) for t in silent["tools"]] == [
+        (t["id"], t["score"]) for t in before["tools"]
+    ]
+
+
+def test_the_context_is_what_the_session_has_used(place: Cli) -> None:
+    """graph:context, mcp:search_tools"""
+    url = place.start_gateway()
+    for _ in range(3):
+        session(url, *IDS)
+    learned(url, 3)
+
+    async def work() -> None:
+        with anyio.fail_after(PATIENCE_S):
+            async with Client(f"{url}/mcp", mode="legacy") as client:
+                await client.call_tool("call_tool", {"tool": IDS[0], "arguments": {}})
+                result = await client.call_tool("search_tools", {"query": "a note"})
+                found = result.structured_content
+                assert found is not None
+                assert found["meta"]["alpha"] == 0.8
+                assert found["tools"][0]["id"] == "notes:write_note"
+                check_formula(found)
+
+    anyio.run(work)
+    body = json.dumps({}).encode()
+    called = fetch(url, f"/tools/{IDS[0]}", method="POST", headers=SESSION, body=body)
+    assert called[0] == 200
+    call = {"name": "search_tools", "arguments": {"query": "a note"}}
+    message = json.dumps({"method": "tools/call", "params": call}).encode()
+    _, answer = fetch(url, "/message", method="POST", headers=SESSION, body=message)
+    assert json.loads(answer["result"]["content"][0]["text"])["meta"]["alpha"] == 0.8
+    _, answer = post(url, "/message", {"method": "tools/call", "params": call})
+    assert json.loads(answer["result"]["content"][0]["text"])["meta"]["alpha"] == 1
+
+
+def test_what_was_learned_survives_a_restart_and_holds_nothing_of_the_arguments(
+    place: Cli,
+) -> None:
+    """graph:learning"""
+    url = place.start_gateway()
+    session(url, *IDS)
+    assert place("gateway", "stop").returncode == 0
+    [path] = place.home.rglob("graph-*.sqlite")
+    assert GIVEN.encode() not in path.read_bytes()
+    assert path.stat().st_mode & 0o077 == 0
+    url = place.start_gateway()
+    assert fetch(url, "/graph")[1]["stats"]["edges"] == 3
+    with sqlite3.connect(path) as db:
+        assert db.execute("select count(*) from tool").fetchone() == (3,)
+    db.close()
+
+
+def test_learning_can_be_switched_off(place: Cli) -> None:
+    """graph:learning"""
+    place.env = {**FUZZY, "TOOLSCRIPT_NO_LEARNING": "true"}
+    url = place.start_gateway()
+    session(url, *IDS)
+    assert not list(place.home.rglob("graph-*.sqlite"))
+    found = asked(url, query="a note", context_tools=["notes:open_note"])
+    assert found["meta"]["graph_edges"] == 0
+    status, answer = fetch(url, "/graph")
+    assert status == 400
+    assert "TOOLSCRIPT_NO_LEARNING" in answer["error"]
+
+
+WORKFLOWS = f"""
+workflows:
+  - name: take a note
+    steps: [{", ".join(IDS)}]
+dependencies:
+  - [notes:close_note, notes:open_note]
+"""
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_the_commands(place: Cli, *, running: bool) -> None:
+    """graph:methods, graph:learning, cli:others"""
+    assert place("list-servers").returncode == 0
+    if running:
+        place.start_gateway()
+    empty = place("graph", "show")
+    assert "nothing is learned yet" in empty.stdout
+    (place.home / "flows.yaml").write_text(WORKFLOWS)
+    taken = place("graph", "bootstrap", "flows.yaml")
+    assert taken.stdout == "learned 0 calls and 3 new edges; the graph has 3 edges now\n"
+    log = {"sequences": [[*IDS], [IDS[0], {"tool": IDS[1], "ok": False}]]}
+    (place.home / "log.json").write_text(json.dumps(log))
+    assert "learned 5 calls and 1 new edge;" in place("graph", "import", "log.json").stdout
+    rows = place("graph", "show").stdout.splitlines()
+    assert rows[0].split() == ["From", "To", "Kind", "Weight", "Times"]
+    assert len(rows) == 5
+    related = place("graph", "related", IDS[2]).stdout
+    assert "before it" in related
+    assert f"needed by {IDS[2]}: declared" in related
+    assert place.json("graph", "stats")["edges"] == 4
+    drawn = ET.fromstring(place("graph", "show", "--output", "svg").stdout)  # noqa: S314 - ours
+    assert drawn.tag.endswith("svg")
+    assert place("graph", "show", "--output", "dot").stdout.startswith("digraph")
+    assert place.json("graph", "show", "--limit", "1")["edges"][0]["source"].startswith("notes__")
+    gone = place("graph", "clear")
+    assert gone.stdout == "forgot 4 edges and 5 calls\n"
+    assert "nothing is learned yet" in place("graph", "show").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("bootstrap", "gone.yaml"), "gone.yaml: No such file or directory"),
+        (("bootstrap", "odd.yaml"), "neither JSON nor YAML"),
+        (("import", "blob"), "blob is not text"),
+        (("related", "notes__opne_note"), "the nearest are: notes__open_note"),
+        (("show", "--limit", "0"), "limit is 0; it must be from 1 to 1000"),
+    ],
+)
+def test_what_a_command_cannot_use(place: Cli, arguments: tuple[str, ...], said: str) -> None:
+    (place.home / "odd.yaml").write_text("{")
+    (place.home / "blob").write_bytes(b"\xff\xfe\x00")
+    assert place("list-servers").returncode == 0
+    done = place("graph", *arguments)
+    assert done.returncode in {1, 2}
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_token_sees_its_part_and_changes_nothing(place: Cli) -> None:
+    """graph:learning"""
+    url = place.start_gateway()
+    session(url, *IDS[:2], "mail__send_mail")
+    learned(url, 3)
+    made = place("token", "create", "--name", "mine", "--server", "notes")
+    headers = {"Authorization": f"Bearer {made.stdout.split()[-1]}"}
+    status, seen = fetch(url, "/graph", headers=headers)
+    assert status == 200, seen
+    assert seen["stats"] is None
+    assert [(edge["source"], edge["target"]) for edge in seen["edges"]] == [(IDS[0], IDS[1])]
+    _, related = fetch(url, "/graph/related", {"tool": IDS[1]}, headers=headers)
+    assert related["after"] == []
+    assert fetch(url, "/graph/related", {"tool": "mail__send_mail"}, headers=headers)[0] == 404
+    sent = {**headers, "Content-Type": "application/json"}
+    for path, body in (("/graph/clear", b"{}"), ("/graph/import", b'{"sequences": [["a:b"]]}')):
+        assert fetch(url, path, method="POST", headers=sent, body=body)[0] == 401
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/graph?format=png", "choose one of json, dot, svg"),
+        ("/graph?limit=many", "expected a whole number"),
+        ("/graph/related", "the parameter tool is missing"),
+    ],
+)
+def test_what_a_route_cannot_use(place: Cli, path: str, said: str) -> None:
+    url = place.start_gateway()
+    status, answer = fetch(url, path)
+    assert status == 400
+    assert said in answer["error"]
