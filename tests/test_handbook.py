@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from tests.skills.sample import put
 from tests.support import READ_FILE, Running, Scripted, running, until, write_config
 from toolscript.bootstrap import Wiring
+from toolscript.errors import SkillError
 from toolscript.skills.folders import Added
 from toolscript.types import SearchRequest
 
@@ -109,6 +111,31 @@ def test_a_folder_that_is_added_by_hand_is_found(now: Running, tmp_path: Path) -
     until(lambda: "extra.md" not in names(now), "it is forgotten")
 
 
+def test_folders_added_at_once_are_all_kept(tmp_path: Path) -> None:
+    """skills:folders: and a damaged list is not written over."""
+    added = Added.of(tmp_path)
+    folders = [tmp_path / str(number) for number in range(8)]
+    for folder in folders:
+        folder.mkdir()
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(Added.of(tmp_path).add, folders))
+    assert set(added.folders()) == set(folders)
+    added.path.write_text("{", "utf-8")
+    with pytest.raises(SkillError, match="cannot be read"):
+        added.add(folders[0])
+    assert added.folders() == ()
+    assert added.path.read_text("utf-8") == "{"
+
+
+def test_a_refresh_sees_what_was_written_before_it(now: Running, folder: Path) -> None:
+    """skills:folders: also while a look is under way."""
+    for number in range(10):
+        (folder / f"{number}.md").write_text(f"Text {number}.", "utf-8")
+        now.portal.call(now.app.handbook.refresh)
+        assert f"{number}.md" in names(now)
+        assert now.app.handbook.ready
+
+
 def test_the_configuration_names_the_folders(now: Running, folder: Path, tmp_path: Path) -> None:
     """skills:folders: instead of the usual ones, and may be edited."""
     put(tmp_path / "mine")
@@ -133,9 +160,9 @@ def test_a_second_start_embeds_nothing(folder: Path, tmp_path: Path) -> None:
             now.settle()
             assert finds(now, "baking bread")[0] == "kitchen/bread.md"
             counts.append(now.app.handbook.stats())
-    assert counts[0]["passagesEmbedded"] == counts[0]["passages"] == 7
+    assert counts[0]["passagesEmbedded"] == counts[0]["passages"] == 6
     assert counts[1]["passagesEmbedded"] == 0
-    assert counts[1]["passagesFromCache"] == 7
+    assert counts[1]["passagesFromCache"] == 6
 
 
 def test_tools_and_skills_stand_in_one_list(

@@ -71,6 +71,8 @@ class Health:
     tools: int
     waiting: int
     """Tools that can be found, but not by every signal yet."""
+    passages_waiting: int = 0
+    """The same of skills' passages."""
     config: str = ""
     """The `files.stamp` of the configuration that is served."""
     config_problem: str = ""
@@ -210,6 +212,7 @@ class App:
             waiting_for=tuple(name for name in self._gateway.unsettled if grant.shows(name)),
             tools=self._engine.indexed if grant.is_everything else len(self.tools(grant=grant)),
             waiting=self._engine.waiting if grant.is_everything else 0,
+            passages_waiting=self.handbook.waiting if grant.is_everything else 0,
             download=self._download(),
             config=self._gateway.config.stamp if grant.is_everything else "",
             config_problem=self._problem if grant.is_everything else "",

@@ -71,7 +71,8 @@ class Handbook:
         self.fault = ""
         self._looked = following == "none"
         self._indexed: Shelf | None = self.shelf
-        self._asked = False
+        self._asked = self._answered = 0
+        """How often it was asked to look, and the last of these that a look came after."""
         self._step = anyio.Event()
 
     @property
@@ -83,6 +84,11 @@ class Handbook:
     def awaited(self) -> bool:
         """Whether an answer should wait until that is so: it is, where nobody looks again."""
         return self._following in {"look", "list"} and not self.ready
+
+    @property
+    def waiting(self) -> int:
+        """How many passages some signal does not cover yet."""
+        return self._engine.waiting
 
     async def run(self) -> None:
         """Look and index until cancelled."""
@@ -99,8 +105,10 @@ class Handbook:
 
     async def refresh(self) -> None:
         """Look at once, and return when what was found is indexed."""
-        self._asked = self._following == "watch"
-        while self._asked or not self.ready:
+        if self._following == "watch":
+            self._asked += 1
+        mine = self._asked
+        while self._answered < mine or not self.ready:
             await self._step.wait()
 
     async def settled(self) -> None:
@@ -117,7 +125,10 @@ class Handbook:
     def search(self, request: SearchRequest) -> SearchResult:
         """The skills that answer, each with its best passage. Raises what the engine raises."""
         found = self._engine.search(request)
-        return _noting(found, self.fault) if self.fault else found
+        notes = [self.fault] if self.fault else []
+        if not self._looked or (self.shelf.skills and not self._engine.indexed):
+            notes.append("skills: they are being looked for; try again in a moment")
+        return replace(found, degraded=(*found.degraded, *notes)) if notes else found
 
     def skills(self, grant: Grant = EVERYTHING) -> list[Skill]:
         """Every skill that is the caller's, by name."""
@@ -177,15 +188,16 @@ class Handbook:
                 present = await anyio.to_thread.run_sync(self.folders.present)
                 if present != roots:
                     return
-                if changed or self._asked or anyio.current_time() >= look_at:
+                asked = self._answered < self._asked
+                if changed or asked or anyio.current_time() >= look_at:
                     found = await self._look(roots)
                     look_at = anyio.current_time() + (AGAIN_S if found else SAFETY_S)
 
     async def _look(self, roots: tuple[Path, ...]) -> bool:
         """Look at the folders; whether anything is other than before."""
-        before = self.shelf
+        before, asked = self.shelf, self._asked
         shelf = await anyio.to_thread.run_sync(self._library.look, roots, before)
-        self.shelf, self._looked, self._asked = shelf, True, False
+        self.shelf, self._looked, self._answered = shelf, True, asked
         self._tell()
         return shelf is not before
 
@@ -261,7 +273,3 @@ async def _news(roots: Sequence[Path]) -> AsyncGenerator[bool]:
     while True:
         await anyio.sleep(POLL_S if roots else TICK_S)
         yield bool(roots)
-
-
-def _noting(found: SearchResult, fault: str) -> SearchResult:
-    return replace(found, degraded=(*found.degraded, fault))

@@ -56,6 +56,20 @@ def test_of_each_whole_there_is_one_hit(engine: SearchEngine) -> None:
     assert len(found(engine, "bake something", limit=2)) == 2
 
 
+def test_ids_that_sort_into_each_other(make_engine: MakeEngine) -> None:
+    """skills:folders: a file may be called as if it were a passage of another."""
+    texts = {
+        ("a", "a#0"): "Water the lawn.",
+        ("a", "a#1"): "Sharpen the scythe.",
+        ("a#0b", "a#0b#0"): "Sharpen the knife.",
+    }
+    documents = [
+        Document(id=i, whole=w, server="skills", name="x", description=t, digest=i)
+        for (w, i), t in texts.items()
+    ]
+    assert found(make_engine(documents), "sharpen something") == ["a#0b#0", "a#1"]
+
+
 def test_a_name_is_the_whole_and_its_first_passage_is_shown(engine: SearchEngine) -> None:
     """skills:folders: every passage has the name, and they tie."""
     [first, *_] = engine.search(SearchRequest(text="cat")).hits

@@ -60,7 +60,8 @@ def test_text_files_are_skills_by_themselves(tmp_path: Path) -> None:
     write(tmp_path, "README.md")
     shelf = look(tmp_path)
     assert list(shelf.skills) == ["deploy/how-to.md", "its own", "notes.ns.txt"]
-    assert shelf.skills["deploy/how-to.md"].description == "Deploying"
+    assert shelf.skills["deploy/how-to.md"].summary == "Deploying"
+    assert [each.title for each in shelf.skills["deploy/how-to.md"].documents()] == ["Deploying"]
     assert shelf.skills["notes.ns.txt"].passages[0].heading == ""
     assert not shelf.problems
 
@@ -94,6 +95,7 @@ def test_a_skill_is_found_by_its_name_or_id(tmp_path: Path, name: str) -> None:
         ("b.md", b"---\nname: 1\n---\nx", "its name is a int"),
         ("b.md", b"  \n\n", "it is empty"),
         ("b.txt", b"", "it is empty"),
+        ("b.md", b"# Only\n\n## Headings\n", "it is empty"),
         ("b.md", b"\0\1\2", "is binary"),
         ("b.md", "größe".encode("latin-1"), "is no UTF-8"),
         ("b.md", b"x" * (1024**2 + 1), "at most 1048576 are read"),

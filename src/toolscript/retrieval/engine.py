@@ -255,11 +255,15 @@ def _leaders(scored: Scored, rows: _Rows) -> _Rows:
     wholes = scored.state.wholes
     if wholes is None or not rows.size:
         return rows
-    best = np.full(int(wholes.max()) + 1, -1.0)
-    np.maximum.at(best, wholes[rows], scored.scores[rows])
-    leading = rows[scored.scores[rows] == best[wholes[rows]]]
-    _, firsts = np.unique(wholes[leading], return_index=True)
-    return np.sort(leading[firsts])
+    groups = wholes[rows]
+    if np.any(np.diff(groups) < 0):  # ids of different wholes that sort into each other
+        order = np.argsort(groups, kind="stable")
+        rows, groups = rows[order], groups[order]
+    starts = np.flatnonzero(np.diff(groups, prepend=-1))
+    best = np.maximum.reduceat(scored.scores[rows], starts)
+    leading = scored.scores[rows] == np.repeat(best, np.diff(np.append(starts, rows.size)))
+    rows, groups = rows[leading], groups[leading]
+    return np.sort(rows[np.flatnonzero(np.diff(groups, prepend=-1))])
 
 
 def _query(text: str) -> Query:

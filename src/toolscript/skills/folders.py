@@ -8,7 +8,7 @@ where two have a skill of the same name.
 import json
 import logging
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,37 +39,51 @@ class Added:
     def folders(self) -> tuple[Path, ...]:
         """Those folders, in order; none where the file cannot be read, which is logged once."""
         try:
-            value: Any = json.loads(self.path.read_bytes())
-            return tuple(Path(str(each)) for each in value["folders"])
-        except FileNotFoundError:
-            return ()
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            return tuple(self._read())
+        except SkillError as error:
             if str(error) != self._told:
                 self._told = str(error)
-                log.warning("%s cannot be read: %s", self.path, error)
+                log.warning("%s", error)
             return ()
 
     def add(self, folder: Path) -> bool:
-        """Keep a folder; False where it was kept already. Raises `SkillError`, `OSError`."""
+        """Keep a folder as the last; False where it was kept already.
+
+        Raises `SkillError`, and `OSError` where that cannot be written down.
+        """
         if not is_dir(folder):
             what = "is no folder" if folder.exists() else "does not exist"
             raise SkillError(f"{folder} {what}; give a folder that holds skills")
         real = folder.resolve()
         if real in {Path(real.anchor), Path.home().resolve()}:
             raise SkillError(f"{real} holds more than skills; give a folder below it")
-        return self._change([*self.folders(), real], real, wanted=True)
+        return self._change(lambda folders: [*folders, real], real, wanted=True)
 
     def remove(self, folder: Path) -> bool:
         """Forget a folder; False where it was not kept."""
         real = Path(os.path.realpath(folder))
-        return self._change([each for each in self.folders() if each != real], real, wanted=False)
+        return self._change(lambda folders: [f for f in folders if f != real], real, wanted=False)
 
-    def _change(self, folders: list[Path], folder: Path, *, wanted: bool) -> bool:
+    def _read(self) -> list[Path]:
+        try:
+            value: Any = json.loads(self.path.read_bytes())
+            return [Path(str(each)) for each in value["folders"]]
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise SkillError(
+                f"{self.path} cannot be read: {error}; repair or delete it, and add the folders"
+            ) from None
+
+    def _change(
+        self, change: Callable[[list[Path]], list[Path]], folder: Path, *, wanted: bool
+    ) -> bool:
         make_private(self.path.parent)
         with filelock.FileLock(f"{self.path}.lock", timeout=_LOCK_TIMEOUT_S, mode=0o600):
-            if (folder in self.folders()) is wanted:
+            folders = self._read()
+            if (folder in folders) is wanted:
                 return False
-            kept = [str(each) for each in folders]
+            kept = [str(each) for each in change(folders)]
             note = json.dumps({"version": _VERSION, "folders": kept}, indent=2)
             write_atomically(self.path, note.encode())
         return True

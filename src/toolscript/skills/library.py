@@ -5,7 +5,6 @@ one by itself. Only what changed since the last look is read again.
 """
 
 import hashlib
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from toolscript.errors import SkillError
-from toolscript.skills.front import MAX_DESCRIPTION_CHARS, read_front
+from toolscript.skills.front import read_front
 from toolscript.skills.passages import Passage, split
 from toolscript.skills.sandbox import Found, Sandbox, Stamp
 from toolscript.text import compact, printable
@@ -28,7 +27,6 @@ SUFFIXES = frozenset({".md", ".markdown", ".txt"})
 _NOT_SKILLS = frozenset(
     {"readme", "license", "licence", "notice", "changelog", "contributing", "codeofconduct"}
 )
-_HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t]*#*[ \t]*$", re.MULTILINE)
 MAX_PROBLEMS = 200
 
 
@@ -38,6 +36,7 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """What it calls itself, or where it lies; no two skills have the same."""
     description: str
+    """What it states about itself; may be empty."""
     root: str
     """The folder that was searched, and"""
     path: str
@@ -55,6 +54,11 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
     def file(self) -> str:
         """The whole path."""
         return f"{self.root}/{self.path}"
+
+    @property
+    def summary(self) -> str:
+        """Its description, or its first heading."""
+        return self.description or self.passages[0].heading.partition(" > ")[0]
 
     @property
     def folder(self) -> str:
@@ -205,17 +209,12 @@ def read_skill(root: str, path: str, text: str) -> Skill:
         raise SkillError("it is empty; nothing in it can be searched")
     return Skill(
         name=name or path,
-        description=description or _first_heading(body, markdown),
+        description=description,
         root=root,
         path=path,
         passages=passages,
         digest=_sha256(text),
     )
-
-
-def _first_heading(body: str, markdown: bool) -> str:  # noqa: FBT001 - a finding
-    heading = _HEADING.search(body) if markdown else None
-    return printable(heading[1], MAX_DESCRIPTION_CHARS) if heading else ""
 
 
 def _sha256(text: str) -> str:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from tests.skills.sample import put
 from tests.support import READ_FILE, SEND_MAIL, Cli, Scripted
 
 
@@ -41,6 +42,21 @@ def test_what_is_deleted_is_computed_again(used: Cli) -> None:
     assert used("cache", "info").stdout.startswith("nothing is kept in ")
     assert used("search", "read a file").returncode == 0
     assert len(kept(used)) == 1
+
+
+def test_vectors_of_skills_are_shown_and_deleted_too(cli: Cli) -> None:
+    """skills:folders, skills:update: what was updated is embedded again when it is needed."""
+    cli.configure()
+    put(cli.home / ".agents" / "skills")
+    assert cli("skills", "update").returncode == 0
+    for tool, given in (("VectorUpdate", "path"), ("SearchSkills", "query")):
+        arguments = f'{{"{given}": ".agents/skills/notes.txt"}}'
+        assert cli("call", f"Vector.{tool}", arguments).returncode == 0
+    assert len(cli.json("cache", "info")["embeddings"]) == 2
+    assert cli("cache", "clear").stdout.startswith("deleted 2 files of embeddings, ")
+    assert kept(cli) == []
+    found = cli("call", "Vector.SearchSkills", '{"query": "when does the office close"}')
+    assert "notes.txt" in found.stdout
 
 
 def test_models_are_deleted_only_when_that_is_asked_for(used: Cli) -> None:

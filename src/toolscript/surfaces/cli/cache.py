@@ -47,9 +47,10 @@ def clear(models: bool, **flags: Any) -> None:  # noqa: FBT001 - click passes ev
     """Delete the embeddings; they are computed again when they are needed."""
     settings = settings_from(**flags)
     kept = _Kept(settings)
-    folders = [kept.directory / "embeddings", kept.directory / "calibration"]
+    folders = [*kept.folders, kept.directory / "calibration"]
     folders += [settings.data_dir / "models"] if models else []
-    _refuse_while_used(folders[0])
+    for folder in kept.folders:
+        _refuse_while_used(folder)
     count, size = len(kept.embeddings), sum(_size(folder) for folder in folders)
     for folder in folders:
         if folder.is_dir():
@@ -70,8 +71,13 @@ class _Kept:
         return self.settings.data_dir / "cache"
 
     @property
+    def folders(self) -> list[Path]:
+        """Of the vectors: of tools, of skills, of single files."""
+        return [self.directory / name for name in ("embeddings", "skills", "vector")]
+
+    @property
     def embeddings(self) -> list[Path]:
-        return sorted((self.directory / "embeddings").rglob("embeddings-*.json"))
+        return sorted(p for folder in self.folders for p in folder.rglob("embeddings-*.json"))
 
     @property
     def models(self) -> list[Path]:

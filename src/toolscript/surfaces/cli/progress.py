@@ -43,7 +43,9 @@ def wait_until_ready(
 
 
 def _stuck(health: dict[str, Any]) -> str:
-    waiting = ", ".join(health["waitingFor"]) or f"{health['toolsWaiting']} tools to be indexed"
+    passages = health.get("passagesWaiting")
+    left = f"{passages} passages of skills" if passages else f"{health['toolsWaiting']} tools"
+    waiting = ", ".join(health["waitingFor"]) or f"{left} to be indexed"
     return f"nothing happens any more while waiting for {waiting}; try again, or with --refresh"
 
 
@@ -83,6 +85,9 @@ def _view(servers: list[dict[str, Any]], health: dict[str, Any]) -> "Table":
     if health["toolsWaiting"]:
         done, total = health["tools"] - health["toolsWaiting"], health["tools"]
         table.add_row("", Text("indexing"), Text(f"{done} of {total} tools", style="dim"))
+    if health.get("passagesWaiting"):
+        waiting = f"{health['passagesWaiting']} passages of skills to go"
+        table.add_row("", Text("indexing"), Text(waiting, style="dim"))
     if health.get("download"):
         _add_download(table, health["download"])
     return table

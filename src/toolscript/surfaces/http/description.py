@@ -292,6 +292,7 @@ def _schemas() -> _Json:
             pid=_optional(_WHOLE),
             tools=_optional(_WHOLE),
             toolsWaiting=_optional(_WHOLE),
+            passagesWaiting=_optional(_WHOLE),
             waitingFor=_optional(_TEXTS),
             download=_optional(_or_null(_object(model=_TEXT, doneBytes=_WHOLE, totalBytes=_WHOLE))),
             configuration=_optional(_TEXT),

@@ -94,7 +94,7 @@ def skill(found: Skill, *, whole: bool) -> dict[str, Any]:
     return {
         "skillId": found.id,
         "name": found.name,
-        "description": found.description,
+        "description": found.summary,
         "passages": len(found.passages),
         **({"file": found.file} if whole else {}),
     }
@@ -165,6 +165,7 @@ def health(state: Health, pid: int, version: str) -> dict[str, Any]:
         "pid": pid,
         "tools": state.tools,
         "toolsWaiting": state.waiting,
+        "passagesWaiting": state.passages_waiting,
         "waitingFor": list(state.waiting_for),
         "download": _download(state.download) if state.download else None,
         "configuration": state.config,
