@@ -155,7 +155,7 @@ class App:
         self._check_servers(request.servers, request.grant)
         if request.skills:
             return await self._search_both(request)
-        if not self._engine.indexed:
+        if not self.searchable:
             raise NotReadyError(self._nothing(request.grant))
         with anyio.move_on_after(self._search_timeout_s):
             found = await anyio.to_thread.run_sync(
@@ -186,12 +186,17 @@ class App:
     async def _search_both(self, request: SearchRequest) -> SearchResult:
         alone = replace(request, skills=False)
         skills = await self.search_skills(replace(alone, servers=(), why=""))
-        has_tools = self._engine.indexed or not skills.hits
+        has_tools = self.searchable or not skills.hits
         return merged(await self.search(alone) if has_tools else None, skills)
 
     async def read_skill(self, name: str, file: str = "", grant: Grant = EVERYTHING) -> Page:
         """See `Handbook.read`; off the event loop."""
         return await anyio.to_thread.run_sync(self.handbook.read, name, file, grant)
+
+    @property
+    def searchable(self) -> bool:
+        """Whether anything is indexed, so that a search can answer."""
+        return bool(self._engine.indexed)
 
     async def ready(self) -> None:
         """Return when every server has settled and every tool and skill is fully indexed."""

@@ -491,6 +491,21 @@ def test_over_standard_input_and_output(cli: Cli, scripted: Scripted, mode: Mode
     talk(stdio_client(parameters(cli)), work, mode)
 
 
+def test_the_first_search_waits_for_the_index(cli: Cli, scripted: Scripted) -> None:
+    """mcp:search_tools: the server is there, as the call shows, but its tools are not indexed."""
+    listed = cli.home / "tools.json"
+    listed.write_text(json.dumps([READ_FILE, *(tool(f"t{n}") for n in range(3000))]), "utf-8")
+    cli.env = FUZZY
+    cli.configure(files=scripted(tools_file=str(listed)))
+
+    async def work(client: Client) -> None:
+        await said(client, "call_tool", {"tool": "files:read_file", "arguments": {}})
+        found = await said(client, "search_tools", {"query": "read_file"})
+        assert found["tools"][0]["id"] == "files:read_file"
+
+    talk(stdio_client(parameters(cli)), work)
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_two_phases_over_standard_input_and_output(
     cli: Cli, scripted: Scripted, mode: Mode

@@ -170,10 +170,10 @@ class Door:
     async def _acquainted(self, asker: Asker) -> list[str]:
         """Wait a little for servers of which nothing is known yet; those that keep us waiting.
 
-        A model that does not find a tool believes that there is none. What is
-        remembered of a server is there at once.
+        A model that does not find a tool believes that there is none, and one that
+        is told to try again may not. What is remembered of a server is there at once.
         """
-        if self._strangers(asker):
+        if self._strangers(asker) or not self._app.searchable:
             with anyio.move_on_after(PATIENCE_S):
                 await self._app.ready()
         return self._strangers(asker)
