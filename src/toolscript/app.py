@@ -356,8 +356,18 @@ class App:
         wanted, clients = Wanted(language, ids, compact), self._clients_now()
         return clients.kept(wanted) or await anyio.to_thread.run_sync(clients.module, wanted)
 
-    def stats(self) -> dict[str, object]:
-        """What is indexed, by what, and how much of it was computed or remembered."""
+    def stats(self, grant: Grant = EVERYTHING) -> dict[str, object]:
+        """What is indexed, by what, and how much of it was computed or remembered.
+
+        Who is not granted everything is told of their own tools, and by what.
+        """
+        told = self._stats()
+        if grant.is_everything:
+            return told
+        kept = ("model", "modelLoaded", "device", "signals", "degraded")
+        return {"toolsIndexed": len(self.tools(grant=grant)), **{key: told[key] for key in kept}}
+
+    def _stats(self) -> dict[str, object]:
         loaded, refused = self._loaded()
         encoder = loaded.encoder if loaded else None
         foreseen = None if loaded else self._semantic.model.foresee()

@@ -79,29 +79,37 @@ def test_a_token_of_one_server_calls_nothing_else(guarded: Cli) -> None:
     assert call("files__read_file", "ts_wrong")[0] == 401
 
 
-@pytest.mark.parametrize("path", ["/message", "/mcp", "/mcp/all"])
-def test_a_token_of_one_server_sees_nothing_else_through_mcp(guarded: Cli, path: str) -> None:
-    """http:others: neither found, listed nor called."""
-    token, url = made(guarded, "--server", "files"), guarded.record()["url"]
+@pytest.mark.parametrize("path", ["/message", "/mcp", "/mcp/two-phase", "/mcp/all"])
+def test_a_wrong_token_opens_no_door_of_the_protocol(guarded: Cli, path: str) -> None:
+    """http:others: tests/surfaces/mcp/test_mcp_tokens.py has what a right one is kept from."""
+    made(guarded)
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).encode()
+    for wrong in ({}, {"Authorization": "Bearer ts_wrong"}):
+        headers = {"Accept": "application/json, text/event-stream", **wrong}
+        url = guarded.record()["url"]
+        assert fetch(url, path, method="POST", headers=headers, body=body)[0] == 401
 
-    def ask(method: str, params: dict[str, Any], token: str) -> tuple[int, Any]:
-        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-        headers |= {"Accept": "application/json, text/event-stream"}
-        sent = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        body = json.dumps(sent).encode()
-        return fetch(url, path, method="POST", headers=headers, body=body)
 
-    def call(name: str, /, **arguments: object) -> str:
-        status, answer = ask("tools/call", {"name": name, "arguments": arguments}, token)
-        assert status == 200, answer
-        return json.dumps(answer)
+@pytest.mark.parametrize("module", ["/runtime/tools.ts", "/runtime/tools.py"])
+def test_a_token_of_one_server_gets_no_types_of_another(guarded: Cli, module: str) -> None:
+    """http:others: neither in a module nor by asking for one."""
+    token = made(guarded, "--server", "files")
+    status, text = ask(guarded, module, token)
+    assert status == 200
+    assert "files__read_file" in text
+    assert "mail" not in text
+    for name in ("mail", "mail__send_mail"):
+        status, value = ask(guarded, f"{module}?filter={name}", token)
+        assert (status, value["type"]) == (404, "UnknownNameError")
+        assert "mail" not in value["error"].partition(";")[2]
 
-    assert ask("tools/list", {}, "ts_wrong")[0] == 401
-    if path == "/message":
-        assert "files__read_file" in call("search_tools", query="read_file").replace(":", "__")
-        assert "send_mail" not in call("search_tools", query="Send an e-mail to somebody")
-        assert "isError" in call("call_tool", tool="mail__send_mail", arguments={})
-    assert "send_mail" not in json.dumps(ask("tools/list", {}, token)[1])
+
+def test_a_token_of_one_server_is_told_no_figures_of_another(guarded: Cli) -> None:
+    """http:others"""
+    stats = ask(guarded, "/search/stats", made(guarded, "--server", "files"))[1]
+    assert stats["toolsIndexed"] == 2
+    assert stats.keys() == {"toolsIndexed", "model", "modelLoaded", "device", "signals", "degraded"}
+    assert ask(guarded, "/search/stats", made(guarded))[1]["toolsIndexed"] == 3
 
 
 def test_a_token_of_one_tool(guarded: Cli) -> None:

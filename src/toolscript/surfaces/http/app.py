@@ -181,8 +181,8 @@ async def _description(_: App, __: Request) -> Any:
     return description.describe(__version__)
 
 
-async def _stats(app: App, _: Request) -> Any:
-    return app.stats()
+async def _stats(app: App, request: Request) -> Any:
+    return app.stats(grant_of(request))
 
 
 async def _health(app: App, request: Request) -> Any:

@@ -45,6 +45,8 @@ _LISTS: tuple[CacheableMethod, ...] = (
     "resources/read",
 )
 _SESSION = "toolscript.session"
+_TELLING_S = 1
+"""A client that reads nothing is told no more after this."""
 _COMPLETE = {"resultType": "complete"}
 """What the newest protocol asks of every result; the SDK keeps it from the older ones."""
 _RESERVED = "io.modelcontextprotocol/"
@@ -62,11 +64,35 @@ class _Result(RootModel[_Raw]):
     """A client's answer, with every field."""
 
 
+class _Audience:
+    """Those who are granted the same: they see the same, and are told when that changes."""
+
+    def __init__(self, listed: list[_Raw]) -> None:
+        self.listed = listed
+        self.sessions: dict[Connection, ServerSession] = {}
+        self._bus = InMemorySubscriptionBus()
+        self.listen = ListenHandler(self._bus)
+
+    async def see(self, listed: list[_Raw]) -> None:
+        """Tell everybody, unless this is what they have seen already."""
+        if listed == self.listed:
+            return
+        self.listed = listed
+        await self._bus.publish(ToolsListChanged())
+        async with anyio.create_task_group() as tasks:
+            for session in self.sessions.values():
+                tasks.start_soon(_tell, session)
+
+
+async def _tell(session: ServerSession) -> None:
+    with anyio.move_on_after(_TELLING_S), suppress(MCPError):
+        await session.send_tool_list_changed()
+
+
 class DoorServer(Server[Any]):
     """A low-level server over a `Door`. `announce` runs for as long as it serves."""
 
     def __init__(self, app: App, exposure: Exposure, grant_of: GrantOf) -> None:
-        self._bus = InMemorySubscriptionBus()
         super().__init__(
             "toolscript",
             version=__version__,
@@ -80,13 +106,13 @@ class DoorServer(Server[Any]):
             on_list_resource_templates=cast("Any", self._list_templates),
             on_read_resource=cast("Any", self._read_resource),
             on_completion=cast("Any", self._complete),
-            on_subscriptions_listen=ListenHandler(self._bus),
+            on_subscriptions_listen=self._listen,
         )
         self._app = app
         self._door = Door(app, exposure)
         self._passed = Passed(app)
         self._grant_of = grant_of
-        self._listeners: dict[Connection, ServerSession] = {}
+        self._audiences: dict[Grant, _Audience] = {}
 
     def create_initialization_options(
         self,
@@ -99,21 +125,23 @@ class DoorServer(Server[Any]):
         return super().create_initialization_options(options, experimental_capabilities, extensions)
 
     async def announce(self) -> None:
-        """Tell every client when what is listed has changed, until cancelled."""
+        """Tell every client when what it can list has changed, until cancelled."""
         seen: Seen | None = None
-        before: list[_Raw] | None = None
         while True:
             seen = await self._app.changed(seen)
-            listed = self._door.tools(Asker())
-            if before is not None and listed != before:
-                await self._tell()
-            before = listed
+            for grant, audience in list(self._audiences.items()):
+                await audience.see(self._listed(grant))
 
-    async def _tell(self) -> None:
-        await self._bus.publish(ToolsListChanged())
-        for session in list(self._listeners.values()):
-            with anyio.move_on_after(1), suppress(MCPError):
-                await session.send_tool_list_changed()
+    def _listed(self, grant: Grant) -> list[_Raw]:
+        return self._door.tools(Asker(grant=grant))
+
+    def _audience(self, grant: Grant) -> _Audience:
+        if grant not in self._audiences:
+            self._audiences[grant] = _Audience(self._listed(grant))
+        return self._audiences[grant]
+
+    async def _listen(self, ctx: _Context, params: Any) -> Any:
+        return await self._audience(self._grant(ctx)).listen(ctx, params)
 
     async def _list_tools(self, ctx: _Context, params: Any) -> _Raw:
         del params
@@ -156,18 +184,20 @@ class DoorServer(Server[Any]):
         raw.pop("_meta", None)
         return await _told(self._passed.completion(raw, self._asker(ctx)))
 
+    def _grant(self, ctx: _Context) -> Grant:
+        return EVERYTHING if ctx.request is None else self._grant_of(ctx.request)
+
     def _asker(self, ctx: _Context) -> Asker:
-        grant = EVERYTHING if ctx.request is None else self._grant_of(ctx.request)
         session = _connection(ctx).state.setdefault(_SESSION, Session())
-        return Asker(_Client(ctx), grant, session, _passed_along(ctx.params or {}))
+        return Asker(_Client(ctx), self._grant(ctx), session, _passed_along(ctx.params or {}))
 
     def _remember(self, ctx: _Context) -> None:
         """Whoever has listed is told of changes, for as long as its connection lives."""
-        connection = _connection(ctx)
-        if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS or connection in self._listeners:
+        connection, sessions = _connection(ctx), self._audience(self._grant(ctx)).sessions
+        if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS or connection in sessions:
             return
-        self._listeners[connection] = ctx.session
-        connection.exit_stack.callback(self._listeners.pop, connection, None)
+        sessions[connection] = ctx.session
+        connection.exit_stack.callback(sessions.pop, connection, None)
 
 
 class _Client:
