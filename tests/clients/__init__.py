@@ -1,0 +1,1 @@
+"""The MCP clients of others, as processes that the tests drive."""
