@@ -2,6 +2,7 @@
 
 # A company's own certificates are the system's business.
 export UV_SYSTEM_CERTS=${UV_SYSTEM_CERTS:-true}
+export NODE_USE_SYSTEM_CA=${NODE_USE_SYSTEM_CA:-1}
 
 say() { printf '%s\n' "$*" >&2; }
 
