@@ -1,6 +1,7 @@
 """What the tests share: the real bundled model, a small realistic catalogue."""
 
 import os
+import signal
 from collections.abc import Callable, Iterable
 
 import hypothesis
@@ -20,6 +21,10 @@ hypothesis.settings.register_profile(
     "toolscript", deadline=None, derandomize=bool(os.environ.get("CI"))
 )
 hypothesis.settings.load_profile("toolscript")
+
+# What is ignored here, as under nohup, would be ignored by every command that the tests start.
+if hasattr(signal, "SIGHUP"):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 pytest_plugins = ("tests.fixtures",)
 
