@@ -15,7 +15,6 @@ from typing import Any, TypeAlias
 import anyio
 import anyio.to_thread
 from msgspec.structs import replace
-from rapidfuzz import fuzz, process
 
 from toolscript.codegen.clients import Clients, Language, Module, Wanted
 from toolscript.config import EXAMPLE, Config
@@ -40,6 +39,7 @@ from toolscript.handbook import Handbook, Page, indexed, merged
 from toolscript.own import OwnTool, vector_tools
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.semantic import SemanticSignal
+from toolscript.retrieval.spelling import not_known
 from toolscript.skills.library import Shelf
 from toolscript.text import printable
 from toolscript.types import (
@@ -157,28 +157,25 @@ class App:
             return await self._search_both(request)
         if not self.searchable:
             raise NotReadyError(self._nothing(request.grant))
-        with anyio.move_on_after(self._search_timeout_s):
-            found = await anyio.to_thread.run_sync(
-                self._engine.search, request, abandon_on_cancel=True
-            )
-            if request.why and found.why is None:
-                found = replace(found, why=self._absence(request.why, request.grant))
-            if trail is not None:
-                trail.searched(request.text, [hit.document.id for hit in found.hits])
-            return replace(found, degraded=(*found.degraded, self._fault)) if self._fault else found
-        raise SearchTimeoutError(
-            f"the search took longer than {self._search_timeout_s:g} s; try a shorter query"
-        )
+        found = await self._in_time(self._engine.search, request)
+        if request.why and found.why is None:
+            found = replace(found, why=self._absence(request.why, request.grant))
+        if trail is not None:
+            trail.searched(request.text, [hit.document.id for hit in found.hits])
+        return replace(found, degraded=(*found.degraded, self._fault)) if self._fault else found
 
     async def search_skills(self, request: SearchRequest) -> SearchResult:
         """The skills that answer, each with its best passage; none where there are no skills.
 
         Raises `SearchTimeoutError`, and what `SearchEngine.search` raises.
         """
+        return await self._in_time(self.handbook.search, request)
+
+    async def _in_time(
+        self, search: Callable[[SearchRequest], SearchResult], request: SearchRequest
+    ) -> SearchResult:
         with anyio.move_on_after(self._search_timeout_s):
-            return await anyio.to_thread.run_sync(
-                self.handbook.search, request, abandon_on_cancel=True
-            )
+            return await anyio.to_thread.run_sync(search, request, abandon_on_cancel=True)
         raise SearchTimeoutError(
             f"the search took longer than {self._search_timeout_s:g} s; try a shorter query"
         )
@@ -484,10 +481,7 @@ class App:
 
     def _unknown(self, name: str, grant: Grant) -> str:
         ids = [tool.id for tool in self.tools(grant=grant)]
-        near = process.extract(name, ids, scorer=fuzz.WRatio, limit=3, score_cutoff=60)
-        nearest = ", ".join(found for found, _, _ in near)
-        advice = f"the nearest are: {nearest}" if nearest else "search for what it should do"
-        return f"no tool is called {printable(name, 100)!r}; {advice}"
+        return not_known("tool", name, ids, "search for what it should do")
 
     def _nothing(self, grant: Grant) -> str:
         if self._fault:

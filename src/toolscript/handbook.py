@@ -14,17 +14,16 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 from msgspec.structs import replace
-from rapidfuzz import fuzz, process
 
 from toolscript.embedding.cache import EmbeddingCache
 from toolscript.errors import SkillError, UnknownNameError
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.semantic import SemanticSignal
+from toolscript.retrieval.spelling import not_known
 from toolscript.skills.folders import Folders
 from toolscript.skills.library import Following, Library, Shelf, Skill
 from toolscript.skills.sandbox import Sandbox, relative
 from toolscript.skills.vector import VectorIndex
-from toolscript.text import printable
 from toolscript.types import EVERYTHING, Document, Grant, SearchRequest, SearchResult
 
 log = logging.getLogger(__name__)
@@ -175,10 +174,7 @@ class Handbook:
 
     def _unknown(self, name: str, grant: Grant) -> str:
         names = [skill.name for skill in self.skills(grant)]
-        near = process.extract(name, names, scorer=fuzz.WRatio, limit=3, score_cutoff=60)
-        nearest = ", ".join(found for found, _, _ in near)
-        advice = f"the nearest are: {nearest}" if nearest else "search for what it should explain"
-        return f"no skill is called {printable(name, 100)!r}; {advice}"
+        return not_known("skill", name, names, "search for what it should explain")
 
     async def _follow(self, roots: tuple[Path, ...]) -> None:
         """Look whenever something changes below these folders, until they are others."""

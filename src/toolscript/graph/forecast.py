@@ -69,10 +69,10 @@ class Forecast:
             return None
         return self.graph.skill * self.gains(chances)
 
-    def gains(self, chances: Floats) -> Floats:
-        """ln(p · n) / ln n, at least 0: what it would gain to have foreseen each tool."""
+    def gains(self, chances: Floats, least: float = 0.0) -> Floats:
+        """ln(p · n) / ln n within ``least`` and 1: what it would gain to have foreseen each."""
         count = max(2, len(self.ids))
-        return np.clip(np.log(np.maximum(chances, _LEAST) * count) / np.log(count), 0.0, 1.0)
+        return np.clip(np.log(np.maximum(chances, _LEAST) * count) / np.log(count), least, 1.0)
 
     def chances(self, context: Sequence[str]) -> Floats | None:
         """The probability of each tool to be used next: float64 [n], sum 1; see `scores`."""
@@ -87,9 +87,7 @@ class Forecast:
         row = self._rows.get(tool)
         chances = None if row is None else self.chances(context)
         if row is not None and chances is not None:
-            count = max(2, len(self.ids))
-            gain = np.log(max(float(chances[row]), _LEAST) * count) / np.log(count)
-            self.graph.note(float(np.clip(gain, -1.0, 1.0)))
+            self.graph.note(float(self.gains(chances[row], least=-1.0)))
 
     @cached_property
     def _rows(self) -> dict[str, int]:

@@ -160,14 +160,16 @@ class CapabilityIndex:
 
         Only where nothing else scores well, and a score is only ever raised.
         """
-        others = np.delete(scores, self._executors)
-        if not self._executors.size or others.max(initial=0.0) >= ANSWERED:
+        if not self._executors.size or self._answered(scores):
             return Boosted(scores, {})
         raised, inferred = scores.copy(), dict[int, Capability]()
         for capability in self.wanted(query):
             if capability.shell:
                 self._raise(capability, scores, raised, inferred)
         return Boosted(raised, inferred)
+
+    def _answered(self, scores: Vectors) -> bool:
+        return bool(np.delete(scores, self._executors).max(initial=0.0) >= ANSWERED)
 
     def _raise(
         self,

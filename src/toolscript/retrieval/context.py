@@ -15,18 +15,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toolscript.graph.base import adaptive_alpha
 from toolscript.graph.forecast import Forecast
 from toolscript.graph.toolgraph import DECLARED, ToolGraph
 from toolscript.retrieval.base import Corpus
+from toolscript.retrieval.fusion import Scores, rounded
 from toolscript.types import SearchRequest
 
 NEEDED, SUPPOSED = 0.95, 0.8
-DECIMALS = 6
-"""As `scoring` has it."""
-_Scores = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,26 +39,26 @@ class Need:
 class Placed:
     """Scores after the second stage, and what they were before."""
 
-    scores: _Scores
-    own: _Scores
+    scores: Scores
+    own: Scores
     alpha: float
     """What the search's own score weighs; 1 where the graph is silent."""
     edges: int
-    graph: _Scores | None = None
+    graph: Scores | None = None
     """What the graph says of each tool; None where it is silent."""
     context: tuple[str, ...] = ()
     """The tools that were used so far."""
     needs: Mapping[int, Need] = field(default_factory=dict[int, Need])
 
 
-def place(own: _Scores, corpus: Corpus, forecast: Forecast, request: SearchRequest) -> Placed:
+def place(own: Scores, corpus: Corpus, forecast: Forecast, request: SearchRequest) -> Placed:
     """The scores that a request gets, from the search's own: float64 [n] in [0, 1]."""
     edges = forecast.graph.edge_count
     said = forecast.scores(request.context) if request.context else None
     scores, alpha = own, 1.0
     if said is not None:
         alpha = adaptive_alpha(edges)
-        scores = np.where(own >= 1.0, 1.0, _rounded(alpha * own + (1.0 - alpha) * said))
+        scores = np.where(own >= 1.0, 1.0, rounded(alpha * own + (1.0 - alpha) * said))
     needs: dict[int, Need] = {}
     if request.needed:
         scores = _with_needed(scores, corpus, forecast.graph, request.limit or 1, needs)
@@ -69,8 +66,8 @@ def place(own: _Scores, corpus: Corpus, forecast: Forecast, request: SearchReque
 
 
 def _with_needed(
-    scores: _Scores, corpus: Corpus, graph: ToolGraph, best: int, needs: dict[int, Need]
-) -> _Scores:
+    scores: Scores, corpus: Corpus, graph: ToolGraph, best: int, needs: dict[int, Need]
+) -> Scores:
     """Raise what the best tools need; why goes into ``needs``."""
     raised = scores.copy()
     order: list[int] = np.argsort(-scores, kind="stable")[:best].tolist()
@@ -79,11 +76,7 @@ def _with_needed(
             needed = corpus.rows.get(each.tool)
             why = graph.needs(each.path[-1]).get(each.tool, "")
             step = NEEDED if why == DECLARED else SUPPOSED
-            score = float(_rounded(scores[row] * step**each.depth))
+            score = float(rounded(scores[row] * step**each.depth))
             if needed is not None and score > raised[needed]:
                 raised[needed], needs[needed] = score, Need(row, why)
     return raised
-
-
-def _rounded(scores: _Scores) -> _Scores:
-    return np.clip(np.round(scores, DECIMALS), 0.0, 1.0 - 10.0**-DECIMALS)

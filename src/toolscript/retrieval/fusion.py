@@ -1,11 +1,18 @@
 """Rankings to one score: a weighted mean over the signals that answered."""
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from toolscript.embedding.base import Vectors
 from toolscript.retrieval.base import Ranking
+
+DECIMALS = 6
+"""Scores are compared and shown to this many decimals, so that 0.35 is not below 0.35."""
+
+Scores: TypeAlias = NDArray[np.float64]
 
 
 def fuse(rankings: Mapping[str, Ranking], weights: Mapping[str, float]) -> Vectors:
@@ -24,6 +31,11 @@ def fuse(rankings: Mapping[str, Ranking], weights: Mapping[str, float]) -> Vecto
     mass = np.where(mass.sum(axis=0) > 0, mass, answered.astype(np.float32))
     total = np.maximum(mass.sum(axis=0), 1e-12)
     return ((mass * np.where(answered, scores, 0.0)).sum(axis=0) / total).astype(np.float32)
+
+
+def rounded(scores: Vectors | Scores) -> Scores:
+    """Scores to `DECIMALS`, below 1.0: that is for exact names, so that nothing ties with them."""
+    return np.clip(np.round(scores.astype(np.float64), DECIMALS), 0.0, 1.0 - 10.0**-DECIMALS)
 
 
 def contributions(

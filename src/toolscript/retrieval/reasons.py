@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolscript.retrieval.capability import Capability
-from toolscript.retrieval.fusion import contributions, fuse, shares
+from toolscript.retrieval.fusion import DECIMALS, contributions, fuse, shares
 from toolscript.retrieval.names import Named
-from toolscript.retrieval.scoring import DECIMALS, Scored
+from toolscript.retrieval.scoring import Scored
 from toolscript.text import printable
 from toolscript.types import Explanation, Share, Step
 

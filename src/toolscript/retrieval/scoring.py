@@ -13,7 +13,6 @@ that is most about a document gives it.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +22,7 @@ from toolscript.graph.forecast import Forecast
 from toolscript.retrieval.base import Corpus, Query, Ranking, SignalIndex
 from toolscript.retrieval.capability import Boosted, CapabilityIndex
 from toolscript.retrieval.context import Placed
-from toolscript.retrieval.fusion import fuse
+from toolscript.retrieval.fusion import Scores, fuse, rounded
 from toolscript.retrieval.fuzzy import FuzzyIndex
 from toolscript.retrieval.names import Named, NameIndex
 from toolscript.retrieval.parts import split
@@ -36,10 +35,6 @@ PARTED = 0.4
 """How much of the score of a question in several parts is its parts'."""
 ALONE = 0.8
 """What a part gives counts this much at least, however little the whole is about a document."""
-DECIMALS = 6
-"""Scores are compared and shown to this many decimals, so that 0.35 is not below 0.35."""
-
-Scores: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +109,8 @@ def score(state: State, query: Query, weights: Mapping[str, float]) -> Scored:
     for row, name in named.items():
         scores[row] = max(scores[row], name.score)
     exact = [row for row, name in named.items() if name.score >= 1]
-    final = _rounded(scores, exact)
+    final = rounded(scores)
+    final[exact] = 1.0
     return Scored(state, whole, parts, part_of, joined, boosted, named, final)
 
 
@@ -159,11 +155,3 @@ def _named(names: NameIndex, query: Query, parts: list[str]) -> dict[int, Named]
         for row, named in names.match(Query(part)).items():
             found[row] = max(named.inside(), found.get(row, named.inside()))
     return found
-
-
-def _rounded(scores: Vectors, exact: list[int]) -> Scores:
-    """Scores to `DECIMALS`; only an exact name keeps 1.0, so that nothing ties with it."""
-    rounded = np.round(scores.astype(np.float64), DECIMALS)
-    np.clip(rounded, 0.0, 1.0 - 10.0**-DECIMALS, out=rounded)
-    rounded[exact] = 1.0
-    return rounded

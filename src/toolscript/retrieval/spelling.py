@@ -6,12 +6,14 @@ substitution by two; so words whose lengths or letters differ by more than the
 edits allowed are left out before a single distance is computed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from rapidfuzz import process
+from rapidfuzz import fuzz, process
 from rapidfuzz.distance import OSA
+
+from toolscript.text import printable
 
 _BITS = 64
 
@@ -66,3 +68,11 @@ class Spellings:
         )[0]
         near = np.flatnonzero(distances <= most).tolist()
         return [(candidates[position], int(distances[position])) for position in near]
+
+
+def not_known(kind: str, name: str, known: Iterable[str], instead: str) -> str:
+    """What to say of a name that no ``kind`` has: the nearest names, or what to do ``instead``."""
+    near = process.extract(name, known, scorer=fuzz.WRatio, limit=3, score_cutoff=60)
+    nearest = ", ".join(found for found, _, _ in near)
+    advice = f"the nearest are: {nearest}" if nearest else instead
+    return f"no {kind} is called {printable(name, 100)!r}; {advice}"

@@ -26,4 +26,10 @@ async function answer(client, heard) {
   await client.close();
 }
 
-module.exports = { answer, entry, where };
+// Connects as the caller was told to, by the SDK's own transports, and answers.
+async function talk(client, Http, Stdio, heard) {
+  await client.connect(where.url ? new Http(new URL(where.url)) : new Stdio(entry()));
+  await answer(client, heard);
+}
+
+module.exports = { talk };

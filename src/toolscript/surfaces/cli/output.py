@@ -24,6 +24,15 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], flexible: 
         click.echo(_line(row, widths))
 
 
+def print_nothing(nouns: str, answer: dict[str, Any], nearest: str | None) -> None:
+    """That a search found nothing, and the best of what the threshold kept out."""
+    click.echo(f"No {nouns} found matching query")
+    click.echo(f"Try other words, or a lower --threshold (now {answer['threshold']:g}).")
+    if nearest:
+        confidence = answer["below"]["confidence"]
+        click.echo(f"The nearest was {printable(nearest)} with {confidence:.2f}.")
+
+
 def print_json(value: Any) -> None:
     """One JSON value, indented. What could steer a terminal is escaped, as JSON allows."""
     unicode = (sys.stdout.encoding or "").casefold().startswith("utf")

@@ -14,9 +14,8 @@ from toolscript.surfaces.cli.options import (
     settings_from,
     settings_options,
 )
-from toolscript.surfaces.cli.output import note, print_json, print_table
+from toolscript.surfaces.cli.output import note, print_json, print_nothing, print_table
 from toolscript.surfaces.cli.types import print_types
-from toolscript.text import printable
 
 
 @click.command()
@@ -92,7 +91,7 @@ def _print_table(answer: dict[str, Any]) -> None:
     if answer["results"]:
         _print_hits(answer["results"])
     else:
-        _print_nothing(answer)
+        print_nothing("tools", answer, answer["below"] and named(answer["below"]))
     for hit in answer["results"]:
         if "explanation" in hit:
             print_explanation(hit)
@@ -108,14 +107,6 @@ def _print_hits(results: list[dict[str, Any]]) -> None:
 def named(hit: dict[str, Any]) -> str:
     """What a hit is called in a list; of a skill it is said that it is one."""
     return hit["toolId"] if "toolId" in hit else f"skill: {hit['name']}"
-
-
-def _print_nothing(answer: dict[str, Any]) -> None:
-    click.echo("No tools found matching query")
-    click.echo(f"Try other words, or a lower --threshold (now {answer['threshold']:g}).")
-    below = answer["below"]
-    if below:
-        click.echo(f"The nearest was {printable(named(below))} with {below['confidence']:.2f}.")
 
 
 def _tell_failures(servers: list[dict[str, Any]]) -> None:

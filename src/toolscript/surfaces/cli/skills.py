@@ -8,7 +8,7 @@ import click
 from toolscript.surfaces.cli.connect import connected
 from toolscript.surfaces.cli.explain import print_explanation
 from toolscript.surfaces.cli.options import output_option, settings_from, settings_options
-from toolscript.surfaces.cli.output import counted, note, print_json, print_table
+from toolscript.surfaces.cli.output import counted, note, print_json, print_nothing, print_table
 from toolscript.text import printable
 
 _SHOWN_PROBLEMS = 20
@@ -82,7 +82,7 @@ def search(query: str, explain: bool, output: str, **flags: Any) -> None:  # noq
     elif answer["results"]:
         _print_hits(answer["results"])
     else:
-        _print_nothing(answer)
+        print_nothing("skills", answer, answer["below"] and answer["below"]["name"])
 
 
 @skills.command()
@@ -121,14 +121,6 @@ def _print_hits(results: list[dict[str, Any]]) -> None:
 def _passage(hit: dict[str, Any]) -> str:
     heading, text = hit["passage"]["heading"], hit["passage"]["text"]
     return printable(f"{heading}: {text}" if heading else text, 100)
-
-
-def _print_nothing(answer: dict[str, Any]) -> None:
-    click.echo("No skills found matching query")
-    click.echo(f"Try other words, or a lower --threshold (now {answer['threshold']:g}).")
-    below = answer["below"]
-    if below:
-        click.echo(f"The nearest was {printable(below['name'])} with {below['confidence']:.2f}.")
 
 
 def _tell_problems(problems: list[str]) -> None:

@@ -21,6 +21,7 @@ _WHOLE: _Json = {"type": "integer", "minimum": 0}
 _SHARE: _Json = {"type": "number", "minimum": 0, "maximum": 1}
 _TRUTH: _Json = {"type": "boolean"}
 _ANY_OBJECT: _Json = {"type": "object"}
+_ANY_BODY: _Json = {"content": {"application/json": {"schema": _ANY_OBJECT}}}
 _TEXTS: _Json = {"type": "array", "items": _TEXT}
 
 
@@ -72,7 +73,7 @@ def _paths() -> _Json:
             _json("Tools"),
             [_query("server", "Only this server's.", _TEXT)],
         ),
-        "/tools/{tool}": {"post": _call()},
+        "/tools/{tool}": _call(),
         "/skills": _get("listSkills", "Every skill", _json("Skills")),
         "/skills/search": _get(
             "searchSkills",
@@ -89,13 +90,9 @@ def _paths() -> _Json:
                 _query("file", "A path below the skill's own folder.", _TEXT),
             ],
         ),
-        "/skills/update": {
-            "post": {
-                "operationId": "updateSkills",
-                "summary": "Look at every folder of skills now",
-                "responses": _responses(_json("Skills")),
-            }
-        },
+        "/skills/update": _post(
+            "updateSkills", "Look at every folder of skills now", _json("Skills")
+        ),
         "/graph": _get(
             "graph",
             "What is used together: how much is known, and the strongest edges",
@@ -111,8 +108,12 @@ def _paths() -> _Json:
             _json("Related"),
             [_query("tool", "Its id.", _TEXT, required=True)],
         ),
-        "/graph/import": {"post": _post("importGraph", "Learn from templates and logs", "Taken")},
-        "/graph/clear": {"post": _post("clearGraph", "Forget everything learned", "Forgotten")},
+        "/graph/import": _post(
+            "importGraph", "Learn from templates and logs", _json("Taken"), _ANY_BODY
+        ),
+        "/graph/clear": _post(
+            "clearGraph", "Forget everything learned", _json("Forgotten"), _ANY_BODY
+        ),
         "/runtime/tools.ts": _get(
             "typescriptClient", "A TypeScript module", _module("application/typescript"), _filters()
         ),
@@ -120,58 +121,54 @@ def _paths() -> _Json:
             "pythonClient", "A Python module", _module("text/x-python"), _filters()
         ),
         "/metrics": _get("metrics", "Figures for Prometheus", {"text/plain": {"schema": _TEXT}}),
-        "/message": {"post": _message()},
+        "/message": _message(),
         PATH: _get("describe", "This document", {"application/json": {"schema": _ANY_OBJECT}}),
     }
 
 
-def _post(name: str, summary: str, answer: str) -> _Json:
-    body = {"content": {"application/json": {"schema": _ANY_OBJECT}}}
-    return {
-        "operationId": name,
-        "summary": summary,
-        "requestBody": body,
-        "responses": _responses(_json(answer)),
-    }
-
-
 def _call() -> _Json:
-    return {
-        "operationId": "callTool",
-        "summary": "Call a tool; one that fails says so in `isError`, with status 200",
-        "parameters": [
-            {
-                "name": "tool",
-                "in": "path",
-                "required": True,
-                "description": "The tool's id, `server__tool`.",
-                "schema": _TEXT,
-            }
-        ],
-        "requestBody": {
-            "description": "The tool's arguments.",
-            "content": {"application/json": {"schema": _ANY_OBJECT}},
-        },
-        "responses": _responses(_json("CallResult")),
-    }
+    called = _post(
+        "callTool",
+        "Call a tool; one that fails says so in `isError`, with status 200",
+        _json("CallResult"),
+        {"description": "The tool's arguments.", **_ANY_BODY},
+    )
+    called["post"]["parameters"] = [
+        {
+            "name": "tool",
+            "in": "path",
+            "required": True,
+            "description": "The tool's id, `server__tool`.",
+            "schema": _TEXT,
+        }
+    ]
+    return called
 
 
 def _message() -> _Json:
-    body = {"schema": {"$ref": "#/components/schemas/JsonRpcRequest"}}
-    return {
-        "operationId": "message",
-        "summary": "One JSON-RPC request of MCP, without a session",
-        "requestBody": {"required": True, "content": {"application/json": body}},
-        "responses": {
-            **_responses(_json("JsonRpcAnswer")),
-            "202": {"description": "A notification: there is nothing to say."},
-        },
-    }
+    sent = _post(
+        "message",
+        "One JSON-RPC request of MCP, without a session",
+        _json("JsonRpcAnswer"),
+        {"required": True, "content": _json("JsonRpcRequest")},
+    )
+    nothing = {"description": "A notification: there is nothing to say."}
+    sent["post"]["responses"]["202"] = nothing
+    return sent
 
 
 def _get(name: str, summary: str, content: _Json, parameters: list[_Json] | None = None) -> _Json:
-    operation = {"operationId": name, "summary": summary, "responses": _responses(content)}
-    return {"get": operation | ({"parameters": parameters} if parameters else {})}
+    more = {"parameters": parameters} if parameters else {}
+    return {"get": _operation(name, summary, content) | more}
+
+
+def _post(name: str, summary: str, content: _Json, body: _Json | None = None) -> _Json:
+    more = {"requestBody": body} if body else {}
+    return {"post": _operation(name, summary, content) | more}
+
+
+def _operation(name: str, summary: str, content: _Json) -> _Json:
+    return {"operationId": name, "summary": summary, "responses": _responses(content)}
 
 
 def _responses(content: _Json) -> _Json:
