@@ -6,8 +6,7 @@ and a weight is divided by that factor of the present when it is read. So an
 update touches one number.
 """
 
-import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -25,11 +24,12 @@ _DAY_S = 86_400.0
 _FIRST = 64
 LEAST_DISCOUNT = 0.5
 _REMEMBERED = 20_000
+_NONE = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One tool's edges, in one direction: each array has one entry for each of them."""
+class Rows:
+    """Some tools' edges, in one direction: arrays of one entry per edge, the first tool's first."""
 
     others: Ints
     """The tools at the other ends, as numbers of the graph."""
@@ -37,6 +37,8 @@ class Row:
     """Decayed."""
     times: Ints
     """How often seen, however long ago."""
+    sizes: Ints
+    """How many of the edges are each tool's: one entry for each tool."""
 
 
 class Decay:
@@ -61,6 +63,8 @@ class Edges:
         self.out: list[dict[int, int]] = []
         self.into: list[dict[int, int]] = []
         """By tool: the tool at the other end → the edge's number."""
+        self.degree = np.zeros(_FIRST, dtype=np.int64)
+        """By tool: how many edges it has, both directions together."""
         self.size = 0
         self.source = np.zeros(_FIRST, dtype=np.int64)
         self.target = np.zeros(_FIRST, dtype=np.int64)
@@ -81,6 +85,8 @@ class Edges:
         while len(self.out) < count:
             self.out.append({})
             self.into.append({})
+        while self.degree.size < count:
+            self.degree = doubled(self.degree)
 
     def at(self, source: int, target: int) -> int:
         """The edge's number; it is made where there is none."""
@@ -92,6 +98,8 @@ class Edges:
             self.size += 1
             self.source[edge], self.target[edge] = source, target
             self.out[source][target] = self.into[target][source] = edge
+            self.degree[source] += 1
+            self.degree[target] += 1
         return edge
 
     def see(self, source: int, target: int, amount: float, *, adjacent: bool) -> int:
@@ -117,13 +125,30 @@ class Edges:
         self.next_once = int((following == 1).sum())
         self.next_twice = int((following == 2).sum())  # noqa: PLR2004 - as it says
 
-    def row(self, tool: int, *, into: bool = False, adjacent: bool = False, now: float) -> Row:
-        """One tool's edges; ``now`` is `Decay.factor` of the present."""
-        others, numbers = self._arrays(tool, into=into)
+    def rows(
+        self, tools: Sequence[int], *, into: bool = False, adjacent: bool = False, now: float
+    ) -> Rows:
+        """Some tools' edges; ``now`` is `Decay.factor` of the present."""
+        found = [self.arrays(tool, into=into) for tool in tools]
+        others = np.concatenate([_NONE, *(others for others, _ in found)])
+        numbers = np.concatenate([_NONE, *(numbers for _, numbers in found)])
         weights = (self.next if adjacent else self.later)[numbers] / now
         times = (self.next_times if adjacent else self.later_times)[numbers]
         stated = self.stated[numbers]
-        return Row(others, weights + stated, times + stated.astype(np.int64))
+        sizes = np.array([others.size for others, _ in found], dtype=np.int64)
+        return Rows(others, weights + stated, times + stated.astype(np.int64), sizes)
+
+    def arrays(self, tool: int, *, into: bool = False) -> tuple[Ints, Ints]:
+        """A tool's edges as arrays, made again only when it has more: others, and numbers."""
+        index = (self.into if into else self.out)[tool]
+        kept = self._rows.get((tool, into))
+        if kept is None or kept[0].size != len(index):
+            if len(self._rows) >= 2 * _REMEMBERED:
+                self._rows.clear()
+            others = np.fromiter(index.keys(), np.int64, len(index))
+            kept = others, np.fromiter(index.values(), np.int64, len(index))
+            self._rows[tool, into] = kept
+        return kept
 
     def leading(self) -> Ints:
         """The tools that an edge leads away from."""
@@ -139,26 +164,13 @@ class Edges:
 
         Of many tools around, those with the fewest of their own: they say most.
         """
-        common: list[int] = self._neighbours(tool).tolist()
-        if len(common) > most:
-            degrees = {each: len(self.out[each]) + len(self.into[each]) for each in common}
-            common = heapq.nsmallest(most, common, key=lambda each: (degrees[each], each))
-        for each in common:
+        common = self._neighbours(tool)
+        if common.size > most:
+            common = common[np.lexsort((common, self.degree[common]))[:most]]
+        for each in common.tolist():
             found = self._neighbours(each)
             if found.size > 1:
                 yield found
-
-    def _arrays(self, tool: int, *, into: bool) -> tuple[Ints, Ints]:
-        """A tool's edges as arrays, made again only when it has more: others, and numbers."""
-        index = (self.into if into else self.out)[tool]
-        kept = self._rows.get((tool, into))
-        if kept is None or kept[0].size != len(index):
-            if len(self._rows) >= 2 * _REMEMBERED:
-                self._rows.clear()
-            others = np.fromiter(index.keys(), np.int64, len(index))
-            kept = others, np.fromiter(index.values(), np.int64, len(index))
-            self._rows[tool, into] = kept
-        return kept
 
     def _neighbours(self, tool: int) -> Ints:
         out, into = self.out[tool], self.into[tool]
@@ -179,6 +191,7 @@ class Edges:
         tools = len(self.out)
         self.out, self.into = [], []
         self._around, self._rows, self._leading = {}, {}, (0, np.zeros(0, dtype=np.int64))
+        self.degree[:] = 0
         self.add_tools(tools)
         self.link()
         self.count_again()
@@ -209,8 +222,10 @@ class Edges:
         self.count_again()
 
     def link(self) -> None:
-        """Make the dictionaries from the columns."""
+        """Make the dictionaries and degrees from the columns."""
         size = self.size
+        ends = np.concatenate([self.source[:size], self.target[:size]])
+        self.degree += np.bincount(ends, minlength=self.degree.size)
         sources, targets = self.source[:size].tolist(), self.target[:size].tolist()
         out, into = self.out, self.into
         for edge, (source, target) in enumerate(zip(sources, targets, strict=True)):

@@ -27,7 +27,7 @@ import numpy as np
 
 from toolscript.embedding.base import Vectors
 from toolscript.graph.counts import Tools
-from toolscript.graph.edges import LEAST_DISCOUNT, Floats, Ints, Row, discount
+from toolscript.graph.edges import LEAST_DISCOUNT, Floats, Ints, Rows, discount
 from toolscript.graph.toolgraph import ToolGraph
 
 MASS = 1.0
@@ -121,11 +121,11 @@ class Forecast:
         edges = self.graph.edges
         after = discount(edges.next_once, edges.next_twice)
         along = discount(edges.once, edges.twice)
-        last = [edges.row(n, adjacent=True, now=now) for n in numbers[-1:] if n >= 0]
+        last = [edges.rows([n], adjacent=True, now=now) for n in numbers[-1:] if n >= 0]
         fresh = 0.5 * _level(_spread(last, after, row_of, below.size), below)
         for number in numbers:
             ways = (False, True) if number >= 0 else ()
-            both = [edges.row(number, into=into, now=now) for into in ways]
+            both = [edges.rows([number], into=into, now=now) for into in ways]
             with_it = _level(_spread(both, along, row_of, below.size), below)
             fresh += 0.5 / len(numbers) * with_it
         fresh *= self._reliable(row_of, now)
@@ -174,7 +174,8 @@ class Forecast:
         tools = self.graph.tools
         times = tools.times[: len(tools)]
         once, twice = int((times == 1).sum()), int((times == 2).sum())  # noqa: PLR2004 - as it says
-        row = Row(np.arange(len(tools)), tools.weight[: len(tools)] / now, times)
+        size = np.array([len(tools)])
+        row = Rows(np.arange(len(tools)), tools.weight[: len(tools)] / now, times, size)
         count = len(self.ids)
         spread = _spread([row], discount(once, twice), row_of, count)
         return _level(spread, np.full(count, 1.0 / count))
@@ -215,24 +216,27 @@ class Forecast:
             return None
         nearness = alike[row_of[leading]]
         order = _largest(nearness, ALIKE)
-        expected = np.zeros(meaning.shape[1])
-        for place in order:
-            row = edges.row(int(leading[place]), adjacent=True, now=now)
-            there = row_of[row.others] >= 0
-            weights, others = row.weights[there], row_of[row.others[there]]
-            share = np.exp(SHARPNESS * (nearness[place] - nearness[order[0]]))
-            if weights.sum() > 0:
-                expected += share * (weights / weights.sum()) @ meaning[others]
+        found = edges.rows(leading[order].tolist(), adjacent=True, now=now)
+        of = np.repeat(np.arange(order.size), found.sizes)
+        rows = row_of[found.others]
+        weights = np.where(rows >= 0, found.weights, 0.0)
+        totals = np.bincount(of, weights=weights, minlength=order.size)
+        shares = np.exp(SHARPNESS * (nearness[order] - nearness[order[0]]))
+        weights *= (shares / np.maximum(totals, _LEAST))[of]
+        expected = weights.astype(np.float32) @ meaning[rows]
         length = float(np.linalg.norm(expected))
-        return (expected / length).astype(np.float32) if length else None
+        return expected / np.float32(length) if length else None
 
     def _shared(self, numbers: list[int], row_of: Ints) -> Floats | None:
         """Adamic-Adar with the tools of the context, as a distribution."""
-        edges, sums = self.graph.edges, np.zeros(len(self.ids))
-        for number in numbers:
-            for around in edges.around(number, COMMON) if number >= 0 else ():
-                rows = row_of[around]
-                sums[rows[rows >= 0]] += 1.0 / np.log(around.size)
+        edges = self.graph.edges
+        found = [each for n in numbers if n >= 0 for each in edges.around(n, COMMON)]
+        if not found:
+            return None
+        sizes = np.array([each.size for each in found])
+        rows = row_of[np.concatenate(found)] + 1  # those that are not there count for none
+        worth = np.repeat(1.0 / np.log(sizes), sizes)
+        sums = np.bincount(rows, weights=worth, minlength=len(self.ids) + 1)[1:]
         total = sums.sum()
         return sums / total if total > 0 else None
 
@@ -289,10 +293,10 @@ class _Places:
         return self._places
 
 
-def _spread(rows: list[Row], discounted: float, row_of: Ints, size: int) -> tuple[Floats, float]:
+def _spread(found: list[Rows], discounted: float, row_of: Ints, size: int) -> tuple[Floats, float]:
     """Discounted weights over the corpus' rows, and what they weighed before, all together."""
     spread, total = np.zeros(size), 0.0
-    for row in rows:
+    for row in found:
         places = row_of[row.others]
         there = (places >= 0) & (row.times > 0)
         weights = row.weights[there]

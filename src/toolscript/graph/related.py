@@ -1,14 +1,19 @@
 """What goes with a tool, each with its evidence: used before it, used after it, needed first."""
 
 from collections.abc import Callable
+from itertools import islice
+
+import numpy as np
 
 from toolscript.graph.base import DEPENDENCY, TEMPLATE
 from toolscript.graph.counts import Seen
-from toolscript.graph.edges import discount
+from toolscript.graph.edges import Floats, discount
 from toolscript.graph.toolgraph import DECLARED, ToolGraph
 from toolscript.types import Related, Relations
 
 LIMIT = 3
+LOOKED_AT = 8
+"""So many times the limit are looked at first: a hub has thousands of edges."""
 NEED_DEPTH = 3
 """Over so many steps what a tool needs is shown."""
 
@@ -39,21 +44,43 @@ def _beside(
     graph: ToolGraph, tool: str, known: Callable[[str], bool], limit: int, *, into: bool
 ) -> tuple[Related, ...]:
     with graph.lock:
+        number = graph.tools.numbers.get(tool)
+        if number is None:
+            return ()
         edges = graph.edges
-        off, now = discount(edges.once, edges.twice), graph.now()
-        beside = [(other, seen) for other, seen in graph.seen(tool, into=into) if known(other)]
-    weights = {
-        other: seen.later / now * max(0.0, 1 - off / max(1, seen.later_times)) + seen.stated
-        for other, seen in beside
-        if seen.kinds != DEPENDENCY
-    }
-    total = sum(seen.later / now + seen.stated for _, seen in beside) or 1.0
-    evidence = {other: _evidence(seen, into=into) for other, seen in beside}
-    best = sorted(weights, key=lambda other: (-weights[other], other))[:limit]
-    return tuple(
-        Related(tool=each, score=round(weights[each] / total, 4), evidence=evidence[each])
-        for each in best
-    )
+        others, found = edges.arrays(number, into=into)
+        used = edges.later[found] / graph.now()
+        off = discount(edges.once, edges.twice) / np.maximum(1, edges.later_times[found])
+        weights = used * np.maximum(0.0, 1.0 - off) + edges.stated[found]
+        total = float(used.sum() + edges.stated[found].sum()) or 1.0
+        weights[edges.kinds[found] == DEPENDENCY] = -1.0
+
+        def name(at: int) -> str:
+            return graph.tools.ids[int(others[at])]
+
+        return tuple(
+            Related(
+                tool=name(at),
+                score=round(float(weights[at]) / total, 4),
+                evidence=_evidence(edges.seen(int(found[at])), into=into),
+            )
+            for at in _best(weights, name, known, limit)
+        )
+
+
+def _best(
+    weights: Floats, name: Callable[[int], str], known: Callable[[str], bool], limit: int
+) -> list[int]:
+    """The places of the largest weights of tools that are known, by (−weight, id)."""
+    best: list[int] = []
+    for most in (LOOKED_AT * limit, weights.size):  # few of many, and all where these are not known
+        least = 0.0 if most >= weights.size else np.partition(weights, -most)[-most]
+        places: list[int] = np.flatnonzero(weights >= max(0.0, least)).tolist()
+        places.sort(key=lambda at: (-weights[at], name(at)))
+        best = list(islice((at for at in places if known(name(at))), limit))
+        if len(best) == limit or most >= weights.size:
+            break
+    return best
 
 
 def _evidence(seen: Seen, *, into: bool) -> str:

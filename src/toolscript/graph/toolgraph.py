@@ -224,9 +224,9 @@ class ToolGraph:
             number = self.tools.numbers.get(tool)
             found: dict[str, str] = {}
             if number is not None:
-                for other, edge in self.edges.out[number].items():
-                    if self.edges.kinds[edge] & DEPENDENCY:
-                        found[self.tools.ids[other]] = DECLARED
+                others, edges = self.edges.arrays(number)
+                declared = others[self.edges.kinds[edges] & DEPENDENCY > 0]
+                found = {self.tools.ids[other]: DECLARED for other in declared.tolist()}
             return found | {
                 each: why for each, why in self._inferred.get(tool, {}).items() if each not in found
             }
@@ -254,15 +254,6 @@ class ToolGraph:
             one, other = self.tools.numbers.get(source), self.tools.numbers.get(target)
             number = None if one is None or other is None else self.edges.out[one].get(other)
             return None if number is None else self._edge(number)
-
-    def seen(self, tool: str, *, into: bool = False) -> list[tuple[str, Seen]]:
-        """What was seen of a tool's edges, those that lead away from it or ``into`` it."""
-        with self.lock:
-            number = self.tools.numbers.get(tool)
-            if number is None:
-                return []
-            row = (self.edges.into if into else self.edges.out)[number]
-            return [(self.tools.ids[other], self.edges.seen(edge)) for other, edge in row.items()]
 
     def strongest(self, limit: int) -> list[Edge]:
         """The edges that weigh most, strongest first."""
