@@ -711,6 +711,7 @@ REQUIREMENTS: dict[str, Requirement] = {
             "tests/graph/test_toolgraph.py::test_skill_is_the_mean_gain_with_a_little_supposed",
             "tests/graph/test_learning.py::test_what_is_learned_later_is_added",
             "tests/graph/test_learning.py::test_two_processes_keep_one_graph",
+            "tests/graph/test_learning.py::test_a_kill_costs_at_most_the_last_second",
             "tests/graph/test_learning.py::test_calls_become_steps_of_their_session",
             "tests/graph/test_learning.py::test_a_kill_while_recording_costs_at_most_what_was_not_kept_yet",
             "tests/graph/test_learning.py::test_a_question_counts_for_the_tool_that_it_led_to",

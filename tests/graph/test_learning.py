@@ -299,6 +299,37 @@ def test_a_kill_while_recording_costs_at_most_what_was_not_kept_yet(tmp_path: Pa
         db.close()
 
 
+PACED = """
+import sys, time
+from pathlib import Path
+from toolscript.graph.learning import Learning
+from toolscript.graph.store import GraphStore
+from toolscript.graph.trail import Trail
+
+learning = Learning(GraphStore(Path(sys.argv[1]), "key"))
+learning.open()
+for number in range(10_000):
+    learning.called(Trail(), f"s__t{number}", succeeded=True)
+    print(time.monotonic(), flush=True)
+    time.sleep(0.01)
+"""
+
+
+def test_a_kill_costs_at_most_the_last_second(tmp_path: Path) -> None:
+    """graph:learning"""
+    command = [sys.executable, "-c", PACED, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        noted = [float(process.stdout.readline())]
+        while noted[-1] < noted[0] + 2.5:
+            noted.append(float(process.stdout.readline()))
+        os.kill(process.pid, signal.SIGKILL)
+    before = sum(when <= noted[-1] - 1.0 for when in noted)
+    calls = stored(tmp_path)[0].stats().calls
+    assert before > 10
+    assert calls >= before
+
+
 class TestTrail:
     def test_a_long_pause_begins_another_job(self) -> None:
         now = [1000.0]

@@ -12,7 +12,7 @@ from toolscript.graph.toolgraph import DECLARED, ToolGraph
 from toolscript.types import Related, Relations
 
 LIMIT = 3
-LOOKED_AT = 8
+LOOKED_AT = 4
 """So many times the limit are looked at first: a hub has thousands of edges."""
 NEED_DEPTH = 3
 """Over so many steps what a tool needs is shown."""
