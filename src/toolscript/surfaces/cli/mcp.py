@@ -23,8 +23,11 @@ def mcp(**flags: Any) -> None:
     import anyio  # noqa: PLC0415 - only this command needs the server and all below it
 
     from toolscript import bootstrap  # noqa: PLC0415 - the same
+    from toolscript.surfaces import memory  # noqa: PLC0415 - the same
     from toolscript.surfaces.mcp.door import Exposure  # noqa: PLC0415 - the same
     from toolscript.surfaces.mcp.stdio import serve_stdio  # noqa: PLC0415 - the same
 
+    memory.give_back()
     app = bootstrap.application(settings, config)
+    memory.set_aside()
     anyio.run(serve_stdio, app, cast("Exposure", settings.exposure))

@@ -1,6 +1,5 @@
 """The gateway as a process: the HTTP door on a socket of this machine."""
 
-import ctypes
 import ipaddress
 import logging
 import os
@@ -8,6 +7,7 @@ import secrets
 import signal
 import socket
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 from typing import cast
@@ -18,7 +18,7 @@ from toolscript import __version__, bootstrap
 from toolscript.config import Config
 from toolscript.errors import PortInUseError, UnprotectedError
 from toolscript.settings import Settings
-from toolscript.surfaces import journal
+from toolscript.surfaces import journal, memory
 from toolscript.surfaces.http.app import http_app
 from toolscript.surfaces.http.guard import ANY_HOST, LOOPBACK_HOSTS, Doorkeeper
 from toolscript.surfaces.http.traffic import Traffic
@@ -33,9 +33,6 @@ GRACE_S = 30.0
 """How long calls that are under way may take to end when the gateway does."""
 _STREAMS_S = 2
 """The same for streams that clients only listen to."""
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-"""As ``malloc.h`` has them."""
-_KEPT_BYTES = 65536
 
 
 def serve(settings: Settings) -> None:
@@ -46,7 +43,7 @@ def serve(settings: Settings) -> None:
     configuration has a gateway and `ConfigError` when it is unusable.
     """
     journal.set_up(settings.log_level, settings.log_format)
-    _give_memory_back()
+    memory.give_back()
     config = load(settings)
     record = RecordFile(settings.data_dir, config.key)
     with record.held(), _listen(settings.host, settings.port) as listening:
@@ -59,18 +56,6 @@ def serve(settings: Settings) -> None:
             _run(server, listening)
         finally:
             record.remove()
-
-
-def _give_memory_back() -> None:
-    """Have the C library hand freed memory back to the system at once, where it is glibc.
-
-    Indexing and loading a model need more than searching does afterwards; by
-    itself the library keeps some 17 of 177 MiB for later.
-    """
-    with suppress(OSError, AttributeError):
-        libc = ctypes.CDLL(None)
-        for parameter in (_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD):
-            libc.mallopt(parameter, _KEPT_BYTES)
 
 
 def _server(settings: Settings, config: Config, listening: socket.socket, key: str) -> "_Server":
@@ -95,17 +80,28 @@ def _server(settings: Settings, config: Config, listening: socket.socket, key: s
             timeout_graceful_shutdown=_STREAMS_S,
         ),
         traffic,
+        lambda: app.health().ready,
     )
 
 
 class _Server(uvicorn.Server):
-    """A server that, asked to end, lets what is under way end first. Asked twice, it does not."""
+    """A server that, asked to end, lets what is under way end first. Asked twice, it does not.
 
-    def __init__(self, config: uvicorn.Config, traffic: Traffic) -> None:
+    What it has when it starts, and when it first is ``ready``, is set aside: see `memory`.
+    """
+
+    def __init__(self, config: uvicorn.Config, traffic: Traffic, ready: Callable[[], bool]) -> None:
         super().__init__(config)
         self._traffic = traffic
+        self._ready = ready
+        self._was_ready = False
         self._until = 0.0
         self._told = False
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """See `uvicorn.Server`."""
+        memory.set_aside()
+        await super().startup(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """See `uvicorn.Server`. Logs nothing: it may have interrupted what is being logged."""
@@ -116,7 +112,10 @@ class _Server(uvicorn.Server):
         self._until = time.monotonic() + GRACE_S
 
     async def on_tick(self, counter: int) -> bool:
-        """See `uvicorn.Server`: whether to end."""
+        """See `uvicorn.Server`: whether to end. It asks ten times a second."""
+        if not self._was_ready and self._ready():
+            self._was_ready = True
+            memory.set_aside()
         patient = self._traffic.running and time.monotonic() < self._until
         if self._traffic.closed and patient and not self._told:
             self._told = True

@@ -1,0 +1,43 @@
+"""A gateway's memory: what it began with is no work for the garbage collector."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+GATEWAY = """
+import gc, os, signal, sys, threading, time
+from toolscript.settings import load
+from toolscript.surfaces.http.server import serve
+
+def look():
+    seen = [0]
+    while len(seen) < 3:  # when it starts, and when it is ready
+        if gc.get_freeze_count() != seen[-1]:
+            seen.append(gc.get_freeze_count())
+        time.sleep(0.001)
+    print(*seen, flush=True)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+threading.Thread(target=look, daemon=True).start()
+serve(load({"port": "0", "model": "none"}, os.environ))
+"""
+
+
+def test_the_collector_does_not_look_through_what_a_gateway_begins_with(tmp_path: Path) -> None:
+    """What was imported is set aside when it starts, and what was indexed when it is ready."""
+    config = tmp_path / "config.json"
+    config.write_text('{"mcpServers": {}}', "utf-8")
+    own = {"TOOLSCRIPT_DATA_DIR": str(tmp_path), "TOOLSCRIPT_CONFIG": str(config)}
+    ran = subprocess.run(
+        [sys.executable, "-c", GATEWAY],
+        env={**os.environ, **own},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    nothing, started, ready = map(int, ran.stdout.split())
+    assert nothing == 0
+    assert started > 10_000
+    assert ready > started
