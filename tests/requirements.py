@@ -771,7 +771,7 @@ REQUIREMENTS: dict[str, Requirement] = {
             "tests/skills/test_passages.py::test_nothing_is_lost_and_no_passage_is_too_long",
             "tests/skills/test_sandbox.py::test_a_walk_meets_no_link_that_is_put_there_meanwhile",
             "tests/retrieval/test_wholes.py::test_the_best_passage_stands_for_the_whole",
-            "tests/test_handbook.py::test_an_edit_is_followed_and_only_that_passage_embedded",
+            "tests/test_handbook.py::test_an_edit_is_followed_and_only_that_embedded",
             "tests/test_handbook.py::test_what_is_added_and_deleted_is_followed",
             "tests/test_handbook.py::test_what_is_gone_is_gone_from_the_cache",
             "tests/test_handbook.py::test_a_second_start_embeds_nothing",

@@ -36,18 +36,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown:
         print(f"{parser.prog}: no engine {unknown[0]!r}; there are {', '.join(ENGINES)}")
         return 2
-    _print_quality(quality.measured(names), options.json)
+    found = {each: quality.measured(names, each) for each in quality.COLLECTIONS}
+    _print_quality(found, options.json)
     return 0
 
 
-def _print_quality(found: dict[str, quality.Outcome], path: Path | None) -> None:
+def _print_quality(found: dict[str, dict[str, quality.Outcome]], path: Path | None) -> None:
     rows = [
-        [name, f"{each.within(1):.3f}", f"{each.within(3):.3f}", f"{each.reciprocal:.3f}"]
-        for name, each in found.items()
+        [
+            collection,
+            name,
+            *(f"{part:.3f}" for part in (each.within(1), each.within(3), each.reciprocal)),
+        ]
+        for collection, outcomes in found.items()
+        for name, each in outcomes.items()
     ]
-    report.table(["engine", "R@1", "R@3", "MRR"], rows)
-    results = {name: {"ranks": each.ranks} for name, each in found.items()}
-    report.write(path, {"meta": report.meta(questions=len(quality.questions())), **results})
+    report.table(["collection", "engine", "R@1", "R@3", "MRR"], rows)
+    results = {
+        collection: {name: {"ranks": each.ranks} for name, each in outcomes.items()}
+        for collection, outcomes in found.items()
+    }
+    report.write(path, {"meta": report.meta(), **results})
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 """Questions about the texts beside this module, each with the skill that answers it.
 
-The texts and the questions were written for this; the questions before anything was
-measured with them, in other words than the texts, two for each: what the skill is for, and
-something that a passage says. Nothing was changed in either afterwards.
+There are two collections: *notes*, short texts of some 500 characters, and *guides*, folders
+with a ``SKILL.md`` of some 2,400, in four to six sections, as agents carry them. The texts and
+the questions were written for this; the questions before anything was measured with them,
+in other words than the texts, two for each: what the skill is for, and something that a
+passage says. Nothing was changed in either afterwards.
 """
 
 import json
@@ -14,7 +16,7 @@ from benchmarks.skills.engines import ENGINES, Find
 from toolscript.skills.library import Library, Shelf
 
 FOLDER = Path(__file__).parent
-TEXTS = FOLDER / "texts"
+COLLECTIONS = ("notes", "guides")
 
 
 @dataclass(frozen=True)
@@ -33,17 +35,22 @@ class Outcome:
         return sum(1 / each for each in self.ranks if each) / len(self.ranks)
 
 
-def shelf() -> Shelf:
-    """The skills of the texts; raises `ValueError` where one of them cannot be read."""
-    found = Library().look([TEXTS], Shelf())
+def texts(collection: str) -> Path:
+    """Where the texts of a collection lie."""
+    return FOLDER / collection / "texts"
+
+
+def shelf(collection: str) -> Shelf:
+    """The skills of a collection; raises `ValueError` where one of them cannot be read."""
+    found = Library().look([texts(collection)], Shelf())
     if found.problems:
         raise ValueError("; ".join(found.problems))
     return found
 
 
-def questions() -> list[tuple[str, str]]:
+def questions(collection: str) -> list[tuple[str, str]]:
     """Each question with the name of the skill that it is about."""
-    rows = json.loads((FOLDER / "questions.json").read_text("utf-8"))
+    rows = json.loads((FOLDER / collection / "questions.json").read_text("utf-8"))
     return [(question, row["skill"]) for row in rows for question in row["questions"]]
 
 
@@ -52,9 +59,9 @@ def measure(find: Find, asked: Iterable[tuple[str, str]]) -> Outcome:
     return Outcome(tuple(_rank(find(question), skill) for question, skill in asked))
 
 
-def measured(names: Iterable[str]) -> dict[str, Outcome]:
+def measured(names: Iterable[str], collection: str) -> dict[str, Outcome]:
     """Some of `ENGINES`, by name."""
-    there, asked = shelf(), questions()
+    there, asked = shelf(collection), questions(collection)
     return {name: measure(ENGINES[name](there), asked) for name in names}
 
 

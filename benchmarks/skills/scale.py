@@ -15,7 +15,7 @@ from pathlib import Path
 import anyio
 import numpy as np
 
-from benchmarks.skills.quality import TEXTS, questions
+from benchmarks.skills.quality import questions, texts
 from toolscript import bootstrap, settings
 from toolscript.app import App
 from toolscript.embedding.cache import CachedVector, EmbeddingCache
@@ -47,9 +47,9 @@ def measured(count: int) -> dict[str, float]:
 
 
 def _write(folder: Path, count: int) -> None:
-    texts = [path.read_text("utf-8") for path in sorted(TEXTS.rglob("*.md"))]
+    written = [path.read_text("utf-8") for path in sorted(texts("notes").rglob("*.md"))]
     for number in range(count):
-        text = texts[number % len(texts)].replace("\nname: ", f"\nname: n{number}-")
+        text = written[number % len(written)].replace("\nname: ", f"\nname: n{number}-")
         path = folder / f"{number // 100:03}" / f"{number:05}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{text}\nNumber {number}.\n", "utf-8")
@@ -91,8 +91,9 @@ async def _running(home: Path, folder: Path) -> dict[str, float]:
         await app.handbook.settled()
         ready = time.perf_counter() - begun
         await app.search_skills(SearchRequest(text="warm up"))
-        times = [await _timed(app, text) for text, _ in questions()[:QUESTIONS]]
-        again = [await _timed(app, text) for text, _ in questions()[:QUESTIONS]]
+        asked = [text for text, _ in questions("notes")[:QUESTIONS]]
+        times = [await _timed(app, text) for text in asked]
+        again = [await _timed(app, text) for text in asked]
         edited = await _until_followed(app, folder)
         return {
             "start: listed, s": listed,

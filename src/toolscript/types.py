@@ -211,7 +211,8 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     """Each parameter's name with what the schema says of it: its description, its choices."""
     digest: str = ""
     whole: str = ""
-    """The id of what this is a passage of. Of one whole only the best passage is a hit."""
+    """The id of what this is a passage of; its own where it is such a whole. Both are searched, and
+    of one whole only the best is a hit."""
 
     @classmethod
     def of(cls, tool: ToolSpec) -> "Document":

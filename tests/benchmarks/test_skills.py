@@ -3,35 +3,45 @@
 from collections import Counter
 
 import pytest
-from benchmarks.skills.quality import Outcome, measured, questions, shelf
+from benchmarks.skills.quality import COLLECTIONS, Outcome, measured, questions, shelf
 
 OURS, COSINE, WORDS = "toolscript", "cosine of whole files", "BM25 of whole files"
 
 
+Found = dict[str, dict[str, Outcome]]
+
+
 @pytest.fixture(scope="module")
-def found() -> dict[str, Outcome]:
-    return measured([OURS, COSINE, WORDS])
+def found() -> Found:
+    return {each: measured([OURS, COSINE, WORDS], each) for each in COLLECTIONS}
 
 
-def test_there_are_many_different_texts_and_two_questions_for_each() -> None:
+@pytest.mark.parametrize("collection", COLLECTIONS)
+def test_there_are_many_different_texts_and_two_questions_for_each(collection: str) -> None:
     """skills:folders"""
-    there = shelf().skills
+    there = shelf(collection).skills
     assert len(there) >= 100
     assert sum(len(skill.passages) >= 2 for skill in there.values()) >= 100
-    assert Counter(skill for _, skill in questions()) == dict.fromkeys(there, 2)
+    asked = questions(collection)
+    assert Counter(skill for _, skill in asked) == dict.fromkeys(there, 2)
+    assert len({question for question, _ in asked}) == len(asked)
     lines = Counter(p.text for skill in there.values() for p in skill.passages)
     assert max(lines.values()) == 1, "no two skills share a passage"
 
 
-def test_skills_are_found_in_other_words(found: dict[str, Outcome]) -> None:
-    """skills:folders: of 222 questions 175 find theirs first and 197 among three, as measured."""
-    assert found[OURS].within(1) >= 0.77
-    assert found[OURS].within(3) >= 0.87
+def test_skills_are_found_in_other_words(found: Found) -> None:
+    """skills:folders: a little below what was measured."""
+    assert found["guides"][OURS].within(1) >= 0.85
+    assert found["guides"][OURS].within(3) >= 0.95
+    assert found["notes"][OURS].within(1) >= 0.77
+    assert found["notes"][OURS].within(3) >= 0.88
 
 
-def test_the_ranking_beats_words_and_the_model_alone(found: dict[str, Outcome]) -> None:
+@pytest.mark.parametrize("collection", COLLECTIONS)
+def test_the_ranking_beats_words_and_the_model_alone(found: Found, collection: str) -> None:
     """skills:folders"""
-    for other in (COSINE, WORDS):
-        assert found[OURS].within(1) >= found[other].within(1) + 0.04
-        assert found[OURS].within(3) >= found[other].within(3) + 0.015
-        assert found[OURS].reciprocal > found[other].reciprocal
+    ours = found[collection][OURS]
+    for other in (found[collection][COSINE], found[collection][WORDS]):
+        assert ours.within(1) >= other.within(1) + 0.04
+        assert ours.within(3) >= other.within(3) + 0.03
+        assert ours.reciprocal > other.reciprocal

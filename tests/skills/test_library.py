@@ -61,18 +61,22 @@ def test_text_files_are_skills_by_themselves(tmp_path: Path) -> None:
     shelf = look(tmp_path)
     assert list(shelf.skills) == ["deploy/how-to.md", "its own", "notes.ns.txt"]
     assert shelf.skills["deploy/how-to.md"].summary == "Deploying"
-    assert [each.title for each in shelf.skills["deploy/how-to.md"].documents()] == ["Deploying"]
+    titles = [each.title for each in shelf.skills["deploy/how-to.md"].documents()]
+    assert titles == ["", "Deploying"]
     assert shelf.skills["notes.ns.txt"].passages[0].heading == ""
     assert not shelf.problems
 
 
 def test_what_is_searched(tmp_path: Path) -> None:
-    """skills:folders: the description and every passage, under one whole."""
+    """skills:folders: the text as a whole, and every passage."""
     write(tmp_path, "pdf/SKILL.md", PDF)
     documents = look(tmp_path).documents
-    assert [document.id for document in documents] == [f"skills__pdf-forms#{n}" for n in range(3)]
-    assert {document.whole for document in documents} == {"skills__pdf-forms"}
-    assert documents[0].description == "Fill in the fields of a PDF form."
+    whole = "skills__pdf-forms"
+    assert [each.id for each in documents] == [whole, f"{whole}#0", f"{whole}#1"]
+    assert {each.whole for each in documents} == {whole}
+    said = documents[0].description
+    assert said.startswith("Fill in the fields of a PDF form.")
+    assert all(each.title in said and each.description in said for each in documents)
     assert documents[2].title == "PDF forms > Filling"
     assert len({document.digest for document in documents}) == 3
 

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from toolscript.embedding.base import Vectors
 from toolscript.text import STOP_WORDS, compact, words
@@ -27,6 +28,15 @@ class Corpus:
     def __len__(self) -> int:
         """How many documents."""
         return len(self.documents)
+
+    @cached_property
+    def wholes(self) -> NDArray[np.intp] | None:
+        """Per document the row of what it is a passage of; None where every one stands alone."""
+        if not any(document.whole for document in self.documents):
+            return None
+        first: dict[str, int] = {}  # a whole's id sorts before those of its passages
+        of = (first.setdefault(d.whole or d.id, row) for row, d in enumerate(self.documents))
+        return np.fromiter(of, np.intp, len(self))
 
 
 @dataclass(frozen=True)

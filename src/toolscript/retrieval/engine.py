@@ -30,10 +30,12 @@ from toolscript.retrieval.reasons import evidence, explain, reason
 from toolscript.retrieval.scoring import Scored, State, score
 from toolscript.retrieval.semantic import SemanticIndex
 from toolscript.settings import MAX_QUERY_CHARS, OPTION
-from toolscript.text import compact, printable
+from toolscript.text import compact, printable, words
 from toolscript.types import Document, Hit, SearchRequest, SearchResult, Whereabouts
 
 _Rows: TypeAlias = NDArray[np.intp]
+MAX_ALIKE = 50
+"""Of so many passages that score alike the words are looked at."""
 
 
 class SearchEngine:
@@ -99,8 +101,8 @@ class SearchEngine:
         """
         profile = profile or self.profile
         limit, threshold = _bounds(request, profile)
-        profile = Profile(profile.name, profile.weights, limit, threshold)
-        scored = _placed(score(self._state, _query(request.text), profile.weights), request, limit)
+        profile = replace(profile, limit=limit, threshold=threshold)
+        scored = _placed(score(self._state, _query(request.text), profile), request, limit)
         allowed = _leaders(scored, _allowed(scored.state, request))
         order = _best(scored.scores, allowed, limit)
         surest = np.maximum(scored.scores, scored.own)  # a context keeps nothing out
@@ -136,7 +138,6 @@ class SearchEngine:
             names=self._names.index(corpus, words),
             capabilities=self._capabilities.index(corpus),
             is_action=self._actions.index(corpus),
-            wholes=_wholes(corpus),
         )
 
     def _refresh(self, corpus: Corpus, signal: Signal) -> None:
@@ -177,7 +178,7 @@ def _hit(
     )
     said = placed.graph if placed else None
     return Hit(
-        document=scored.state.corpus.documents[row],
+        document=scored.state.corpus.documents[_shown(scored, row)],
         score=float(scored.scores[row]),
         own=float(placed.own[row]) if placed else None,
         related=related or None,
@@ -190,6 +191,28 @@ def _hit(
         | ({} if said is None else {"graph": round(float(said[row]), DECIMALS)}),
         explanation=explain(scored, profile.weights, row) if explained else None,
     )
+
+
+def _shown(scored: Scored, row: int) -> int:
+    """The row itself; for a whole its best passage, where it has some.
+
+    Of passages that score alike, the one with most of the question's words.
+    """
+    wholes = scored.state.corpus.wholes
+    if wholes is None or wholes[row] != row:
+        return row
+    passages = np.flatnonzero(wholes == row)[1:]
+    if not passages.size:
+        return row
+    scores = scored.scores[passages]
+    best: list[int] = passages[scores == scores.max()][:MAX_ALIKE].tolist()
+    return max(best, key=lambda each: _in_common(scored, each)) if len(best) > 1 else best[0]
+
+
+def _in_common(scored: Scored, row: int) -> int:
+    document, stem = scored.state.corpus.documents[row], scored.state.words.stemmer
+    said = {stem(word) for word in words(f"{document.title} {document.description}")}
+    return sum(stem(word) in said for word in scored.whole.query.telling)
 
 
 def _whereabouts(
@@ -242,18 +265,9 @@ def _allowed(state: State, request: SearchRequest) -> _Rows:
     return np.array(rows, dtype=np.intp)
 
 
-def _wholes(corpus: Corpus) -> _Rows | None:
-    """Per document the number of what it is a passage of; None where every one stands alone."""
-    if not any(document.whole for document in corpus.documents):
-        return None
-    numbers: dict[str, int] = {}
-    found = (numbers.setdefault(d.whole or d.id, len(numbers)) for d in corpus.documents)
-    return np.fromiter(found, np.intp, len(corpus))
-
-
 def _leaders(scored: Scored, rows: _Rows) -> _Rows:
     """Of each whole the best of these rows, the first where several are."""
-    wholes = scored.state.wholes
+    wholes = scored.state.corpus.wholes
     if wholes is None or not rows.size:
         return rows
     groups = wholes[rows]

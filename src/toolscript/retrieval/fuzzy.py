@@ -115,11 +115,19 @@ class FuzzySignal:
     def index(self, corpus: Corpus) -> "FuzzyIndex":
         """See `Signal.index`. Nothing to do for the corpus of the last call."""
         if self._latest is None or self._latest[0] is not corpus:
-            index = FuzzyIndex(self._documents.of(corpus), self._numbering)
+            index = self._made(corpus)
             self._latest = (corpus, index)
             if index.unused > _SLACK and index.unused > len(index.spellings.words):
                 self._start_anew()
         return self._latest[1]
+
+    def _made(self, corpus: Corpus) -> "FuzzyIndex":
+        if corpus.wholes is None:
+            return FuzzyIndex(self._documents.of(corpus), self._numbering)
+        found, of = np.unique(corpus.wholes, return_inverse=True)
+        rows: list[int] = found.tolist()
+        wholes = Corpus(corpus.documents[row] for row in rows)
+        return FuzzyIndex(self._documents.of(wholes), self._numbering, of)
 
     def _start_anew(self) -> None:
         self._numbering = _Numbering(self.stemmer)
@@ -219,9 +227,19 @@ class Term:
 
 
 class FuzzyIndex:
-    """An inverted index of stems: immutable, its memory that of the corpus' words."""
+    """An inverted index of stems: immutable, its memory that of the corpus' words.
 
-    def __init__(self, documents: list[_Words], numbering: _Numbering) -> None:
+    Where there are passages, only wholes have words, and give each passage what they
+    get: ``of`` is each document's place among them, int64 [n].
+    """
+
+    def __init__(
+        self,
+        documents: list[_Words],
+        numbering: _Numbering,
+        of: NDArray[np.intp] | None = None,
+    ) -> None:
+        self._of = of
         self.stemmer = numbering.stemmer
         self._size = len(documents)
         self._stems = numbering.stems
@@ -248,7 +266,7 @@ class FuzzyIndex:
         totals = np.zeros(self._size, dtype=np.float32)
         for term in self.terms(query):
             self._postings.add(self._stems[term.stem], term.weight, totals)
-        return Ranking(saturated(totals))
+        return Ranking(self._given(saturated(totals)))
 
     def understands(self, word: str) -> bool:
         """See `SignalIndex.understands`: some document has the word, or one it may be a typo of."""
@@ -269,7 +287,7 @@ class FuzzyIndex:
         shares = np.zeros(self._size, dtype=np.float32)
         for term in self.terms(query):
             self._names.add(self._stems[term.stem], term.weight, shares)
-        return np.minimum(shares, 1.0)
+        return self._given(np.minimum(shares, 1.0))
 
     def terms(self, query: Query) -> list[Term]:
         """The query's stems that the corpus has, each once; typos repaired."""
@@ -282,7 +300,11 @@ class FuzzyIndex:
 
     def impact(self, term: Term, row: int) -> float:
         """What a term of the query adds to a document's BM25 score."""
-        return term.weight * self._postings.value(self._stems[term.stem], row)
+        place = row if self._of is None else int(self._of[row])
+        return term.weight * self._postings.value(self._stems[term.stem], place)
+
+    def _given(self, scores: Vectors) -> Vectors:
+        return scores if self._of is None else scores[self._of]
 
     def knows(self, word: str) -> bool:
         """Whether some document has this word, in whatever form."""

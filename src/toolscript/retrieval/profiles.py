@@ -1,7 +1,7 @@
 """A door's way of asking: weights, limit, threshold. Data, not code."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,6 +12,8 @@ class Profile:
     weights: Mapping[str, float]
     limit: int
     threshold: float
+    parts: bool = True
+    """Whether a question may want several things."""
 
 
 def search_profile(alpha: float, limit: int, threshold: float) -> Profile:
@@ -20,11 +22,6 @@ def search_profile(alpha: float, limit: int, threshold: float) -> Profile:
     return Profile("search", weights, limit, threshold)
 
 
-WORDS_IN_SKILLS = 2 / 3
-"""Words count this much of what they count for tools: a passage has many by chance."""
-
-
 def skills_profile(alpha: float, limit: int, threshold: float) -> Profile:
-    """The profile of a search for skills: 0.8 · semantic + 0.2 · fuzzy where α is 0.7."""
-    words = (1.0 - alpha) * WORDS_IN_SKILLS
-    return Profile("skills", {"semantic": 1.0 - words, "fuzzy": words}, limit, threshold)
+    """The same for skills. A question tells a situation, often in several sentences: it is one."""
+    return replace(search_profile(alpha, limit, threshold), name="skills", parts=False)

@@ -26,6 +26,7 @@ from toolscript.retrieval.fusion import Scores, fuse, rounded
 from toolscript.retrieval.fuzzy import FuzzyIndex
 from toolscript.retrieval.names import Named, NameIndex
 from toolscript.retrieval.parts import split
+from toolscript.retrieval.profiles import Profile
 
 SENSIBLE = 0.5
 """The share of a question's words that have to mean something."""
@@ -47,8 +48,6 @@ class State:
     names: NameIndex
     capabilities: CapabilityIndex
     is_action: Callable[[str], bool]
-    wholes: NDArray[np.intp] | None = None
-    """Per document the number of what it is a passage of."""
     forecast: Forecast | None = None
     """What comes next; none where nothing is learned."""
 
@@ -96,9 +95,10 @@ class Scored:
         return part if part.scores[row] > self.whole.scores[row] else self.whole
 
 
-def score(state: State, query: Query, weights: Mapping[str, float]) -> Scored:
+def score(state: State, query: Query, profile: Profile) -> Scored:
     """Score every document of the corpus for a question."""
-    texts = split(query.text, state.is_action)
+    weights = profile.weights
+    texts = split(query.text, state.is_action) if profile.parts else []
     query = Query(query.text, tuple(texts))
     whole = _read(state, query, weights)
     parts = tuple(_read(state, Query(text, whole=query), weights) for text in texts)

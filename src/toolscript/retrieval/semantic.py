@@ -33,12 +33,16 @@ SAVE_EVERY_S = 2.0
 SAVE_SHARE = 20
 """Saving may take a twentieth of the time."""
 TEXT_WEIGHTS = {"everything": 0.5, "name": 0.25, "first sentence": 0.25}
-"""How much each of a document's texts counts in its vector."""
-DESCRIPTION_CHARS = 600
+"""How much each of a document's texts counts in its vector; of passages and wholes there is only
+the first."""
+WHOLE_SHARE = 0.5
+"""How much the whole counts in a passage's nearness."""
+DESCRIPTION_CHARS, WHOLE_CHARS = 600, 2400
 PARAMETERS_CHARS = 400
 PARAMETER_CHARS = 80
 PARAMETERS = 12
-"""How much of a description, and of the parameters, stands in the text of everything."""
+"""How much of a description, or a whole text, and of the parameters, stands in the text of
+everything."""
 
 
 def embedded_texts(document: Document) -> dict[str, str]:
@@ -46,14 +50,18 @@ def embedded_texts(document: Document) -> dict[str, str]:
     name = " ".join(words(document.name))
     title = f" ({document.title})" if document.title and document.title != document.name else ""
     called = f"{document.server} {name}{title}"
-    return {
-        "everything": _everything(called, document),
+    everything = {"everything": _everything(called, document)}
+    if document.whole:
+        return everything
+    return everything | {
         "name": called,
         "first sentence": first_sentence(document.description) or called,
     }
 
 
 def _everything(called: str, document: Document) -> str:
+    if document.whole == document.id:
+        return f"{document.name}: {document.description[:WHOLE_CHARS]}"
     description = document.description[:DESCRIPTION_CHARS]
     said = [
         f"{' '.join(words(name))} ({text[:PARAMETER_CHARS]})" if text else " ".join(words(name))
@@ -71,11 +79,11 @@ def document_vectors(encoder: Encoder, documents: list[Document]) -> Vectors:
     cosine with it is the weighted mean of the cosines, for the price of one.
     """
     texts = [embedded_texts(document) for document in documents]
-    mean = sum(
-        weight * encoder.documents([each[name] for each in texts])
-        for name, weight in TEXT_WEIGHTS.items()
-    )
-    assert isinstance(mean, np.ndarray)  # noqa: S101 - there is at least one text
+    mean = np.zeros((len(documents), encoder.dim), dtype=np.float32)
+    for name, weight in TEXT_WEIGHTS.items():
+        rows = [row for row, each in enumerate(texts) if name in each]
+        if rows:
+            mean[rows] += weight * encoder.documents([texts[row][name] for row in rows])
     return (mean / np.linalg.norm(mean, axis=1, keepdims=True)).astype(np.float32)
 
 
@@ -212,6 +220,7 @@ class SemanticSignal:
             self._curves,
             corpus.documents,
             np.array(known, dtype=np.intp),
+            _places(known, corpus),
             flat,
             self._noun,
             vectors,
@@ -258,6 +267,16 @@ class SemanticSignal:
         for document, vector in zip(documents, vectors, strict=True):
             self._vectors[document.id] = CachedVector(document.digest, vector)
         self.counters.documents_embedded += len(documents)
+
+
+def _places(known: list[int], corpus: Corpus) -> NDArray[np.intp] | None:
+    """For each of the known rows the place among them of its whole; its own without that."""
+    if corpus.wholes is None:
+        return None
+    places = np.full(len(corpus), -1, dtype=np.intp)
+    places[known] = np.arange(len(known))
+    found = places[corpus.wholes[known]]
+    return np.where(found >= 0, found, np.arange(len(known)))
 
 
 def _away(corpus: Corpus) -> Callable[[str], bool]:
@@ -316,6 +335,8 @@ class SemanticIndex:
     _curves: Curves
     _documents: tuple[Document, ...]
     _known: NDArray[np.intp]
+    _wholes: NDArray[np.intp] | None
+    """For each of the known the place among them of its whole, or its own where that is not."""
     _flat: FlatIndex | None
     _noun: str = "tools"
     """What the documents are, for messages."""
@@ -359,6 +380,9 @@ class SemanticIndex:
             return Ranking.nothing(size, self._model.give_up(str(error)).degraded)
         scores = np.full(size, np.nan, dtype=np.float32)
         cosines = self._flat.cosines(vector)
+        if self._wholes is not None:
+            share = np.float32(WHOLE_SHARE)
+            cosines = ((1 - share) * cosines + share * cosines[self._wholes]).astype(np.float32)
         if self._experience is not None:
             cosines = self._experience.moved(cosines, vector)
         scores[self._known] = curve(cosines)

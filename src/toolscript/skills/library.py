@@ -66,21 +66,28 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
         return str(PurePosixPath(self.path).parent) if is_manifest(self.path) else ""
 
     def documents(self) -> list[Document]:
-        """What is searched: the description first, then each passage, all under one name."""
-        texts = [Passage("", self.description)] if self.description else []
-        called = PurePosixPath(self.path).stem if self.name == self.path else self.name
+        """What is searched: the text as a whole, and each passage, all under one name."""
+        texts = (f"{each.heading}\n{each.text}".strip() for each in self.passages)
+        whole = Passage("", "\n\n".join(filter(None, (self.description, *texts))))
         return [
-            Document(
-                id=f"{self.id}#{number}",
-                whole=self.id,
-                server=SKILLS,
-                name=called,
-                title=passage.heading,
-                description=passage.text,
-                digest=_sha256(f"{called}\n{passage.heading}\n{passage.text}"),
-            )
-            for number, passage in enumerate((*texts, *self.passages))
+            self._document(self.id, whole),
+            *(
+                self._document(f"{self.id}#{number}", passage)
+                for number, passage in enumerate(self.passages)
+            ),
         ]
+
+    def _document(self, identifier: str, text: Passage) -> Document:
+        called = PurePosixPath(self.path).stem if self.name == self.path else self.name
+        return Document(
+            id=identifier,
+            whole=self.id,
+            server=SKILLS,
+            name=called,
+            title=text.heading,
+            description=text.text,
+            digest=_sha256(f"{identifier == self.id}\n{called}\n{text.heading}\n{text.text}"),
+        )
 
 
 @dataclass(frozen=True)

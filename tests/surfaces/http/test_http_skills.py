@@ -47,7 +47,7 @@ def test_skills_are_listed(url: str, cli: Cli) -> None:
     assert answer["folders"] == [str(folder)]
     assert answer["skills"][2]["file"] == str(folder / "pdf" / "SKILL.md")
     assert answer["problems"] == [f"{folder}: 'pdf/link.md' is a symbolic link; it is not followed"]
-    assert answer["stats"]["passages"] == 6
+    assert answer["stats"]["passages"] == 8
 
 
 def test_skills_are_searched(url: str) -> None:
