@@ -111,6 +111,11 @@ def talk(
     anyio.run(session)
 
 
+async def asks_nobody(context: Any, params: Any) -> types.ElicitResult:
+    """What makes a client one that can ask its user, where that is not to happen."""
+    raise AssertionError(f"a user is asked: {context}, {params}")
+
+
 async def names(client: Client) -> list[str]:
     return [each.name for each in (await client.list_tools(cache_mode="refresh")).tools]
 
@@ -285,8 +290,11 @@ def test_progress_comes_through(url: str, mode: Mode) -> None:
     assert heard == [(n, 3, f"step {n}") for n in (1, 2, 3)]
 
 
+@pytest.mark.parametrize("more", [{}, {"elicitation_callback": asks_nobody}])
 @pytest.mark.parametrize("mode", MODES)
-def test_a_cancelled_call_is_cancelled_on_the_server(url: str, home: Path, mode: Mode) -> None:
+def test_a_cancelled_call_is_cancelled_on_the_server(
+    url: str, home: Path, mode: Mode, more: dict[str, Any]
+) -> None:
     calls, cancels = home / "calls", home / "cancels"
     before = len(cancels.read_text("utf-8").splitlines()) if cancels.exists() else 0
     calls.write_text("", "utf-8")
@@ -303,7 +311,7 @@ def test_a_cancelled_call_is_cancelled_on_the_server(url: str, home: Path, mode:
     def told() -> bool:
         return cancels.exists() and len(cancels.read_text("utf-8").splitlines()) > before
 
-    talk(f"{url}/mcp/all", work, mode)
+    talk(f"{url}/mcp/all", work, mode, **more)
     until(told, "the server is told")
 
 
@@ -392,10 +400,15 @@ def test_a_change_of_an_upstream_is_told(scripted: Scripted, tmp_path: Path) -> 
 # Questions
 
 
+@pytest.mark.parametrize("mode", MODES)
 def test_a_question_reaches_the_user_and_the_answer_the_server(
-    scripted: Scripted, tmp_path: Path
+    scripted: Scripted, tmp_path: Path, mode: Mode
 ) -> None:
-    """Elicitation both ways, in a session that can be asked; in others the server is told."""
+    """Elicitation both ways, of a client that can ask; for others the server is told.
+
+    The server asks in the middle of a call; a client of the newest protocol is asked in a
+    result, and what it then sends goes on with the same call.
+    """
     asked: list[Any] = []
 
     async def ask(context: Any, params: Any) -> types.ElicitResult:
@@ -413,9 +426,36 @@ def test_a_question_reaches_the_user_and_the_answer_the_server(
         assert "cannot ask" in (await said(client, "s__greet", {}))["message"]
 
     with gateway(tmp_path, s=scripted(tool("greet"), elicits="Who are you?")) as url:
-        talk(f"{url}/mcp/all", work, elicitation_callback=ask)
+        talk(f"{url}/mcp/all", work, mode, elicitation_callback=ask)
         assert asked[0].message == "Who are you?"
-        talk(f"{url}/mcp/all", refused)
+        talk(f"{url}/mcp/all", refused, mode)
+
+
+def test_only_the_same_request_goes_on_with_a_held_call(scripted: Scripted, tmp_path: Path) -> None:
+    """And only once: what is not held any more has to be begun anew."""
+
+    async def work(client: Client) -> None:
+        async def call(name: str, **more: Any) -> Any:
+            return await client.session.call_tool(name, {}, allow_input_required=True, **more)
+
+        asked = await call("s__greet")
+        assert asked.result_type == "input_required"
+        [(key, question)] = asked.input_requests.items()
+        assert question.params.message == "Who are you?"
+        answers = {key: types.ElicitResult(action="accept", content={"name": "Ada"})}
+        more = {"request_state": asked.request_state, "input_responses": answers}
+        with pytest.raises(MCPError, match="no such call waits"):
+            await call("s__other", **more)
+        done = await call("s__greet", **more)
+        assert "Ada" in done.content[0].text
+        with pytest.raises(MCPError, match="no such call waits"):
+            await call("s__greet", **more)
+        asked = await call("s__greet")
+        declined = await call("s__greet", request_state=asked.request_state)
+        assert "did not answer" in declined.content[0].text
+
+    with gateway(tmp_path, s=scripted(tool("greet"), tool("other"), elicits="Who are you?")) as url:
+        talk(f"{url}/mcp/all", work, "auto", elicitation_callback=asks_nobody)
 
 
 # JSON-RPC

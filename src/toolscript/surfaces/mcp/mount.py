@@ -81,7 +81,7 @@ class Mount:
                 await stack.enter_async_context(self._managers[name].run())
             tasks = await stack.enter_async_context(anyio.create_task_group())
             for server in servers.values():
-                tasks.start_soon(server.announce)
+                tasks.start_soon(server.run_beside)
             self._ready.set()
 
     def _import(self) -> None:

@@ -5,12 +5,14 @@ when their list changes. The protocol of 2026-07-28 has no sessions: its clients
 listen for changes by themselves.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
 import anyio
 import mcp_types as types
+import msgspec
 from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
@@ -27,9 +29,10 @@ from pydantic import RootModel, ValidationError
 from toolscript import __version__
 from toolscript.app import App, Seen
 from toolscript.errors import RefusedError, ToolscriptError
-from toolscript.gateway.base import CANNOT_BE_ASKED
+from toolscript.gateway.base import CANNOT_BE_ASKED, Caller
 from toolscript.surfaces.mcp import wire
 from toolscript.surfaces.mcp.door import Asker, Door, Exposure, Session
+from toolscript.surfaces.mcp.held import Held
 from toolscript.surfaces.mcp.passed import Passed
 from toolscript.types import EVERYTHING, Grant
 
@@ -90,7 +93,7 @@ async def _tell(session: ServerSession) -> None:
 
 
 class DoorServer(Server[Any]):
-    """A low-level server over a `Door`. `announce` runs for as long as it serves."""
+    """A low-level server over a `Door`. `run_beside` runs for as long as it serves."""
 
     def __init__(self, app: App, exposure: Exposure, grant_of: GrantOf) -> None:
         super().__init__(
@@ -113,6 +116,7 @@ class DoorServer(Server[Any]):
         self._passed = Passed(app)
         self._grant_of = grant_of
         self._audiences: dict[Grant, _Audience] = {}
+        self._held = Held()
 
     def create_initialization_options(
         self,
@@ -124,8 +128,14 @@ class DoorServer(Server[Any]):
         options = notification_options or NotificationOptions(tools_changed=True)
         return super().create_initialization_options(options, experimental_capabilities, extensions)
 
-    async def announce(self) -> None:
-        """Tell every client when what it can list has changed, until cancelled."""
+    async def run_beside(self) -> None:
+        """Do what goes on between requests, until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._held.run)
+            tasks.start_soon(self._announce)
+
+    async def _announce(self) -> None:
+        """Tell every client when what it can list has changed."""
         seen: Seen | None = None
         while True:
             seen = await self._app.changed(seen)
@@ -152,12 +162,25 @@ class DoorServer(Server[Any]):
     async def _call_tool(self, ctx: _Context, params: types.CallToolRequestParams) -> _Raw:
         asker = self._asker(ctx)
         chosen = asker.session.chosen
-        result = await _told(self._door.call(params.name, params.arguments or {}, asker))
+        result = await _told(self._called(ctx, params, asker))
         if asker.session.chosen != chosen:
             # Beside the answer: the list has changed before the client reads it.
             changed = types.ToolListChangedNotification()
             await ctx.session.send_notification(changed, ctx.request_id)
         return result
+
+    def _called(
+        self, ctx: _Context, params: types.CallToolRequestParams, asker: Asker
+    ) -> Awaitable[_Raw]:
+        name, arguments = params.name, params.arguments or {}
+
+        def begin(caller: Caller) -> Awaitable[_Raw]:
+            return self._door.call(name, arguments, replace(asker, caller=caller))
+
+        if not asker.caller.completes or not _has_user(ctx):
+            return begin(asker.caller)
+        what = name, msgspec.json.encode(arguments, order="sorted"), asker.grant
+        return self._held.answer(what, ctx.params or {}, asker.caller, begin)
 
     async def _list_prompts(self, ctx: _Context, params: Any) -> _Raw:
         del params
@@ -214,8 +237,7 @@ class _Client:
 
     async def ask(self, method: str, params: _Raw) -> _Raw:
         """See `Caller`."""
-        able = self._ctx.session.client_capabilities
-        if not self._ctx.session.can_send_request or able is None or able.elicitation is None:
+        if not self._ctx.session.can_send_request or not _has_user(self._ctx):
             raise RefusedError("the client behind this call cannot ask its user", CANNOT_BE_ASKED)
         request = cast("Any", types.Request[_Raw, str](method=method, params=params))
         related = ServerMessageMetadata(related_request_id=self._ctx.request_id)
@@ -224,6 +246,12 @@ class _Client:
         except MCPError as error:
             raise RefusedError(error.message, error.code, data=error.data) from None
         return answer.root
+
+
+def _has_user(ctx: _Context) -> bool:
+    """Whether a client says that it can ask its user."""
+    able = ctx.session.client_capabilities
+    return able is not None and able.elicitation is not None
 
 
 def _connection(ctx: _Context) -> Connection:

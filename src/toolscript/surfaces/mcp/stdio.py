@@ -25,7 +25,7 @@ async def serve_stdio(app: App, exposure: Exposure) -> None:
     async with stdio_server() as (read, write):
         async with anyio.create_task_group() as tasks, app.running():
             await tasks.start(_listen, ended, tasks.cancel_scope)
-            tasks.start_soon(server.announce)
+            tasks.start_soon(server.run_beside)
             await _serve(server, read, write, exposure)
             tasks.cancel_scope.cancel()
         if ended:
