@@ -67,6 +67,11 @@ def _kind(schema: Any) -> str:
     return str(kind) if kind else "any"
 
 
+def prepare() -> None:
+    """Import what checking takes. It is most of 100 ms, which the first call need not wait for."""
+    _validator("{}")
+
+
 def _mistakes(schema: dict[str, Any], arguments: Mapping[str, Any]) -> list[str]:
     from referencing.exceptions import Unresolvable  # noqa: PLC0415 - only what calls pays for it
 

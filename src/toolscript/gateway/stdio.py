@@ -27,6 +27,8 @@ from toolscript.gateway.sweep import sweep
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """A message this long is none: the connection is ended rather than the memory filled."""
+_BEGINNING_BYTES = 1024
+"""So much of a line shows whether it can be a message."""
 PATIENCE_S = 2.0
 """How long a server may take to end when its input does, and again when it is told to."""
 _POLL_S = 0.02
@@ -187,8 +189,9 @@ async def _receive(process: _Process, inbound: MemoryObjectSendStream[_Received]
                 while chunk := await process.received():
                     *ends, rest = chunk.split(b"\n")
                     for end in ends:
-                        await inbound.send(_message(bytes(buffer + end)))
-                        buffer.clear()
+                        buffer += end
+                        await inbound.send(_message(buffer))
+                        buffer = bytearray()
                     buffer += rest
                     if len(buffer) > MAX_LINE_BYTES:
                         break
@@ -199,9 +202,11 @@ async def _receive(process: _Process, inbound: MemoryObjectSendStream[_Received]
                 pass
 
 
-def _message(line: bytes) -> _Received:
+def _message(line: bytearray) -> _Received:
+    # What begins as no message does is not read to its end, which may be far.
+    may_be = line[:_BEGINNING_BYTES].lstrip().startswith((b"{", b"["))
     try:
-        text = line.decode("utf-8", "replace")
+        text = (line if may_be else line[:_BEGINNING_BYTES]).decode("utf-8", "replace")
         return SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))
     except ValueError as error:
         return error

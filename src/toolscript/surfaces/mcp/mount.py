@@ -19,6 +19,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from toolscript.app import App
+from toolscript.gateway import arguments
 from toolscript.gateway.base import IMPORTING
 from toolscript.surfaces.mcp.door import EXPOSURES, Exposure
 from toolscript.types import Grant
@@ -87,6 +88,7 @@ class Mount:
     def _import(self) -> None:
         with IMPORTING:
             import_module("toolscript.surfaces.mcp.server")
+            arguments.prepare()
         from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS  # noqa: PLC0415 - see the module
 
         self._older = frozenset(HANDSHAKE_PROTOCOL_VERSIONS)
