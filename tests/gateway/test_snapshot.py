@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from msgspec.structs import replace
 
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
 from toolscript.gateway.snapshot import SnapshotStore
@@ -75,6 +76,17 @@ def test_only_what_has_been_settled_is_kept(store: SnapshotStore, state: State) 
     """catalogue:snapshot"""
     store.save(Catalogue.of([entry(TIME, state)]))
     assert bool(store.load([TIME]).servers) is (state in {"ready", "failed"})
+
+
+def test_of_a_server_that_is_just_connected_to_it_is_what_was_known(store: SnapshotStore) -> None:
+    """catalogue:snapshot: unless that was of another configuration of it."""
+    before = entry(TIME)
+    store.save(Catalogue.of([before, entry(GIT)]))
+    now = replace(before, state="connecting", tools=())
+    store.save(Catalogue.of([now]))
+    assert store.load([TIME, GIT]) == Catalogue.of([before])
+    store.save(Catalogue.of([replace(now, digest="another")]))
+    assert not store.load([TIME]).servers
 
 
 def test_without_a_file_nothing_is_known_and_nothing_is_made(

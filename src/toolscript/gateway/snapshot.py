@@ -8,10 +8,11 @@ import msgspec
 
 from toolscript.files import write_atomically
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
-from toolscript.types import ServerSpec
+from toolscript.types import ServerSpec, State
 
 log = logging.getLogger(__name__)
 VERSION = 1
+_SETTLED: frozenset[State] = frozenset({"ready", "failed"})
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -31,10 +32,18 @@ class SnapshotStore:
         return Catalogue.of(e for e in self._read() if digests.get(e.name) == e.digest)
 
     def save(self, catalogue: Catalogue) -> None:
-        """Replace the file by what has been settled; a failure is logged."""
-        settled = tuple(e for e in catalogue.servers.values() if e.state in {"ready", "failed"})
+        """Replace the file by what has been settled; a failure is logged.
+
+        Of a server that is connected to just now, it is what the file has of it.
+        """
+        known = {(each.name, each.digest): each for each in self._read()}
+        found = (
+            entry if entry.state in _SETTLED else known.get((entry.name, entry.digest))
+            for entry in catalogue.servers.values()
+        )
+        entries = tuple(entry for entry in found if entry is not None)
         try:
-            write_atomically(self.path, msgspec.json.encode(_File(VERSION, settled)))
+            write_atomically(self.path, msgspec.json.encode(_File(VERSION, entries)))
         except OSError as error:
             log.warning("catalogue snapshot %s cannot be written: %s", self.path, error)
 
