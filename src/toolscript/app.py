@@ -17,7 +17,7 @@ import anyio.to_thread
 from msgspec.structs import replace
 
 from toolscript.codegen.clients import Clients, Language, Module, Wanted
-from toolscript.config import EXAMPLE, Config
+from toolscript.config import Config
 from toolscript.embedding.loader import Loaded
 from toolscript.errors import (
     ModelError,
@@ -39,9 +39,7 @@ from toolscript.handbook import Handbook, Page, indexed, merged
 from toolscript.own import OwnTool, vector_tools
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.semantic import SemanticSignal
-from toolscript.retrieval.spelling import not_known
 from toolscript.skills.library import Shelf
-from toolscript.text import printable
 from toolscript.types import (
     EVERYTHING,
     SEPARATOR,
@@ -51,8 +49,8 @@ from toolscript.types import (
     SearchResult,
     ServerStatus,
     ToolSpec,
-    Whereabouts,
 )
+from toolscript.view import View
 
 log = logging.getLogger(__name__)
 Seen: TypeAlias = tuple[Catalogue, Shelf]
@@ -152,14 +150,14 @@ class App:
         after ``search_timeout_s`` seconds, `UnknownNameError` for a server that
         is not configured, and what `SearchEngine.search` raises.
         """
-        self._check_servers(request.servers, request.grant)
+        self._view(request.grant).check(request.servers)
         if request.skills:
             return await self._search_both(request)
         if not self.searchable:
             raise NotReadyError(self._nothing(request.grant))
         found = await self._in_time(self._engine.search, request)
         if request.why and found.why is None:
-            found = replace(found, why=self._absence(request.why, request.grant))
+            found = replace(found, why=self._view(request.grant).absence(request.why))
         if trail is not None:
             trail.searched(request.text, [hit.document.id for hit in found.hits])
         return replace(found, degraded=(*found.degraded, self._fault)) if self._fault else found
@@ -211,7 +209,7 @@ class App:
             and current
             and not self._engine.waiting
             and not self.handbook.awaited,
-            waiting_for=tuple(name for name in self._gateway.unsettled if grant.shows(name)),
+            waiting_for=self._view(grant).unsettled(),
             tools=self._engine.indexed if grant.is_everything else len(self.tools(grant=grant)),
             waiting=self._engine.waiting if grant.is_everything else 0,
             passages_waiting=self.handbook.waiting if grant.is_everything else 0,
@@ -227,14 +225,11 @@ class App:
 
     def servers(self, grant: Grant = EVERYTHING) -> list[ServerStatus]:
         """Every configured server that the caller may know, by name."""
-        return [self._within(grant, status) for status in self._visible(grant)]
+        return self._view(grant).servers()
 
     def tools(self, server: str | None = None, grant: Grant = EVERYTHING) -> list[ToolSpec]:
         """Every tool that is the caller's, or one server's, by id."""
-        if server is not None:
-            self._check_servers((server,), grant)
-        every = self._gateway.catalogue.tools.values()
-        return [t for t in every if server in {None, t.server} and grant.allows(t.id)]
+        return self._view(grant).tools(server)
 
     def pinned(self, grant: Grant = EVERYTHING) -> list[ToolSpec]:
         """Those of the caller's tools that models always see, by id."""
@@ -262,10 +257,7 @@ class App:
 
     def tool(self, name: str, grant: Grant = EVERYTHING) -> ToolSpec:
         """The tool of this id or exposed name; `UnknownNameError` names the nearest instead."""
-        found = self._gateway.catalogue.find(name)
-        if found is None or not grant.allows(found.id):
-            raise UnknownNameError(self._unknown(name, grant))
-        return found
+        return self._view(grant).tool(name)
 
     async def arrived(self, name: str, grant: Grant = EVERYTHING) -> ToolSpec:
         """The same, having waited for its server if that is still connecting."""
@@ -340,13 +332,14 @@ class App:
         Raises `UnknownNameError` with every name that chooses nothing, and
         `NotReadyError` where there is no tool at all.
         """
+        view = self._view(grant)
         for name in names:
-            if not self._chosen(name, grant):
+            if not view.chosen(name):
                 await self._gateway.settle(name.partition(SEPARATOR)[0])
-        chosen = [self._chosen(name, grant) for name in names] or [self.tools(grant=grant)]
+        chosen = [view.chosen(name) for name in names] or [view.tools()]
         unknown = [name for name, tools in zip(names, chosen, strict=False) if not tools]
         if unknown:
-            raise UnknownNameError("; ".join(self._unchosen(name, grant) for name in unknown))
+            raise UnknownNameError("; ".join(map(view.unchosen, unknown)))
         ids = tuple(dict.fromkeys(tool.id for tools in chosen for tool in tools))
         if not ids:
             raise NotReadyError(self._nothing(grant))
@@ -432,23 +425,6 @@ class App:
     def _problem(self) -> str:
         return self._follower.problem if self._follower else ""
 
-    def _chosen(self, name: str, grant: Grant) -> list[ToolSpec]:
-        """The tool of this id, or the tools of this server."""
-        catalogue = self._gateway.catalogue
-        entry = catalogue.servers.get(name)
-        tool = catalogue.tools.get(name)
-        found = entry.tools if entry else (tool,) if tool else ()
-        return [tool for tool in found if grant.allows(tool.id)]
-
-    def _unchosen(self, name: str, grant: Grant) -> str:
-        for status in self.servers(grant):
-            if status.name == name:
-                return f"the server {name!r} has no tools ({status.error or status.state})"
-        if SEPARATOR in name:
-            return self._unknown(name, grant)
-        known = ", ".join(status.name for status in self._visible(grant)) or "none"
-        return f"no server is called {printable(name, 100)!r}; configured are: {known}"
-
     def _clients_now(self) -> Clients:
         """The clients of the catalogue as it is now."""
         catalogue = self._gateway.catalogue
@@ -456,46 +432,10 @@ class App:
             self._clients = (catalogue, Clients(catalogue.tools))
         return self._clients[1]
 
-    def _within(self, grant: Grant, status: ServerStatus) -> ServerStatus:
-        entry = self._gateway.catalogue.servers.get(status.name)
-        if grant.is_everything or entry is None:
-            return status
-        theirs = sum(grant.allows(tool.id) for tool in entry.tools)
-        return replace(status, tools=theirs, rejected=())
-
-    def _visible(self, grant: Grant) -> list[ServerStatus]:
-        return [status for status in self._gateway.statuses() if grant.shows(status.name)]
-
-    def _check_servers(self, names: tuple[str, ...], grant: Grant) -> None:
-        known = [status.name for status in self._visible(grant)]
-        for name in names:
-            if name not in known:
-                shown = ", ".join(known) or "none"
-                raise UnknownNameError(f"no server is called {name!r}; configured are: {shown}")
-
-    def _absence(self, name: str, grant: Grant) -> Whereabouts:
-        """Why a tool that was asked after cannot be found at all."""
-        server, _, tool = re.split(f"({SEPARATOR}|:)", name + SEPARATOR, maxsplit=1)
-        known = grant.shows(server) and self._gateway.absence(server, tool[: -len(SEPARATOR)])
-        return Whereabouts(id=name, verdict=known or self._unknown(name, grant))
-
-    def _unknown(self, name: str, grant: Grant) -> str:
-        ids = [tool.id for tool in self.tools(grant=grant)]
-        return not_known("tool", name, ids, "search for what it should do")
+    def _view(self, grant: Grant) -> View:
+        return View(self._gateway, grant)
 
     def _nothing(self, grant: Grant) -> str:
         if self._fault:
             return f"no tools can be searched; {self._fault}"
-        waiting = [name for name in self._gateway.unsettled if grant.shows(name)]
-        if waiting:
-            return f"no tools yet: waiting for {', '.join(waiting)}; try again in a moment"
-        if self._gateway.catalogue.tools:
-            return "the tools are being indexed; try again in a moment"
-        bad = [
-            f"{s.name} ({s.error or s.state})" for s in self.servers(grant) if s.state != "ready"
-        ]
-        if bad:
-            return f"no tools: {'; '.join(bad)}"
-        if not self._gateway.statuses():
-            return f"no tools: the configuration names no server; add one, such as {EXAMPLE}"
-        return "no tools: the configured servers offer none"
+        return self._view(grant).nothing()
