@@ -18,6 +18,7 @@ import msgspec
 
 from toolscript.errors import ConfigMissingError, ConfigSyntaxError
 from toolscript.files import expanded, is_file, stamp
+from toolscript.secret import telling, url_secrets
 from toolscript.text import encodable, printable, redact
 from toolscript.types import (
     SEPARATOR,
@@ -25,8 +26,6 @@ from toolscript.types import (
     Protocol,
     ServerSpec,
     Transport,
-    telling,
-    url_secrets,
 )
 
 FILE_NAME = ".toolscript.json"

@@ -2,16 +2,15 @@
 
 import hashlib
 import json
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
-from itertools import islice, zip_longest
+from itertools import islice
 from typing import Any, Literal, cast
-from urllib.parse import unquote_plus, urlsplit
 
 import msgspec
 
 from toolscript.errors import InputError
+from toolscript.secret import argument_secrets, credentials, telling, url_secrets
 
 SEPARATOR = "__"
 """Between server and tool in an id, which splits at the first: no server's name contains it."""
@@ -31,13 +30,6 @@ OWN = "Vector"
 
 Transport = Literal["stdio", "http", "sse"]
 Protocol = Literal["auto", "legacy"]
-
-_SECRET_CHARS = 6
-"""Shorter values are words such as "true", which messages need."""
-_NAME = re.compile(r"[\w.-]+")
-"""An option or a variable,"""
-_KEY = re.compile("key|token|secret|passw|auth|credential", re.IGNORECASE)
-"""and what it is called when it is secret."""
 
 
 def tool_id(server: str, name: str) -> str:
@@ -69,44 +61,6 @@ def _sha256(value: Any) -> str:
     except UnicodeEncodeError:  # an environment value that is no UTF-8
         encoded = json.dumps(value, sort_keys=True).encode()
     return hashlib.sha256(encoded).hexdigest()
-
-
-def url_secrets(url: str) -> Iterator[str]:
-    """User information and the values of the query, as they are written and as they are meant."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return
-    user = parts.netloc.rpartition("@")[0]
-    pairs = [pair.partition("=") for pair in parts.query.split("&")]
-    written = [user, *user.split(":", 1), *(value or name for name, _, value in pairs)]
-    for value in written:
-        yield value
-        yield unquote_plus(value)
-
-
-def _argument_secrets(args: Sequence[str]) -> Iterator[str]:
-    """What follows ``--api-key``, or stands behind it or ``API_KEY`` after ``=`` or ``:``."""
-    for argument, following in zip_longest(args, args[1:], fillvalue=""):
-        name, *value = re.split("[=:]", argument, maxsplit=1)
-        if _NAME.fullmatch(name) and _KEY.search(name):
-            stated = not value and name.startswith("-") and not following.startswith("-")
-            yield from _credentials(value[0].strip() if value else following if stated else "")
-        if "://" in argument:
-            yield from url_secrets(argument)
-
-
-def _credentials(value: str) -> Iterator[str]:
-    """The value, and what is left of it behind a word such as ``Bearer``."""
-    yield value
-    yield value.partition(" ")[2]
-
-
-def telling(values: Iterable[str]) -> tuple[str, ...]:
-    """Those long enough to be recognised, their single lines too, longest first."""
-    parts = {part for value in values for part in (value, *map(str.strip, value.splitlines()))}
-    long = [part for part in parts if len(part) >= _SECRET_CHARS]
-    return tuple(sorted(long, key=lambda part: (-len(part), part)))
 
 
 class OAuthClient(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,9 +118,9 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
     def secrets(self) -> tuple[str, ...]:
         """Values that must not appear in a log or an error message."""
         values = [*self.env.values(), *self.hidden, *url_secrets(self.url)]
-        values += [part for value in self.headers.values() for part in _credentials(value)]
+        values += [part for value in self.headers.values() for part in credentials(value)]
         values += [self.oauth.client_secret] if self.oauth else []
-        return telling((*values, *_argument_secrets(self.args)))
+        return telling((*values, *argument_secrets(self.args)))
 
     def __repr__(self) -> str:
         """Without the environment, the headers and the arguments, which may hold secrets."""
