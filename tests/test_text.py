@@ -36,6 +36,13 @@ def test_every_spelling_of_a_name_is_compacted_alike(spelling: str) -> None:
     assert compact(spelling) == "readfile"
 
 
+@given(st.text(alphabet=st.characters(max_codepoint=127)))
+def test_plain_text_comes_apart_like_any_other(text: str) -> None:
+    """The quick way and the general one, which a letter beyond ASCII asks for, say the same."""
+    assert words(text) == words(f"é {text}")[1:]
+    assert compact(text) == compact(f"é{text}")[1:]
+
+
 # U+0345 is the one mark that is a letter once case is folded.
 @given(st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\u0345")))
 def test_the_words_of_a_text_compact_to_what_the_text_does(text: str) -> None:

@@ -149,7 +149,7 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return _sha256(msgspec.to_builtins(self))
 
 
-class Document(msgspec.Struct, frozen=True, kw_only=True):
+class Document(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What is searched: a tool seen as text.
 
     ``digest`` identifies the content, so that what was computed for a document

@@ -153,3 +153,14 @@ def test_what_is_said_of_a_name_counts_by_rarity() -> None:
     rare, common = math.log(1 + 2.5 / 1.5), math.log(1 + 0.5 / 3.5)
     partly = common / (rare + common)
     assert said == pytest.approx([1.0, partly, partly], abs=1e-6)
+
+
+def test_more_words_than_sixteen_bits_count_are_told_apart() -> None:
+    """A word's number is sorted by in two halves; each word is in one document only."""
+    size, many = 1 << 16, 70_000
+    texts = [" ".join(map(str, range(start, many, 7))) for start in range(7)]
+    documents = [document(f"d{n}", text) for n, text in enumerate(texts)]
+    index = FuzzySignal().index(Corpus(documents))
+    for number in (0, 1, size - 1, size, size + 5, many - 1):
+        scores = index.rank(Query(str(number))).scores
+        assert np.flatnonzero(scores).tolist() == [number % 7]

@@ -67,7 +67,7 @@ def test_any_tool_is_found_by_its_name_its_id_and_its_words(
         spelled = " ".join(words(name))
         if spelled and "\u0345" not in name:
             # Another tool may be called exactly like these words; then that one is meant.
-            exact = {n for _, n in pairs} | {f"{s}:{n}" for s, n in pairs}
+            exact = {n.strip() for _, n in pairs} | {f"{s}:{n}".strip() for s, n in pairs}
             assume(spelled not in exact | {tool_id(*pair) for pair in pairs})
             assert index.match(Query(spelled))[row].score == 1.0
 

@@ -24,7 +24,7 @@ class PerDocument(Generic[T]):
         known: dict[str, tuple[Document, T]] = {}
         for document in corpus.documents:
             entry = self._known.get(document.id)
-            if entry is None or entry[0] != document:
+            if entry is None or (entry[0] is not document and entry[0] != document):
                 entry = (document, self._compute(document))
             known[document.id] = entry
         self._known = known

@@ -9,6 +9,7 @@ looked up among the words that some have, by edit distance.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -65,23 +66,21 @@ class Stemmer:
         return known
 
 
-class _Numbering:
+class _Numbering(dict[str, int]):
     """Words and stems as numbers, in the order in which they were first met."""
 
     def __init__(self, stemmer: Stemmer) -> None:
+        super().__init__()
         self.stemmer = stemmer
         self.words: list[str] = []
         self.stems: dict[str, int] = {}
         self.stem_of: list[int] = []
         """By a word's number, its stem's."""
-        self._numbers: dict[str, int] = {}
 
-    def number(self, word: str) -> int:
-        number = self._numbers.get(word)
-        if number is None:
-            number = self._numbers[word] = len(self.words)
-            self.words.append(word)
-            self.stem_of.append(self.stems.setdefault(self.stemmer(word), len(self.stems)))
+    def __missing__(self, word: str) -> int:
+        number = self[word] = len(self.words)
+        self.words.append(word)
+        self.stem_of.append(self.stems.setdefault(self.stemmer(word), len(self.stems)))
         return number
 
 
@@ -136,10 +135,10 @@ class FuzzySignal:
     def _taken_apart(self, document: Document) -> _Words:
         fields = _fields(document)
         found = [words(fields[name]) for name in FIELD_WEIGHTS]
-        numbers = [self._numbering.number(word) for field in found for word in field]
+        numbers = map(self._numbering.__getitem__, chain.from_iterable(found))
+        lengths = [len(field) for field in found]
         return _Words(
-            np.array(numbers, dtype=np.int32),
-            np.array([len(field) for field in found], dtype=np.int32),
+            np.fromiter(numbers, np.int32, sum(lengths)), np.array(lengths, dtype=np.int32)
         )
 
 
@@ -179,17 +178,15 @@ class _Postings:
 
     @classmethod
     def of(cls, stems: _Numbers, rows: _Numbers, values: Vectors, count: int) -> "_Postings":
-        """Sum the values of equal (stem, row), for ``count`` stems."""
-        size = int(rows.max(initial=0)) + 1
-        keys = stems.astype(np.int64) * size + rows
-        order = np.argsort(keys, kind="stable")
-        keys = keys[order]
-        firsts = np.flatnonzero(np.diff(keys, prepend=-1))
-        summed = np.add.reduceat(values[order], firsts) if keys.size else values
-        keys = keys[firsts]
-        stems = (keys // size).astype(np.int32)
-        starts = np.searchsorted(stems, np.arange(count + 1))
-        return cls(stems, (keys % size).astype(np.int32), summed.astype(np.float32), starts)
+        """Sum the values of equal (stem, row), for ``count`` stems; rows are sorted already."""
+        order = _order(stems, count)
+        stems, rows, values = stems[order], rows[order], values[order]
+        another = np.diff(stems, prepend=-1).astype(bool) | np.diff(rows, prepend=-1).astype(bool)
+        firsts = np.flatnonzero(another)
+        summed = np.add.reduceat(values, firsts) if firsts.size else values
+        stems = stems[firsts]
+        starts = np.concatenate([[0], np.bincount(stems, minlength=count).cumsum()])
+        return cls(stems, rows[firsts], summed, starts)
 
     def scaled(self, values: Vectors) -> "_Postings":
         return _Postings(self.stems, self.rows, values, self.starts)
@@ -207,6 +204,15 @@ class _Postings:
         position = start + int(np.searchsorted(self.rows[start:end], row))
         here = position < end and self.rows[position] == row
         return float(self.values[position]) if here else 0.0
+
+
+def _order(numbers: _Numbers, count: int) -> NDArray[np.intp]:
+    """What sorts numbers below ``count``, stably: 16 bits at a time, for which NumPy counts."""
+    order = np.argsort(numbers.astype(np.uint16), kind="stable")
+    if count > 1 << 16:
+        above = (numbers >> 16).astype(np.uint16)
+        order = order[np.argsort(above[order], kind="stable")]
+    return order
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,14 @@ that any tool knows.
 """
 
 import re
-from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 
 from toolscript.retrieval.base import Corpus, Query
-from toolscript.retrieval.derived import PerDocument
 from toolscript.retrieval.fuzzy import FuzzyIndex
 from toolscript.retrieval.spelling import Spellings
 from toolscript.text import STOP_WORDS, compact, words
-from toolscript.types import Document
 
 NEAR = 0.75
 """Least edit similarity of a misspelled name."""
@@ -33,20 +32,17 @@ MAX_TOKENS = 64
 
 @dataclass(frozen=True, slots=True)
 class _Spelled:
-    """How one document may be called."""
+    """How the documents of one name may be called."""
 
-    compact: frozenset[str]
+    compact: tuple[str, ...]
     """Letters and digits only: alone and after the server's name."""
-    literal: frozenset[str]
+    literal: tuple[str, ...]
     """As it stands: for names in symbols only, and to prefer the one meant among near twins."""
 
 
-def _spelled(document: Document) -> _Spelled:
-    alone, qualified = compact(document.name), compact(document.server + document.name)
-    literal = {document.name, document.id, f"{document.server}:{document.name}"}
-    return _Spelled(
-        frozenset({alone, qualified} - {""}), frozenset(name.strip() for name in literal)
-    )
+def _spelled(server: str, name: str) -> _Spelled:
+    alone = {compact(name), compact(server + name)} - {""}
+    return _Spelled(tuple(alone), tuple({name.strip(), f"{server}:{name}".strip()}))
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -67,33 +63,53 @@ _EXACT = Named(1.0, 1.0)
 
 
 class Names:
-    """Makes name indexes; remembers how each document is spelled."""
+    """Makes name indexes; remembers how each name is spelled."""
 
     def __init__(self) -> None:
-        self._spelled = PerDocument(_spelled)
+        self._known: dict[tuple[str, str], _Spelled] = {}
 
     def index(self, corpus: Corpus, vocabulary: FuzzyIndex) -> "NameIndex":
         """The names of one corpus, whose words ``vocabulary`` knows."""
-        return NameIndex(self._spelled.of(corpus), vocabulary)
+        rows: dict[tuple[str, str], list[int]] = {}
+        for row, document in enumerate(corpus.documents):
+            rows.setdefault((document.server, document.name), []).append(row)
+        self._known = {key: self._known.get(key) or _spelled(*key) for key in rows}
+        return NameIndex(
+            corpus, list(zip(self._known.values(), rows.values(), strict=True)), vocabulary
+        )
+
+
+def _by_spelling(spelled: Iterable[tuple[tuple[str, ...], list[int]]]) -> dict[str, list[int]]:
+    """Each spelling with the rows of all names that are spelled like it."""
+    found: dict[str, list[int]] = {}
+    for spellings, rows in spelled:
+        for spelling in spellings:
+            found.setdefault(spelling, []).extend(rows)
+    return found
+
+
+def _padded(identifier: str) -> bool:
+    return identifier != identifier.strip()
 
 
 class NameIndex:
     """The spellings of every document's name."""
 
-    def __init__(self, documents: list[_Spelled], vocabulary: FuzzyIndex) -> None:
-        self._rows: defaultdict[str, list[int]] = defaultdict(list)
-        self._exact: defaultdict[str, list[int]] = defaultdict(list)
-        for row, spelled in enumerate(documents):
-            for spelling in spelled.compact:
-                self._rows[spelling].append(row)
-            for spelling in spelled.literal:
-                self._exact[spelling].append(row)
+    def __init__(
+        self, corpus: Corpus, names: list[tuple[_Spelled, list[int]]], vocabulary: FuzzyIndex
+    ) -> None:
+        self._rows = _by_spelling((spelled.compact, rows) for spelled, rows in names)
+        padded = (((each.strip(),), [row]) for each, row in corpus.rows.items() if _padded(each))
+        literal = ((spelled.literal, rows) for spelled, rows in names)
+        self._exact = _by_spelling(chain(literal, padded))
+        self._ids = corpus.rows
         self._spellings = Spellings(list(self._rows))
         self._vocabulary = vocabulary
 
     def match(self, query: Query) -> dict[int, Named]:
         """The documents, by row, whose names the query spells."""
-        literal = self._exact.get(query.text.strip())
+        text = query.text.strip()
+        literal = {*self._exact.get(text, ()), self._ids.get(text, -1)} - {-1}
         if literal:
             return dict.fromkeys(literal, _EXACT)
         spelled = query.compact

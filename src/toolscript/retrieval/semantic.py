@@ -211,7 +211,7 @@ class SemanticSignal:
         """The vectors known now; the rest is NaN."""
         known = [row for row, d in enumerate(corpus.documents) if self._known(d)]
         rows = [self._vectors[corpus.documents[row].id].vector for row in known]
-        vectors = np.stack(rows) if rows else None
+        vectors = np.concatenate(rows).reshape(len(rows), -1) if rows else None
         flat = None if vectors is None else FlatIndex(vectors)
         return SemanticIndex(
             self.model,

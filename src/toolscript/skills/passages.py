@@ -22,7 +22,7 @@ _BREAKS = ("\n", ". ", "? ", "! ", "; ", " ")
 """Where a long paragraph is cut, the best place first."""
 
 
-class Passage(msgspec.Struct, frozen=True):
+class Passage(msgspec.Struct, frozen=True, gc=False):
     """A piece of a text, and the headings that it stands under, outermost first."""
 
     heading: str
