@@ -137,7 +137,7 @@ def no_skills(folder: Path) -> Handbook:
     model = LazyModel(lambda: Loaded(None, "no model"))
     folders = Folders(Added(folder / "folders.json"), [])
     semantic = SemanticSignal(model, lambda: None)
-    return Handbook(engine, semantic, folders, VectorIndex(folder, model), "none")
+    return Handbook(engine, semantic, folders, VectorIndex(folder, model), following="none")
 
 
 # An application in this process

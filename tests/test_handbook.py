@@ -11,6 +11,7 @@ from tests.skills.sample import put
 from tests.support import READ_FILE, Running, Scripted, running, until, write_config
 from toolscript.bootstrap import Wiring
 from toolscript.errors import SkillError
+from toolscript.kept import Kept, Table
 from toolscript.skills.folders import Added
 from toolscript.types import SearchRequest
 
@@ -82,10 +83,17 @@ def test_what_is_added_and_deleted_is_followed(now: Running, folder: Path) -> No
 
 def test_what_is_gone_is_gone_from_the_cache(now: Running, folder: Path, tmp_path: Path) -> None:
     """skills:folders"""
-    [cache] = (tmp_path / "data" / "cache" / "skills").glob("embeddings-*.json")
-    assert "notes.txt" in cache.read_text("utf-8")
+    [path] = (tmp_path / "data" / "cache" / "skills").glob("skills-*.sqlite")
+    kept = Kept(path)
+
+    def told() -> list[str]:
+        tables: tuple[Table, ...] = ("files", "vectors")
+        rows = [kept.load(table, kept.made_by(table)) for table in tables]
+        return [key for keys in rows for key in keys if "notes.txt" in key]
+
+    until(lambda: len(told()) == 2, "the file and its passage are kept")
     (folder / "notes.txt").unlink()
-    until(lambda: "notes.txt" not in cache.read_text("utf-8"), "its vectors are dropped")
+    until(lambda: not told(), "what was derived from it is dropped")
 
 
 def test_a_folder_that_comes_later_is_found(now: Running, folder: Path, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from toolscript.app import App
 from toolscript.config import Config
 from toolscript.embedding import loader
 from toolscript.embedding.cache import EmbeddingCache
+from toolscript.embedding.kept import KeptVectors
 from toolscript.embedding.loader import LazyModel
 from toolscript.gateway.base import IMPORTING, Connect
 from toolscript.gateway.catalogue import Catalogue
@@ -24,6 +25,7 @@ from toolscript.gateway.snapshot import SnapshotStore
 from toolscript.graph.learning import Learning
 from toolscript.graph.store import GraphStore
 from toolscript.handbook import Handbook
+from toolscript.kept import Kept
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.fuzzy import FuzzySignal
 from toolscript.retrieval.profiles import search_profile, skills_profile
@@ -113,18 +115,22 @@ def _handbook(
     ]
     folders = Folders(Added.of(settings.data_dir), homes)
     folders.configure(config.skills, config.skills_problem)
-    kept = settings.data_dir / "cache" / "skills"
     curves = None if settings.no_cache else settings.data_dir / "cache" / "calibration"
 
-    def cache() -> EmbeddingCache | None:
-        return _kept(settings, kept, _hash(folders.wanted()), model)
+    def kept() -> Kept | None:
+        name = f"skills-{_hash(folders.wanted())}.sqlite"
+        return None if settings.no_cache else Kept(settings.data_dir / "cache" / "skills" / name)
+
+    def cache() -> KeptVectors | None:
+        file = kept()
+        return file and KeptVectors(file, "fallback" if _standing_in(model) else "vectors")
 
     semantic = SemanticSignal(model, cache, curves, noun="passages")
     signals = [FuzzySignal()] if wiring.skills == "list" else [semantic, FuzzySignal()]
     profile = skills_profile(settings.alpha, settings.limit, settings.threshold)
     vector = _vector(settings, model)
     engine = SearchEngine(signals, profile)
-    return Handbook(engine, semantic, folders, vector, wiring.skills)
+    return Handbook(engine, semantic, folders, vector, following=wiring.skills, kept=kept)
 
 
 def _vector(settings: Settings, model: LazyModel) -> VectorIndex:
@@ -184,9 +190,13 @@ def _cache(settings: Settings, config: Config, model: LazyModel) -> EmbeddingCac
 def _kept(settings: Settings, directory: Path, key: str, model: LazyModel) -> EmbeddingCache | None:
     if settings.no_cache:
         return None
+    return EmbeddingCache(directory / "fallback" if _standing_in(model) else directory, key)
+
+
+def _standing_in(model: LazyModel) -> bool:
+    """Whether the model that answers stands in for another."""
     foreseen = model.foresee()
-    standing_in = foreseen is not None and bool(foreseen.degraded)
-    return EmbeddingCache(directory / "fallback" if standing_in else directory, key)
+    return foreseen is not None and bool(foreseen.degraded)
 
 
 def _connect(settings: Settings, config_key: str) -> Connect:

@@ -15,8 +15,9 @@ import anyio
 import anyio.to_thread
 from msgspec.structs import replace
 
-from toolscript.embedding.cache import EmbeddingCache
+from toolscript.embedding.cache import VectorCache
 from toolscript.errors import SkillError, UnknownNameError
+from toolscript.kept import Kept
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.semantic import SemanticSignal
 from toolscript.retrieval.spelling import not_known
@@ -52,20 +53,22 @@ class Handbook:
     ``vector`` is the seed's pair of tools, which has an index of its own.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts that bootstrap wires
         self,
         engine: SearchEngine,
         semantic: SemanticSignal,
         folders: Folders,
         vector: VectorIndex,
+        *,
         following: Following = "watch",
+        kept: Callable[[], Kept | None] = lambda: None,
     ) -> None:
         self.vector = vector
         self.folders = folders
         self._engine = engine
         self._semantic = semantic
         self._following = following
-        self._library = Library()
+        self._library = Library(kept)
         self.shelf = Shelf()
         self.fault = ""
         self._looked = following == "none"
@@ -144,7 +147,7 @@ class Handbook:
             "passagesFromCache": counters.documents_from_cache,
         }
 
-    def cache(self) -> EmbeddingCache | None:
+    def cache(self) -> VectorCache | None:
         """Where the passages' vectors are kept."""
         return self._semantic.cache()
 
@@ -195,6 +198,8 @@ class Handbook:
         shelf = await anyio.to_thread.run_sync(self._library.look, roots, before)
         self.shelf, self._looked, self._answered = shelf, True, asked
         self._tell()
+        if shelf is not before:
+            await anyio.to_thread.run_sync(self._library.keep)
         return shelf is not before
 
     async def _index(self) -> None:

@@ -1,12 +1,15 @@
 """The skills in folders: found, changed, gone; and what is told of the others."""
 
+import hashlib
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.support import until
-from toolscript.skills.library import Library, Shelf, Skill
+from toolscript.kept import Kept
+from toolscript.skills.library import MADE_BY, Library, Shelf, Skill, read_skill
 
 PDF = """\
 ---
@@ -61,7 +64,7 @@ def test_text_files_are_skills_by_themselves(tmp_path: Path) -> None:
     shelf = look(tmp_path)
     assert list(shelf.skills) == ["deploy/how-to.md", "its own", "notes.ns.txt"]
     assert shelf.skills["deploy/how-to.md"].summary == "Deploying"
-    titles = [each.title for each in shelf.skills["deploy/how-to.md"].documents()]
+    titles = [each.title for each in shelf.skills["deploy/how-to.md"].documents]
     assert titles == ["", "Deploying"]
     assert shelf.skills["notes.ns.txt"].passages[0].heading == ""
     assert not shelf.problems
@@ -166,6 +169,40 @@ def test_only_what_changed_is_read_again(tmp_path: Path) -> None:
     assert library.files_read == 6
     assert second.skills["3.md"].passages[0].text == "Other text."
     assert second.skills["4.md"] is first.skills["4.md"]
+
+
+def test_another_process_reads_again_what_changed_since(tmp_path: Path) -> None:
+    """skills:folders: the index is kept on disk."""
+    folder, kept = tmp_path / "skills", Kept(tmp_path / "kept.sqlite")
+    for number in range(5):
+        write(folder, f"{number}.md", f"# Heading\n\nText {number}.")
+    write(folder, "pdf/SKILL.md", PDF)
+    write(folder, "broken.md", "---\nname: 1\n---\nx")
+    first = Library(lambda: kept)
+    shelf = look(folder, library=first)
+    assert first.keep()
+    write(folder, "3.md", "Other text.")
+    (folder / "4.md").unlink()
+    later = Library(lambda: kept)
+    found = look(folder, library=later)
+    assert later.files_read == 2, "the one that changed, and the one that may be whole by now"
+    assert found == look(folder)
+    assert found.skills["pdf-forms"] == shelf.skills["pdf-forms"]
+    assert later.keep()
+    assert len(kept.load("files", kept.made_by("files"))) == 5
+    kept.path.write_bytes(b"nonsense")
+    third = Library(lambda: kept)
+    assert look(folder, library=third) == found
+    assert third.files_read == 6
+
+
+def test_what_is_kept_is_of_no_use_once_texts_are_read_differently() -> None:
+    """skills:folders: where this fails, raise `MADE_BY`, and put the new digest here."""
+    long = "".join(f"{number} words. So many!\n" for number in range(200))
+    texts = {"a/SKILL.md": PDF, "b.md": f"Before.\n\n# A\n\n{long}\n## B ##\n\n* c", "d.txt": long}
+    made = [read_skill("/r", path, text) for path, text in texts.items()]
+    digest = hashlib.sha256(msgspec.json.encode(made)).hexdigest()[:16]
+    assert (MADE_BY, digest) == ("1", "149e0baf4a3edb39")
 
 
 def test_a_file_is_added_and_deleted(tmp_path: Path) -> None:

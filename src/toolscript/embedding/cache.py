@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import filelock
 import numpy as np
@@ -25,7 +25,7 @@ from toolscript.embedding import sidecar
 from toolscript.embedding.sidecar import CachedVector, Entries
 from toolscript.files import make_private, write_atomically
 
-__all__ = ["CachedVector", "EmbeddingCache"]
+__all__ = ["CachedVector", "EmbeddingCache", "VectorCache"]
 
 log = logging.getLogger(__name__)
 VERSION = "2"
@@ -36,9 +36,32 @@ MAX_SIBLINGS = 16
 """Files of other sets of servers that are looked through for vectors, the latest first."""
 
 
-def _nothing(identifier: str) -> bool:
+def nothing(identifier: str) -> bool:
+    """That no id is meant."""
     del identifier
     return False
+
+
+class VectorCache(Protocol):
+    """Where vectors are kept from one process to the next. Any thread may call."""
+
+    def load(self, model: str, wanted: Mapping[str, str] | None = None) -> dict[str, CachedVector]:
+        """Document id → vector of ``model``: all, or at least those of these ids and digests."""
+        ...
+
+    def siblings(
+        self, model: str, wanted: Mapping[str, str] | None = None
+    ) -> dict[str, CachedVector]:
+        """The same out of the caches of other sets of documents, the latest first."""
+        ...
+
+    def save(self, model: str, entries: Entries, keep: Callable[[str], bool] = nothing) -> bool:
+        """Bring what is kept in step with ``entries``; False, and logged, where that fails.
+
+        What another process has written meanwhile stays where ``keep`` says so
+        of its id.
+        """
+        ...
 
 
 class EmbeddingCache:
@@ -48,16 +71,20 @@ class EmbeddingCache:
         self.path = directory / f"embeddings-{servers_hash}.json"
         self._servers_hash = servers_hash
 
-    def load(self, model: str) -> dict[str, CachedVector]:
+    def load(self, model: str, wanted: Mapping[str, str] | None = None) -> dict[str, CachedVector]:
         """Document id → vector, as far as the file is valid for ``model``; else nothing."""
+        del wanted  # all of them stand in one text
         return _load(self.path, model, _warn)
 
-    def siblings(self, model: str) -> dict[str, CachedVector]:
+    def siblings(
+        self, model: str, wanted: Mapping[str, str] | None = None
+    ) -> dict[str, CachedVector]:
         """The vectors of ``model`` in the files of other sets of servers, the latest first."""
+        del wanted
         others = [*self.path.parent.glob("embeddings-*.json")]
         others += self.path.parent.glob("*/embeddings-*.json")
         others += self.path.parent.parent.glob("embeddings-*.json")
-        latest = sorted({*others} - {self.path}, key=_changed, reverse=True)
+        latest = sorted({*others} - {self.path}, key=changed_ns, reverse=True)
         found: dict[str, CachedVector] = {}
         for path in latest[:MAX_SIBLINGS]:
             found = _load(path, model, _ignore) | found
@@ -67,7 +94,7 @@ class EmbeddingCache:
         self,
         model: str,
         entries: Entries,
-        keep: Callable[[str], bool] = _nothing,
+        keep: Callable[[str], bool] = nothing,
     ) -> bool:
         """Bring the file in step with ``entries``.
 
@@ -156,7 +183,8 @@ def _check(head: Mapping[str, str], model: str) -> None:
         raise _StaleError(f"was written by model {head['model']!r}, now {model!r}")
 
 
-def _changed(path: Path) -> int:
+def changed_ns(path: Path) -> int:
+    """When a file was last written; 0 where it is gone."""
     try:
         return path.stat().st_mtime_ns
     except OSError:

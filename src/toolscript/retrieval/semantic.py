@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolscript.embedding.base import Encoder, Vectors
-from toolscript.embedding.cache import CachedVector, EmbeddingCache
+from toolscript.embedding.cache import CachedVector, VectorCache
 from toolscript.embedding.loader import LazyModel
 from toolscript.errors import DeviceError, ModelError, UnreachableError
 from toolscript.graph.usage import Usage
@@ -111,7 +111,7 @@ class SemanticSignal:
     def __init__(  # noqa: PLR0913 - what bootstrap wires, each by its name
         self,
         model: LazyModel,
-        cache: Callable[[], EmbeddingCache | None],
+        cache: Callable[[], VectorCache | None],
         curves: Path | None = None,
         *,
         save_every_s: float = SAVE_EVERY_S,
@@ -164,10 +164,10 @@ class SemanticSignal:
         if name != self._name:
             self._name, self._vectors = name, {}
         cache, before = self.cache(), self.counters.documents_from_cache
-        if cache and self._missing(corpus):
-            self._take_over(corpus, cache.load(name))
-            if self._missing(corpus):
-                self._take_over(corpus, cache.siblings(name))
+        for read in (cache.load, cache.siblings) if cache else ():
+            missing = self._missing(corpus)
+            if missing:
+                self._take_over(corpus, read(name, _wanted(missing)))
         return self.counters.documents_from_cache - before
 
     def _embed_missing(self, encoder: Encoder, corpus: Corpus) -> Iterator[int]:
@@ -185,10 +185,10 @@ class SemanticSignal:
         """Keep what is done so far, and take what other processes have done of the rest."""
         cache = self.cache()
         if cache:
-            missing = {document.id for document in self._missing(corpus)}
+            missing = _wanted(self._missing(corpus))
             away = _away(corpus)
             cache.save(self._name, self._vectors, lambda each: each in missing or away(each))
-            self._take_over(corpus, cache.load(self._name))
+            self._take_over(corpus, cache.load(self._name, missing))
 
     def _forget(self, corpus: Corpus) -> None:
         """Drop the vectors of tools that are gone; those of servers that are away stay."""
@@ -277,6 +277,11 @@ def _places(known: list[int], corpus: Corpus) -> NDArray[np.intp] | None:
     places[known] = np.arange(len(known))
     found = places[corpus.wholes[known]]
     return np.where(found >= 0, found, np.arange(len(known)))
+
+
+def _wanted(documents: list[Document]) -> dict[str, str]:
+    """Id → digest."""
+    return {document.id: document.digest for document in documents}
 
 
 def _away(corpus: Corpus) -> Callable[[str], bool]:

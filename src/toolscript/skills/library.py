@@ -5,7 +5,8 @@ one by itself. Only what changed since the last look is read again.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+import posixpath
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -14,6 +15,7 @@ from typing import Literal
 import msgspec
 
 from toolscript.errors import SkillError
+from toolscript.kept import Kept
 from toolscript.skills.front import read_front
 from toolscript.skills.passages import Passage, split
 from toolscript.skills.sandbox import Found, Sandbox, Stamp
@@ -28,9 +30,12 @@ _NOT_SKILLS = frozenset(
     {"readme", "license", "licence", "notice", "changelog", "contributing", "codeofconduct"}
 )
 MAX_PROBLEMS = 200
+MADE_BY = "1"
+"""Raised when a text is read or cut differently: what is kept of unchanged files is then of no
+use any more."""
 
 
-class Skill(msgspec.Struct, frozen=True, kw_only=True):
+class Skill(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One skill: a file, what it says of itself, and its text in passages."""
 
     name: str
@@ -65,6 +70,7 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
         """Below the root, where its other files lie; empty for one that is a single file."""
         return str(PurePosixPath(self.path).parent) if is_manifest(self.path) else ""
 
+    @cached_property
     def documents(self) -> list[Document]:
         """What is searched: the text as a whole, and each passage, all under one name."""
         texts = (f"{each.heading}\n{each.text}".strip() for each in self.passages)
@@ -101,7 +107,7 @@ class Shelf:
     @cached_property
     def documents(self) -> list[Document]:
         """What is searched, of every skill."""
-        return [document for skill in self.skills.values() for document in skill.documents()]
+        return [document for skill in self.skills.values() for document in skill.documents]
 
     def find(self, name: str) -> Skill | None:
         """The skill of a name or an id, whichever way that is spelled."""
@@ -118,10 +124,22 @@ class _Read:
     problem: str = ""
 
 
+class _Told(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What a file says: a skill without where it lies."""
+
+    name: str
+    description: str
+    passages: tuple[Passage, ...]
+    digest: str
+
+
 class Library:
     """Looks at folders again and again; remembers what it has read. One thread at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept: Callable[[], Kept | None] = lambda: None) -> None:
+        self._kept = kept
+        self._recalled: Path | None = None
+        """The file out of which was taken what is known of other times."""
         self._known: dict[tuple[str, str], _Read] = {}
         self.files_read = 0
         """How many times a file was read, for the statistics."""
@@ -131,6 +149,7 @@ class Library:
 
         A skill whose name an earlier root has already is left out, and said to be.
         """
+        self._recall()
         known: dict[tuple[str, str], _Read] = {}
         problems: list[str] = []
         for root in roots:
@@ -138,6 +157,26 @@ class Library:
         self._known = known
         shelf = _shelf(known.values(), problems)
         return before if shelf == before else shelf
+
+    def keep(self) -> bool:
+        """Write down what is known, for the next process."""
+        kept = self._kept()
+        if kept is None:
+            return False
+        written = {
+            _key(key, read.stamp): read.skill
+            for key, read in self._known.items()
+            if read.skill is not None  # why a file is none may have been of the moment
+        }
+        return kept.keep("files", MADE_BY, written.keys(), lambda key: _encoded(written[key]))
+
+    def _recall(self) -> None:
+        """What the files were when another process read them: as long as they are the same."""
+        kept = self._kept()
+        if kept is None or kept.path == self._recalled:
+            return
+        self._recalled = kept.path
+        self._known = _recalled(kept) | self._known
 
     def _look_into(
         self, root: Path, known: dict[tuple[str, str], _Read], problems: list[str]
@@ -167,21 +206,53 @@ class Library:
 
 def is_manifest(path: str) -> bool:
     """Whether a file makes its folder a skill."""
-    return PurePosixPath(path).name == MANIFEST
+    return path.rpartition("/")[2] == MANIFEST
 
 
 def _skills_among(files: Iterable[Found]) -> list[Found]:
     """The files that are skills: manifests, and text files that belong to none."""
     found = list(files)
-    owned = {str(PurePosixPath(each.path).parent) for each in found if is_manifest(each.path)}
+    owned = {each.path.rpartition("/")[0] for each in found if is_manifest(each.path)}
     return [each for each in found if is_manifest(each.path) or _stands_alone(each.path, owned)]
 
 
 def _stands_alone(path: str, owned: set[str]) -> bool:
-    pure = PurePosixPath(path)
-    if pure.suffix.casefold() not in SUFFIXES or compact(pure.stem) in _NOT_SKILLS:
+    folder, _, name = path.rpartition("/")
+    stem, suffix = posixpath.splitext(name)
+    if suffix.casefold() not in SUFFIXES or compact(stem) in _NOT_SKILLS:
         return False
-    return not owned & {str(parent) for parent in pure.parents}
+    while owned and folder and folder not in owned:
+        folder = folder.rpartition("/")[0]
+    return folder not in owned
+
+
+def _key(file: tuple[str, str], stamp: Stamp) -> str:
+    """A state of a file, which root and path name."""
+    return "\0".join((*file, *map(str, stamp)))
+
+
+def _encoded(skill: Skill) -> bytes:
+    told = _Told(skill.name, skill.description, skill.passages, skill.digest)
+    return msgspec.msgpack.encode(told)
+
+
+def _recalled(kept: Kept) -> dict[tuple[str, str], _Read]:
+    found: dict[tuple[str, str], _Read] = {}
+    decode = msgspec.msgpack.Decoder(_Told).decode
+    for key, value in kept.load("files", MADE_BY).items():
+        root, path, *stamp = key.split("\0")
+        told = decode(value)
+        skill = Skill(
+            name=told.name,
+            description=told.description,
+            root=root,
+            path=path,
+            passages=told.passages,
+            digest=told.digest,
+        )
+        device, inode, size, modified, changed = map(int, stamp)
+        found[root, path] = _Read((device, inode, size, modified, changed), skill)
+    return found
 
 
 def _shelf(read: Iterable[_Read], problems: list[str]) -> Shelf:

@@ -52,9 +52,14 @@ def test_vectors_of_skills_are_shown_and_deleted_too(cli: Cli) -> None:
     for tool, given in (("VectorUpdate", "path"), ("SearchSkills", "query")):
         arguments = f'{{"{given}": ".agents/skills/notes.txt"}}'
         assert cli("call", f"Vector.{tool}", arguments).returncode == 0
-    assert len(cli.json("cache", "info")["embeddings"]) == 2
+    skills, files = cli.json("cache", "info")["embeddings"]
+    assert files["model"] == skills["model"]
+    assert skills["file"].startswith("skills-")
+    assert skills["bytes"] > 0
+    assert not skills["fallback"]
     assert cli("cache", "clear").stdout.startswith("deleted 2 files of embeddings, ")
     assert kept(cli) == []
+    assert list(cli.home.rglob("skills-*.sqlite")) == []
     found = cli("call", "Vector.SearchSkills", '{"query": "when does the office close"}')
     assert "notes.txt" in found.stdout
 

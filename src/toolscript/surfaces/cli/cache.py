@@ -9,11 +9,13 @@ from typing import Any
 import click
 
 from toolscript.errors import GatewayRunningError
+from toolscript.kept import Kept
 from toolscript.settings import Settings
 from toolscript.surfaces.cli.options import output_option, settings_from, settings_options
 from toolscript.surfaces.cli.output import counted, print_json, print_table
 
 _HEAD_BYTES = 4096
+_NAMES = ("embeddings-*.json", "skills-*.sqlite")
 
 
 @click.group()
@@ -77,7 +79,8 @@ class _Kept:
 
     @property
     def embeddings(self) -> list[Path]:
-        return sorted(p for folder in self.folders for p in folder.rglob("embeddings-*.json"))
+        found = (folder.rglob(name) for folder in self.folders for name in _NAMES)
+        return sorted(path for paths in found for path in paths)
 
     @property
     def models(self) -> list[Path]:
@@ -86,6 +89,8 @@ class _Kept:
 
 def _embeddings(path: Path) -> dict[str, Any]:
     """One file, from its first bytes: it may hold a hundred thousand vectors."""
+    if path.suffix == ".sqlite":
+        return _skills(path)
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES).partition(b',"embeddings":')[0]
@@ -95,6 +100,15 @@ def _embeddings(path: Path) -> dict[str, Any]:
     beside = path.with_suffix(".npy")
     size = sum(each.stat().st_size for each in (path, beside) if each.is_file())
     return {"file": path.name, "model": model, "bytes": size, "fallback": _stands_in(path)}
+
+
+def _skills(path: Path) -> dict[str, Any]:
+    """The vectors of skills, and what else is kept of them."""
+    kept = Kept(path)
+    found = kept.made_by("vectors"), kept.made_by("fallback")
+    model = (found[0] or found[1]).partition(" ")[2] or "cannot be read"
+    size = path.stat().st_size if path.is_file() else 0
+    return {"file": path.name, "model": model, "bytes": size, "fallback": not found[0]}
 
 
 def _stands_in(path: Path) -> bool:

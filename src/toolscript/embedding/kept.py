@@ -1,0 +1,68 @@
+"""A cache in which a vector more costs a row more.
+
+For what may be many and is edited often, such as the passages of skills; the
+tools of a set of servers have the file that the specification gives.
+"""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from toolscript.embedding.cache import MAX_SIBLINGS, VERSION, changed_ns, nothing
+from toolscript.embedding.sidecar import CachedVector, Entries
+from toolscript.kept import Kept, Table
+
+_MARK = "\n"
+"""Between a document's id and its digest in a row's key; no digest has one."""
+
+
+class KeptVectors:
+    """The vectors of one model in a `Kept` file; the file beside others of the same kind."""
+
+    def __init__(self, kept: Kept, table: Table = "vectors") -> None:
+        self._kept = kept
+        self._table: Table = table
+
+    def load(self, model: str, wanted: Mapping[str, str] | None = None) -> dict[str, CachedVector]:
+        """See `VectorCache.load`."""
+        return self._load(self._kept, model, wanted)
+
+    def siblings(
+        self, model: str, wanted: Mapping[str, str] | None = None
+    ) -> dict[str, CachedVector]:
+        """See `VectorCache.siblings`."""
+        path = self._kept.path
+        beside = {*path.parent.glob(f"*{path.suffix}")} - {path}
+        found: dict[str, CachedVector] = {}
+        for each in sorted(beside, key=changed_ns, reverse=True)[:MAX_SIBLINGS]:
+            found = self._load(Kept(each), model, wanted) | found
+        return found
+
+    def save(self, model: str, entries: Entries, keep: Callable[[str], bool] = nothing) -> bool:
+        """See `VectorCache.save`."""
+        vectors = {_key(each, entry.digest): entry.vector for each, entry in entries.items()}
+        return self._kept.keep(
+            self._table,
+            _made_by(model),
+            vectors.keys(),
+            lambda key: np.ascontiguousarray(vectors[key], "<f4").tobytes(),
+            lambda key: keep(key.rpartition(_MARK)[0]),
+        )
+
+    def _load(
+        self, kept: Kept, model: str, wanted: Mapping[str, str] | None
+    ) -> dict[str, CachedVector]:
+        keys = None if wanted is None else [_key(*each) for each in wanted.items()]
+        found: dict[str, CachedVector] = {}
+        for key, value in kept.load(self._table, _made_by(model), keys).items():
+            identifier, _, digest = key.rpartition(_MARK)
+            found[identifier] = CachedVector(digest, np.frombuffer(value, "<f4"))
+        return found
+
+
+def _key(identifier: str, digest: str) -> str:
+    return f"{identifier}{_MARK}{digest}"
+
+
+def _made_by(model: str) -> str:
+    return f"{VERSION} {model}"

@@ -1,0 +1,232 @@
+"""What was derived from files, kept on the disk so that it is not derived again.
+
+One SQLite file of tables, each of bytes by key. A change costs what changed, a
+kill at any moment leaves the last one whole, and several processes may use the
+same file. It is nobody's only copy of anything: what is damaged, or was made by
+another version, is not there, and whoever asks makes it anew.
+"""
+
+import logging
+import zlib
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from toolscript.files import make_private
+
+if TYPE_CHECKING:
+    import sqlite3
+
+log = logging.getLogger(__name__)
+Table: TypeAlias = Literal["files", "words", "vectors", "fallback"]
+_APPLICATION = 0x746F6F6C
+"""By which SQLite tells our files from those of other programs."""
+_LAYOUT = 1
+_WAIT_S = 30.0
+"""Longer than several processes need to write one after the other."""
+_PAGE_BYTES = 16_384
+"""Holds several vectors; with the usual 4,096 the file would be twice as large."""
+_SINGLY = 256
+"""So many keys are looked up one by one; for more, the whole table is read."""
+_SCHEMA = (
+    "create table if not exists made (name text primary key, by text not null) without rowid",
+    'create table if not exists "{0}" (key blob not null unique, value blob not null, sum)',
+)
+
+
+def _nothing(key: str) -> bool:
+    del key
+    return False
+
+
+class Kept:
+    """One file. Holds nothing open between calls; any thread may call."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def load(
+        self, table: Table, made_by: str, keys: Collection[str] | None = None
+    ) -> dict[str, bytes]:
+        """What ``made_by`` keeps in a table; at least these keys, where some are named.
+
+        What cannot be read is not there. Damage is logged and taken away.
+        """
+        found: dict[str, bytes] = {}
+        damaged: list[str] = []
+        with self._telling("read"):
+            if self.path.is_file():
+                with self._open() as db:
+                    rows = _rows(db, table, keys) if _made_by(db, table) == made_by else ()
+                for key, value, total in rows:
+                    if _sum(key, value) == total:
+                        found[_text(key)] = value
+                    else:
+                        damaged.append(_text(key))
+        if damaged:
+            log.warning("%s: %d damaged entries; rebuilding them", self.path, len(damaged))
+            self._change(table, made_by, lambda db: _delete(db, table, damaged))
+        return found
+
+    def made_by(self, table: Table) -> str:
+        """Who wrote what is in a table; empty where there is none or it cannot be read."""
+        with self._telling("read"):
+            if self.path.is_file():
+                with self._open() as db:
+                    return _made_by(db, table)
+        return ""
+
+    def keep(
+        self,
+        table: Table,
+        made_by: str,
+        keys: Collection[str],
+        value: Callable[[str], bytes],
+        spare: Callable[[str], bool] = _nothing,
+    ) -> bool:
+        """Bring a table in step: then it has these keys, and of others those that ``spare`` names.
+
+        A key stands for one content: what is there already is not written
+        again. A failure (full disk, busy file) is logged and returned as
+        False; the file is then as it was.
+        """
+
+        def bring(db: "sqlite3.Connection") -> None:
+            there = {_text(key) for (key,) in db.execute(f'select key from "{table}"')}  # noqa: S608 - one of ours
+            wanted = dict.fromkeys(keys)
+            _delete(db, table, [key for key in there - wanted.keys() if not spare(key)])
+            _insert(db, table, {key: value(key) for key in wanted if key not in there})
+
+        return self._change(table, made_by, bring)
+
+    def _change(
+        self, table: Table, made_by: str, change: Callable[["sqlite3.Connection"], None]
+    ) -> bool:
+        """Change a table, which is emptied first where somebody else made it."""
+        with self._telling("written"):
+            make_private(self.path.parent)
+            with self._locked():
+                if not self.path.exists():
+                    self.path.touch(mode=0o600)
+                with self._open() as db:
+                    db.execute("begin immediate")
+                    _prepare(db, table, made_by)
+                    change(db)
+                    db.execute("commit")
+            return True
+        return False
+
+    @contextmanager
+    def _open(self) -> Generator["sqlite3.Connection"]:
+        import sqlite3  # noqa: PLC0415 - only where something is kept
+
+        with closing(sqlite3.connect(self.path, timeout=_WAIT_S, isolation_level=None)) as db:
+            db.execute(f"pragma page_size = {_PAGE_BYTES}")
+            stated = [_one(db, f"pragma {name}") for name in ("application_id", "user_version")]
+            if _one(db, "pragma page_count") and stated != [_APPLICATION, _LAYOUT]:
+                raise ValueError("it is of another program or version")
+            yield db
+
+    @contextmanager
+    def _telling(self, what: str) -> Generator[None]:
+        """Log what goes wrong; a file that is damaged is taken away."""
+        import sqlite3  # noqa: PLC0415 - see above
+
+        import filelock  # noqa: PLC0415 - takes its time
+
+        try:
+            yield
+        except (OSError, filelock.Timeout) as error:
+            log.warning("%s cannot be %s: %s", self.path, what, error)
+        except (sqlite3.Error, ValueError, TypeError) as error:
+            if _passing(error):
+                log.warning("%s cannot be %s: %s", self.path, what, error)
+            else:
+                self._discard(error)
+
+    def _discard(self, error: Exception) -> None:
+        log.warning("%s is damaged (%s); rebuilding", self.path, error)
+        with self._telling("deleted"), self._locked():
+            self.path.with_name(f"{self.path.name}-journal").unlink(missing_ok=True)
+            self.path.unlink(missing_ok=True)
+
+    @contextmanager
+    def _locked(self) -> Generator[None]:
+        """Nobody else writes meanwhile, or deletes what is written."""
+        import filelock  # noqa: PLC0415 - see above
+
+        with filelock.FileLock(f"{self.path}.lock", timeout=_WAIT_S, mode=0o600):
+            yield
+
+
+def _passing(error: Exception) -> bool:
+    """Whether it is for the moment, or for this process, that a file cannot be used."""
+    import sqlite3  # noqa: PLC0415 - see above
+
+    outside = {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_READONLY,
+    }
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in outside
+
+
+def _one(db: "sqlite3.Connection", query: str) -> int:
+    return int(db.execute(query).fetchone()[0])
+
+
+def _made_by(db: "sqlite3.Connection", table: Table) -> str:
+    if not _one(db, "pragma page_count"):
+        return ""
+    row = db.execute("select by from made where name = ?", (table,)).fetchone()
+    return str(row[0]) if row else ""
+
+
+def _prepare(db: "sqlite3.Connection", table: Table, made_by: str) -> None:
+    """Have the table, and nothing in it that somebody else made."""
+    db.execute(f"pragma application_id = {_APPLICATION}")
+    db.execute(f"pragma user_version = {_LAYOUT}")
+    for statement in _SCHEMA:
+        db.execute(statement.format(table))
+    if _made_by(db, table) != made_by:
+        db.execute(f'delete from "{table}"')  # noqa: S608 - one of ours
+        db.execute("insert or replace into made values (?, ?)", (table, made_by))
+
+
+def _rows(
+    db: "sqlite3.Connection", table: Table, keys: Collection[str] | None
+) -> Iterable[tuple[bytes, bytes, int]]:
+    query = f'select key, value, sum from "{table}"'  # noqa: S608 - one of ours
+    if keys is None or len(keys) > _SINGLY:
+        return db.execute(query).fetchall()
+    found = (db.execute(f"{query} where key = ?", (_bytes(key),)).fetchone() for key in keys)
+    return [row for row in found if row]
+
+
+def _insert(db: "sqlite3.Connection", table: Table, values: Mapping[str, bytes]) -> None:
+    rows = ((_bytes(key), value, _sum(_bytes(key), value)) for key, value in values.items())
+    db.executemany(f'insert into "{table}" values (?, ?, ?)', rows)  # noqa: S608 - one of ours
+
+
+def _delete(db: "sqlite3.Connection", table: Table, keys: Iterable[str]) -> None:
+    rows = ((_bytes(key),) for key in keys)
+    db.executemany(f'delete from "{table}" where key = ?', rows)  # noqa: S608 - one of ours
+
+
+def _sum(key: bytes, value: bytes) -> int:
+    return zlib.crc32(value, zlib.crc32(key))
+
+
+def _bytes(key: str) -> bytes:
+    return key.encode("utf-8", "surrogatepass")
+
+
+def _text(key: bytes) -> str:
+    # In a damaged file it may be anything; what is not bytes is then a `TypeError`.
+    return bytes.decode(key, "utf-8", "surrogatepass")
