@@ -91,7 +91,7 @@ def test_what_is_gone_is_gone_from_the_cache(now: Running, folder: Path, tmp_pat
         rows = [kept.load(table, kept.made_by(table)) for table in tables]
         return [key for keys in rows for key in keys if "notes.txt" in key]
 
-    until(lambda: len(told()) == 2, "the file and its passage are kept")
+    until(lambda: len(told()) == 3, "the file, its text and its passage are kept")
     (folder / "notes.txt").unlink()
     until(lambda: not told(), "what was derived from it is dropped")
 

@@ -126,7 +126,8 @@ def _handbook(
         return file and KeptVectors(file, "fallback" if _standing_in(model) else "vectors")
 
     semantic = SemanticSignal(model, cache, curves, noun="passages")
-    signals = [FuzzySignal()] if wiring.skills == "list" else [semantic, FuzzySignal()]
+    fuzzy = FuzzySignal(kept)
+    signals = [fuzzy] if wiring.skills == "list" else [semantic, fuzzy]
     profile = skills_profile(settings.alpha, settings.limit, settings.threshold)
     vector = _vector(settings, model)
     engine = SearchEngine(signals, profile)

@@ -12,7 +12,7 @@ from toolscript.retrieval.capability import (
     CapabilityIndex,
     load_table,
 )
-from toolscript.retrieval.fuzzy import Stemmer
+from toolscript.retrieval.wording import Stemmer
 from toolscript.types import Document
 
 SHELL = Document(id="sh__run_command", server="sh", name="run_command", description="Run it.")

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from toolscript.retrieval.base import Corpus, Query
-from toolscript.retrieval.fuzzy import FuzzyIndex, FuzzySignal, Stemmer, saturated
+from toolscript.retrieval.fuzzy import FuzzyIndex, FuzzySignal, saturated
+from toolscript.retrieval.wording import Stemmer
 from toolscript.types import Document
 
 

@@ -12,7 +12,6 @@ import contextlib
 import hashlib
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,6 +19,7 @@ from typing import Any, Protocol
 import filelock
 import numpy as np
 import orjson
+from msgspec.structs import replace
 
 from toolscript.embedding import sidecar
 from toolscript.embedding.sidecar import CachedVector, Entries

@@ -10,10 +10,10 @@ import hashlib
 import io
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import numpy as np
 import orjson
 
@@ -23,8 +23,7 @@ from toolscript.files import write_atomically
 _LENGTH_BYTES = 8
 
 
-@dataclass(frozen=True, slots=True)
-class CachedVector:
+class CachedVector(msgspec.Struct, frozen=True, gc=False):
     """One document's vector, float32 [dim], and the digest of the content it was computed from."""
 
     digest: str

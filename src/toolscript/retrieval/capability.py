@@ -18,7 +18,7 @@ import numpy as np
 from toolscript.embedding.base import Vectors
 from toolscript.retrieval.base import Corpus, Query
 from toolscript.retrieval.derived import PerDocument
-from toolscript.retrieval.fuzzy import Stemmer
+from toolscript.retrieval.wording import Stemmer
 from toolscript.text import first_sentence, words
 from toolscript.types import Document
 
@@ -98,6 +98,9 @@ class _Purpose:
     """Whether it runs commands."""
 
 
+_NOTHING = _Purpose((), executes=False)
+
+
 class Capabilities:
     """Reads what documents are for out of the table; remembers it."""
 
@@ -112,7 +115,7 @@ class Capabilities:
 
     def _purpose(self, document: Document) -> _Purpose:
         if document.whole:  # a text about running commands runs none
-            return _Purpose((), executes=False)
+            return _NOTHING
         title = self._stems(f"{document.server} {document.name}")
         name, text = self._stems(document.name), self._stems(document.description)
         weights = {c.name: _weight(c, title, title | text) for c in self._table.capabilities}

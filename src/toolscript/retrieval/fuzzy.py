@@ -9,19 +9,15 @@ looked up among the words that some have, by edit distance.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
-from typing import Any
 
 import numpy as np
-import snowballstemmer  # pyright: ignore[reportMissingTypeStubs]
 from numpy.typing import NDArray
 
 from toolscript.embedding.base import Vectors
+from toolscript.kept import Kept
 from toolscript.retrieval.base import Corpus, Query, Ranking
-from toolscript.retrieval.derived import PerDocument
 from toolscript.retrieval.spelling import Spellings
-from toolscript.text import words
-from toolscript.types import Document
+from toolscript.retrieval.wording import FIELDS, Numbering, Numbers, Stemmer, Wording, Words
 
 FIELD_WEIGHTS = {
     "name": 2.5,
@@ -47,50 +43,6 @@ _SLACK = 10_000
 _REMEMBERED = 1024
 """So many words' meanings are remembered: the parts of a question repeat those of the whole."""
 
-_Numbers = NDArray[np.int32]
-
-
-class Stemmer:
-    """English stems, each word's computed once."""
-
-    def __init__(self) -> None:
-        stemmer: Any = snowballstemmer.stemmer("english")  # pyright: ignore[reportUnknownMemberType]
-        self._stem: Callable[[str], str] = stemmer.stemWord
-        self._known: dict[str, str] = {}
-
-    def __call__(self, word: str) -> str:
-        """The stem of a case-folded word."""
-        known = self._known.get(word)
-        if known is None:
-            known = self._known[word] = self._stem(word)
-        return known
-
-
-class _Numbering(dict[str, int]):
-    """Words and stems as numbers, in the order in which they were first met."""
-
-    def __init__(self, stemmer: Stemmer) -> None:
-        super().__init__()
-        self.stemmer = stemmer
-        self.words: list[str] = []
-        self.stems: dict[str, int] = {}
-        self.stem_of: list[int] = []
-        """By a word's number, its stem's."""
-
-    def __missing__(self, word: str) -> int:
-        number = self[word] = len(self.words)
-        self.words.append(word)
-        self.stem_of.append(self.stems.setdefault(self.stemmer(word), len(self.stems)))
-        return number
-
-
-@dataclass(frozen=True, slots=True)
-class _Words:
-    """A document's words as numbers, one field after the other, and the fields' lengths."""
-
-    numbers: _Numbers
-    lengths: _Numbers
-
 
 class FuzzySignal:
     """BM25 over fields with typo-tolerant words. Has nothing to prepare.
@@ -101,14 +53,15 @@ class FuzzySignal:
 
     name = "fuzzy"
 
-    def __init__(self) -> None:
+    def __init__(self, kept: Callable[[], Kept | None] = lambda: None) -> None:
         self.stemmer = Stemmer()
         self._latest: tuple[Corpus, FuzzyIndex] | None = None
-        self._start_anew()
+        self._wording = Wording(self.stemmer, kept)
 
     def prepare(self, corpus: Corpus) -> Iterator[int]:
         """See `Signal.prepare`."""
-        del corpus
+        self.index(corpus)
+        self._wording.keep()
         return iter(())
 
     def index(self, corpus: Corpus) -> "FuzzyIndex":
@@ -117,40 +70,16 @@ class FuzzySignal:
             index = self._made(corpus)
             self._latest = (corpus, index)
             if index.unused > _SLACK and index.unused > len(index.spellings.words):
-                self._start_anew()
+                self._wording.start_anew()
         return self._latest[1]
 
     def _made(self, corpus: Corpus) -> "FuzzyIndex":
         if corpus.wholes is None:
-            return FuzzyIndex(self._documents.of(corpus), self._numbering)
+            return FuzzyIndex(self._wording.of(corpus), self._wording.numbering)
         found, of = np.unique(corpus.wholes, return_inverse=True)
         rows: list[int] = found.tolist()
         wholes = Corpus(corpus.documents[row] for row in rows)
-        return FuzzyIndex(self._documents.of(wholes), self._numbering, of)
-
-    def _start_anew(self) -> None:
-        self._numbering = _Numbering(self.stemmer)
-        self._documents = PerDocument(self._taken_apart)
-
-    def _taken_apart(self, document: Document) -> _Words:
-        fields = _fields(document)
-        found = [words(fields[name]) for name in FIELD_WEIGHTS]
-        numbers = map(self._numbering.__getitem__, chain.from_iterable(found))
-        lengths = [len(field) for field in found]
-        return _Words(
-            np.fromiter(numbers, np.int32, sum(lengths)), np.array(lengths, dtype=np.int32)
-        )
-
-
-def _fields(document: Document) -> dict[str, str]:
-    return {
-        "name": document.name,
-        "title": document.title,
-        "server": document.server,
-        "description": document.description,
-        "parameters": " ".join(name for name, _ in document.parameters),
-        "details": " ".join(text for _, text in document.parameters if text),
-    }
+        return FuzzyIndex(self._wording.of(wholes), self._wording.numbering, of)
 
 
 def saturated(totals: Vectors) -> Vectors:
@@ -170,14 +99,14 @@ def saturated(totals: Vectors) -> Vectors:
 class _Postings:
     """Per stem the rows that have it, and a value for each; a row occurs once per stem."""
 
-    stems: _Numbers
-    rows: _Numbers
+    stems: Numbers
+    rows: Numbers
     values: Vectors
     starts: NDArray[np.int64]
     """Where each stem's rows begin, and one past the last: int64 [stems + 1]."""
 
     @classmethod
-    def of(cls, stems: _Numbers, rows: _Numbers, values: Vectors, count: int) -> "_Postings":
+    def of(cls, stems: Numbers, rows: Numbers, values: Vectors, count: int) -> "_Postings":
         """Sum the values of equal (stem, row), for ``count`` stems; rows are sorted already."""
         order = _order(stems, count)
         stems, rows, values = stems[order], rows[order], values[order]
@@ -206,7 +135,7 @@ class _Postings:
         return float(self.values[position]) if here else 0.0
 
 
-def _order(numbers: _Numbers, count: int) -> NDArray[np.intp]:
+def _order(numbers: Numbers, count: int) -> NDArray[np.intp]:
     """What sorts numbers below ``count``, stably: 16 bits at a time, for which NumPy counts."""
     order = np.argsort(numbers.astype(np.uint16), kind="stable")
     if count > 1 << 16:
@@ -240,10 +169,7 @@ class FuzzyIndex:
     """
 
     def __init__(
-        self,
-        documents: list[_Words],
-        numbering: _Numbering,
-        of: NDArray[np.intp] | None = None,
+        self, documents: list[Words], numbering: Numbering, of: NDArray[np.intp] | None = None
     ) -> None:
         self._of = of
         self.stemmer = numbering.stemmer
@@ -337,9 +263,9 @@ class FuzzyIndex:
         found = sorted((edits, near) for near, edits in self.spellings.within(word, allowed))
         return [(near, TYPO_DISCOUNT**edits) for edits, near in found[:4] if edits == found[0][0]]
 
-    def _name_shares(self, stems: _Numbers, rows: _Numbers, fields: NDArray[np.intp]) -> _Postings:
+    def _name_shares(self, stems: Numbers, rows: Numbers, fields: NDArray[np.intp]) -> _Postings:
         """Per stem of a document's name, its part of the name, by rarity."""
-        named = fields == list(FIELD_WEIGHTS).index("name")
+        named = fields == FIELDS.index("name")
         stems, rows = stems[named], rows[named]
         postings = _Postings.of(stems, rows, np.ones(stems.size, np.float32), self._count)
         rarity = self._rarity[postings.stems]
@@ -348,10 +274,10 @@ class FuzzyIndex:
 
 
 def _flattened(
-    documents: list[_Words],
-) -> tuple[_Numbers, _Numbers, NDArray[np.intp], _Numbers]:
+    documents: list[Words],
+) -> tuple[Numbers, Numbers, NDArray[np.intp], Numbers]:
     """All words' numbers, each one's row and field, and the lengths int32 [documents, fields]."""
-    width = len(FIELD_WEIGHTS)
+    width = len(FIELDS)
     lengths = np.array([d.lengths for d in documents], dtype=np.int32).reshape(-1, width)
     numbers = np.concatenate([np.empty(0, np.int32), *(d.numbers for d in documents)])
     rows = np.repeat(np.arange(len(documents), dtype=np.int32), lengths.sum(axis=1))
@@ -359,10 +285,10 @@ def _flattened(
     return numbers, rows, fields, lengths
 
 
-def _field_scales(lengths: _Numbers) -> Vectors:
+def _field_scales(lengths: Numbers) -> Vectors:
     """What one occurrence counts: weight / (1 − b + b · length / average), float32 [n, fields]."""
     if not lengths.size:
-        return np.empty((0, len(FIELD_WEIGHTS)), np.float32)
+        return np.empty((0, len(FIELDS)), np.float32)
     averages = np.maximum(1.0, lengths.mean(axis=0))
-    weights = np.array(list(FIELD_WEIGHTS.values()))
+    weights = np.array([FIELD_WEIGHTS[field] for field in FIELDS])
     return (weights / (1 - B + B * lengths / averages)).astype(np.float32)

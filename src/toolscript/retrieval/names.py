@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 
+import msgspec
+
 from toolscript.retrieval.base import Corpus, Query
 from toolscript.retrieval.fuzzy import FuzzyIndex
 from toolscript.retrieval.spelling import Spellings
@@ -30,8 +32,7 @@ MAX_TOKENS = 64
 """Of a longer question only so many words are looked at for names."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Spelled:
+class _Spelled(msgspec.Struct, frozen=True, gc=False):
     """How the documents of one name may be called."""
 
     compact: tuple[str, ...]
@@ -84,7 +85,8 @@ def _by_spelling(spelled: Iterable[tuple[tuple[str, ...], list[int]]]) -> dict[s
     found: dict[str, list[int]] = {}
     for spellings, rows in spelled:
         for spelling in spellings:
-            found.setdefault(spelling, []).extend(rows)
+            there = found.get(spelling)
+            found[spelling] = rows if there is None else there + rows
     return found
 
 

@@ -9,10 +9,11 @@ begin, or one that takes an object ("mail it", "book a table").
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 from toolscript.retrieval.base import Corpus
 from toolscript.retrieval.derived import PerDocument
-from toolscript.retrieval.fuzzy import Stemmer
+from toolscript.retrieval.wording import Stemmer
 from toolscript.text import STOP_WORDS, words
 from toolscript.types import Document
 
@@ -54,9 +55,13 @@ class Actions:
         return lambda word: self._stem(word) in actions
 
     def _opening(self, document: Document) -> tuple[str, ...]:
-        texts = (document.name, document.description)
-        first = [word for text in texts for word in words(text[:_OPENING_CHARS])[:1]]
-        return tuple(self._stem(word) for word in first if len(word) >= _SHORTEST)
+        first = (*_first(document.name), *words(document.description[:_OPENING_CHARS])[:1])
+        return tuple([self._stem(word) for word in first if len(word) >= _SHORTEST])
+
+
+@lru_cache(128)  # the passages of a text have the same name, and come one after the other
+def _first(name: str) -> tuple[str, ...]:
+    return tuple(words(name[:_OPENING_CHARS])[:1])
 
 
 def split(text: str, is_action: Callable[[str], bool]) -> list[str]:

@@ -127,6 +127,9 @@ class SemanticSignal:
         self.cache = cache
         self._name = ""
         self._vectors: dict[str, CachedVector] = {}
+        self._changes = 0
+        """How often there were other vectors."""
+        self._latest: tuple[Corpus, int, SemanticIndex] | None = None
         self._queries = _QueryMemory(self.counters)
 
     def prepare(self, corpus: Corpus) -> Iterator[int]:
@@ -162,12 +165,12 @@ class SemanticSignal:
     def _recall(self, name: str, corpus: Corpus) -> int:
         """Take the model's vectors from the cache, where there are some; how many it were."""
         if name != self._name:
-            self._name, self._vectors = name, {}
+            self.take(name, {})
         cache, before = self.cache(), self.counters.documents_from_cache
         for read in (cache.load, cache.siblings) if cache else ():
             missing = self._missing(corpus)
             if missing:
-                self._take_over(corpus, read(name, _wanted(missing)))
+                self._take_over(missing, read(name, _wanted(missing)))
         return self.counters.documents_from_cache - before
 
     def _embed_missing(self, encoder: Encoder, corpus: Corpus) -> Iterator[int]:
@@ -185,10 +188,10 @@ class SemanticSignal:
         """Keep what is done so far, and take what other processes have done of the rest."""
         cache = self.cache()
         if cache:
-            missing = _wanted(self._missing(corpus))
-            away = _away(corpus)
-            cache.save(self._name, self._vectors, lambda each: each in missing or away(each))
-            self._take_over(corpus, cache.load(self._name, missing))
+            missing, away = self._missing(corpus), _away(corpus)
+            wanted = _wanted(missing)
+            cache.save(self._name, self._vectors, lambda each: each in wanted or away(each))
+            self._take_over(missing, cache.load(self._name, wanted))
 
     def _forget(self, corpus: Corpus) -> None:
         """Drop the vectors of tools that are gone; those of servers that are away stay."""
@@ -205,12 +208,19 @@ class SemanticSignal:
             cache.save(self._name, self._vectors, keep=_away(corpus))
 
     def _missing(self, corpus: Corpus) -> list[Document]:
-        return [document for document in corpus.documents if not self._known(document)]
+        return [document for document in corpus.documents if self._vector(document) is None]
 
     def index(self, corpus: Corpus) -> "SemanticIndex":
-        """The vectors known now; the rest is NaN."""
-        known = [row for row, d in enumerate(corpus.documents) if self._known(d)]
-        rows = [self._vectors[corpus.documents[row].id].vector for row in known]
+        """The vectors known now; the rest is NaN. Nothing to do where they are those of before."""
+        latest = self._latest
+        if latest is None or latest[0] is not corpus or latest[1] != self._changes:
+            latest = self._latest = (corpus, self._changes, self._index(corpus))
+        return latest[2]
+
+    def _index(self, corpus: Corpus) -> "SemanticIndex":
+        found = [self._vector(document) for document in corpus.documents]
+        known = [row for row, vector in enumerate(found) if vector is not None]
+        rows = [vector for vector in found if vector is not None]
         vectors = np.concatenate(rows).reshape(len(rows), -1) if rows else None
         flat = None if vectors is None else FlatIndex(vectors)
         return SemanticIndex(
@@ -230,6 +240,7 @@ class SemanticSignal:
     def take(self, model: str, vectors: dict[str, CachedVector]) -> None:
         """Take over what this model has made of documents, by their ids."""
         self._name, self._vectors = model, vectors
+        self._changes += 1
 
     def knowing(self, usage: Usage) -> "SemanticSignal":
         """The same signal with what it has embedded so far, learning from other use."""
@@ -251,19 +262,21 @@ class SemanticSignal:
         """How many documents have a vector."""
         return len(self._vectors)
 
-    def _known(self, document: Document) -> bool:
+    def _vector(self, document: Document) -> Vectors | None:
         entry = self._vectors.get(document.id)
-        return entry is not None and entry.digest == document.digest
+        return entry.vector if entry is not None and entry.digest == document.digest else None
 
-    def _take_over(self, corpus: Corpus, stored: dict[str, CachedVector]) -> None:
-        for document in corpus.documents:
+    def _take_over(self, missing: list[Document], stored: dict[str, CachedVector]) -> None:
+        self._changes += 1
+        for document in missing:
             entry = stored.get(document.id)
-            if entry and entry.digest == document.digest and not self._known(document):
+            if entry is not None and entry.digest == document.digest:
                 self._vectors[document.id] = entry
                 self.counters.documents_from_cache += 1
 
     def _embed(self, encoder: Encoder, documents: list[Document]) -> None:
         vectors = document_vectors(encoder, documents)
+        self._changes += 1
         for document, vector in zip(documents, vectors, strict=True):
             self._vectors[document.id] = CachedVector(document.digest, vector)
         self.counters.documents_embedded += len(documents)
