@@ -56,6 +56,12 @@ def _without_collecting() -> Generator[None]:
             gc.enable()
 
 
+def _none(word: str) -> bool:
+    """That no word is an action, where no question is taken apart."""
+    del word
+    return False
+
+
 class SearchEngine:
     """Searches the documents it was last given. Thread-safe; lives as long as the application."""
 
@@ -156,7 +162,7 @@ class SearchEngine:
             words=words,
             names=self._names.index(corpus, words),
             capabilities=self._capabilities.index(corpus),
-            is_action=self._actions.index(corpus),
+            is_action=self._actions.index(corpus) if self.profile.parts else _none,
         )
 
     def _refresh(self, corpus: Corpus, signal: Signal) -> None:

@@ -75,25 +75,27 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """What is searched: the text as a whole, and each passage, all under one name."""
         texts = (f"{each.heading}\n{each.text}".strip() for each in self.passages)
         whole = Passage("", "\n\n".join(filter(None, (self.description, *texts))))
+        called = PurePosixPath(self.path).stem if self.name == self.path else self.name
+        mine = self.id
         return [
-            self._document(self.id, whole),
+            _document(mine, mine, called, whole),
             *(
-                self._document(f"{self.id}#{number}", passage)
+                _document(f"{mine}#{number}", mine, called, passage)
                 for number, passage in enumerate(self.passages)
             ),
         ]
 
-    def _document(self, identifier: str, text: Passage) -> Document:
-        called = PurePosixPath(self.path).stem if self.name == self.path else self.name
-        return Document(
-            id=identifier,
-            whole=self.id,
-            server=SKILLS,
-            name=called,
-            title=text.heading,
-            description=text.text,
-            digest=_sha256(f"{identifier == self.id}\n{called}\n{text.heading}\n{text.text}"),
-        )
+
+def _document(identifier: str, whole: str, called: str, text: Passage) -> Document:
+    return Document(
+        id=identifier,
+        whole=whole,
+        server=SKILLS,
+        name=called,
+        title=text.heading,
+        description=text.text,
+        digest=_sha256(f"{identifier == whole}\n{called}\n{text.heading}\n{text.text}"),
+    )
 
 
 @dataclass(frozen=True)
