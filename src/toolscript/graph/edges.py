@@ -129,9 +129,10 @@ class Edges:
         self, tools: Sequence[int], *, into: bool = False, adjacent: bool = False, now: float
     ) -> Rows:
         """Some tools' edges; ``now`` is `Decay.factor` of the present."""
-        found = [self.arrays(tool, into=into) for tool in tools]
-        others = np.concatenate([_NONE, *(others for others, _ in found)])
-        numbers = np.concatenate([_NONE, *(numbers for _, numbers in found)])
+        found = [self.arrays(tool, into=into) for tool in tools] or [(_NONE, _NONE)]
+        others, numbers = found[0]
+        if len(found) > 1:
+            others, numbers = (np.concatenate(each) for each in zip(*found, strict=True))
         weights = (self.next if adjacent else self.later)[numbers] / now
         times = (self.next_times if adjacent else self.later_times)[numbers]
         stated = self.stated[numbers]

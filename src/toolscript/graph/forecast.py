@@ -37,6 +37,8 @@ SHARPNESS = 1.2
 """By how many e-folds one standard deviation of nearness makes a tool likelier."""
 ALIKE = 16
 """So many tools like the last one are asked what followed them."""
+FAR = 1.5
+"""Standard deviations above the mean: some 7 of 100 are further."""
 COMMON = 32
 """Over so many of a tool's neighbours others are reached: those with the fewest of their own."""
 FEW, DIRECTIONS = 2000, 64
@@ -215,7 +217,7 @@ class Forecast:
         if not leading.size or meaning is None:
             return None
         nearness = alike[row_of[leading]]
-        order = _largest(nearness, ALIKE)
+        order = _largest_of_many(nearness, ALIKE)
         found = edges.rows(leading[order].tolist(), adjacent=True, now=now)
         of = np.repeat(np.arange(order.size), found.sizes)
         rows = row_of[found.others]
@@ -298,11 +300,10 @@ def _spread(found: list[Rows], discounted: float, row_of: Ints, size: int) -> tu
     spread, total = np.zeros(size), 0.0
     for row in found:
         places = row_of[row.others]
-        there = (places >= 0) & (row.times > 0)
-        weights = row.weights[there]
+        weights = np.where((places >= 0) & (row.times > 0), row.weights, 0.0)
         total += float(weights.sum())
-        left = np.maximum(1.0 - discounted / row.times[there], 0.0)
-        spread[places[there]] += weights * left
+        left = np.maximum(1.0 - discounted / np.maximum(row.times, 1), 0.0)
+        spread += np.bincount(places + 1, weights=weights * left, minlength=size + 1)[1:]
     return spread, total
 
 
@@ -320,6 +321,12 @@ def _largest(values: Vectors, count: int) -> Ints:
         np.argpartition(-values, count)[:count] if values.size > count else np.arange(values.size)
     )
     return some[np.argsort(-values[some], kind="stable")]
+
+
+def _largest_of_many(scores: Vectors, count: int) -> Ints:
+    """The same of standard scores; only those above `FAR` are sorted, where that will do."""
+    far = np.flatnonzero(scores > FAR)
+    return far[_largest(scores[far], count)] if far.size >= count else _largest(scores, count)
 
 
 def _standard(cosines: Vectors) -> Vectors:
