@@ -66,6 +66,18 @@ def test_chances_by_hand() -> None:
     assert found["a"] == pytest.approx(repeat)
 
 
+def test_what_is_remembered_between_two_questions_follows_every_use() -> None:
+    """graph:learning: to the bit, whatever is learned or forgotten meanwhile."""
+    made, now = forecast("abc", letters="abcXY", vectors=True), Clock()
+    made.graph.clear()
+    for step in ("ab", "aX", "bX", "aXY", "ba"):
+        context = tuple(map(named, step[:-1]))
+        made.graph.observe(context, named(step[-1]), succeeded=step != "ba", when_s=now())
+        fresh = Forecast(made.graph, made.ids, made.servers, made.vectors)
+        for asked in ("a", "b", "X", "ab"):
+            assert chances(made, asked) == chances(fresh, asked)
+
+
 def test_an_empty_graph_and_a_context_of_nothing_known_say_nothing() -> None:
     """graph:context"""
     assert forecast().scores(["s__a"]) is None

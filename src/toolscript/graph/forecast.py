@@ -19,7 +19,8 @@ one, and the neighbours it shares with the context (Adamic-Adar). Nearness is
 the standard score of the cosine, so that it means the same for every model.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -119,7 +120,8 @@ class Forecast:
     def _chances(self, context: list[int]) -> Floats:
         row_of, now = self._places.of(self.graph.tools), self.graph.now()
         numbers = [self.graph.tools.numbers.get(self.ids[row], -1) for row in context]
-        below = self._below(context, numbers, row_of, now)
+        alone = self._alone.of(self.graph.tools, now, self._by_itself)
+        below = self._below(context, numbers, alone, row_of, now)
         edges = self.graph.edges
         after = discount(edges.next_once, edges.next_twice)
         along = discount(edges.once, edges.twice)
@@ -130,9 +132,18 @@ class Forecast:
             both = [edges.rows([number], into=into, now=now) for into in ways]
             with_it = _level(_spread(both, along, row_of, below.size), below)
             fresh += 0.5 / len(numbers) * with_it
-        fresh *= self._reliable(row_of, now)
+        fresh *= alone.reliable
         fresh[context] = 0.0
         return self._with_repeats(fresh, context)
+
+    @cached_property
+    def _alone(self) -> "_Alone":
+        return _Alone()
+
+    def _by_itself(self, now: float) -> "_ByItself":
+        row_of = self._places.of(self.graph.tools)
+        servers = self._server_level(self.graph.served, self._sizes, MASS, now)
+        return _ByItself(self._popular(row_of, now), self._reliable(row_of, now), servers)
 
     def _reliable(self, row_of: Ints, now: float) -> Floats:
         """The share of each tool's calls that succeed, as if one more had."""
@@ -153,17 +164,21 @@ class Forecast:
         chances[context] += repeat / len(set(context))
         return chances / chances.sum()
 
-    def _below(self, context: list[int], numbers: list[int], row_of: Ints, now: float) -> Floats:
+    def _below(
+        self, context: list[int], numbers: list[int], alone: "_ByItself", row_of: Ints, now: float
+    ) -> Floats:
         """What is guessed of tools that were never used with these."""
-        within = self._within(context, numbers, row_of, now)
+        within = self._within(context, numbers, alone.popular, row_of, now)
         within[context] = 0.0
         totals = np.bincount(self._server, weights=within, minlength=len(self._names))
-        servers = self._server_chances(context[-1], now)
+        servers = self._server_chances(context[-1], alone.servers, now)
         below = within / np.maximum(totals, _LEAST)[self._server] * servers[self._server]
         return below / max(below.sum(), _LEAST)
 
-    def _within(self, context: list[int], numbers: list[int], row_of: Ints, now: float) -> Floats:
-        guesses = [self._popular(row_of, now), *self._near(context, row_of, now)]
+    def _within(
+        self, context: list[int], numbers: list[int], popular: Floats, row_of: Ints, now: float
+    ) -> Floats:
+        guesses = [popular, *self._near(context, row_of, now)]
         shared = self._shared(numbers, row_of)
         if shared is not None:
             guesses.append(shared)
@@ -242,14 +257,13 @@ class Forecast:
         total = sums.sum()
         return sums / total if total > 0 else None
 
-    def _server_chances(self, last: int, now: float) -> Floats:
+    def _server_chances(self, last: int, alone: Floats, now: float) -> Floats:
         """Which server the next tool is of."""
         if len(self._names) == 1:
             return np.ones(1)
         habits = self.graph.habits
         stays = (habits.same_server + 0.5) / (habits.steps - habits.repeats + 1.0)
-        low = self._server_level(self.graph.served, self._sizes, MASS, now)
-        low *= 1.0 - min(1.0, stays)
+        low = alone * (1.0 - min(1.0, stays))
         low[self._server[last]] += min(1.0, stays)
         steps = self.graph.servers.get(self.servers[last], {})
         return self._server_level(steps, low, SERVER_MASS, now)
@@ -264,6 +278,30 @@ class Forecast:
         spread[places[there]] = np.maximum(values - LEAST_DISCOUNT, 0.0)
         total = float(values.sum())
         return (spread + (total - spread.sum() + mass) * below) / (total + mass)
+
+
+@dataclass(frozen=True, slots=True)
+class _ByItself:
+    """What holds whatever the context: of each tool, and how often each server's are used."""
+
+    popular: Floats
+    reliable: Floats
+    servers: Floats
+
+
+class _Alone:
+    """Remembers that until a tool is used, or weights have decayed by a thousandth: some hours."""
+
+    def __init__(self) -> None:
+        self._state: tuple[object, ...] = ()
+        self._made: _ByItself | None = None
+
+    def of(self, tools: Tools, now: float, make: Callable[[float], _ByItself]) -> _ByItself:
+        uses = int(tools.times.sum()), int(tools.failures.sum())
+        state = (tools, len(tools), *uses, round(1_000 * math.log2(now)))
+        if self._made is None or state != self._state:
+            self._state, self._made = state, make(now)
+        return self._made
 
 
 class _Places:
