@@ -49,7 +49,7 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks.live", description=__doc__)
     parser.add_argument("--tools", type=int, default=500, help="those that do not change")
-    parser.add_argument("--repetitions", type=int, default=10)
+    parser.add_argument("--repetitions", type=int, default=5, help="each kill is waited for longer")
     parser.add_argument("--json", type=Path, help="also write the figures as JSON")
     return parser.parse_args()
 
