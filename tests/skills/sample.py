@@ -1,6 +1,10 @@
 """A few skills, for tests of everything around them."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
+
+from tests.support import Cli, fetch, stop_all, until
 
 SKILLS = {
     "pdf/SKILL.md": """\
@@ -39,3 +43,14 @@ def put(folder: Path) -> Path:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, "utf-8")
     return folder
+
+
+@contextmanager
+def serving(cli: Cli) -> Generator[str]:
+    """A gateway that has indexed its skills; its URL."""
+    url = cli.start_gateway()
+    until(lambda: fetch(url, "/skills")[1]["ready"], "the skills are indexed")
+    try:
+        yield url
+    finally:
+        stop_all([cli.record()["pid"]])

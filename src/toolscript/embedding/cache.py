@@ -11,7 +11,7 @@ that is gone is not written again.
 import contextlib
 import hashlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -84,11 +84,7 @@ class EmbeddingCache:
         others = [*self.path.parent.glob("embeddings-*.json")]
         others += self.path.parent.glob("*/embeddings-*.json")
         others += self.path.parent.parent.glob("embeddings-*.json")
-        latest = sorted({*others} - {self.path}, key=changed_ns, reverse=True)
-        found: dict[str, CachedVector] = {}
-        for path in latest[:MAX_SIBLINGS]:
-            found = _load(path, model, _ignore) | found
-        return found
+        return gathered({*others} - {self.path}, lambda path: _load(path, model, _ignore))
 
     def save(
         self,
@@ -183,8 +179,17 @@ def _check(head: Mapping[str, str], model: str) -> None:
         raise _StaleError(f"was written by model {head['model']!r}, now {model!r}")
 
 
-def changed_ns(path: Path) -> int:
-    """When a file was last written; 0 where it is gone."""
+def gathered(
+    paths: Iterable[Path], load: Callable[[Path], dict[str, CachedVector]]
+) -> dict[str, CachedVector]:
+    """What the latest of these files have; of what several have, the latest's."""
+    found: dict[str, CachedVector] = {}
+    for path in sorted(paths, key=_changed_ns, reverse=True)[:MAX_SIBLINGS]:
+        found = load(path) | found
+    return found
+
+
+def _changed_ns(path: Path) -> int:
     try:
         return path.stat().st_mtime_ns
     except OSError:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from toolscript.embedding.cache import MAX_SIBLINGS, VERSION, changed_ns, nothing
+from toolscript.embedding.cache import VERSION, gathered, nothing
 from toolscript.embedding.sidecar import CachedVector, Entries
 from toolscript.kept import Kept, Table
 
@@ -33,10 +33,7 @@ class KeptVectors:
         """See `VectorCache.siblings`."""
         path = self._kept.path
         beside = {*path.parent.glob(f"*{path.suffix}")} - {path}
-        found: dict[str, CachedVector] = {}
-        for each in sorted(beside, key=changed_ns, reverse=True)[:MAX_SIBLINGS]:
-            found = self._load(Kept(each), model, wanted) | found
-        return found
+        return gathered(beside, lambda each: self._load(Kept(each), model, wanted))
 
     def save(self, model: str, entries: Entries, keep: Callable[[str], bool] = nothing) -> bool:
         """See `VectorCache.save`."""

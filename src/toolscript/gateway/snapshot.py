@@ -36,12 +36,10 @@ class SnapshotStore:
 
         Of a server that is connected to just now, it is what the file has of it.
         """
-        known = {(each.name, each.digest): each for each in self._read()}
-        found = (
-            entry if entry.state in _SETTLED else known.get((entry.name, entry.digest))
-            for entry in catalogue.servers.values()
-        )
-        entries = tuple(entry for entry in found if entry is not None)
+        settled = [e for e in catalogue.servers.values() if e.state in _SETTLED]
+        others = {(e.name, e.digest) for e in catalogue.servers.values() if e.state not in _SETTLED}
+        known = [e for e in self._read() if (e.name, e.digest) in others] if others else []
+        entries = tuple(sorted((*settled, *known), key=lambda entry: entry.name))
         try:
             write_atomically(self.path, msgspec.json.encode(_File(VERSION, entries)))
         except OSError as error:

@@ -5,8 +5,8 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
-from tests.skills.sample import put
-from tests.support import NO_HUB, Cli, fetch, post, stop_all, until
+from tests.skills.sample import put, serving
+from tests.support import NO_HUB, Cli, fetch, post
 
 
 @pytest.fixture(scope="module")
@@ -21,12 +21,8 @@ def url(cli: Cli) -> Generator[str]:
     (folder / "pdf" / "pipe.md").parent.mkdir(exist_ok=True)
     os.mkfifo(folder / "pdf" / "pipe.md")
     (folder / "pdf" / "link.md").symlink_to("/etc/passwd")
-    url = cli.start_gateway()
-    until(lambda: fetch(url, "/skills")[1]["ready"], "the skills are indexed")
-    try:
+    with serving(cli) as url:
         yield url
-    finally:
-        stop_all([cli.record()["pid"]])
 
 
 def get(url: str, path: str, **parameters: object) -> Any:

@@ -8,8 +8,8 @@ import anyio
 import mcp_types as types
 import pytest
 from mcp.client import Client
-from tests.skills.sample import put
-from tests.support import NO_HUB, READ_FILE, Cli, Scripted, fetch, stop_all, until
+from tests.skills.sample import put, serving
+from tests.support import NO_HUB, READ_FILE, Cli, Scripted, fetch, stop_all
 from tests.surfaces.mcp.test_mcp import failure, names, said, talk
 
 
@@ -24,12 +24,8 @@ def url(home: Path) -> Generator[str]:
     cli = Cli(home, NO_HUB)
     cli.configure(files=Scripted(home)(READ_FILE))
     put(home / ".agents" / "skills")
-    url = cli.start_gateway()
-    until(lambda: fetch(url, "/skills")[1]["ready"], "the skills are indexed")
-    try:
+    with serving(cli) as url:
         yield url
-    finally:
-        stop_all([cli.record()["pid"]])
 
 
 def test_the_skills_are_searched_and_read(url: str) -> None:

@@ -13,14 +13,13 @@ SHARE: Json = {"type": "number", "minimum": 0, "maximum": 1}
 TRUTH: Json = {"type": "boolean"}
 ANY_OBJECT: Json = {"type": "object"}
 TEXTS: Json = {"type": "array", "items": TEXT}
+_NAMES: dict[str, Json] = {"toolId": TEXT, "serverName": TEXT, "toolName": TEXT}
 
 
 def schemas() -> Json:
     """Each object by the name under which the document refers to it."""
     hit = _object(
-        toolId=TEXT,
-        serverName=TEXT,
-        toolName=TEXT,
+        **_NAMES,
         confidence=SHARE,
         reason=TEXT,
         description=TEXT,
@@ -107,9 +106,7 @@ def schemas() -> Json:
         ),
         "Tools": _object(tools=_list(_ref("Tool")), totalTools=WHOLE),
         "Tool": _object(
-            toolId=TEXT,
-            serverName=TEXT,
-            toolName=TEXT,
+            **_NAMES,
             title=TEXT,
             description=TEXT,
             inputSchema={},
