@@ -21,13 +21,10 @@ _BITS = 64
 def _letters(words: Sequence[str], lengths: NDArray[np.int64]) -> NDArray[np.uint64]:
     """The letters of each word as bits, and those that it has more than once: uint64 [2, n]."""
     letters = np.frombuffer("".join(words).encode("utf-32-le", "surrogatepass"), np.uint32)
-    owners = np.repeat(np.arange(len(words)), lengths)
-    keys, counts = np.unique(owners * _BITS + letters % _BITS, return_counts=True)
-    masks = np.zeros((2, len(words)), np.uint64)
-    for mask, chosen in zip(masks, (keys, keys[counts > 1]), strict=True):
-        bits = np.uint64(1) << (chosen % _BITS).astype(np.uint64)
-        np.bitwise_or.at(mask, chosen // _BITS, bits)
-    return masks
+    cells = np.repeat(np.arange(len(words)), lengths) * _BITS + letters % _BITS
+    counts = np.bincount(cells, minlength=len(words) * _BITS).reshape(-1, _BITS)
+    bits = [np.packbits(counts > least, axis=1, bitorder="little") for least in (0, 1)]
+    return np.stack(bits).view("<u8")[:, :, 0].astype(np.uint64)
 
 
 class Spellings:
