@@ -1,4 +1,3 @@
-from toolscript.retrieval.base import Corpus
 from toolscript.retrieval.derived import PerDocument
 from toolscript.types import Document
 
@@ -16,10 +15,10 @@ def test_a_document_is_computed_once_until_it_changes_or_goes() -> None:
         return document.name + document.description
 
     derived = PerDocument(compute)
-    assert derived.of(Corpus([document("b"), document("a")])) == ["a", "b"]
-    assert derived.of(Corpus([document("b"), document("a"), document("c")])) == ["a", "b", "c"]
-    assert computed == ["a", "b", "c"]
-    assert derived.of(Corpus([document("a", "x"), document("c")])) == ["ax", "c"]
-    assert computed == ["a", "b", "c", "a"]
-    derived.of(Corpus([document("b")]))
-    assert computed == ["a", "b", "c", "a", "b"]
+    assert derived.of([document("b"), document("a")]) == ["b", "a"]
+    assert derived.of([document("b"), document("a"), document("c")]) == ["b", "a", "c"]
+    assert computed == ["b", "a", "c"]
+    assert derived.of([document("a", "x"), document("c")]) == ["ax", "c"]
+    assert computed == ["b", "a", "c", "a"]
+    derived.of([document("b")])
+    assert computed == ["b", "a", "c", "a", "b"]

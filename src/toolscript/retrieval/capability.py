@@ -7,7 +7,7 @@ description never says git.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -98,9 +98,6 @@ class _Purpose:
     """Whether it runs commands."""
 
 
-_NOTHING = _Purpose((), executes=False)
-
-
 class Capabilities:
     """Reads what documents are for out of the table; remembers it."""
 
@@ -110,12 +107,12 @@ class Capabilities:
         self._purposes = PerDocument(self._purpose)
 
     def index(self, corpus: Corpus) -> "CapabilityIndex":
-        """What each document of a corpus is for."""
-        return CapabilityIndex(self._purposes.of(corpus), self._stem, self._table)
+        """What each document of a corpus is for; a text about running commands runs none."""
+        rows = [row for row, document in enumerate(corpus.documents) if not document.whole]
+        purposes = self._purposes.of(corpus.documents[row] for row in rows)
+        return CapabilityIndex(dict(zip(rows, purposes, strict=True)), self._stem, self._table)
 
     def _purpose(self, document: Document) -> _Purpose:
-        if document.whole:  # a text about running commands runs none
-            return _NOTHING
         title = self._stems(f"{document.server} {document.name}")
         name, text = self._stems(document.name), self._stems(document.description)
         weights = {c.name: _weight(c, title, title | text) for c in self._table.capabilities}
@@ -138,20 +135,21 @@ def _weight(capability: Capability, name: _Pattern, text: _Pattern) -> int:
 class CapabilityIndex:
     """What each document of a corpus is for."""
 
-    def __init__(self, purposes: list[_Purpose], stem: Stemmer, table: Table) -> None:
+    def __init__(self, purposes: Mapping[int, _Purpose], stem: Stemmer, table: Table) -> None:
         self._stem = stem
         self._table = table
         self._purposes = purposes
         self._members: dict[str, list[int]] = {c.name: [] for c in table.capabilities}
-        for row, purpose in enumerate(purposes):
+        for row, purpose in purposes.items():
             for name in purpose.capabilities:
                 self._members[name].append(row)
-        executors = [row for row, purpose in enumerate(purposes) if purpose.executes]
+        executors = [row for row, purpose in purposes.items() if purpose.executes]
         self._executors = np.array(executors, dtype=np.int32)
 
     def label(self, row: int) -> str:
         """What the document is for, in two words; empty when the table does not say."""
-        return next(iter(self._purposes[row].capabilities), "")
+        purpose = self._purposes.get(row)
+        return next(iter(purpose.capabilities), "") if purpose else ""
 
     def wanted(self, query: Query) -> list[Capability]:
         """The capabilities that the question asks for."""

@@ -1,9 +1,8 @@
 """What is computed from one document alone, and kept for as long as the document stays as it is."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
-from toolscript.retrieval.base import Corpus
 from toolscript.types import Document
 
 T = TypeVar("T")
@@ -12,17 +11,17 @@ T = TypeVar("T")
 class PerDocument(Generic[T]):
     """A function of a document, computed again only where the document changed.
 
-    One thread asks; what left the corpus is forgotten.
+    One thread asks; a document that it does not ask for any more is forgotten.
     """
 
     def __init__(self, compute: Callable[[Document], T]) -> None:
         self._compute = compute
         self._known: dict[str, tuple[Document, T]] = {}
 
-    def of(self, corpus: Corpus) -> list[T]:
-        """One value per document, in the corpus' order."""
+    def of(self, documents: Iterable[Document]) -> list[T]:
+        """One value per document, in their order; no two have the same id."""
         known: dict[str, tuple[Document, T]] = {}
-        for document in corpus.documents:
+        for document in documents:
             entry = self._known.get(document.id)
             if entry is None or (entry[0] is not document and entry[0] != document):
                 entry = (document, self._compute(document))

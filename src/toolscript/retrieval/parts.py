@@ -50,7 +50,9 @@ class Actions:
 
     def index(self, corpus: Corpus) -> Callable[[str], bool]:
         """Whether a word is an action in this corpus."""
-        counts = Counter(stem for opening in self._openings.of(corpus) for stem in opening)
+        counts = Counter(
+            stem for opening in self._openings.of(corpus.documents) for stem in opening
+        )
         actions = frozenset(stem for stem, count in counts.items() if count >= LEAST_TOOLS)
         return lambda word: self._stem(word) in actions
 

@@ -118,7 +118,7 @@ class Wording:
         """The words of each document, in the corpus' order."""
         if self._recalled is None and len(corpus):
             self._recalled = self._recall()
-        found = self._documents.of(corpus)
+        found = self._documents.of(corpus.documents)
         self._corpus = corpus
         if self._recalled:
             self._fresh = max(self._fresh, len(self._recalled))  # of what changed or is gone
