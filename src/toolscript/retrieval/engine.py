@@ -4,11 +4,9 @@ One thread updates; any number search. A search reads the current state once,
 so it never sees half of an update.
 """
 
-import gc
 import heapq
 import threading
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -20,6 +18,7 @@ from toolscript.errors import QueryError
 from toolscript.graph.forecast import Forecast
 from toolscript.graph.learning import Learning
 from toolscript.graph.related import relations
+from toolscript.memory import without_collecting
 from toolscript.retrieval.base import Corpus, Query, Signal, SignalIndex
 from toolscript.retrieval.capability import Capabilities
 from toolscript.retrieval.context import place
@@ -38,22 +37,6 @@ from toolscript.types import Document, Hit, SearchRequest, SearchResult, Whereab
 _Rows: TypeAlias = NDArray[np.intp]
 MAX_ALIKE = 50
 """Of so many passages that score alike the words are looked at."""
-
-
-@contextmanager
-def _without_collecting() -> Generator[None]:
-    """Nothing is looked at for garbage: of what is made here, all is to stay.
-
-    Python looks through all that it has whenever there is a quarter more of
-    it, which is a fifth of the time that a large corpus takes.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _none(word: str) -> bool:
@@ -151,7 +134,7 @@ class SearchEngine:
             edges=self._learning.graph.edge_count if self._learning else 0,
         )
 
-    @_without_collecting()
+    @without_collecting()
     def _derive(self, corpus: Corpus) -> State:
         words = self._words.index(corpus)
         indexes = {signal.name: signal.index(corpus) for signal in self._signals}

@@ -22,8 +22,7 @@ def mcp(**flags: Any) -> None:
         note(str(problem))
     import anyio  # noqa: PLC0415 - only this command needs the server and all below it
 
-    from toolscript import bootstrap  # noqa: PLC0415 - the same
-    from toolscript.surfaces import memory  # noqa: PLC0415 - the same
+    from toolscript import bootstrap, memory  # noqa: PLC0415 - the same
     from toolscript.surfaces.mcp.door import Exposure  # noqa: PLC0415 - the same
     from toolscript.surfaces.mcp.stdio import serve_stdio  # noqa: PLC0415 - the same
 

@@ -14,11 +14,11 @@ from typing import cast
 
 import uvicorn
 
-from toolscript import __version__, bootstrap
+from toolscript import __version__, bootstrap, memory
 from toolscript.config import Config
 from toolscript.errors import PortInUseError, UnprotectedError
 from toolscript.settings import Settings
-from toolscript.surfaces import journal, memory
+from toolscript.surfaces import journal
 from toolscript.surfaces.http.app import http_app
 from toolscript.surfaces.http.guard import ANY_HOST, LOOPBACK_HOSTS, Doorkeeper
 from toolscript.surfaces.http.traffic import Traffic
