@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support import until
+from toolscript.batches import BATCH_BYTES, MANY_SMALL
 from toolscript.kept import Kept
 
 ROWS = {f"key {number}": bytes([number]) * 300 for number in range(40)}
@@ -61,7 +62,8 @@ def test_a_change_writes_what_changed(kept: Kept) -> None:
     assert found.keys() == set(keys)
     assert found["another"] == b"new"
     assert found["key 7"] == ROWS["key 7"]
-    assert kept.load("files", "1", ["another", "nothing"]) == {"another": b"new"}
+    assert kept.load("files", "1", ["another", "nothing"])["another"] == b"new"
+    assert kept.load("files", "1", ["nothing"]) == {}
 
 
 def test_what_is_spared_stays(kept: Kept) -> None:
@@ -104,15 +106,42 @@ def test_a_changed_byte_anywhere_never_yields_another_value(kept: Kept) -> None:
     assert kept.load("files", "1") == ROWS
 
 
-def test_one_damaged_entry_costs_that_entry(kept: Kept, caplog: pytest.LogCaptureFixture) -> None:
+def test_one_damaged_byte_costs_its_row(kept: Kept, caplog: pytest.LogCaptureFixture) -> None:
     """skills:folders"""
-    put(kept, ROWS)
+    rows = {f"key {number:03}": number.to_bytes() * 3000 for number in range(200)}
+    put(kept, rows)
     data = kept.path.read_bytes()
-    kept.path.write_bytes(data.replace(ROWS["key 7"], b"x" * 300))
-    assert kept.load("files", "1").keys() == ROWS.keys() - {"key 7"}
+    kept.path.write_bytes(data.replace(rows["key 107"][:100], b"x" * 100))
+    left = kept.load("files", "1")
+    assert left.items() <= rows.items()
+    assert "key 107" not in left
+    assert len(left) >= 200 - BATCH_BYTES // 3000
     assert "1 damaged" in caplog.text
-    assert put(kept, ROWS)
-    assert kept.load("files", "1") == ROWS
+    assert put(kept, rows)
+    assert kept.load("files", "1") == rows
+
+
+def test_many_changes_leave_few_rows(kept: Kept) -> None:
+    """skills:folders"""
+    rows: dict[str, bytes] = {}
+    for number in range(3 * MANY_SMALL):
+        rows[f"new {number}"] = bytes([number]) * 900
+        if number % 5 == 4:
+            del rows[f"new {number // 2}"]
+        assert put(kept, rows)
+        assert len(kept.rows("files", "1")) <= MANY_SMALL + 1
+    assert kept.load("files", "1") == rows
+
+
+def test_a_damaged_head_is_written_anew(kept: Kept) -> None:
+    """skills:folders: where only the keys are looked at, too."""
+    put(kept, ROWS)
+    for head in (b"", b"\xc1", b"\x92\x91\xc4\x01\xff\x91\x01"):
+        with sqlite3.connect(kept.path) as db:
+            db.execute("update files set head = ?", (head,))
+        db.close()
+        assert put(kept, ROWS)
+        assert kept.load("files", "1") == ROWS
 
 
 def test_a_file_of_something_else_is_replaced(kept: Kept, caplog: pytest.LogCaptureFixture) -> None:

@@ -7,12 +7,13 @@ another version, is not there, and whoever asks makes it anew.
 """
 
 import logging
-import zlib
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from toolscript import batches
+from toolscript.batches import Batch
 from toolscript.files import make_private
 
 if TYPE_CHECKING:
@@ -22,17 +23,11 @@ log = logging.getLogger(__name__)
 Table: TypeAlias = Literal["files", "words", "vectors", "fallback"]
 _APPLICATION = 0x746F6F6C
 """By which SQLite tells our files from those of other programs."""
-_LAYOUT = 1
+_LAYOUT = 2
 _WAIT_S = 30.0
 """Longer than several processes need to write one after the other."""
 _PAGE_BYTES = 16_384
-"""Holds several vectors; with the usual 4,096 the file would be twice as large."""
-_SINGLY = 256
-"""So many keys are looked up one by one; for more, the whole table is read."""
-_SCHEMA = (
-    "create table if not exists made (name text primary key, by text not null) without rowid",
-    'create table if not exists "{0}" (key blob not null unique, value blob not null, sum)',
-)
+_MADE = "create table if not exists made (name text primary key, by text not null) without rowid"
 
 
 def _nothing(key: str) -> bool:
@@ -53,20 +48,21 @@ class Kept:
 
         What cannot be read is not there. Damage is logged and taken away.
         """
-        found: dict[str, bytes] = {}
-        damaged: list[str] = []
+        rows = self.rows(table, made_by, keys)
+        return {key: value for row in rows for key, value in row.items()}
+
+    def rows(self, table: Table, made_by: str, keys: Collection[str] | None = None) -> list[Batch]:
+        """The same as `load`, as it stands there."""
+        found: list[Batch] = []
+        damaged: list[int] = []
         with self._telling("read"):
             if self.path.is_file():
                 with self._open() as db:
-                    rows = _rows(db, table, keys) if _made_by(db, table) == made_by else ()
-                for key, value, total in rows:
-                    if _sum(key, value) == total:
-                        found[_text(key)] = value
-                    else:
-                        damaged.append(_text(key))
+                    if _made_by(db, table) == made_by:
+                        found, damaged = batches.read(db, table, keys)
         if damaged:
-            log.warning("%s: %d damaged entries; rebuilding them", self.path, len(damaged))
-            self._change(table, made_by, lambda db: _delete(db, table, damaged))
+            log.warning("%s: %d damaged rows; rebuilding them", self.path, len(damaged))
+            self._change(table, made_by, lambda db: batches.drop(db, table, damaged))
         return found
 
     def made_by(self, table: Table) -> str:
@@ -91,14 +87,7 @@ class Kept:
         again. A failure (full disk, busy file) is logged and returned as
         False; the file is then as it was.
         """
-
-        def bring(db: "sqlite3.Connection") -> None:
-            there = {_text(key) for (key,) in db.execute(f'select key from "{table}"')}  # noqa: S608 - one of ours
-            wanted = dict.fromkeys(keys)
-            _delete(db, table, [key for key in there - wanted.keys() if not spare(key)])
-            _insert(db, table, {key: value(key) for key in wanted if key not in there})
-
-        return self._change(table, made_by, bring)
+        return self._change(table, made_by, lambda db: batches.bring(db, table, keys, value, spare))
 
     def _change(
         self, table: Table, made_by: str, change: Callable[["sqlite3.Connection"], None]
@@ -192,41 +181,8 @@ def _prepare(db: "sqlite3.Connection", table: Table, made_by: str) -> None:
     """Have the table, and nothing in it that somebody else made."""
     db.execute(f"pragma application_id = {_APPLICATION}")
     db.execute(f"pragma user_version = {_LAYOUT}")
-    for statement in _SCHEMA:
-        db.execute(statement.format(table))
+    db.execute(_MADE)
+    db.execute(batches.SCHEMA.format(table))
     if _made_by(db, table) != made_by:
         db.execute(f'delete from "{table}"')  # noqa: S608 - one of ours
         db.execute("insert or replace into made values (?, ?)", (table, made_by))
-
-
-def _rows(
-    db: "sqlite3.Connection", table: Table, keys: Collection[str] | None
-) -> Iterable[tuple[bytes, bytes, int]]:
-    query = f'select key, value, sum from "{table}"'  # noqa: S608 - one of ours
-    if keys is None or len(keys) > _SINGLY:
-        return db.execute(query).fetchall()
-    found = (db.execute(f"{query} where key = ?", (_bytes(key),)).fetchone() for key in keys)
-    return [row for row in found if row]
-
-
-def _insert(db: "sqlite3.Connection", table: Table, values: Mapping[str, bytes]) -> None:
-    rows = ((_bytes(key), value, _sum(_bytes(key), value)) for key, value in values.items())
-    db.executemany(f'insert into "{table}" values (?, ?, ?)', rows)  # noqa: S608 - one of ours
-
-
-def _delete(db: "sqlite3.Connection", table: Table, keys: Iterable[str]) -> None:
-    rows = ((_bytes(key),) for key in keys)
-    db.executemany(f'delete from "{table}" where key = ?', rows)  # noqa: S608 - one of ours
-
-
-def _sum(key: bytes, value: bytes) -> int:
-    return zlib.crc32(value, zlib.crc32(key))
-
-
-def _bytes(key: str) -> bytes:
-    return key.encode("utf-8", "surrogatepass")
-
-
-def _text(key: bytes) -> str:
-    # In a damaged file it may be anything; what is not bytes is then a `TypeError`.
-    return bytes.decode(key, "utf-8", "surrogatepass")

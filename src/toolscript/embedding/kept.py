@@ -14,6 +14,8 @@ from toolscript.kept import Kept, Table
 
 _MARK = "\n"
 """Between a document's id and its digest in a row's key; no digest has one."""
+_FEW = 256
+"""So many are looked for; for more, all are read."""
 
 
 class KeptVectors:
@@ -49,11 +51,14 @@ class KeptVectors:
     def _load(
         self, kept: Kept, model: str, wanted: Mapping[str, str] | None
     ) -> dict[str, CachedVector]:
-        keys = None if wanted is None else [_key(*each) for each in wanted.items()]
+        few = wanted is not None and len(wanted) <= _FEW
+        keys = [_key(*each) for each in wanted.items()] if wanted is not None and few else None
         found: dict[str, CachedVector] = {}
-        for key, value in kept.load(self._table, _made_by(model), keys).items():
-            identifier, _, digest = key.rpartition(_MARK)
-            found[identifier] = CachedVector(digest, np.frombuffer(value, "<f4"))
+        for row in kept.rows(self._table, _made_by(model), keys):
+            named = [key.rpartition(_MARK) for key in row.keys]
+            vectors = np.frombuffer(row.data, "<f4").reshape(len(named), -1)
+            for (identifier, _, digest), vector in zip(named, vectors, strict=True):
+                found[identifier] = CachedVector(digest, vector)
         return found
 
 
