@@ -32,6 +32,8 @@ TICK_S = 0.2
 """How often it is asked whether the folders are still the same ones."""
 AGAIN_S = 0.5
 """After a change, another look: a folder that was made just now is watched a moment later."""
+START_S = 2.0
+"""And one so long after the start, when its own work is done."""
 SAFETY_S = 60.0
 """And one now and then: some file systems tell nothing."""
 POLL_S = 1.0
@@ -98,12 +100,14 @@ class Handbook:
             return
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._index)
+            again_at = anyio.current_time() + START_S
             while True:
                 roots = await anyio.to_thread.run_sync(self.folders.present)
                 await self._look(roots)
                 if self._following != "watch":
                     break
-                await self._follow(roots)
+                await self._follow(roots, again_at)
+                again_at = 0.0
 
     async def refresh(self) -> None:
         """Look at once, and return when what was found is indexed."""
@@ -179,9 +183,11 @@ class Handbook:
         names = [skill.name for skill in self.skills(grant)]
         return not_known("skill", name, names, "search for what it should explain")
 
-    async def _follow(self, roots: tuple[Path, ...]) -> None:
-        """Look whenever something changes below these folders, until they are others."""
-        look_at = 0.0
+    async def _follow(self, roots: tuple[Path, ...], look_at: float) -> None:
+        """Look whenever something changes below these folders, until they are others.
+
+        And at a time, for what changed before they were watched.
+        """
         async with aclosing(_news(roots)) as news:
             async for changed in news:
                 present = await anyio.to_thread.run_sync(self.folders.present)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from toolscript.embedding.loader import BUNDLED_FOLDER, LazyModel, Loaded, load
+from tests.support import until
+from toolscript.embedding.loader import BUNDLED_FOLDER, Foreseen, LazyModel, Loaded, load
 
 
 @pytest.fixture
@@ -96,6 +97,24 @@ def test_nothing_is_loaded_before_it_is_needed_and_then_once_for_all_threads() -
         found = list(pool.map(need, range(8)))
     assert calls == [1]
     assert all(loaded is lazy.loaded for loaded in found)
+
+
+def test_another_thread_begins_to_load_what_is_on_this_machine() -> None:
+    """model:lazy: what would have to be downloaded waits until it is needed."""
+    threads: list[str] = []
+
+    def load_it() -> Loaded:
+        threads.append(threading.current_thread().name)
+        return Loaded(None, "")
+
+    LazyModel(load_it).begin()
+    assert not threads
+    there = LazyModel(load_it, lambda: Foreseen("m"))
+    there.begin()
+    until(lambda: there.loaded, "it is loaded")
+    there.begin()
+    assert there.get() is there.loaded
+    assert threads == ["model"]
 
 
 def test_that_a_model_is_missing_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:

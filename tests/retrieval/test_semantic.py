@@ -1,5 +1,6 @@
 import json
 import shutil
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,17 @@ import pytest
 
 from toolscript.embedding.base import Encoder
 from toolscript.embedding.cache import EmbeddingCache
-from toolscript.embedding.loader import BUNDLED_FOLDER, Choice, LazyModel, Loaded, lazy, load
+from toolscript.embedding.loader import (
+    BUNDLED_FOLDER,
+    Choice,
+    LazyModel,
+    Loaded,
+    foresee,
+    lazy,
+    load,
+    load_choice,
+)
+from toolscript.embedding.progress import Progress
 from toolscript.retrieval.base import Corpus, Query
 from toolscript.retrieval.calibration import CURVES
 from toolscript.retrieval.semantic import (
@@ -312,13 +323,20 @@ def name(model: LazyModel) -> str:
 
 def test_what_is_cached_can_be_found_before_the_model_is_loaded(directory: Path) -> None:
     """model:lazy, cache:incremental"""
-    prepared(cached(lazy(Choice("bundled")), directory), document(1))
-    model = lazy(Choice("bundled"))
+    choice, gate = Choice("bundled"), threading.Event()
+    prepared(cached(lazy(choice), directory), document(1))
+
+    def late() -> Loaded:
+        assert gate.wait(60)
+        return load_choice(choice, Progress())
+
+    model = LazyModel(late, lambda: foresee(choice))
     signal = cached(model, directory)
     corpus = Corpus([document(1)])
     steps = signal.prepare(corpus)
     assert next(steps) == 0
     assert model.loaded is None
+    gate.set()
     assert not signal.index(corpus).rank(Query("read a file")).silent
     assert model.loaded is not None
     assert list(steps) == []

@@ -8,6 +8,7 @@ import hashlib
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -101,6 +102,15 @@ class LazyModel:
         if loaded is None:
             return self._foresee()
         return Foreseen(loaded.encoder.name, loaded.degraded) if loaded.encoder else None
+
+    def begin(self) -> None:
+        """Have another thread load it, where nothing has to be downloaded for that."""
+        if self._loaded is None and self._foresee() is not None:
+            threading.Thread(target=self._get_quietly, name="model").start()
+
+    def _get_quietly(self) -> None:
+        with suppress(DeviceError):  # told to whoever asks
+            self.get()
 
     def get(self) -> Loaded:
         """What was loaded, loading it now when need be; raises `DeviceError`."""

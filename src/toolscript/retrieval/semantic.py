@@ -18,6 +18,7 @@ from toolscript.embedding.loader import LazyModel
 from toolscript.errors import DeviceError, ModelError, UnreachableError
 from toolscript.graph.usage import Usage
 from toolscript.index.flat import FlatIndex
+from toolscript.memory import without_collecting
 from toolscript.retrieval.base import Corpus, Query, Ranking
 from toolscript.retrieval.calibration import Curves
 from toolscript.retrieval.experience import Experience
@@ -130,15 +131,19 @@ class SemanticSignal:
         self._changes = 0
         """How often there were other vectors."""
         self._latest: tuple[Corpus, int, SemanticIndex] | None = None
+        self._lacking: tuple[Corpus, int, list[Document]] | None = None
+        self._kept: tuple[Corpus, int] | None = None
+        """The corpus whose vectors, as they were then, are what the cache has."""
         self._queries = _QueryMemory(self.counters)
 
     def prepare(self, corpus: Corpus) -> Iterator[int]:
         """Embed what is not known yet, a batch at a time, and keep the cache file in step.
 
-        What is in the cache can be found before the model is loaded.
+        What is in the cache can be found before the model is loaded, and is read meanwhile.
         """
         if not len(corpus):
             return
+        self.model.begin()
         foreseen = self.model.foresee()
         if foreseen is not None and self._recall(foreseen.name, corpus):
             yield len(self._missing(corpus))
@@ -159,9 +164,11 @@ class SemanticSignal:
         except ModelError as error:
             self.model.give_up(str(error))
             return
-        self._forget(corpus)
-        self._save(corpus)
+        if self._kept != (corpus, self._changes):
+            self._forget(corpus)
+            self._save(corpus)
 
+    @without_collecting()
     def _recall(self, name: str, corpus: Corpus) -> int:
         """Take the model's vectors from the cache, where there are some; how many it were."""
         if name != self._name:
@@ -170,7 +177,10 @@ class SemanticSignal:
         for read in (cache.load, cache.siblings) if cache else ():
             missing = self._missing(corpus)
             if missing:
-                self._take_over(missing, read(name, _wanted(missing)))
+                stored = read(name, _wanted(missing))
+                self._take_over(missing, stored)
+                if stored.keys() == corpus.rows.keys() and not self._missing(corpus):
+                    self._kept = corpus, self._changes
         return self.counters.documents_from_cache - before
 
     def _embed_missing(self, encoder: Encoder, corpus: Corpus) -> Iterator[int]:
@@ -208,7 +218,11 @@ class SemanticSignal:
             cache.save(self._name, self._vectors, keep=_away(corpus))
 
     def _missing(self, corpus: Corpus) -> list[Document]:
-        return [document for document in corpus.documents if self._vector(document) is None]
+        latest = self._lacking
+        if latest is None or latest[0] is not corpus or latest[1] != self._changes:
+            lacking = [each for each in corpus.documents if self._vector(each) is None]
+            latest = self._lacking = (corpus, self._changes, lacking)
+        return latest[2]
 
     def index(self, corpus: Corpus) -> "SemanticIndex":
         """The vectors known now; the rest is NaN. Nothing to do where they are those of before."""

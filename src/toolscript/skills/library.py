@@ -13,9 +13,11 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from toolscript.errors import SkillError
 from toolscript.kept import Kept
+from toolscript.memory import without_collecting
 from toolscript.skills.front import read_front
 from toolscript.skills.passages import Passage, split
 from toolscript.skills.sandbox import Found, Sandbox, Stamp
@@ -30,7 +32,7 @@ _NOT_SKILLS = frozenset(
     {"readme", "license", "licence", "notice", "changelog", "contributing", "codeofconduct"}
 )
 MAX_PROBLEMS = 200
-MADE_BY = "1"
+MADE_BY = "2"
 """Raised when a text is read or cut differently: what is kept of unchanged files is then of no
 use any more."""
 
@@ -47,8 +49,8 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     path: str
     """the file's path below it."""
     passages: tuple[Passage, ...]
-    digest: str
-    """SHA-256 of the file's text."""
+    digests: tuple[str, ...] = ()
+    """SHA-256 of what each of its `documents` says."""
 
     @property
     def id(self) -> str:
@@ -70,32 +72,36 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Below the root, where its other files lie; empty for one that is a single file."""
         return str(PurePosixPath(self.path).parent) if is_manifest(self.path) else ""
 
+    @property
+    def called(self) -> str:
+        """Its name, without the folders and the suffix where it is called after its file."""
+        if self.name != self.path:
+            return self.name
+        return posixpath.splitext(posixpath.basename(self.path))[0]
+
     @cached_property
     def documents(self) -> list[Document]:
         """What is searched: the text as a whole, and each passage, all under one name."""
-        texts = (f"{each.heading}\n{each.text}".strip() for each in self.passages)
-        whole = Passage("", "\n\n".join(filter(None, (self.description, *texts))))
-        called = PurePosixPath(self.path).stem if self.name == self.path else self.name
-        mine = self.id
+        mine, called = self.id, self.called
+        texts = _searched(self.description, self.passages)
         return [
-            _document(mine, mine, called, whole),
-            *(
-                _document(f"{mine}#{number}", mine, called, passage)
-                for number, passage in enumerate(self.passages)
-            ),
+            Document(
+                id=mine if number == 0 else f"{mine}#{number - 1}",
+                whole=mine,
+                server=SKILLS,
+                name=called,
+                title=text.heading,
+                description=text.text,
+                digest=digest,
+            )
+            for number, (text, digest) in enumerate(zip(texts, self.digests, strict=True))
         ]
 
 
-def _document(identifier: str, whole: str, called: str, text: Passage) -> Document:
-    return Document(
-        id=identifier,
-        whole=whole,
-        server=SKILLS,
-        name=called,
-        title=text.heading,
-        description=text.text,
-        digest=_sha256(f"{identifier == whole}\n{called}\n{text.heading}\n{text.text}"),
-    )
+def _searched(description: str, passages: Iterable[Passage]) -> list[Passage]:
+    """The text as a whole, and each passage."""
+    texts = (f"{each.heading}\n{each.text}".strip() for each in passages)
+    return [Passage("", "\n\n".join(filter(None, (description, *texts)))), *passages]
 
 
 @dataclass(frozen=True)
@@ -107,6 +113,7 @@ class Shelf:
     """What was left out, and why: a line each."""
 
     @cached_property
+    @without_collecting()
     def documents(self) -> list[Document]:
         """What is searched, of every skill."""
         return [document for skill in self.skills.values() for document in skill.documents]
@@ -132,7 +139,7 @@ class _Told(msgspec.Struct, frozen=True, array_like=True, gc=False):
     name: str
     description: str
     passages: tuple[Passage, ...]
-    digest: str
+    digests: tuple[str, ...]
 
 
 class Library:
@@ -142,10 +149,13 @@ class Library:
         self._kept = kept
         self._recalled: Path | None = None
         """The file out of which was taken what is known of other times."""
+        self._there: set[str] = set()
+        """What it has, by `_key`, as far as is known."""
         self._known: dict[tuple[str, str], _Read] = {}
         self.files_read = 0
         """How many times a file was read, for the statistics."""
 
+    @without_collecting()
     def look(self, roots: Sequence[Path], before: Shelf) -> Shelf:
         """The skills that are there now; ``before`` itself where nothing changed.
 
@@ -170,7 +180,11 @@ class Library:
             for key, read in self._known.items()
             if read.skill is not None  # why a file is none may have been of the moment
         }
-        return kept.keep("files", MADE_BY, written.keys(), lambda key: _encoded(written[key]))
+        if kept.path == self._recalled and written.keys() == self._there:
+            return True
+        done = kept.keep("files", MADE_BY, written.keys(), lambda key: _encoded(written[key]))
+        self._there = {*written} if done else set()
+        return done
 
     def _recall(self) -> None:
         """What the files were when another process read them: as long as they are the same."""
@@ -178,7 +192,9 @@ class Library:
         if kept is None or kept.path == self._recalled:
             return
         self._recalled = kept.path
-        self._known = _recalled(kept) | self._known
+        rows = kept.load("files", MADE_BY)
+        self._there = {*rows}
+        self._known = _recalled(rows) | self._known
 
     def _look_into(
         self, root: Path, known: dict[tuple[str, str], _Read], problems: list[str]
@@ -234,14 +250,14 @@ def _key(file: tuple[str, str], stamp: Stamp) -> str:
 
 
 def _encoded(skill: Skill) -> bytes:
-    told = _Told(skill.name, skill.description, skill.passages, skill.digest)
+    told = _Told(skill.name, skill.description, skill.passages, skill.digests)
     return msgspec.msgpack.encode(told)
 
 
-def _recalled(kept: Kept) -> dict[tuple[str, str], _Read]:
+def _recalled(rows: Mapping[str, bytes]) -> dict[tuple[str, str], _Read]:
     found: dict[tuple[str, str], _Read] = {}
     decode = msgspec.msgpack.Decoder(_Told).decode
-    for key, value in kept.load("files", MADE_BY).items():
+    for key, value in rows.items():
         root, path, *stamp = key.split("\0")
         told = decode(value)
         skill = Skill(
@@ -250,7 +266,7 @@ def _recalled(kept: Kept) -> dict[tuple[str, str], _Read]:
             root=root,
             path=path,
             passages=told.passages,
-            digest=told.digest,
+            digests=told.digests,
         )
         device, inode, size, modified, changed = map(int, stamp)
         found[root, path] = _Read((device, inode, size, modified, changed), skill)
@@ -287,15 +303,14 @@ def read_skill(root: str, path: str, text: str) -> Skill:
     passages = split(body, headings=markdown)
     if not passages and not description:
         raise SkillError("it is empty; nothing in it can be searched")
-    return Skill(
-        name=name or path,
-        description=description,
-        root=root,
-        path=path,
-        passages=passages,
-        digest=_sha256(text),
+    skill = Skill(
+        name=name or path, description=description, root=root, path=path, passages=passages
     )
+    texts = _searched(description, passages)
+    digests = (_digest(skill.called, each, whole=each is texts[0]) for each in texts)
+    return replace(skill, digests=tuple(digests))
 
 
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+def _digest(called: str, text: Passage, *, whole: bool) -> str:
+    said = f"{whole}\n{called}\n{text.heading}\n{text.text}"
+    return hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()
