@@ -124,8 +124,7 @@ class Shelf:
         return self.skills.get(name) or self.skills.get(bare)
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
+class _Read(msgspec.Struct, frozen=True, gc=False):
     """A file as it was read last: the skill, or why it is none."""
 
     stamp: Stamp

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+import msgspec
+
 from toolscript.errors import SkillError
 from toolscript.text import printable
 
@@ -54,8 +56,7 @@ class Content:
     stamp: Stamp
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True, gc=False):
     """A regular file below the root, unread."""
 
     path: str

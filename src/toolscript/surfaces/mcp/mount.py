@@ -1,11 +1,12 @@
 """The MCP door at its HTTP addresses.
 
 ``/mcp`` has the exposure of the settings, ``/mcp/search``, ``/mcp/two-phase``
-and ``/mcp/all`` their own. The SDK is imported in a thread once the gateway is
-up: that takes most of a second, which nobody who only searches should wait for.
+and ``/mcp/all`` their own. The SDK is imported in a thread once skills can be
+searched, or somebody asks: that takes most of a second, in which Python does
+little else.
 """
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 PATH = "/mcp"
+PATIENCE_S = 5.0
+"""So long the import waits for many skills."""
 _VERSION_HEADER = b"mcp-protocol-version"
 _UNSUPPORTED = -32022
 
@@ -43,6 +46,7 @@ class Mount:
         self.exposure: Exposure = exposure
         self._managers: dict[Exposure, StreamableHTTPSessionManager] = {}
         self._older: frozenset[str] = frozenset()
+        self._asked = anyio.Event()
         self._ready = anyio.Event()
 
     @property
@@ -63,6 +67,7 @@ class Mount:
 
     async def answer(self, exposure: Exposure, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
+        self._asked.set()
         await self._ready.wait()
         if exposure == "two-phase" and (newer := self._newer(scope)):
             await self._refusal(newer)(scope, receive, send)
@@ -70,6 +75,7 @@ class Mount:
         await self._managers[exposure].handle_request(scope, receive, send)
 
     async def _serve(self) -> None:
+        await self._let_skills_pass()
         await anyio.to_thread.run_sync(self._import)
         from toolscript.surfaces.mcp.server import DoorServer  # noqa: PLC0415 - imported by now
 
@@ -84,6 +90,13 @@ class Mount:
             for server in servers.values():
                 tasks.start_soon(server.run_beside)
             self._ready.set()
+
+    async def _let_skills_pass(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            for wait in (self._asked.wait, self._app.handbook.settled):
+                tasks.start_soon(_then, wait, tasks.cancel_scope.cancel)
+            await anyio.sleep(PATIENCE_S)
+            tasks.cancel_scope.cancel()
 
     def _import(self) -> None:
         with IMPORTING:
@@ -104,6 +117,11 @@ class Mount:
         problem = {"code": _UNSUPPORTED, "message": "two phases need a session", "data": data}
         body = msgspec.json.encode({"jsonrpc": "2.0", "id": None, "error": problem})
         return Response(body, 400, media_type="application/json")
+
+
+async def _then(wait: Callable[[], Awaitable[object]], do: Callable[[], None]) -> None:
+    await wait()
+    do()
 
 
 class _Endpoint:
