@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolscript.embedding.base import Vectors
+from toolscript.retrieval.wholes import Groups
 from toolscript.text import STOP_WORDS, compact, words
 from toolscript.types import Document
 
@@ -37,6 +38,11 @@ class Corpus:
         first: dict[str, int] = {}  # a whole's id sorts before those of its passages
         of = (first.setdefault(d.whole or d.id, row) for row, d in enumerate(self.documents))
         return np.fromiter(of, np.intp, len(self))
+
+    @cached_property
+    def groups(self) -> Groups | None:
+        """All rows by their wholes; None where there are no passages."""
+        return None if self.wholes is None else Groups.among(np.arange(len(self)), self.wholes)
 
 
 @dataclass(frozen=True)

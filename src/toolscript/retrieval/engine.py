@@ -8,11 +8,9 @@ import heapq
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
 
 import numpy as np
 from msgspec.structs import replace as replace_fields
-from numpy.typing import NDArray
 
 from toolscript.errors import QueryError
 from toolscript.graph.forecast import Forecast
@@ -30,11 +28,11 @@ from toolscript.retrieval.profiles import Profile
 from toolscript.retrieval.reasons import evidence, explain, reason
 from toolscript.retrieval.scoring import Scored, State, score
 from toolscript.retrieval.semantic import SemanticIndex
+from toolscript.retrieval.wholes import Groups, Rows
 from toolscript.settings import MAX_QUERY_CHARS, OPTION
 from toolscript.text import compact, printable, words
 from toolscript.types import Document, Hit, SearchRequest, SearchResult, Whereabouts
 
-_Rows: TypeAlias = NDArray[np.intp]
 MAX_ALIKE = 50
 """Of so many passages that score alike the words are looked at."""
 
@@ -224,7 +222,7 @@ def _in_common(scored: Scored, row: int) -> int:
 
 
 def _whereabouts(
-    scored: Scored, profile: Profile, allowed: _Rows, request: SearchRequest
+    scored: Scored, profile: Profile, allowed: Rows, request: SearchRequest
 ) -> Whereabouts | None:
     """Where the tool of that id or name ended up; None where the caller knows no such tool."""
     spelled = compact(request.why)
@@ -262,7 +260,7 @@ def _verdict(profile: Profile, own: float, rank: int) -> str:
     return f"it is shown, as number {rank}"
 
 
-def _allowed(state: State, request: SearchRequest) -> _Rows:
+def _allowed(state: State, request: SearchRequest) -> Rows:
     documents, grant = state.corpus.documents, request.grant
     if not request.servers and grant.is_everything:
         return np.arange(len(documents))
@@ -273,20 +271,15 @@ def _allowed(state: State, request: SearchRequest) -> _Rows:
     return np.array(rows, dtype=np.intp)
 
 
-def _leaders(scored: Scored, rows: _Rows) -> _Rows:
-    """Of each whole the best of these rows, the first where several are."""
-    wholes = scored.state.corpus.wholes
-    if wholes is None or not rows.size:
+def _leaders(scored: Scored, rows: Rows) -> Rows:
+    """Of each whole the best of these rows."""
+    corpus = scored.state.corpus
+    groups = corpus.groups
+    if groups is None or corpus.wholes is None:
         return rows
-    groups = wholes[rows]
-    if np.any(np.diff(groups) < 0):  # ids of different wholes that sort into each other
-        order = np.argsort(groups, kind="stable")
-        rows, groups = rows[order], groups[order]
-    starts = np.flatnonzero(np.diff(groups, prepend=-1))
-    best = np.maximum.reduceat(scored.scores[rows], starts)
-    leading = scored.scores[rows] == np.repeat(best, np.diff(np.append(starts, rows.size)))
-    rows, groups = rows[leading], groups[leading]
-    return np.sort(rows[np.flatnonzero(np.diff(groups, prepend=-1))])
+    if rows.size < len(corpus):
+        groups = Groups.among(rows, corpus.wholes[rows])
+    return groups.leaders(scored.scores)
 
 
 def _query(text: str) -> Query:
@@ -312,7 +305,7 @@ def _bounds(request: SearchRequest, profile: Profile) -> tuple[int, float]:
     )
 
 
-def _best(scores: Scores, allowed: _Rows, limit: int) -> list[int]:
+def _best(scores: Scores, allowed: Rows, limit: int) -> list[int]:
     """The ``limit`` best allowed rows by (−score, id); rows are sorted by id already."""
     above = allowed[scores[allowed] > 0]
     if above.size >= limit:  # most score nothing, and so many ties are slow to select from
