@@ -21,13 +21,9 @@ from toolscript.embedding.loader import (
 from toolscript.embedding.progress import Progress
 from toolscript.retrieval.base import Corpus, Query
 from toolscript.retrieval.calibration import CURVES
-from toolscript.retrieval.semantic import (
-    BATCH_DOCUMENTS,
-    QUERIES_REMEMBERED,
-    SemanticSignal,
-    document_vectors,
-    embedded_texts,
-)
+from toolscript.retrieval.embedded import document_vectors, embedded_texts
+from toolscript.retrieval.nearness import QUERIES_REMEMBERED
+from toolscript.retrieval.semantic import BATCH_DOCUMENTS, SemanticSignal
 from toolscript.types import Document
 
 

@@ -23,11 +23,11 @@ from toolscript.retrieval.context import place
 from toolscript.retrieval.fusion import DECIMALS, Scores
 from toolscript.retrieval.fuzzy import FuzzySignal
 from toolscript.retrieval.names import Names
+from toolscript.retrieval.nearness import SemanticIndex
 from toolscript.retrieval.parts import Actions
 from toolscript.retrieval.profiles import Profile
 from toolscript.retrieval.reasons import evidence, explain, reason
 from toolscript.retrieval.scoring import Scored, State, score
-from toolscript.retrieval.semantic import SemanticIndex
 from toolscript.retrieval.wholes import Groups, Rows
 from toolscript.settings import MAX_QUERY_CHARS, OPTION
 from toolscript.text import compact, printable, words

@@ -1,12 +1,8 @@
 """The semantic signal: how near a document's meaning is to the question's."""
 
 import logging
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -19,83 +15,19 @@ from toolscript.errors import DeviceError, ModelError, UnreachableError
 from toolscript.graph.usage import Usage
 from toolscript.index.flat import FlatIndex
 from toolscript.memory import without_collecting
-from toolscript.retrieval.base import Corpus, Query, Ranking
+from toolscript.retrieval.base import Corpus
 from toolscript.retrieval.calibration import Curves
-from toolscript.retrieval.experience import Experience
-from toolscript.text import first_sentence, printable, words
+from toolscript.retrieval.embedded import document_vectors
+from toolscript.retrieval.nearness import Counters, Questions, SemanticIndex
 from toolscript.types import SEPARATOR, Document
 
 log = logging.getLogger(__name__)
 BATCH_DOCUMENTS = 64
 """Documents embedded between two looks at the index: small enough to search while indexing."""
-QUERIES_REMEMBERED = 1024
 SAVE_EVERY_S = 2.0
 """How much work a kill may cost while many documents are embedded."""
 SAVE_SHARE = 20
 """Saving may take a twentieth of the time."""
-TEXT_WEIGHTS = {"everything": 0.5, "name": 0.25, "first sentence": 0.25}
-"""How much each of a document's texts counts in its vector; of passages and wholes there is only
-the first."""
-WHOLE_SHARE = 0.5
-"""How much the whole counts in a passage's nearness."""
-DESCRIPTION_CHARS, WHOLE_CHARS = 600, 2400
-PARAMETERS_CHARS = 400
-PARAMETER_CHARS = 80
-PARAMETERS = 12
-"""How much of a description, or a whole text, and of the parameters, stands in the text of
-everything."""
-
-
-def embedded_texts(document: Document) -> dict[str, str]:
-    """What is embedded for a document: everything, its name alone, and its first sentence."""
-    name = " ".join(words(document.name))
-    title = f" ({document.title})" if document.title and document.title != document.name else ""
-    called = f"{document.server} {name}{title}"
-    everything = {"everything": _everything(called, document)}
-    if document.whole:
-        return everything
-    return everything | {
-        "name": called,
-        "first sentence": first_sentence(document.description) or called,
-    }
-
-
-def _everything(called: str, document: Document) -> str:
-    if document.whole == document.id:
-        return f"{document.name}: {document.description[:WHOLE_CHARS]}"
-    description = document.description[:DESCRIPTION_CHARS]
-    said = [
-        f"{' '.join(words(name))} ({text[:PARAMETER_CHARS]})" if text else " ".join(words(name))
-        for name, text in document.parameters[:PARAMETERS]
-    ]
-    takes = f" ({', '.join(said)[:PARAMETERS_CHARS]})" if said else ""
-    return f"{called}: {description}{takes}".strip()
-
-
-def document_vectors(encoder: Encoder, documents: list[Document]) -> Vectors:
-    """One vector per document: float32 [n, dim], unit rows.
-
-    The weighted mean of the vectors of its texts, at length 1 again. A long
-    description drowns what the first sentence says; the mean keeps both, and a
-    cosine with it is the weighted mean of the cosines, for the price of one.
-    """
-    texts = [embedded_texts(document) for document in documents]
-    mean = np.zeros((len(documents), encoder.dim), dtype=np.float32)
-    for name, weight in TEXT_WEIGHTS.items():
-        rows = [row for row, each in enumerate(texts) if name in each]
-        if rows:
-            mean[rows] += weight * encoder.documents([texts[row][name] for row in rows])
-    return (mean / np.linalg.norm(mean, axis=1, keepdims=True)).astype(np.float32)
-
-
-@dataclass(slots=True)
-class Counters:
-    """What the signal has done so far, for the statistics."""
-
-    documents_embedded: int = 0
-    documents_from_cache: int = 0
-    queries_embedded: int = 0
-    queries_remembered: int = 0
 
 
 class SemanticSignal:
@@ -134,7 +66,7 @@ class SemanticSignal:
         self._lacking: tuple[Corpus, int, list[Document]] | None = None
         self._kept: tuple[Corpus, int] | None = None
         """The corpus whose vectors, as they were then, are what the cache has."""
-        self._queries = _QueryMemory(self.counters)
+        self._queries = Questions(self.counters)
 
     def prepare(self, corpus: Corpus) -> Iterator[int]:
         """Embed what is not known yet, a batch at a time, and keep the cache file in step.
@@ -224,14 +156,14 @@ class SemanticSignal:
             latest = self._lacking = (corpus, self._changes, lacking)
         return latest[2]
 
-    def index(self, corpus: Corpus) -> "SemanticIndex":
+    def index(self, corpus: Corpus) -> SemanticIndex:
         """The vectors known now; the rest is NaN. Nothing to do where they are those of before."""
         latest = self._latest
         if latest is None or latest[0] is not corpus or latest[1] != self._changes:
             latest = self._latest = (corpus, self._changes, self._index(corpus))
         return latest[2]
 
-    def _index(self, corpus: Corpus) -> "SemanticIndex":
+    def _index(self, corpus: Corpus) -> SemanticIndex:
         found = [self._vector(document) for document in corpus.documents]
         known = [row for row, vector in enumerate(found) if vector is not None]
         rows = [vector for vector in found if vector is not None]
@@ -322,125 +254,3 @@ def _away(corpus: Corpus) -> Callable[[str], bool]:
         return SEPARATOR in identifier and identifier.partition(SEPARATOR)[0] not in present
 
     return away
-
-
-@dataclass(slots=True)
-class _QueryMemory:
-    """The latest questions' vectors, at most `QUERIES_REMEMBERED`."""
-
-    counters: Counters
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _vectors: OrderedDict[tuple[str, str, tuple[str, ...]], Vectors] = field(
-        default_factory=OrderedDict[tuple[str, str, tuple[str, ...]], Vectors]
-    )
-    """By the encoder's name, the text and its parts: float32 [1 + parts, dim]."""
-
-    def vector(self, encoder: Encoder, query: Query) -> Vectors:
-        """A question's or a part's vector; a part's is the one it has within its question."""
-        if query.whole:
-            return self._rows(encoder, query.whole)[1 + query.whole.parts.index(query.text)]
-        return self._rows(encoder, query)[0]
-
-    def _rows(self, encoder: Encoder, query: Query) -> Vectors:
-        key = encoder.name, query.text, query.parts
-        with self._lock:
-            if key in self._vectors:
-                self._vectors.move_to_end(key)
-                self.counters.queries_remembered += 1
-                return self._vectors[key]
-        rows = encoder.query_with_parts(query.text, query.parts)
-        with self._lock:
-            self.counters.queries_embedded += 1
-            self._vectors[key] = rows
-            if len(self._vectors) > QUERIES_REMEMBERED:
-                self._vectors.popitem(last=False)
-        return rows
-
-
-@dataclass(frozen=True)
-class SemanticIndex:
-    """One corpus's vectors."""
-
-    _model: LazyModel
-    _name: str
-    _queries: _QueryMemory
-    _curves: Curves
-    _documents: tuple[Document, ...]
-    _known: NDArray[np.intp]
-    _wholes: NDArray[np.intp] | None
-    """For each of the known the place among them of its whole, or its own where that is not."""
-    _flat: FlatIndex | None
-    _noun: str = "tools"
-    """What the documents are, for messages."""
-    _rows: Vectors | None = None
-    """What ``_flat`` was made of: the vectors of the known."""
-    _usage: Usage | None = None
-
-    @cached_property
-    def _experience(self) -> Experience | None:
-        encoder = self._model.loaded and self._model.loaded.encoder
-        if self._usage is None or self._rows is None or not encoder:
-            return None
-        known = [self._documents[int(row)] for row in self._known]
-        curve = self._curves.of(encoder)
-        return Experience(self._usage, self._name, known, self._rows, curve)
-
-    @cached_property
-    def vectors(self) -> Vectors | None:
-        """Every document's vector: float32 [n, dim], zero where there is none; None without any."""
-        if self._rows is None or self._known.size == len(self._documents):
-            return self._rows
-        vectors = np.zeros((len(self._documents), self._rows.shape[1]), dtype=np.float32)
-        vectors[self._known] = self._rows
-        return vectors
-
-    def rank(self, query: Query) -> Ranking:
-        """See `SignalIndex.rank`. Never waits for a download."""
-        size = len(self._documents)
-        loaded = self._model.loaded if self._flat is None else self._model.get()
-        encoder = loaded.encoder if loaded else None
-        if loaded is not None and encoder is None:
-            return Ranking.nothing(size, loaded.degraded)
-        if loaded is None or encoder is None or self._flat is None or encoder.name != self._name:
-            return Ranking.nothing(size, self._waiting(size))
-        try:
-            curve = self._curves.of(encoder)
-            vector = self._queries.vector(encoder, query)
-        except UnreachableError as error:
-            return Ranking.nothing(size, f"searching without meaning: {error}")
-        except ModelError as error:
-            return Ranking.nothing(size, self._model.give_up(str(error)).degraded)
-        scores = np.full(size, np.nan, dtype=np.float32)
-        cosines = self._flat.cosines(vector)
-        if self._wholes is not None:
-            share = np.float32(WHOLE_SHARE)
-            cosines = ((1 - share) * cosines + share * cosines[self._wholes]).astype(np.float32)
-        if self._experience is not None:
-            cosines = self._experience.moved(cosines, vector)
-        scores[self._known] = curve(cosines)
-        return Ranking(scores, loaded.degraded or self._waiting(size - self._known.size))
-
-    def _waiting(self, count: int) -> str:
-        size = len(self._documents)
-        return f"{count} of {size} {self._noun} are not embedded yet" if count else ""
-
-    def understands(self, word: str) -> bool:
-        """See `SignalIndex.understands`."""
-        encoder = self._model.loaded and self._model.loaded.encoder
-        return bool(encoder and encoder.knows(word))
-
-    def evidence(self, query: Query, row: int) -> tuple[str, ...]:
-        """See `SignalIndex.evidence`: the cosine, and the document's text that is nearest."""
-        loaded, known = self._model.loaded, np.flatnonzero(self._known == row)
-        encoder = loaded.encoder if loaded else None
-        if encoder is None or self._flat is None or not known.size or encoder.name != self._name:
-            return ()
-        try:
-            vector = self._queries.vector(encoder, query)
-            texts = embedded_texts(self._documents[row])
-            cosines = encoder.documents(list(texts.values())) @ vector
-        except ModelError:
-            return ()
-        cosine = float(self._flat.cosines(vector)[known[0]])
-        name, text = list(texts.items())[int(np.argmax(cosines))]
-        return (f"cosine {cosine:.2f}", f"nearest is its {name}: {printable(text, 80)}")

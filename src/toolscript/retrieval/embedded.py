@@ -1,0 +1,59 @@
+"""What of a document is embedded, and what its vector is made of."""
+
+import numpy as np
+
+from toolscript.embedding.base import Encoder, Vectors
+from toolscript.text import first_sentence, words
+from toolscript.types import Document
+
+TEXT_WEIGHTS = {"everything": 0.5, "name": 0.25, "first sentence": 0.25}
+"""How much each of a document's texts counts in its vector; of passages and wholes there is only
+the first."""
+DESCRIPTION_CHARS, WHOLE_CHARS = 600, 2400
+PARAMETERS_CHARS = 400
+PARAMETER_CHARS = 80
+PARAMETERS = 12
+"""How much of a description, or a whole text, and of the parameters, stands in the text of
+everything."""
+
+
+def embedded_texts(document: Document) -> dict[str, str]:
+    """What is embedded for a document: everything, its name alone, and its first sentence."""
+    name = " ".join(words(document.name))
+    title = f" ({document.title})" if document.title and document.title != document.name else ""
+    called = f"{document.server} {name}{title}"
+    everything = {"everything": _everything(called, document)}
+    if document.whole:
+        return everything
+    return everything | {
+        "name": called,
+        "first sentence": first_sentence(document.description) or called,
+    }
+
+
+def _everything(called: str, document: Document) -> str:
+    if document.whole == document.id:
+        return f"{document.name}: {document.description[:WHOLE_CHARS]}"
+    description = document.description[:DESCRIPTION_CHARS]
+    said = [
+        f"{' '.join(words(name))} ({text[:PARAMETER_CHARS]})" if text else " ".join(words(name))
+        for name, text in document.parameters[:PARAMETERS]
+    ]
+    takes = f" ({', '.join(said)[:PARAMETERS_CHARS]})" if said else ""
+    return f"{called}: {description}{takes}".strip()
+
+
+def document_vectors(encoder: Encoder, documents: list[Document]) -> Vectors:
+    """One vector per document: float32 [n, dim], unit rows.
+
+    The weighted mean of the vectors of its texts, at length 1 again. A long
+    description drowns what the first sentence says; the mean keeps both, and a
+    cosine with it is the weighted mean of the cosines, for the price of one.
+    """
+    texts = [embedded_texts(document) for document in documents]
+    mean = np.zeros((len(documents), encoder.dim), dtype=np.float32)
+    for name, weight in TEXT_WEIGHTS.items():
+        rows = [row for row, each in enumerate(texts) if name in each]
+        if rows:
+            mean[rows] += weight * encoder.documents([texts[row][name] for row in rows])
+    return (mean / np.linalg.norm(mean, axis=1, keepdims=True)).astype(np.float32)
