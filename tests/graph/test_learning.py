@@ -48,10 +48,14 @@ class TestStore:
         again, _ = stored(tmp_path)
         assert again.stats() == graph.stats()
         assert sorted(map(repr, again.strongest(99))) == sorted(map(repr, graph.strongest(99)))
-        assert again.servers == graph.servers
-        assert again.served == graph.served
-        assert again.habits == graph.habits
-        assert (again.edges.once, again.edges.twice) == (graph.edges.once, graph.edges.twice)
+        now, before = again.learned, graph.learned
+        assert now.servers == before.servers
+        assert now.served == before.served
+        assert now.habits == before.habits
+        assert (again.learned.edges.once, again.learned.edges.twice) == (
+            graph.learned.edges.once,
+            graph.learned.edges.twice,
+        )
         assert not again.taken()
 
     def test_what_is_learned_later_is_added(self, tmp_path: Path) -> None:
@@ -249,9 +253,11 @@ class TestLearning:
         taken = learning.take(read(text))
         assert taken == {"calls": 4, "edges": 1, "total": 1}
         assert stored(tmp_path)[0].stats().failures == 1
-        assert learning.graph.habits.foreseen == 0  # the last third has no step that succeeded
+        assert (
+            learning.graph.learned.habits.foreseen == 0
+        )  # the last third has no step that succeeded
         learning.take(read('{"sequences": [["s:a", "s:b"], ["s:a", "s:b"], ["s:a", "s:b"]]}'))
-        assert learning.graph.habits.foreseen == 1
+        assert learning.graph.learned.habits.foreseen == 1
 
 
 KILLED = """

@@ -137,7 +137,7 @@ def test_a_failure_is_counted_and_leads_nowhere() -> None:
 def test_a_tool_used_twice_is_no_edge_to_itself() -> None:
     graph = graph_of("aaba")
     assert graph.neighbors("s__a", "out") == graph.neighbors("s__a", "in") == ["s__b"]
-    assert graph.habits.repeats == 2
+    assert graph.learned.habits.repeats == 2
 
 
 def test_what_was_long_ago_weighs_less() -> None:
@@ -257,7 +257,7 @@ def test_what_is_taken_off_counts_grows_with_how_much_was_seen_only_once() -> No
 @given(sequences=st.lists(st.text("abcdef", max_size=8), max_size=8))
 def test_the_counts_of_edges_seen_once_and_twice_are_kept_right(sequences: list[str]) -> None:
     graph = graph_of(*sequences)
-    edges = graph.edges
+    edges = graph.learned.edges
     kept = (edges.once, edges.twice, edges.next_once, edges.next_twice)
     edges.count_again()
     assert kept == (edges.once, edges.twice, edges.next_once, edges.next_twice)
@@ -279,6 +279,6 @@ def test_what_was_learned_is_handed_over_once_and_restores_the_same_graph() -> N
     again.restore(change)
     assert again.stats() == graph.stats()
     assert again.strongest(100) == graph.strongest(100)
-    assert again.servers == graph.servers
-    assert again.served == graph.served
-    assert again.habits == graph.habits
+    assert again.learned.servers == graph.learned.servers
+    assert again.learned.served == graph.learned.served
+    assert again.learned.habits == graph.learned.habits

@@ -29,6 +29,7 @@ import numpy as np
 from toolscript.embedding.base import Vectors
 from toolscript.graph.counts import Tools
 from toolscript.graph.edges import LEAST_DISCOUNT, Floats, Ints, Rows, discount
+from toolscript.graph.learned import Learned
 from toolscript.graph.toolgraph import ToolGraph
 
 MASS = 1.0
@@ -92,6 +93,10 @@ class Forecast:
         if row is not None and chances is not None:
             self.graph.note(float(self.gains(chances[row], least=-1.0)))
 
+    @property
+    def _learned(self) -> Learned:
+        return self.graph.learned
+
     @cached_property
     def _rows(self) -> dict[str, int]:
         return {identifier: row for row, identifier in enumerate(self.ids)}
@@ -118,11 +123,11 @@ class Forecast:
         return _Places(self._rows)
 
     def _chances(self, context: list[int]) -> Floats:
-        row_of, now = self._places.of(self.graph.tools), self.graph.now()
-        numbers = [self.graph.tools.numbers.get(self.ids[row], -1) for row in context]
-        alone = self._alone.of(self.graph.tools, now, self._by_itself)
+        row_of, now = self._places.of(self._learned.tools), self.graph.now()
+        numbers = [self._learned.tools.numbers.get(self.ids[row], -1) for row in context]
+        alone = self._alone.of(self._learned.tools, now, self._by_itself)
         below = self._below(context, numbers, alone, row_of, now)
-        edges = self.graph.edges
+        edges = self._learned.edges
         after = discount(edges.next_once, edges.next_twice)
         along = discount(edges.once, edges.twice)
         last = [edges.rows([n], adjacent=True, now=now) for n in numbers[-1:] if n >= 0]
@@ -141,13 +146,13 @@ class Forecast:
         return _Alone()
 
     def _by_itself(self, now: float) -> "_ByItself":
-        row_of = self._places.of(self.graph.tools)
-        servers = self._server_level(self.graph.served, self._sizes, MASS, now)
+        row_of = self._places.of(self._learned.tools)
+        servers = self._server_level(self._learned.served, self._sizes, MASS, now)
         return _ByItself(self._popular(row_of, now), self._reliable(row_of, now), servers)
 
     def _reliable(self, row_of: Ints, now: float) -> Floats:
         """The share of each tool's calls that succeed, as if one more had."""
-        tools, reliable = self.graph.tools, np.ones(len(self.ids))
+        tools, reliable = self._learned.tools, np.ones(len(self.ids))
         failed = np.flatnonzero(tools.failed[: len(tools)])
         rows = row_of[failed]
         worked, failed = tools.weight[failed] / now, tools.failed[failed] / now
@@ -155,7 +160,7 @@ class Forecast:
         return reliable
 
     def _with_repeats(self, fresh: Floats, context: list[int]) -> Floats:
-        habits = self.graph.habits
+        habits = self._learned.habits
         repeat = (habits.repeats + 0.5) / (habits.steps + 5.0)
         total = fresh.sum()
         if total <= 0:
@@ -188,7 +193,7 @@ class Forecast:
 
     def _popular(self, row_of: Ints, now: float) -> Floats:
         """How often tools are used, smoothed down to each alike."""
-        tools = self.graph.tools
+        tools = self._learned.tools
         times = tools.times[: len(tools)]
         once, twice = int((times == 1).sum()), int((times == 2).sum())  # noqa: PLR2004 - as it says
         size = np.array([len(tools)])
@@ -226,7 +231,7 @@ class Forecast:
 
     def _expected(self, alike: Vectors, row_of: Ints, now: float) -> Vectors | None:
         """The mean meaning of what followed the tools that are most like the last one."""
-        edges, meaning = self.graph.edges, self._meaning
+        edges, meaning = self._learned.edges, self._meaning
         leading = edges.leading()
         leading = leading[row_of[leading] >= 0]
         if not leading.size or meaning is None:
@@ -246,7 +251,7 @@ class Forecast:
 
     def _shared(self, numbers: list[int], row_of: Ints) -> Floats | None:
         """Adamic-Adar with the tools of the context, as a distribution."""
-        edges = self.graph.edges
+        edges = self._learned.edges
         found = [each for n in numbers if n >= 0 for each in edges.around(n, COMMON)]
         if not found:
             return None
@@ -261,11 +266,11 @@ class Forecast:
         """Which server the next tool is of."""
         if len(self._names) == 1:
             return np.ones(1)
-        habits = self.graph.habits
+        habits = self._learned.habits
         stays = (habits.same_server + 0.5) / (habits.steps - habits.repeats + 1.0)
         low = alone * (1.0 - min(1.0, stays))
         low[self._server[last]] += min(1.0, stays)
-        steps = self.graph.servers.get(self.servers[last], {})
+        steps = self._learned.servers.get(self.servers[last], {})
         return self._server_level(steps, low, SERVER_MASS, now)
 
     def _server_level(

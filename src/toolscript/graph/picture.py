@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 
 from toolscript.graph.base import Edge
-from toolscript.graph.toolgraph import server_of
+from toolscript.graph.learned import server_of
 from toolscript.text import printable
 from toolscript.types import SEPARATOR
 

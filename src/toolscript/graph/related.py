@@ -44,10 +44,10 @@ def _beside(
     graph: ToolGraph, tool: str, known: Callable[[str], bool], limit: int, *, into: bool
 ) -> tuple[Related, ...]:
     with graph.lock:
-        number = graph.tools.numbers.get(tool)
+        number = graph.learned.tools.numbers.get(tool)
         if number is None:
             return ()
-        edges = graph.edges
+        edges = graph.learned.edges
         others, found = edges.arrays(number, into=into)
         used = edges.later[found] / graph.now()
         off = discount(edges.once, edges.twice) / np.maximum(1, edges.later_times[found])
@@ -56,7 +56,7 @@ def _beside(
         weights[edges.kinds[found] == DEPENDENCY] = -1.0
 
         def name(at: int) -> str:
-            return graph.tools.ids[int(others[at])]
+            return graph.learned.tools.ids[int(others[at])]
 
         return tuple(
             Related(

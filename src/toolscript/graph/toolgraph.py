@@ -10,7 +10,6 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,22 +27,18 @@ from toolscript.graph.base import (
     Template,
     adaptive_alpha,
 )
-from toolscript.graph.counts import Change, Habits, Seen, Tools, Uses
-from toolscript.graph.edges import Decay, Edges, Ints
-from toolscript.types import SEPARATOR
+from toolscript.graph.counts import Change, Habits, Seen, Uses
+from toolscript.graph.edges import Decay, Ints
+from toolscript.graph.learned import Learned
 
 HALF_LIFE_DAYS = 90.0
 MAX_EDGES = 200_000
-MAX_TOOLS = 50_000
-MAX_ID_CHARS = 512
-"""What does not fit is not learned; of too many edges the weakest go."""
-KEPT = 0.9
+"""Of too many the weakest go."""
 WINDOW = 8
 """So many tools back, a use still says something about the next."""
 MAX_DEPTH = 8
 SKILL_PRIOR, SKILL_BEFORE = 8.0, 0.25
 """Before a graph's skill was seen, that is supposed, and counts as much as so many steps."""
-_SKILL_KEPT = 0.999
 DECLARED = "declared"
 """Why a tool is needed: somebody said so."""
 
@@ -70,18 +65,8 @@ class ToolGraph:
         self._max_edges = max_edges
         self._decay = Decay(half_life_days)
         self._clock = clock
-        self._begin()
-
-    def _begin(self) -> None:
-        self.tools = Tools()
-        self.edges = Edges()
-        self.habits = Habits()
-        self.servers: dict[str, dict[str, float]] = {}
-        """Steps from one server to another, decayed,"""
-        self.served: dict[str, float] = {}
-        """and uses of each server's tools."""
-        self.change = Change()
-        self._pruned = False
+        self.learned = Learned(max_edges)
+        """To be looked at while ``lock`` is held; another one once it was cleared."""
         self._inferred: Mapping[str, Mapping[str, str]] = {}
 
     # What the seed names
@@ -89,20 +74,22 @@ class ToolGraph:
     @property
     def edge_count(self) -> int:
         """How many pairs of tools are connected, each direction for itself."""
-        return self.edges.size
+        return self.learned.edges.size
 
     def neighbors(self, tool: str, direction: Direction = "both") -> list[str]:
         """The tools that edges lead to (``out``), come from (``in``), or either, by id."""
         with self.lock:
-            number = self.tools.numbers.get(tool)
+            number = self.learned.tools.numbers.get(tool)
             if number is None:
                 return []
-            return sorted(self.tools.ids[other] for other in self._around(number, direction))
+            return sorted(
+                self.learned.tools.ids[other] for other in self._around(number, direction)
+            )
 
     def adamic_adar(self, tool: str, limit: int = 10) -> list[tuple[str, float]]:
         """The tools with the largest sums of Adamic-Adar with this one, best first, by id."""
         with self.lock:
-            number = self.tools.numbers.get(tool)
+            number = self.learned.tools.numbers.get(tool)
             if number is None:
                 return []
             sums: dict[int, float] = {}
@@ -111,13 +98,13 @@ class ToolGraph:
                 if len(around) > 1:
                     for other in around - {number}:
                         sums[other] = sums.get(other, 0.0) + 1.0 / math.log(len(around))
-            found = sorted((-total, self.tools.ids[other]) for other, total in sums.items())
+            found = sorted((-total, self.learned.tools.ids[other]) for other, total in sums.items())
             return [(identifier, -total) for total, identifier in found[:limit]]
 
     def adamic_adar_between(self, a: str, b: str) -> float:
         """The sum of Adamic-Adar of two tools; 0 where one of them is not known."""
         with self.lock:
-            one, other = self.tools.numbers.get(a), self.tools.numbers.get(b)
+            one, other = self.learned.tools.numbers.get(a), self.learned.tools.numbers.get(b)
             if one is None or other is None:
                 return 0.0
             degrees = (len(self._around(z)) for z in self._around(one) & self._around(other))
@@ -138,7 +125,7 @@ class ToolGraph:
         with self.lock:
             for template in templates:
                 for source, target in template.pairs:
-                    self._state(source, target, Seen(stated=1.0, kinds=TEMPLATE))
+                    self.learned.state(source, target, Seen(stated=1.0, kinds=TEMPLATE))
         return self.edge_count - before
 
     # Learning
@@ -165,26 +152,21 @@ class ToolGraph:
         """
         with self.lock:
             amount = self._decay.factor(self._clock() if when_s is None else when_s)
-            number = self._number(tool)
+            number = self.learned.number(tool)
             if number is None:
                 return tuple(context)
             if not succeeded:
-                self._use(number, Uses(failed=amount, failures=1))
+                self.learned.use(number, Uses(failed=amount, failures=1))
                 return tuple(context)
-            self._use(number, Uses(weight=amount, times=1))
+            self.learned.use(number, Uses(weight=amount, times=1))
             if context:
-                self._step(context[-WINDOW:], tool, amount)
+                self.learned.step(context[-WINDOW:], tool, amount)
             return following(context, tool)
 
     def note(self, gain: float) -> None:
         """Learn how well a use was foreseen: see `skill`."""
         with self.lock:
-            for habits in (self.habits, self.change.habits):
-                habits.gain += gain
-                habits.foreseen += 1.0
-            if self.habits.foreseen > 1 / (1 - _SKILL_KEPT):
-                self.habits.gain *= _SKILL_KEPT
-                self.habits.foreseen *= _SKILL_KEPT
+            self.learned.note(gain)
 
     @property
     def skill(self) -> float:
@@ -196,7 +178,7 @@ class ToolGraph:
         `SKILL_BEFORE` counted in as if it had been seen `SKILL_PRIOR` times. A
         graph of sequences that mean nothing gets nearly 0, and so says nothing.
         """
-        habits = self.habits
+        habits = self.learned.habits
         total = habits.gain + SKILL_PRIOR * SKILL_BEFORE
         return min(1.0, max(0.0, total / (habits.foreseen + SKILL_PRIOR)))
 
@@ -207,7 +189,7 @@ class ToolGraph:
         before = self.edge_count
         with self.lock:
             for source, target in pairs:
-                self._state(source, target, Seen(kinds=DEPENDENCY))
+                self.learned.state(source, target, Seen(kinds=DEPENDENCY))
         return self.edge_count - before
 
     def suppose(self, inferred: Mapping[str, Mapping[str, str]]) -> None:
@@ -221,12 +203,12 @@ class ToolGraph:
     def needs(self, tool: str) -> dict[str, str]:
         """What a tool needs directly, each with why: declared ones first."""
         with self.lock:
-            number = self.tools.numbers.get(tool)
+            number = self.learned.tools.numbers.get(tool)
             found: dict[str, str] = {}
             if number is not None:
-                others, edges = self.edges.arrays(number)
-                declared = others[self.edges.kinds[edges] & DEPENDENCY > 0]
-                found = {self.tools.ids[other]: DECLARED for other in declared.tolist()}
+                others, edges = self.learned.edges.arrays(number)
+                declared = others[self.learned.edges.kinds[edges] & DEPENDENCY > 0]
+                found = {self.learned.tools.ids[other]: DECLARED for other in declared.tolist()}
             return found | {
                 each: why for each, why in self._inferred.get(tool, {}).items() if each not in found
             }
@@ -251,14 +233,19 @@ class ToolGraph:
     def edge(self, source: str, target: str) -> Edge | None:
         """One edge; None where there is none."""
         with self.lock:
-            one, other = self.tools.numbers.get(source), self.tools.numbers.get(target)
-            number = None if one is None or other is None else self.edges.out[one].get(other)
+            one, other = (
+                self.learned.tools.numbers.get(source),
+                self.learned.tools.numbers.get(target),
+            )
+            number = (
+                None if one is None or other is None else self.learned.edges.out[one].get(other)
+            )
             return None if number is None else self._edge(number)
 
     def strongest(self, limit: int) -> list[Edge]:
         """The edges that weigh most, strongest first."""
         with self.lock:
-            edges = self.edges
+            edges = self.learned.edges
             weights = edges.later[: edges.size] / self.now() + edges.stated[: edges.size]
             order = np.argsort(-weights, kind="stable")[:limit]
             return [self._edge(int(number)) for number in order]
@@ -266,15 +253,15 @@ class ToolGraph:
     def stats(self) -> Stats:
         """See `Stats`."""
         with self.lock:
-            kinds = self.edges.kinds[: self.edges.size]
+            kinds = self.learned.edges.kinds[: self.learned.edges.size]
             return Stats(
-                tools=len(self.tools),
+                tools=len(self.learned.tools),
                 edges=self.edge_count,
                 observed=int((kinds & OBSERVED > 0).sum()),
                 templates=int((kinds & TEMPLATE > 0).sum()),
                 dependencies=int((kinds & DEPENDENCY > 0).sum()),
-                calls=int(self.tools.times.sum() + self.tools.failures.sum()),
-                failures=int(self.tools.failures.sum()),
+                calls=int(self.learned.tools.times.sum() + self.learned.tools.failures.sum()),
+                failures=int(self.learned.tools.failures.sum()),
                 skill=round(self.skill, 4),
                 alpha=adaptive_alpha(self.edge_count),
             )
@@ -288,23 +275,18 @@ class ToolGraph:
     def taken(self) -> Change:
         """What was learned since this was last asked, to be added to what is on the disk."""
         with self.lock:
-            change = self._everything() if self._pruned else self.change
-            self.change, self._pruned = Change(), False
-            return change
+            return self.learned.taken()
 
     def untaken(self, change: Change) -> None:
         """What was taken could not be kept: it is handed out again."""
         with self.lock:
-            change.add(self.change)
-            self.change = change
+            self.learned.untaken(change)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Forget everything but what is supposed."""
         with self.lock:
-            inferred = self._inferred
-            self._begin()
-            self._inferred = inferred
-            self.change.whole = True
+            self.learned = Learned(self._max_edges)
+            self.learned.forget()
 
     def fill(
         self,
@@ -314,153 +296,28 @@ class ToolGraph:
         columns: Mapping[str, NDArray[Any]],
         habits: Habits,
     ) -> None:
-        """Begin anew with what was kept: tools in order, and edges between their places.
-
-        ``columns`` are those of `Edges` by name, each as long as sources and targets.
-        """
+        """Begin anew with what was kept; see `Learned.fill`."""
         with self.lock:
-            self._begin()
-            self.tools.fill(tools)
-            for identifier, uses in tools.items():
-                if uses.weight:
-                    server = server_of(identifier)
-                    self.served[server] = self.served.get(server, 0.0) + uses.weight
-            self.edges.fill(len(tools), sources, targets, columns)
-            self.habits = habits
-            self._count_servers()
-            self._bound()
-            self.change = Change()
+            self.learned = Learned(self._max_edges)
+            self.learned.fill(tools, sources, targets, columns, habits)
 
     def restore(self, change: Change) -> None:
         """Take over what was learned elsewhere."""
         with self.lock:
-            for identifier, uses in change.tools.items():
-                number = self._number(identifier)
-                if number is not None:
-                    self._use(number, uses)
-            for (source, target), seen in change.edges.items():
-                self._state(source, target, seen)
-            self.edges.count_again()
-            self.habits.add(change.habits)
-            self.change.habits.add(change.habits)
+            self.learned.restore(change)
 
     # Inside
 
     def _around(self, number: int, direction: Direction = "both") -> set[int]:
-        out: set[int] = set(self.edges.out[number]) if direction != "in" else set()
-        return out | set(self.edges.into[number]) if direction != "out" else out
-
-    def _number(self, identifier: str) -> int | None:
-        """The tool's number; it is made where there is none, and there is room."""
-        number = self.tools.numbers.get(identifier)
-        if number is None:
-            if len(self.tools) >= MAX_TOOLS or not 0 < len(identifier) <= MAX_ID_CHARS:
-                return None
-            number = self.tools.add(identifier)
-            self.edges.add_tools(len(self.tools))
-        return number
-
-    def _use(self, number: int, uses: Uses) -> None:
-        self.tools.use(number, uses)
-        identifier = self.tools.ids[number]
-        if uses.weight:
-            server = server_of(identifier)
-            self.served[server] = self.served.get(server, 0.0) + uses.weight
-        self.change.tools.setdefault(identifier, Uses()).add(uses)
-
-    def _step(self, context: Sequence[str], tool: str, amount: float) -> None:
-        last, repeated = context[-1], tool in context
-        stays = not repeated and server_of(last) == server_of(tool)
-        for habits in (self.habits, self.change.habits):
-            habits.steps += amount
-            habits.repeats += amount * repeated
-            habits.same_server += amount * stays
-        for used in dict.fromkeys(context):
-            if used != tool:
-                adjacent = used == last
-                new = Seen(next=amount * adjacent, later=amount, kinds=OBSERVED)
-                new.next_times, new.later_times = int(adjacent), 1
-                self._see(used, tool, amount, new)
-
-    def _see(self, used: str, tool: str, amount: float, new: Seen) -> None:
-        source, target = self._number(used), self._number(tool)
-        if source is None or target is None:
-            return
-        edge = self.edges.see(source, target, amount, adjacent=bool(new.next_times))
-        self.edges.kinds[edge] |= OBSERVED
-        self._keep_change(used, tool, new)
-        if new.next_times:
-            self._serve(used, tool, amount)
-        self._bound()
-
-    def _state(self, source: str, target: str, seen: Seen) -> None:
-        """Take over an edge as a whole: stated, or from elsewhere."""
-        one, other = self._number(source), self._number(target)
-        if one is None or other is None or one == other:
-            return
-        edges = self.edges
-        edge = edges.at(one, other)
-        edges.next[edge] += seen.next
-        edges.later[edge] += seen.later
-        edges.next_times[edge] += seen.next_times
-        edges.later_times[edge] += seen.later_times
-        edges.stated[edge] = max(edges.stated[edge], seen.stated)
-        edges.kinds[edge] |= seen.kinds
-        self._keep_change(source, target, seen)
-        if seen.next:
-            self._serve(source, target, seen.next)
-        self._bound()
-
-    def _serve(self, source: str, target: str, amount: float) -> None:
-        row = self.servers.setdefault(server_of(source), {})
-        row[server_of(target)] = row.get(server_of(target), 0.0) + amount
-
-    def _keep_change(self, source: str, target: str, seen: Seen) -> None:
-        for identifier in (source, target):
-            self.change.tools.setdefault(identifier, Uses())
-        self.change.edges.setdefault((source, target), Seen()).add(seen)
-
-    def _bound(self) -> None:
-        """Drop the weakest edges where there are too many; what was stated stays."""
-        edges = self.edges
-        if edges.size <= self._max_edges:
-            return
-        weights = edges.later[: edges.size].copy()
-        weights[edges.kinds[: edges.size] & (TEMPLATE | DEPENDENCY) > 0] = np.inf
-        kept = np.argsort(-weights, kind="stable")[: int(KEPT * self._max_edges)]
-        edges.keep(np.sort(kept))
-        self._pruned = True
-
-    def _everything(self) -> Change:
-        """All there is, to be kept instead of what is on the disk."""
-        change, edges = Change(whole=True, habits=replace(self.habits)), self.edges
-        change.tools = {each: self.tools.of(n) for n, each in enumerate(self.tools.ids)}
-        for edge in range(edges.size):
-            source, target = int(edges.source[edge]), int(edges.target[edge])
-            change.edges[self.tools.ids[source], self.tools.ids[target]] = edges.seen(edge)
-        return change
-
-    def _count_servers(self) -> None:
-        """The steps between servers, from the edges."""
-        names = sorted({server_of(each) for each in self.tools.ids})
-        place = {name: at for at, name in enumerate(names)}
-        of = np.array([place[server_of(each)] for each in self.tools.ids], dtype=np.int64)
-        edges = self.edges
-        size = edges.size
-        pairs = of[edges.source[:size]] * len(names) + of[edges.target[:size]]
-        found, at = np.unique(pairs, return_inverse=True)
-        totals = np.bincount(at, weights=edges.next[:size], minlength=found.size)
-        for pair, total in zip(found, totals.tolist(), strict=True):
-            source, target = divmod(int(pair), len(names))
-            if total > 0:
-                self.servers.setdefault(names[source], {})[names[target]] = total
+        out: set[int] = set(self.learned.edges.out[number]) if direction != "in" else set()
+        return out | set(self.learned.edges.into[number]) if direction != "out" else out
 
     def _edge(self, number: int) -> Edge:
-        edges = self.edges
+        edges = self.learned.edges
         kinds = int(edges.kinds[number])
         return Edge(
-            source=self.tools.ids[int(edges.source[number])],
-            target=self.tools.ids[int(edges.target[number])],
+            source=self.learned.tools.ids[int(edges.source[number])],
+            target=self.learned.tools.ids[int(edges.target[number])],
             kinds=tuple(kind for bit, kind in enumerate(KINDS) if kinds & 1 << bit),
             weight=round(float(edges.later[number] / self.now() + edges.stated[number]), 4),
             times=int(edges.later_times[number]),
@@ -470,8 +327,3 @@ class ToolGraph:
 def following(context: Sequence[str], tool: str) -> tuple[str, ...]:
     """The context after one more use: the latest tools, each once, the last one last."""
     return (*(used for used in context if used != tool), tool)[-WINDOW:]
-
-
-def server_of(identifier: str) -> str:
-    """The server of a tool's id."""
-    return identifier.partition(SEPARATOR)[0]
