@@ -16,6 +16,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from toolscript.codegen.intersection import MAX_DEPTH, Intersection
 from toolscript.codegen.names import pascal
 from toolscript.codegen.references import NOWHERE, find
 from toolscript.codegen.tree import (
@@ -39,14 +40,10 @@ from toolscript.codegen.tree import (
     union,
 )
 
-MAX_DEPTH = 32
-"""Schemas within schemas: deeper is any value."""
 MAX_NODES = 20_000
 """Steps that reading one schema may take: beyond, everything is any value."""
 MAX_NESTED = 8
 """References that are followed at once where what they mean is combined with something."""
-MAX_BRANCHES = 64
-"""Members that a union may get by being combined with another."""
 
 _Schema = dict[str, Any]
 _DEEP, _LARGE = Unknown("nested too deeply"), Unknown("the schema is too large")
@@ -112,6 +109,7 @@ class _Reader:
         self._known: dict[str, Type | None] = {"": None}
         """Name → type; None while it is being read."""
         self._nested = 0
+        self._both = Intersection(self._resolved, self._is_spent).of
         self.refers = False
         """Whether some schema refers to another."""
 
@@ -292,6 +290,19 @@ class _Reader:
         self._known[name] = None
         self._known[name] = self.read(self._targets[name])
 
+    def _resolved(self, kind: Type) -> Type | None:
+        if type(kind) is not Reference:
+            return kind
+        if kind.name not in self._known and self._nested < MAX_NESTED:
+            self._nested += 1
+            self._define(kind.name)
+            self._nested -= 1
+        return self._known.get(kind.name)
+
+    def _is_spent(self) -> bool:
+        self._left -= 1
+        return self._left < 0
+
     def _name(self, where: str) -> str:
         parts = [
             part for part in re.split("[/#]", unquote(where)) if not _STRUCTURE.fullmatch(part)
@@ -302,81 +313,6 @@ class _Reader:
             number += 1
             name = f"{base}{number}"
         return name
-
-    # Both of two types
-
-    def _both(self, one: Type, other: Type, depth: int = 0) -> Type:
-        """A type of the values that fit both; where that cannot be told, of more."""
-        self._left -= 1
-        if type(one) is Unknown and not (type(other) is Unknown and one.why):
-            return other
-        if type(other) is Unknown or one is other or self._left < 0 or depth > MAX_DEPTH:
-            return one
-        if type(one) is Reference or type(other) is Reference:
-            return self._both_referred(one, other, depth)
-        if type(one) is Union:
-            return self._both_unions(one, other, depth)
-        if type(other) is Union:
-            return self._both_unions(other, one, depth)
-        return self._both_plain(one, other, depth)
-
-    def _both_referred(self, one: Type, other: Type, depth: int) -> Type:
-        if one == other:
-            return one
-        meant, also = self._resolved(one), self._resolved(other)
-        if meant is None or also is None:  # still being read
-            return one if meant is not None else other
-        return self._both(meant, also, depth + 1)
-
-    def _resolved(self, kind: Type) -> Type | None:
-        if type(kind) is not Reference:
-            return kind
-        if kind.name not in self._known and self._nested < MAX_NESTED:
-            self._nested += 1
-            self._define(kind.name)
-            self._nested -= 1
-        return self._known.get(kind.name)
-
-    def _both_unions(self, one: Union, other: Type, depth: int) -> Type:
-        count = len(one.members) * (len(other.members) if type(other) is Union else 1)
-        constants = all(type(member) is Constant for member in one.members)
-        if count > MAX_BRANCHES and not constants:
-            return other if type(other) is not Union else one
-        return union([self._both(member, other, depth + 1) for member in one.members])
-
-    def _both_plain(self, one: Type, other: Type, depth: int) -> Type:
-        match one, other:
-            case Object(), Object():
-                return self._both_objects(one, other, depth)
-            case Array(), Array():
-                return Array(self._both(one.item, other.item, depth + 1))
-            case (Tuple(), Array() | Tuple()):
-                return one
-            case (Array(), Tuple()):
-                return other
-            case (Scalar() | Constant(), Scalar() | Constant()):
-                return _both_scalars(one, other)
-            case _:  # of two kinds, or one of them is never
-                return NEVER
-
-    def _both_objects(self, one: Object, other: Object, depth: int) -> Type:
-        fields = {field.name: field for field in one.fields}
-        for field in other.fields:
-            known = fields.get(field.name)
-            fields[field.name] = self._both_fields(known, field, depth) if known else field
-        extra = one.extra or other.extra
-        if one.extra and other.extra:
-            extra = self._both(one.extra, other.extra, depth + 1)
-        return Object(tuple(fields.values()), extra, one.sealed or other.sealed)
-
-    def _both_fields(self, one: Field, other: Field, depth: int) -> Field:
-        return Field(
-            one.name,
-            self._both(one.type, other.type, depth + 1),
-            one.required or other.required,
-            one.doc or other.doc,
-            one.tags or other.tags,
-        )
 
 
 _ODD = Unknown("the schema is neither an object nor true or false")
@@ -442,17 +378,6 @@ def _constant(value: Any, depth: int = 0) -> Type:
         fields = [Field(name, _constant(each, depth + 1), required=True) for name, each in pairs]
         return Object(tuple(fields), sealed=True)
     return Constant(_kind_of(value), json.dumps(value, default=str))
-
-
-def _both_scalars(one: Scalar | Constant, other: Scalar | Constant) -> Type:
-    if type(one) is Constant and type(other) is Constant:
-        return one if one == other else NEVER
-    narrow, wide = (one, other) if type(one) is Constant else (other, one)
-    if narrow.kind == wide.kind or (narrow.kind, wide.kind) == ("integer", "number"):
-        return narrow
-    if (narrow.kind, wide.kind) == ("number", "integer") and type(narrow) is Scalar:
-        return wide
-    return NEVER
 
 
 def _some(kind: Type) -> Type:

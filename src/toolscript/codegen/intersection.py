@@ -1,0 +1,110 @@
+"""Both of two types: the values that fit one and the other."""
+
+from collections.abc import Callable
+
+from toolscript.codegen.tree import (
+    NEVER,
+    Array,
+    Constant,
+    Field,
+    Object,
+    Reference,
+    Scalar,
+    Tuple,
+    Type,
+    Union,
+    Unknown,
+    union,
+)
+
+MAX_DEPTH = 32
+"""Types within types: deeper is any value."""
+MAX_BRANCHES = 64
+"""Members that a union may get by being combined with another."""
+
+
+class Intersection:
+    """Puts two types together.
+
+    ``meant`` is what a type means, a reference resolved; None while that is still
+    being read. ``is_spent`` counts a step, and says whether there were too many.
+    """
+
+    def __init__(self, meant: Callable[[Type], Type | None], is_spent: Callable[[], bool]) -> None:
+        self._meant = meant
+        self._is_spent = is_spent
+
+    def of(self, one: Type, other: Type, depth: int = 0) -> Type:
+        """A type of the values that fit both; where that cannot be told, of more."""
+        spent = self._is_spent()
+        if type(one) is Unknown and not (type(other) is Unknown and one.why):
+            return other
+        if type(other) is Unknown or one is other or spent or depth > MAX_DEPTH:
+            return one
+        if type(one) is Reference or type(other) is Reference:
+            return self._of_referred(one, other, depth)
+        if type(one) is Union:
+            return self._of_unions(one, other, depth)
+        if type(other) is Union:
+            return self._of_unions(other, one, depth)
+        return self._of_plain(one, other, depth)
+
+    def _of_referred(self, one: Type, other: Type, depth: int) -> Type:
+        if one == other:
+            return one
+        meant, also = self._meant(one), self._meant(other)
+        if meant is None or also is None:  # still being read
+            return one if meant is not None else other
+        return self.of(meant, also, depth + 1)
+
+    def _of_unions(self, one: Union, other: Type, depth: int) -> Type:
+        count = len(one.members) * (len(other.members) if type(other) is Union else 1)
+        constants = all(type(member) is Constant for member in one.members)
+        if count > MAX_BRANCHES and not constants:
+            return other if type(other) is not Union else one
+        return union([self.of(member, other, depth + 1) for member in one.members])
+
+    def _of_plain(self, one: Type, other: Type, depth: int) -> Type:
+        match one, other:
+            case Object(), Object():
+                return self._of_objects(one, other, depth)
+            case Array(), Array():
+                return Array(self.of(one.item, other.item, depth + 1))
+            case (Tuple(), Array() | Tuple()):
+                return one
+            case (Array(), Tuple()):
+                return other
+            case (Scalar() | Constant(), Scalar() | Constant()):
+                return _of_scalars(one, other)
+            case _:  # of two kinds, or one of them is never
+                return NEVER
+
+    def _of_objects(self, one: Object, other: Object, depth: int) -> Type:
+        fields = {field.name: field for field in one.fields}
+        for field in other.fields:
+            known = fields.get(field.name)
+            fields[field.name] = self._of_fields(known, field, depth) if known else field
+        extra = one.extra or other.extra
+        if one.extra and other.extra:
+            extra = self.of(one.extra, other.extra, depth + 1)
+        return Object(tuple(fields.values()), extra, one.sealed or other.sealed)
+
+    def _of_fields(self, one: Field, other: Field, depth: int) -> Field:
+        return Field(
+            one.name,
+            self.of(one.type, other.type, depth + 1),
+            one.required or other.required,
+            one.doc or other.doc,
+            one.tags or other.tags,
+        )
+
+
+def _of_scalars(one: Scalar | Constant, other: Scalar | Constant) -> Type:
+    if type(one) is Constant and type(other) is Constant:
+        return one if one == other else NEVER
+    narrow, wide = (one, other) if type(one) is Constant else (other, one)
+    if narrow.kind == wide.kind or (narrow.kind, wide.kind) == ("integer", "number"):
+        return narrow
+    if (narrow.kind, wide.kind) == ("number", "integer") and type(narrow) is Scalar:
+        return wide
+    return NEVER
