@@ -160,14 +160,18 @@ def test_the_configuration_names_the_folders(now: Running, folder: Path, tmp_pat
 
 
 def test_a_second_start_embeds_nothing(folder: Path, tmp_path: Path) -> None:
-    """skills:folders: the index is kept."""
+    """skills:folders: the index is kept, and what is in step is not written again."""
     config = write_config(tmp_path / "servers.json", {})
     counts: list[dict[str, int]] = []
+    written: set[int] = set()
     for _ in range(2):
         with running(config, BUNDLED, Wiring(skills="look")) as now:
             now.settle()
             assert finds(now, "baking bread")[0] == "kitchen/bread.md"
             counts.append(now.app.handbook.stats())
+        [path] = (tmp_path / "data" / "cache" / "skills").glob("skills-*.sqlite")
+        written.add(path.stat().st_mtime_ns)
+    assert len(written) == 1
     assert counts[0]["passagesEmbedded"] == counts[0]["passages"] == 8
     assert counts[1]["passagesEmbedded"] == 0
     assert counts[1]["passagesFromCache"] == 8

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support import until
-from toolscript.batches import BATCH_BYTES, MANY_SMALL
 from toolscript.kept import Kept
+from toolscript.rows import MANY_SMALL, ROW_BYTES
 
 ROWS = {f"key {number}": bytes([number]) * 300 for number in range(40)}
 
@@ -115,7 +115,7 @@ def test_one_damaged_byte_costs_its_row(kept: Kept, caplog: pytest.LogCaptureFix
     left = kept.load("files", "1")
     assert left.items() <= rows.items()
     assert "key 107" not in left
-    assert len(left) >= 200 - BATCH_BYTES // 3000
+    assert len(left) >= 200 - ROW_BYTES // 3000
     assert "1 damaged" in caplog.text
     assert put(kept, rows)
     assert kept.load("files", "1") == rows

@@ -12,9 +12,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from toolscript import batches
-from toolscript.batches import Batch
+from toolscript import rows
 from toolscript.files import make_private
+from toolscript.rows import Damaged, Row
 
 if TYPE_CHECKING:
     import sqlite3
@@ -48,21 +48,21 @@ class Kept:
 
         What cannot be read is not there. Damage is logged and taken away.
         """
-        rows = self.rows(table, made_by, keys)
-        return {key: value for row in rows for key, value in row.items()}
+        found = self.rows(table, made_by, keys)
+        return {key: value for row in found for key, value in row.items()}
 
-    def rows(self, table: Table, made_by: str, keys: Collection[str] | None = None) -> list[Batch]:
+    def rows(self, table: Table, made_by: str, keys: Collection[str] | None = None) -> list[Row]:
         """The same as `load`, as it stands there."""
-        found: list[Batch] = []
-        damaged: list[int] = []
+        found: list[Row] = []
+        damaged: list[Damaged] = []
         with self._telling("read"):
             if self.path.is_file():
                 with self._open() as db:
                     if _made_by(db, table) == made_by:
-                        found, damaged = batches.read(db, table, keys)
+                        found, damaged = rows.read(db, table, keys)
         if damaged:
             log.warning("%s: %d damaged rows; rebuilding them", self.path, len(damaged))
-            self._change(table, made_by, lambda db: batches.drop(db, table, damaged))
+            self._change(table, made_by, lambda db: rows.drop(db, table, damaged))
         return found
 
     def made_by(self, table: Table) -> str:
@@ -87,7 +87,7 @@ class Kept:
         again. A failure (full disk, busy file) is logged and returned as
         False; the file is then as it was.
         """
-        return self._change(table, made_by, lambda db: batches.bring(db, table, keys, value, spare))
+        return self._change(table, made_by, lambda db: rows.bring(db, table, keys, value, spare))
 
     def _change(
         self, table: Table, made_by: str, change: Callable[["sqlite3.Connection"], None]
@@ -182,7 +182,7 @@ def _prepare(db: "sqlite3.Connection", table: Table, made_by: str) -> None:
     db.execute(f"pragma application_id = {_APPLICATION}")
     db.execute(f"pragma user_version = {_LAYOUT}")
     db.execute(_MADE)
-    db.execute(batches.SCHEMA.format(table))
+    db.execute(rows.SCHEMA.format(table))
     if _made_by(db, table) != made_by:
         db.execute(f'delete from "{table}"')  # noqa: S608 - one of ours
         db.execute("insert or replace into made values (?, ?)", (table, made_by))

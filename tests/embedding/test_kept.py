@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from toolscript.batches import BATCH_BYTES
 from toolscript.embedding.cache import CachedVector, EmbeddingCache, VectorCache
 from toolscript.embedding.kept import KeptVectors
 from toolscript.kept import Kept
+from toolscript.rows import ROW_BYTES
 
 Make = Callable[[Path, str], VectorCache]
 
@@ -84,4 +84,4 @@ def test_an_edit_costs_its_own_row(tmp_path: Path) -> None:
     pages = range(0, len(after), 16_384)
     changed = [at for at in pages if after[at : at + 16_384] != before[at : at + 16_384]]
     assert len(pages) > 5 * len(changed)
-    assert len(changed) * 16_384 < 2 * BATCH_BYTES
+    assert len(changed) * 16_384 < 2 * ROW_BYTES

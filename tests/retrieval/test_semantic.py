@@ -1,16 +1,20 @@
 import json
 import shutil
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.encoders import Narrow
 from toolscript.embedding.base import Encoder
-from toolscript.embedding.cache import EmbeddingCache
+from toolscript.embedding.cache import EmbeddingCache, VectorCache
+from toolscript.embedding.kept import KeptVectors
 from toolscript.embedding.loader import (
     BUNDLED_FOLDER,
     Choice,
+    Foreseen,
     LazyModel,
     Loaded,
     foresee,
@@ -19,6 +23,7 @@ from toolscript.embedding.loader import (
     load_choice,
 )
 from toolscript.embedding.progress import Progress
+from toolscript.kept import Kept
 from toolscript.retrieval.base import Corpus, Query
 from toolscript.retrieval.calibration import CURVES
 from toolscript.retrieval.embedded import document_vectors, embedded_texts
@@ -297,6 +302,64 @@ def test_vectors_of_another_model_are_not_used(
     encoder = model.get().encoder
     assert encoder
     assert json.loads(path.read_bytes())["model"] == encoder.name
+
+
+def rows(directory: Path, name: str) -> VectorCache:
+    return KeptVectors(Kept(directory / f"{name}.sqlite"))
+
+
+@pytest.fixture(params=[EmbeddingCache, rows])
+def make(request: pytest.FixtureRequest) -> Callable[[Path, str], VectorCache]:
+    """Every kind of cache."""
+    return request.param
+
+
+def test_what_was_all_taken_over_from_elsewhere_is_kept_here_too(
+    model: LazyModel, directory: Path, make: Callable[[Path, str], VectorCache]
+) -> None:
+    """cache:incremental"""
+    for each in ("one", "other"):
+        signal = SemanticSignal(model, lambda each=each: make(directory, each))
+        prepared(signal, document(1), document(2))
+    assert signal.counters.documents_embedded == 0
+    assert make(directory, "other").load(name(model)).keys() == {"s__tool_1", "s__tool_2"}
+
+
+def test_a_file_that_somebody_else_has_made_older_is_brought_in_step(
+    model: LazyModel, directory: Path, make: Callable[[Path, str], VectorCache]
+) -> None:
+    """cache:validity"""
+
+    def signal() -> SemanticSignal:
+        return SemanticSignal(model, lambda: make(directory, "h"))
+
+    late = signal()
+    prepared(signal(), document(1), document(2))
+    prepared(late, document(1, "changed"), document(2))
+    prepared(signal(), document(1), document(2), document(3))
+    prepared(late, document(1, "changed"), document(2), document(3))
+    found = {each: e.digest for each, e in make(directory, "h").load(name(model)).items()}
+    assert found["s__tool_1"] == "1 changed"
+
+
+def test_vectors_of_another_length_are_made_anew(
+    encoder: Encoder, directory: Path, make: Callable[[Path, str], VectorCache]
+) -> None:
+    """cache:validity: at an address there may be another model, one day."""
+
+    def signal(dimensions: int) -> SemanticSignal:
+        wide = Narrow(encoder, 0.1, encoder.name, encoder.model)
+        loaded = Loaded(wide if dimensions == wide.dim else encoder)
+        model = LazyModel(lambda: loaded, lambda: Foreseen(encoder.name))
+        return SemanticSignal(model, lambda: make(directory, "h"))
+
+    for dimensions in (384, 385, 384, 385):
+        later = signal(dimensions)
+        corpus = prepared(later, document(1), document(2, "Send mail."))
+        assert later.counters.documents_embedded == 2
+        assert not later.index(corpus).rank(Query("mail somebody")).silent
+        entries = make(directory, "h").load(encoder.name)
+        assert {entry.vector.size for entry in entries.values()} == {dimensions}
 
 
 def test_another_set_of_servers_takes_over_what_it_shares(

@@ -8,7 +8,6 @@ import hashlib
 import logging
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -109,8 +108,10 @@ class LazyModel:
             threading.Thread(target=self._get_quietly, name="model").start()
 
     def _get_quietly(self) -> None:
-        with suppress(DeviceError):  # told to whoever asks
+        try:
             self.get()
+        except Exception as error:  # noqa: BLE001 - told to whoever asks for the model
+            log.debug("the model could not be loaded beforehand: %s", error)
 
     def get(self) -> Loaded:
         """What was loaded, loading it now when need be; raises `DeviceError`."""

@@ -60,6 +60,8 @@ class SemanticSignal:
         self.cache = cache
         self._name = ""
         self._vectors: dict[str, CachedVector] = {}
+        self._size = 0
+        """How long they are; 0 while that is not known."""
         self._changes = 0
         """How often there were other vectors."""
         self._latest: tuple[Corpus, int, SemanticIndex] | None = None
@@ -85,6 +87,9 @@ class SemanticSignal:
             return
         if encoder is None:
             return
+        if encoder.name != self._name or self._size not in {0, encoder.dim}:
+            self.take(encoder.name, {})  # at an address there may be another model by now
+        self._size = encoder.dim
         self._recall(encoder.name, corpus)
         try:
             self._curves.of(encoder)
@@ -106,13 +111,15 @@ class SemanticSignal:
         if name != self._name:
             self.take(name, {})
         cache, before = self.cache(), self.counters.documents_from_cache
-        for read in (cache.load, cache.siblings) if cache else ():
-            missing = self._missing(corpus)
-            if missing:
-                stored = read(name, _wanted(missing))
-                self._take_over(missing, stored)
-                if stored.keys() == corpus.rows.keys() and not self._missing(corpus):
-                    self._kept = corpus, self._changes
+        missing = self._missing(corpus)
+        if cache and missing:
+            stored = cache.load(name, _wanted(missing))
+            self._take_over(missing, stored)
+            if len(missing) == len(stored) == len(corpus) and not self._missing(corpus):
+                self._kept = corpus, self._changes
+        missing = self._missing(corpus)
+        if cache and missing:
+            self._take_over(missing, cache.siblings(name, _wanted(missing)))
         return self.counters.documents_from_cache - before
 
     def _embed_missing(self, encoder: Encoder, corpus: Corpus) -> Iterator[int]:
@@ -186,12 +193,14 @@ class SemanticSignal:
     def take(self, model: str, vectors: dict[str, CachedVector]) -> None:
         """Take over what this model has made of documents, by their ids."""
         self._name, self._vectors = model, vectors
+        self._size = next((each.vector.size for each in vectors.values()), 0)
         self._changes += 1
 
     def knowing(self, usage: Usage) -> "SemanticSignal":
         """The same signal with what it has embedded so far, learning from other use."""
         other = SemanticSignal(self.model, self.cache, noun=self._noun, usage=usage)
-        other._curves, other._name, other._vectors = self._curves, self._name, dict(self._vectors)
+        other._curves = self._curves
+        other.take(self._name, dict(self._vectors))
         return other
 
     def asked(self, text: str) -> tuple[str, Vectors] | None:
@@ -217,6 +226,9 @@ class SemanticSignal:
         for document in missing:
             entry = stored.get(document.id)
             if entry is not None and entry.digest == document.digest:
+                self._size = self._size or entry.vector.size
+                if entry.vector.size != self._size:
+                    continue
                 self._vectors[document.id] = entry
                 self.counters.documents_from_cache += 1
 

@@ -104,9 +104,11 @@ def _embeddings(path: Path) -> dict[str, Any]:
 
 def _skills(path: Path) -> dict[str, Any]:
     """The vectors of skills, and what else is kept of them."""
+    from toolscript.embedding.kept import model_of  # noqa: PLC0415 - imports NumPy
+
     kept = Kept(path)
     found = kept.made_by("vectors"), kept.made_by("fallback")
-    model = (found[0] or found[1]).partition(" ")[2] or "cannot be read"
+    model = model_of(found[0] or found[1]) or "cannot be read"
     size = path.stat().st_size if path.is_file() else 0
     return {"file": path.name, "model": model, "bytes": size, "fallback": not found[0]}
 

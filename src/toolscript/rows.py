@@ -1,8 +1,8 @@
-"""Many small entries of bytes in few rows of an SQLite table.
+"""Many small values by key, in few rows of an SQLite table.
 
-To read tens of thousands of entries one by one takes most of the time that a
-start has; a row holds some hundred of them. What is changed is taken out with
-its row and put into a new one. Small rows are put together when there are many.
+To read tens of thousands of them one by one takes a good part of the time that a
+start has; a row holds some hundred. What is changed is taken out with its row and
+put into a new one. Small rows are put together when there are many.
 """
 
 import zlib
@@ -15,7 +15,7 @@ import msgspec
 if TYPE_CHECKING:
     import sqlite3
 
-BATCH_BYTES = 131_072
+ROW_BYTES = 131_072
 """Of a row, so that an edit and a damaged byte cost little; what is longer has one for itself."""
 MANY_SMALL = 32
 """So many rows may be less than half full."""
@@ -23,12 +23,14 @@ SCHEMA = (
     'create table if not exists "{0}" '
     "(id integer primary key, head blob not null, data blob not null, sum)"
 )
-_Row: TypeAlias = tuple[int, bytes, bytes, int]
+_Stored: TypeAlias = tuple[int, bytes, bytes, int]
 """Its number, head, data and CRC-32. In a damaged file they may be anything; what is not bytes is
 then a `TypeError`."""
+Damaged: TypeAlias = tuple[int, int]
+"""The number and the sum of a row."""
 
 
-class Batch(msgspec.Struct, frozen=True, gc=False):
+class Row(msgspec.Struct, frozen=True, gc=False):
     """What stands in one row."""
 
     keys: list[str]
@@ -54,22 +56,23 @@ class _Head(msgspec.Struct, frozen=True, array_like=True):
 
 def read(
     db: "sqlite3.Connection", table: str, keys: Collection[str] | None = None
-) -> tuple[list[Batch], list[int]]:
-    """All rows, or those with one of ``keys``; and the sums of those that are damaged."""
-    found: list[Batch] = []
-    damaged: list[int] = []
-    for row in _all(db, table) if keys is None else _with(db, table, keys):
-        batch = _batch(row)
-        if batch is None:
-            damaged.append(row[3])
+) -> tuple[list[Row], list[Damaged]]:
+    """All rows, or those with one of ``keys``; and those that are damaged."""
+    db.execute("begin")  # between two looks nobody puts rows together
+    found: list[Row] = []
+    damaged: list[Damaged] = []
+    for stored in _all(db, table) if keys is None else _with(db, table, keys):
+        row = _checked(stored)
+        if row is None:
+            damaged.append((stored[0], stored[3]))
         else:
-            found.append(batch)
+            found.append(row)
     return found, damaged
 
 
-def drop(db: "sqlite3.Connection", table: str, sums: Iterable[int]) -> None:
-    """Delete the rows of these sums."""
-    db.executemany(f'delete from "{table}" where sum is ?', ((each,) for each in sums))  # noqa: S608 - one of ours
+def drop(db: "sqlite3.Connection", table: str, damaged: Iterable[Damaged]) -> None:
+    """Delete these rows, as far as they are still the same."""
+    db.executemany(f'delete from "{table}" where id = ? and sum is ?', damaged)  # noqa: S608 - one of ours
 
 
 def bring(
@@ -83,10 +86,10 @@ def bring(
     wanted = dict.fromkeys(keys)
     there, loose = _taken_out(db, table, lambda key: key in wanted or spare(key))
     new = {key: value(key) for key in wanted if key not in there and key not in loose}
-    for batch in _packed(loose | new):
-        head = msgspec.msgpack.encode(_Head([*map(_bytes, batch.keys)], batch.lengths))
-        row = head, batch.data, _sum(head, batch.data)
-        db.execute(f'insert into "{table}" (head, data, sum) values (?, ?, ?)', row)  # noqa: S608 - one of ours
+    for row in _packed(loose | new):
+        head = msgspec.msgpack.encode(_Head([*map(_bytes, row.keys)], row.lengths))
+        stored = head, row.data, _sum(head, row.data)
+        db.execute(f'insert into "{table}" (head, data, sum) values (?, ?, ?)', stored)  # noqa: S608 - one of ours
 
 
 def _taken_out(
@@ -97,24 +100,24 @@ def _taken_out(
     What is in the others, and what of those taken out is wanted.
     """
     heads = _heads(db, table)
-    whole = [number for number, head in heads.items() if head and all(map(wanted, head))]
-    small = [number for number in whole if _size(heads[number]) < BATCH_BYTES // 2]
-    staying = set(whole).difference(small if len(small) > MANY_SMALL else ())
+    in_step = [number for number, head in heads.items() if head and all(map(wanted, head))]
+    small = [number for number in in_step if _size(heads[number]) < ROW_BYTES // 2]
+    staying = set(in_step).difference(small if len(small) > MANY_SMALL else ())
     loose: dict[str, bytes] = {}
     for number in heads.keys() - staying:
-        row = _one(db, table, number) if any(map(wanted, heads[number])) else None
-        batch = row and _batch(row)
-        loose |= {key: data for key, data in batch.items() if wanted(key)} if batch else {}
+        stored = _one(db, table, number) if any(map(wanted, heads[number])) else None
+        row = stored and _checked(stored)
+        loose |= {key: data for key, data in row.items() if wanted(key)} if row else {}
         db.execute(f'delete from "{table}" where id = ?', (number,))  # noqa: S608 - one of ours
     return {key for number in staying for key in heads[number]}, loose
 
 
-def _packed(values: Mapping[str, bytes]) -> Iterator[Batch]:
-    """The values in batches, in order."""
+def _packed(values: Mapping[str, bytes]) -> Iterator[Row]:
+    """The values in rows, in order."""
     part: dict[str, bytes] = {}
     size = 0
     for key, data in values.items():
-        if part and size + len(key) + len(data) > BATCH_BYTES:
+        if part and size + len(key) + len(data) > ROW_BYTES:
             yield _joined(part)
             part, size = {}, 0
         part[key] = data
@@ -123,21 +126,21 @@ def _packed(values: Mapping[str, bytes]) -> Iterator[Batch]:
         yield _joined(part)
 
 
-def _joined(part: Mapping[str, bytes]) -> Batch:
-    return Batch([*part], [*map(len, part.values())], b"".join(part.values()))
+def _joined(part: Mapping[str, bytes]) -> Row:
+    return Row([*part], [*map(len, part.values())], b"".join(part.values()))
 
 
-def _all(db: "sqlite3.Connection", table: str) -> Iterable[_Row]:
+def _all(db: "sqlite3.Connection", table: str) -> Iterable[_Stored]:
     return db.execute(f'select id, head, data, sum from "{table}"')  # noqa: S608 - one of ours
 
 
-def _with(db: "sqlite3.Connection", table: str, keys: Collection[str]) -> Iterable[_Row]:
+def _with(db: "sqlite3.Connection", table: str, keys: Collection[str]) -> Iterable[_Stored]:
     for number, head in _heads(db, table).items():
-        row = None if head.keys().isdisjoint(keys) else _one(db, table, number)
-        yield from [row] if row else []
+        stored = None if head.keys().isdisjoint(keys) else _one(db, table, number)
+        yield from [stored] if stored else []
 
 
-def _one(db: "sqlite3.Connection", table: str, number: int) -> _Row | None:
+def _one(db: "sqlite3.Connection", table: str, number: int) -> _Stored | None:
     query = f'select id, head, data, sum from "{table}" where id = ?'  # noqa: S608 - one of ours
     return db.execute(query, (number,)).fetchone()
 
@@ -153,13 +156,13 @@ def _heads(db: "sqlite3.Connection", table: str) -> dict[int, dict[str, int]]:
     return found
 
 
-def _batch(row: _Row) -> Batch | None:
+def _checked(stored: _Stored) -> Row | None:
     """What a row holds; None where it is damaged."""
-    _, data, values, total = row
+    _, data, values, total = stored
     if _sum(data, values) != total:
         return None
     head = msgspec.msgpack.decode(data, type=_Head)
-    return Batch([*map(_text, head.keys)], head.lengths, values)
+    return Row([*map(_text, head.keys)], head.lengths, values)
 
 
 def _size(lengths: Mapping[str, int]) -> int:
