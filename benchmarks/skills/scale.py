@@ -4,22 +4,25 @@ The files are the texts of `quality` over and over, each with a number in its na
 Their vectors are random, since embedding them takes many minutes and is done once in a
 file's life; everything else is as it is. The application is started twice: first it reads,
 cuts and takes apart every file; then it looks at every file's status, opens what is kept
-of them and of their vectors, indexes the words, and loads the model for questions. A third
-time it is a gateway, timed from the command on, asked every 50 ms.
+of them and of their vectors, indexes the words, and loads the model for questions. Then it
+is a gateway, without a server and with one to connect to, timed from the command on and
+asked every 50 ms.
 """
 
+import json
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.to_thread
 import httpx2
 import numpy as np
 
-from benchmarks.gateways import at_once
+from benchmarks.gateways import at_once, scripted, write
 from benchmarks.skills.quality import questions, texts
 from toolscript import bootstrap, settings
 from toolscript.app import App
@@ -31,6 +34,7 @@ from toolscript.types import SearchRequest
 DIMENSIONS = 384
 QUESTIONS = 100
 PATIENCE_S = 60.0
+TOOL = {"name": "read", "description": "Read a file.", "inputSchema": {"type": "object"}}
 
 
 class Watch:
@@ -61,8 +65,9 @@ def measured(count: int) -> dict[str, float]:
             "files": len(shelf.skills),
             "passages": len(shelf.documents),
             "the first start, vectors known, s": anyio.run(_first, home),
-            **_as_a_gateway(home),
             **anyio.run(_running, home, folder),
+            **_as_a_gateway(home, "a gateway", {}),
+            **_as_a_gateway(home, "a gateway with a server", {"s": scripted(tools=[TOOL])}),
         }
 
 
@@ -110,22 +115,28 @@ async def _first(home: Path) -> float:
         return watch.clock()
 
 
-def _as_a_gateway(home: Path) -> dict[str, float]:
+def _as_a_gateway(home: Path, what: str, servers: Mapping[str, Any]) -> dict[str, float]:
     """How long after the command something is found, and everything searched."""
-    watch, data = Watch(), home / ".toolscript"
+    config = home / "gateway.json"
+    write(config, json.dumps({"mcpServers": servers}))
     own = {
         "HOME": str(home),
-        "TOOLSCRIPT_CONFIG": str(home / ".toolscript.json"),
+        "TOOLSCRIPT_CONFIG": str(config),
         "TOOLSCRIPT_SEARCH_MODEL": "bundled",
     }
-    found = {"a gateway's command: found by words, s": 0.0}
-    with at_once(data, **own) as started, httpx2.Client(base_url=started.url, timeout=60) as http:
+    watch, words = Watch(), 0.0
+    with (
+        at_once(home / ".toolscript", **own, TOOLSCRIPT_SEARCH_MODEL="bundled") as started,
+        httpx2.Client(base_url=started.url, timeout=60) as http,
+    ):
         while watch.clock() < PATIENCE_S:
             answer = http.get("/skills/search", params={"q": "bake bread", "threshold": 0}).json()
-            words = next(iter(found))
-            found[words] = found[words] or (watch.clock() if answer["results"] else 0.0)
+            words = words or (watch.clock() if answer["results"] else 0.0)
             if answer["results"] and not answer["degraded"]:
-                return found | {"a gateway's command: everything searched, s": watch.clock()}
+                return {
+                    f"{what}: found by words, s": words,
+                    f"{what}: everything searched, s": watch.clock(),
+                }
             time.sleep(0.05)
     raise SystemExit(f"not within {PATIENCE_S:g} s: the skills are searched")
 

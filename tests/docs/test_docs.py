@@ -173,7 +173,8 @@ class TestCompleteness:
         assert re.search(rf"^\*\*[^*]*\b{word.strip()}\b[^*]*\*\*", text, re.MULTILINE)
 
     def test_every_key_of_an_entry_is_in_the_guide(self) -> None:
-        source = (ROOT / "src" / "toolscript" / "config.py").read_text("utf-8")
+        package = ROOT / "src" / "toolscript"
+        source = "".join((package / name).read_text("utf-8") for name in ("config.py", "entry.py"))
         keys = set(re.findall(r'reader\.(?:text|texts|flag|mapping)\("(\w+)"\)', source))
         for table in re.findall(r"_(?:SECTIONS|URL_KEYS) = \((.*?)\)", source):
             keys |= set(re.findall(r'"(\w+)"', table))
