@@ -1,0 +1,52 @@
+"""When the SDK is imported: that takes half a second, in which Python does little else."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = """
+import os, sys
+from pathlib import Path
+import anyio
+import anyio.lowlevel
+from toolscript import bootstrap, settings
+from toolscript.surfaces.mcp.mount import Mount
+from toolscript.types import EVERYTHING
+
+environ = {"HOME": sys.argv[1], "TOOLSCRIPT_CONFIG": sys.argv[1] + "/config.json"}
+app = bootstrap.application(settings.load({}, environ), environ=environ)
+mount = Mount(app, "search", lambda _: EVERYTHING)
+DOOR = "toolscript.surfaces.mcp.server"
+ASKED = {"type": "http", "method": "GET", "path": "/mcp", "headers": [], "query_string": b""}
+said = []
+
+async def receive():
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+async def send(message):
+    said.append(message)
+
+async def main():
+    async with mount.running():  # nobody looks for the skills, so they are never there
+        for _ in range(1_000):
+            await anyio.lowlevel.checkpoint()
+        print(DOOR in sys.modules)
+        await mount.answer("search", ASKED, receive, send)
+        print(DOOR in sys.modules, said[0]["status"])
+
+anyio.run(main)
+"""
+
+
+def test_the_sdk_waits_for_the_skills_but_not_where_somebody_asks(tmp_path: Path) -> None:
+    """skills:folders"""
+    (tmp_path / "config.json").write_text(json.dumps({"mcpServers": {}}), "utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout == "False\nTrue 406\n"
