@@ -80,7 +80,7 @@ def application(
     learning = _learning(settings, config)
     semantic = SemanticSignal(
         model,
-        lambda: _cache(settings, gateway.config, model),
+        lambda: _embeddings(settings, gateway.config, model),
         curves,
         usage=learning and learning.usage,
     )
@@ -142,7 +142,9 @@ def _vector(settings: Settings, model: LazyModel) -> VectorIndex:
     key = _hash([sandbox])
     directory = settings.data_dir / "cache" / "vector"
     registry = None if settings.no_cache else settings.data_dir / "skills" / f"vector-{key}.json"
-    index = VectorIndex(sandbox, model, lambda: _kept(settings, directory, key, model), registry)
+    index = VectorIndex(
+        sandbox, model, lambda: _vectors_in(settings, directory, key, model), registry
+    )
     index.offered = settings.sandbox is not None
     return index
 
@@ -182,13 +184,15 @@ def _model(settings: Settings) -> LazyModel:
     )
 
 
-def _cache(settings: Settings, config: Config, model: LazyModel) -> EmbeddingCache | None:
+def _embeddings(settings: Settings, config: Config, model: LazyModel) -> EmbeddingCache | None:
     """The cache of what answers: a model that stands in for another leaves that one's alone."""
     directory = settings.data_dir / "cache" / "embeddings"
-    return _kept(settings, directory, config.servers_hash, model)
+    return _vectors_in(settings, directory, config.servers_hash, model)
 
 
-def _kept(settings: Settings, directory: Path, key: str, model: LazyModel) -> EmbeddingCache | None:
+def _vectors_in(
+    settings: Settings, directory: Path, key: str, model: LazyModel
+) -> EmbeddingCache | None:
     if settings.no_cache:
         return None
     return EmbeddingCache(directory / "fallback" if _standing_in(model) else directory, key)

@@ -19,7 +19,7 @@ def lines(text: str) -> list[str]:
     return found
 
 
-def first_sentence(text: str) -> str:
+def beginning(text: str) -> str:
     """What a description begins with, on one line, for those who pay by the word."""
     flat = " ".join(text[: 4 * _SENTENCE].split())
     end = flat.find(". ")

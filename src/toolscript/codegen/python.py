@@ -202,7 +202,7 @@ def _like_a_type(name: str) -> bool:
 
 def _said(field: Field, scope: _Scope) -> list[str]:
     if scope.compact:
-        return comments.lines(comments.first_sentence(field.doc))
+        return comments.lines(comments.beginning(field.doc))
     tags = [f"{tag}: {' '.join(comments.lines(value))}" for tag, value in field.tags]
     return comments.lines(field.doc) + tags
 
@@ -267,7 +267,7 @@ def _method(tool: ToolSpec, method: str, stem: str, params: Shape, *, compact: b
     result = f"{stem}Result" if structured or not compact else "Answer"
     optional = " = {}" if _may_be_empty(params.root) else ""
     described = tool.description or tool.title
-    said = comments.lines(comments.first_sentence(described) if compact else described)
+    said = comments.lines(comments.beginning(described) if compact else described)
     wanted = ", structured=True" if structured else ""
     return [
         f"    async def {method}(self, params: {stem}Params{optional}) -> {result}:",

@@ -200,7 +200,7 @@ def _doc(
 ) -> list[str]:
     """A comment, over several lines where it has them or is to be ``tall``."""
     if scope.compact:
-        said = [_harmless(line) for line in comments.lines(comments.first_sentence(text))]
+        said = [_harmless(line) for line in comments.lines(comments.beginning(text))]
         return [f"{indent}/** {line} */" for line in said]
     said = [_harmless(line) for line in comments.lines(text)]
     said += [f"@{name} {_harmless(' '.join(comments.lines(value)))}" for name, value in tags]

@@ -75,7 +75,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class Surroundings:
     """What this machine keeps for one server."""
 
     log: Path
@@ -95,7 +95,7 @@ class McpUpstream:
         spec: ServerSpec,
         report: Callable[[Report], None],
         limits: Limits,
-        kept: Kept,
+        around: Surroundings,
     ) -> None:
         self._spec = spec
         self._report = report
@@ -104,10 +104,10 @@ class McpUpstream:
             connect_s=spec.start_timeout_s or limits.connect_s,
             call_s=spec.call_timeout_s or limits.call_s,
         )
-        self._errors = ErrorLog(kept.log)
-        self._keeper = kept.keeper
-        self._turn = kept.turn
-        self._login = kept.login
+        self._errors = ErrorLog(around.log)
+        self._keeper = around.keeper
+        self._turn = around.turn
+        self._login = around.login
         self._wake = anyio.Event()
         self._stale = False
         self._noise = ""
@@ -375,7 +375,9 @@ class McpConnect:
         log = self._logs / f"{file_name(spec.name)}.log"
         stated = any(name.lower() == "authorization" for name in spec.headers)
         login = None if spec.transport == "stdio" or stated else Login(self._logins, spec)
-        return McpUpstream(spec, report, self._limits, Kept(log, self._keeper, self._turn, login))
+        return McpUpstream(
+            spec, report, self._limits, Surroundings(log, self._keeper, self._turn, login)
+        )
 
     def close(self) -> None:
         """See `Connect.close`."""

@@ -29,8 +29,8 @@ def cache() -> None:
 def info(output: str, **flags: Any) -> None:
     """Show the embeddings and the models that are kept, and their size."""
     settings = settings_from(**flags)
-    embeddings = [_embeddings(path) for path in _Kept(settings).embeddings]
-    models = [_model(path) for path in _Kept(settings).models]
+    embeddings = [_embeddings(path) for path in _Files(settings).embeddings]
+    models = [_model(path) for path in _Files(settings).models]
     if output == "json":
         directory = str(settings.data_dir)
         print_json({"directory": directory, "embeddings": embeddings, "models": models})
@@ -48,7 +48,7 @@ def info(output: str, **flags: Any) -> None:
 def clear(models: bool, **flags: Any) -> None:  # noqa: FBT001 - click passes every option by name
     """Delete the embeddings; they are computed again when they are needed."""
     settings = settings_from(**flags)
-    kept = _Kept(settings)
+    kept = _Files(settings)
     folders = [*kept.folders, kept.directory / "calibration"]
     folders += [settings.data_dir / "models"] if models else []
     for folder in kept.folders:
@@ -63,7 +63,7 @@ def clear(models: bool, **flags: Any) -> None:  # noqa: FBT001 - click passes ev
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _Files:
     """What lies in a data directory."""
 
     settings: Settings
