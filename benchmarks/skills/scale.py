@@ -119,11 +119,7 @@ def _as_a_gateway(home: Path, what: str, servers: Mapping[str, Any]) -> dict[str
     """How long after the command something is found, and everything searched."""
     config = home / "gateway.json"
     write(config, json.dumps({"mcpServers": servers}))
-    own = {
-        "HOME": str(home),
-        "TOOLSCRIPT_CONFIG": str(config),
-        "TOOLSCRIPT_SEARCH_MODEL": "bundled",
-    }
+    own = {"HOME": str(home), "TOOLSCRIPT_CONFIG": str(config)}
     watch, words = Watch(), 0.0
     with (
         at_once(home / ".toolscript", **own, TOOLSCRIPT_SEARCH_MODEL="bundled") as started,
