@@ -98,10 +98,7 @@ def _watched(url: str, began: float, wanted: int, live: int) -> dict[str, float 
 
 
 def _asked(http: httpx2.Client, wanted: int) -> httpx2.Response | None:
-    try:
-        answer = http.get("/search", params={"q": f"copy {wanted}"})
-    except httpx2.ConnectError:
-        return None
+    answer = http.get("/search", params={"q": f"copy {wanted}"})
     return answer if answer.is_success else None
 
 

@@ -423,6 +423,22 @@ def finds(cli: Cli) -> bool:
     return status == 200 and bool(answer["results"])
 
 
+def test_whoever_is_told_where_it_listens_is_not_refused(home: Cli) -> None:
+    """cli:others: who comes before it can answer waits."""
+    command = home.command("gateway", "start", "--foreground", "--port", "0")
+    with subprocess.Popen(
+        command, env=home.environment(), cwd=home.home, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stderr is not None
+            said = process.stderr.readline()
+            assert "listening on http://127.0.0.1:" in said
+            assert fetch(said.split()[-1], "/health")[0] == 200
+        finally:
+            process.terminate()
+            process.communicate(timeout=60)
+
+
 # The end
 
 

@@ -141,6 +141,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
+        listening.listen()  # from now on nobody is refused, however long the start takes
     except (OSError, UnicodeError) as error:  # the second: no name of a host
         listening.close()
         raise PortInUseError(
