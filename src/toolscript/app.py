@@ -238,17 +238,11 @@ class App:
     async def changed(self, seen: "Seen | None") -> "Seen":
         """Wait until there are other tools or skills than ``seen``, and return what there is."""
         if seen is not None:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._either, tasks.cancel_scope, self._gateway.changed, seen[0])
-                tasks.start_soon(self._either, tasks.cancel_scope, self.handbook.changed, seen[1])
+            tools, skills = seen
+            await first_of(
+                partial(self._gateway.changed, tools), partial(self.handbook.changed, skills)
+            )
         return self._gateway.catalogue, self.handbook.shelf
-
-    @staticmethod
-    async def _either(
-        scope: anyio.CancelScope, wait: Callable[[Any], Awaitable[object]], seen: object
-    ) -> None:
-        await wait(seen)
-        scope.cancel()
 
     @property
     def exposed(self) -> Mapping[str, str]:
@@ -439,3 +433,15 @@ class App:
         if self._fault:
             return f"no tools can be searched; {self._fault}"
         return self._view(grant).nothing()
+
+
+async def first_of(*waits: Callable[[], Awaitable[object]]) -> None:
+    """Return when one of these has come; the others are cancelled."""
+
+    async def wait_for(wait: Callable[[], Awaitable[object]]) -> None:
+        await wait()
+        tasks.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        for wait in waits:
+            tasks.start_soon(wait_for, wait)

@@ -6,7 +6,7 @@ searched, or somebody asks: that takes most of a second, in which Python does
 little else.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from toolscript.app import App
+from toolscript.app import App, first_of
 from toolscript.gateway import arguments
 from toolscript.gateway.base import IMPORTING
 from toolscript.surfaces.mcp.door import EXPOSURES, Exposure
@@ -92,11 +92,8 @@ class Mount:
             self._ready.set()
 
     async def _let_skills_pass(self) -> None:
-        async with anyio.create_task_group() as tasks:
-            for wait in (self._asked.wait, self._app.handbook.settled):
-                tasks.start_soon(_then, wait, tasks.cancel_scope.cancel)
-            await anyio.sleep(PATIENCE_S)
-            tasks.cancel_scope.cancel()
+        with anyio.move_on_after(PATIENCE_S):
+            await first_of(self._asked.wait, self._app.handbook.settled)
 
     def _import(self) -> None:
         with IMPORTING:
@@ -117,11 +114,6 @@ class Mount:
         problem = {"code": _UNSUPPORTED, "message": "two phases need a session", "data": data}
         body = msgspec.json.encode({"jsonrpc": "2.0", "id": None, "error": problem})
         return Response(body, 400, media_type="application/json")
-
-
-async def _then(wait: Callable[[], Awaitable[object]], do: Callable[[], None]) -> None:
-    await wait()
-    do()
 
 
 class _Endpoint:
