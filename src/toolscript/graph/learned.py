@@ -77,9 +77,7 @@ class Learned:
         """Count uses of a tool."""
         self.tools.use(number, uses)
         identifier = self.tools.ids[number]
-        if uses.weight:
-            server = server_of(identifier)
-            self.served[server] = self.served.get(server, 0.0) + uses.weight
+        self._count_served(identifier, uses)
         self._change.tools.setdefault(identifier, Uses()).add(uses)
 
     def step(self, context: Sequence[str], tool: str, amount: float) -> None:
@@ -129,9 +127,7 @@ class Learned:
         """
         self.tools.fill(tools)
         for identifier, uses in tools.items():
-            if uses.weight:
-                server = server_of(identifier)
-                self.served[server] = self.served.get(server, 0.0) + uses.weight
+            self._count_served(identifier, uses)
         self.edges.fill(len(tools), sources, targets, columns)
         self.habits = habits
         self._count_servers()
@@ -160,6 +156,11 @@ class Learned:
         if new.next_times:
             self._serve(used, tool, amount)
         self._bound()
+
+    def _count_served(self, identifier: str, uses: Uses) -> None:
+        if uses.weight:
+            server = server_of(identifier)
+            self.served[server] = self.served.get(server, 0.0) + uses.weight
 
     def _serve(self, source: str, target: str, amount: float) -> None:
         row = self.servers.setdefault(server_of(source), {})

@@ -133,7 +133,8 @@ def _load(db: "sqlite3.Connection", graph: ToolGraph) -> None:
     columns = {name: found[name][there] for name in found.dtype.names or () if name != "target"}
     tools = {row[1]: Uses(*row[2:6]) for row in rows}
     habits = Habits(**dict(db.execute("select name, value from habit").fetchall()))
-    graph.fill(tools, sources[there], targets[there], columns, habits)
+    edges = sources[there], targets[there], columns
+    graph.begin_anew(lambda learned: learned.fill(tools, *edges, habits))
 
 
 def _add(db: "sqlite3.Connection", change: Change) -> None:

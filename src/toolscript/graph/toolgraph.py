@@ -10,10 +10,8 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toolscript.graph.base import (
     DEPENDENCY,
@@ -27,8 +25,8 @@ from toolscript.graph.base import (
     Template,
     adaptive_alpha,
 )
-from toolscript.graph.counts import Change, Habits, Seen, Uses
-from toolscript.graph.edges import Decay, Ints
+from toolscript.graph.counts import Change, Seen, Uses
+from toolscript.graph.edges import Decay
 from toolscript.graph.learned import Learned
 
 HALF_LIFE_DAYS = 90.0
@@ -285,21 +283,13 @@ class ToolGraph:
     def clear(self) -> None:
         """Forget everything but what is supposed."""
         with self.lock:
-            self.learned = Learned(self._max_edges)
-            self.learned.forget()
+            self.begin_anew(Learned.forget)
 
-    def fill(
-        self,
-        tools: Mapping[str, Uses],
-        sources: Ints,
-        targets: Ints,
-        columns: Mapping[str, NDArray[Any]],
-        habits: Habits,
-    ) -> None:
-        """Begin anew with what was kept; see `Learned.fill`."""
+    def begin_anew(self, fill: Callable[[Learned], None]) -> None:
+        """Begin with what was kept, which ``fill`` puts in."""
         with self.lock:
             self.learned = Learned(self._max_edges)
-            self.learned.fill(tools, sources, targets, columns, habits)
+            fill(self.learned)
 
     def restore(self, change: Change) -> None:
         """Take over what was learned elsewhere."""
