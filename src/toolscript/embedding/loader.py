@@ -102,10 +102,12 @@ class LazyModel:
             return self._foresee()
         return Foreseen(loaded.encoder.name, loaded.degraded) if loaded.encoder else None
 
-    def begin(self) -> None:
-        """Have another thread load it, where nothing has to be downloaded for that."""
-        if self._loaded is None and self._foresee() is not None:
+    def begin(self) -> Foreseen | None:
+        """Have another thread load it, where nothing has to be downloaded; see `foresee`."""
+        foreseen = self.foresee()
+        if self._loaded is None and foreseen is not None:
             threading.Thread(target=self._get_quietly, name="model").start()
+        return foreseen
 
     def _get_quietly(self) -> None:
         try:

@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +23,28 @@ from toolscript.retrieval.nearness import Counters, Questions, SemanticIndex
 from toolscript.types import SEPARATOR, Document
 
 log = logging.getLogger(__name__)
+_T = TypeVar("_T")
 BATCH_DOCUMENTS = 64
 """Documents embedded between two looks at the index: small enough to search while indexing."""
 SAVE_EVERY_S = 2.0
 """How much work a kill may cost while many documents are embedded."""
 SAVE_SHARE = 20
 """Saving may take a twentieth of the time."""
+
+
+class _Latest(Generic[_T]):
+    """What was made of a corpus last, for as long as it and the vectors are the same."""
+
+    def __init__(self, make: Callable[[Corpus], _T]) -> None:
+        self._make = make
+        self._made: tuple[Corpus, int, _T] | None = None
+
+    def of(self, corpus: Corpus, changes: int) -> _T:
+        """That, made now where need be."""
+        made = self._made
+        if made is None or made[0] is not corpus or made[1] != changes:
+            made = self._made = (corpus, changes, self._make(corpus))
+        return made[2]
 
 
 class SemanticSignal:
@@ -64,8 +81,8 @@ class SemanticSignal:
         """How long they are; 0 while that is not known."""
         self._changes = 0
         """How often there were other vectors."""
-        self._latest: tuple[Corpus, int, SemanticIndex] | None = None
-        self._lacking: tuple[Corpus, int, list[Document]] | None = None
+        self._latest = _Latest(self._index)
+        self._lacking = _Latest(self._without_vector)
         self._kept: tuple[Corpus, int] | None = None
         """The corpus whose vectors, as they were then, are what the cache has."""
         self._queries = Questions(self.counters)
@@ -77,8 +94,7 @@ class SemanticSignal:
         """
         if not len(corpus):
             return
-        self.model.begin()
-        foreseen = self.model.foresee()
+        foreseen = self.model.begin()
         if foreseen is not None and self._recall(foreseen.name, corpus):
             yield len(self._missing(corpus))
         try:
@@ -90,7 +106,8 @@ class SemanticSignal:
         if encoder.name != self._name or self._size not in {0, encoder.dim}:
             self.take(encoder.name, {})  # at an address there may be another model by now
         self._size = encoder.dim
-        self._recall(encoder.name, corpus)
+        if foreseen is None or foreseen.name != encoder.name:
+            self._recall(encoder.name, corpus)
         try:
             self._curves.of(encoder)
             yield from self._embed_missing(encoder, corpus)
@@ -157,18 +174,14 @@ class SemanticSignal:
             cache.save(self._name, self._vectors, keep=_away(corpus))
 
     def _missing(self, corpus: Corpus) -> list[Document]:
-        latest = self._lacking
-        if latest is None or latest[0] is not corpus or latest[1] != self._changes:
-            lacking = [each for each in corpus.documents if self._vector(each) is None]
-            latest = self._lacking = (corpus, self._changes, lacking)
-        return latest[2]
+        return self._lacking.of(corpus, self._changes)
+
+    def _without_vector(self, corpus: Corpus) -> list[Document]:
+        return [document for document in corpus.documents if self._vector(document) is None]
 
     def index(self, corpus: Corpus) -> SemanticIndex:
         """The vectors known now; the rest is NaN. Nothing to do where they are those of before."""
-        latest = self._latest
-        if latest is None or latest[0] is not corpus or latest[1] != self._changes:
-            latest = self._latest = (corpus, self._changes, self._index(corpus))
-        return latest[2]
+        return self._latest.of(corpus, self._changes)
 
     def _index(self, corpus: Corpus) -> SemanticIndex:
         found = [self._vector(document) for document in corpus.documents]
@@ -225,10 +238,10 @@ class SemanticSignal:
         self._changes += 1
         for document in missing:
             entry = stored.get(document.id)
-            if entry is not None and entry.digest == document.digest:
-                self._size = self._size or entry.vector.size
-                if entry.vector.size != self._size:
-                    continue
+            if entry is None or entry.digest != document.digest:
+                continue
+            self._size = self._size or entry.vector.size
+            if entry.vector.size == self._size:
                 self._vectors[document.id] = entry
                 self.counters.documents_from_cache += 1
 
