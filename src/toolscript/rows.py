@@ -104,8 +104,8 @@ def _taken_out(
     small = [number for number in in_step if _size(heads[number]) < ROW_BYTES // 2]
     staying = set(in_step).difference(small if len(small) > MANY_SMALL else ())
     loose: dict[str, bytes] = {}
-    for number in heads.keys() - staying:
-        stored = _one(db, table, number) if any(map(wanted, heads[number])) else None
+    for number in [each for each in heads if each not in staying]:
+        stored = _stored(db, table, number) if any(map(wanted, heads[number])) else None
         row = stored and _checked(stored)
         loose |= {key: data for key, data in row.items() if wanted(key)} if row else {}
         db.execute(f'delete from "{table}" where id = ?', (number,))  # noqa: S608 - one of ours
@@ -136,11 +136,11 @@ def _all(db: "sqlite3.Connection", table: str) -> Iterable[_Stored]:
 
 def _with(db: "sqlite3.Connection", table: str, keys: Collection[str]) -> Iterable[_Stored]:
     for number, head in _heads(db, table).items():
-        stored = None if head.keys().isdisjoint(keys) else _one(db, table, number)
+        stored = None if head.keys().isdisjoint(keys) else _stored(db, table, number)
         yield from [stored] if stored else []
 
 
-def _one(db: "sqlite3.Connection", table: str, number: int) -> _Stored | None:
+def _stored(db: "sqlite3.Connection", table: str, number: int) -> _Stored | None:
     query = f'select id, head, data, sum from "{table}" where id = ?'  # noqa: S608 - one of ours
     return db.execute(query, (number,)).fetchone()
 

@@ -59,8 +59,8 @@ class KeptVectors:
     def _load(
         self, kept: Kept, model: str, wanted: Mapping[str, str] | None
     ) -> dict[str, CachedVector]:
-        few = wanted is not None and len(wanted) <= _FEW
-        keys = [_key(*each) for each in wanted.items()] if wanted is not None and few else None
+        few = wanted if wanted is not None and len(wanted) <= _FEW else None
+        keys = None if few is None else [_key(*each) for each in few.items()]
         made_by = self._stated(kept, model)
         found: dict[str, CachedVector] = {}
         for row in kept.rows(self._table, made_by, keys) if made_by else ():
