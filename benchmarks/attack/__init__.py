@@ -1,0 +1,1 @@
+"""Attacks on a running system, in their long versions."""
