@@ -8,10 +8,12 @@ from toolscript.retrieval.capability import (
     ANSWERED,
     BOOST,
     DEDICATED,
+    Boosted,
     Capabilities,
     CapabilityIndex,
     load_table,
 )
+from toolscript.retrieval.wholes import Rows
 from toolscript.retrieval.wording import Stemmer
 from toolscript.types import Document
 
@@ -22,6 +24,11 @@ READ = Document(id="fs__read_file", server="fs", name="read_file", description="
 
 def index(*documents: Document) -> CapabilityIndex:
     return Capabilities(Stemmer()).index(Corpus(documents))
+
+
+def boost(of: CapabilityIndex, text: str, *scores: float, reachable: Rows | None = None) -> Boosted:
+    rows = np.arange(len(scores)) if reachable is None else reachable
+    return of.boost(Query(text), array(*scores), rows)
 
 
 def array(*scores: float) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
@@ -80,7 +87,7 @@ def test_a_tool_is_labelled_by_what_it_is_for() -> None:
 
 def test_a_shell_is_raised_part_of_the_way_to_1_by_hand() -> None:
     """search:intent"""
-    boosted = index(SHELL).boost(Query("commit my changes to git"), array(0.2))
+    boosted = boost(index(SHELL), "commit my changes to git", 0.2)
     np.testing.assert_allclose(boosted.scores, [0.2 + 0.45 * 0.8], atol=1e-6)
     assert BOOST == 0.45
     assert {row: c.short for row, c in boosted.inferred.items()} == {0: "git ops"}
@@ -89,19 +96,19 @@ def test_a_shell_is_raised_part_of_the_way_to_1_by_hand() -> None:
 def test_of_several_capabilities_the_first_of_the_table_is_inferred() -> None:
     """search:intent"""
     of = index(SHELL)
-    question = Query("docker and git")
-    assert [c.short for c in of.wanted(question)] == ["git ops", "containers"]
-    boosted = of.boost(question, array(0.2))
+    question = "docker and git"
+    assert [c.short for c in of.wanted(Query(question))] == ["git ops", "containers"]
+    boosted = boost(of, question, 0.2)
     np.testing.assert_allclose(boosted.scores, [0.56], atol=1e-6)
     assert {row: c.short for row, c in boosted.inferred.items()} == {0: "git ops"}
-    assert of.boost(question, array(1.0)).inferred == {}
+    assert boost(of, question, 1.0).inferred == {}
 
 
 def test_where_a_dedicated_tool_scores_well_nothing_is_inferred() -> None:
     """search:intent"""
     of = index(COMMIT, SHELL)
     for score, raised in ((DEDICATED, False), (DEDICATED - 0.01, True)):
-        boosted = of.boost(Query("commit my changes to git"), array(score, 0.2))
+        boosted = boost(of, "commit my changes to git", score, 0.2)
         assert bool(boosted.inferred) is raised
         assert (boosted.scores[1] > 0.2) is np.bool_(raised)
         assert boosted.scores[0] == np.float32(score)
@@ -111,21 +118,33 @@ def test_where_any_tool_answers_surely_nothing_is_inferred() -> None:
     """search:intent: whatever it is for; of shells, one that is sure does not keep the others."""
     of = index(READ, SHELL)
     for score, raised in ((ANSWERED, False), (ANSWERED - 0.01, True)):
-        boosted = of.boost(Query("commit my changes to git"), array(score, 0.2))
+        boosted = boost(of, "commit my changes to git", score, 0.2)
         assert bool(boosted.inferred) is raised
-    assert index(SHELL).boost(Query("commit my changes to git"), array(ANSWERED)).inferred
+    assert boost(index(SHELL), "commit my changes to git", ANSWERED).inferred
+
+
+def test_a1_what_is_out_of_reach_keeps_nothing_from_being_inferred() -> None:
+    """search:intent: not by a dedicated tool, nor by one that is sure; nor is it raised."""
+    text = "commit my changes to git"
+    for other in (COMMIT, READ):
+        of = index(other, SHELL)
+        boosted = boost(of, text, 0.9, 0.2, reachable=np.array([1]))
+        assert list(boosted.inferred) == [1]
+        assert boost(of, text, 0.9, 0.2).inferred == {}
+        hidden = boost(of, text, 0.1, 0.2, reachable=np.array([0]))
+        assert (hidden.inferred, hidden.scores.tolist()) == ({}, array(0.1, 0.2).tolist())
 
 
 def test_for_what_a_command_line_cannot_do_nothing_is_raised() -> None:
     """search:intent"""
-    boosted = index(SHELL).boost(Query("add it to my calendar"), array(0.2))
+    boosted = boost(index(SHELL), "add it to my calendar", 0.2)
     assert boosted.scores.tolist() == array(0.2).tolist()
     assert boosted.inferred == {}
 
 
 def test_without_a_shell_nothing_is_raised() -> None:
     """search:intent"""
-    boosted = index(COMMIT, READ).boost(Query("install npm packages"), array(0.1, 0.2))
+    boosted = boost(index(COMMIT, READ), "install npm packages", 0.1, 0.2)
     assert boosted.scores.tolist() == array(0.1, 0.2).tolist()
 
 
@@ -149,7 +168,7 @@ def test_tools_that_run_commands_are_known_by_name_or_description(
 ) -> None:
     """search:intent"""
     tool = Document(id=f"s__{name}", server="s", name=name, description=description)
-    boosted = index(tool).boost(Query("git rebase"), array(0.1))
+    boosted = boost(index(tool), "git rebase", 0.1)
     assert bool(boosted.inferred) is executes
 
 
@@ -161,7 +180,7 @@ def test_a_score_is_only_ever_raised_and_stays_within_1(scores: list[float], tex
     """search:intent"""
     other = Document(id="zsh__bash", server="zsh", name="bash")
     before = array(*scores)
-    boosted = index(COMMIT, READ, SHELL, other).boost(Query(text), before)
+    boosted = boost(index(COMMIT, READ, SHELL, other), text, *scores)
     assert (boosted.scores >= before).all()
     assert (boosted.scores <= 1).all()
     changed = set(np.flatnonzero(boosted.scores != before).tolist())

@@ -163,6 +163,23 @@ def test_what_the_best_tools_need_is_ranked_among_them(
     assert told.explanation.steps[-1].name == "needed"
 
 
+def test_a1_what_a_tool_out_of_reach_needs_is_not_raised(
+    model: LazyModel, documents: tuple[Document, ...]
+) -> None:
+    """graph:learning: nor does a reason name a tool that the caller may not see."""
+    learning = Learning()
+    engine = engine_of(model, documents, learning)
+    learning.graph.add_dependencies([(HABIT[2], "time__get_current_time")])
+    text, mine = "commit my changes to git", Grant(servers=("time", "fetch"))
+    plain = hits(engine, text, grant=mine)
+    found = hits(engine, text, grant=mine, needed=True)
+    assert {i: (h.score, h.reason) for i, h in found.items()} == {
+        i: (h.score, h.reason) for i, h in plain.items()
+    }
+    everything = hits(engine, text, needed=True)["time__get_current_time"]
+    assert everything.reason == f"Needed by {HABIT[2]}"
+
+
 def test_related_tools_come_with_their_evidence_and_only_those_that_are_the_callers(
     model: LazyModel, documents: tuple[Document, ...]
 ) -> None:

@@ -3,6 +3,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic import SemanticSignal
 from toolscript.settings import MAX_QUERY_CHARS
 from toolscript.text import words
-from toolscript.types import Document, Hit, SearchRequest, SearchResult
+from toolscript.types import Document, Grant, Hit, SearchRequest, SearchResult
 
 MakeEngine = Callable[..., SearchEngine]
 
@@ -218,6 +219,24 @@ def test_for_what_no_shell_can_do_a_shell_is_no_answer(
 ) -> None:
     """search:intent"""
     assert ids(ask(make_engine(shell_documents), "add a meeting to my calendar")) == []
+
+
+@pytest.mark.parametrize(
+    "reach",
+    [{"servers": ("shell",)}, {"grant": Grant(servers=("shell",))}],
+    ids=["asked for", "granted"],
+)
+def test_a1_a_shell_is_inferred_whatever_there_is_out_of_reach(
+    make_engine: MakeEngine,
+    documents: tuple[Document, ...],
+    shell_documents: tuple[Document, ...],
+    reach: dict[str, Any],
+) -> None:
+    """search:intent: a git server that the caller may not see, or left out, answers nothing."""
+    engine = make_engine([*documents, *shell_documents])
+    best = ask(engine, "commit my changes to git", **reach).hits[0]
+    assert best.document.id == "shell__run_command"
+    assert best.reason == "Capability inference (shell → git ops)"
 
 
 # Scores

@@ -18,6 +18,7 @@ import numpy as np
 from toolscript.embedding.base import Vectors
 from toolscript.retrieval.base import Corpus, Query
 from toolscript.retrieval.derived import PerDocument
+from toolscript.retrieval.wholes import Rows
 from toolscript.retrieval.wording import Stemmer
 from toolscript.text import first_sentence, words
 from toolscript.types import Document
@@ -144,7 +145,7 @@ class CapabilityIndex:
             for name in purpose.capabilities:
                 self._members[name].append(row)
         executors = [row for row, purpose in purposes.items() if purpose.executes]
-        self._executors = np.array(executors, dtype=np.int32)
+        self._executors = np.array(executors, dtype=np.intp)
 
     def label(self, row: int) -> str:
         """What the document is for, in two words; empty when the table does not say."""
@@ -156,35 +157,29 @@ class CapabilityIndex:
         asked = {self._stem(word) for word in query.words}
         return [c for c in self._table.capabilities if any(p <= asked for p in c.intents)]
 
-    def boost(self, query: Query, scores: Vectors) -> Boosted:
+    def boost(self, query: Query, scores: Vectors, reachable: Rows) -> Boosted:
         """Raise the tools that run commands for what a command line can do.
 
         Only where nothing else scores well, and a score is only ever raised.
+        ``reachable`` are the rows that the caller asks about and may see: what is
+        out of reach answers nothing, so it decides nothing.
         """
-        if not self._executors.size or self._answered(scores):
+        within = np.zeros(scores.size, dtype=bool)
+        within[reachable] = True
+        executors = self._executors[within[self._executors]]
+        if not executors.size:
             return Boosted(scores, {})
-        raised, inferred = scores.copy(), dict[int, Capability]()
-        for capability in self.wanted(query):
-            if capability.shell:
-                self._raise(capability, scores, raised, inferred)
-        return Boosted(raised, inferred)
+        seen = np.where(within, scores, np.float32(0))
+        if np.delete(seen, self._executors).max(initial=0.0) >= ANSWERED:
+            return Boosted(scores, {})
+        wanted = (c for c in self.wanted(query) if c.shell and not self._has_dedicated(c, seen))
+        capability = next(wanted, None)
+        if capability is None:
+            return Boosted(scores, {})
+        raised = scores.copy()
+        raised[executors] += BOOST * (1 - raised[executors])
+        return Boosted(raised, dict.fromkeys(np.flatnonzero(raised > scores).tolist(), capability))
 
-    def _answered(self, scores: Vectors) -> bool:
-        return bool(np.delete(scores, self._executors).max(initial=0.0) >= ANSWERED)
-
-    def _raise(
-        self,
-        capability: Capability,
-        scores: Vectors,
-        raised: Vectors,
-        inferred: dict[int, Capability],
-    ) -> None:
-        executors = set(self._executors.tolist())
-        dedicated = [row for row in self._members[capability.name] if row not in executors]
-        if dedicated and scores[dedicated].max() >= DEDICATED:
-            return
-        for row in self._executors:
-            target = float(scores[row] + BOOST * (1 - scores[row]))
-            if target > raised[row]:
-                raised[row] = target
-                inferred[int(row)] = capability
+    def _has_dedicated(self, capability: Capability, scores: Vectors) -> bool:
+        dedicated = np.setdiff1d(self._members[capability.name], self._executors)
+        return bool(scores[dedicated.astype(np.intp)].max(initial=0.0) >= DEDICATED)

@@ -21,6 +21,7 @@ from toolscript.graph.forecast import Forecast
 from toolscript.graph.toolgraph import DECLARED, ToolGraph
 from toolscript.retrieval.base import Corpus
 from toolscript.retrieval.fusion import Scores, rounded
+from toolscript.retrieval.wholes import Rows
 from toolscript.types import SearchRequest
 
 NEEDED, SUPPOSED = 0.95, 0.8
@@ -51,8 +52,14 @@ class Placed:
     needs: Mapping[int, Need] = field(default_factory=dict[int, Need])
 
 
-def place(own: Scores, corpus: Corpus, forecast: Forecast, request: SearchRequest) -> Placed:
-    """The scores that a request gets, from the search's own: float64 [n] in [0, 1]."""
+def place(
+    own: Scores, corpus: Corpus, forecast: Forecast, request: SearchRequest, reachable: Rows
+) -> Placed:
+    """The scores that a request gets, from the search's own: float64 [n] in [0, 1].
+
+    Only what the best of the ``reachable`` rows need is raised: a tool that the
+    caller may not see gives no reason to show another.
+    """
     edges = forecast.graph.edge_count
     said = forecast.scores(request.context) if request.context else None
     scores, alpha = own, 1.0
@@ -61,17 +68,18 @@ def place(own: Scores, corpus: Corpus, forecast: Forecast, request: SearchReques
         scores = np.where(own >= 1.0, 1.0, rounded(alpha * own + (1.0 - alpha) * said))
     needs: dict[int, Need] = {}
     if request.needed:
-        scores = _with_needed(scores, corpus, forecast.graph, request.limit or 1, needs)
+        order = reachable[np.argsort(-scores[reachable], kind="stable")]
+        best: list[int] = order[: request.limit or 1].tolist()
+        scores = _with_needed(scores, corpus, forecast.graph, best, needs)
     return Placed(scores, own, alpha, edges, said, request.context, needs)
 
 
 def _with_needed(
-    scores: Scores, corpus: Corpus, graph: ToolGraph, best: int, needs: dict[int, Need]
+    scores: Scores, corpus: Corpus, graph: ToolGraph, best: list[int], needs: dict[int, Need]
 ) -> Scores:
     """Raise what the best tools need; why goes into ``needs``."""
     raised = scores.copy()
-    order: list[int] = np.argsort(-scores, kind="stable")[:best].tolist()
-    for row in order:
+    for row in best:
         for each in graph.dependencies(corpus.documents[row].id):
             needed = corpus.rows.get(each.tool)
             why = graph.needs(each.path[-1]).get(each.tool, "")

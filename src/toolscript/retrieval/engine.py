@@ -107,8 +107,10 @@ class SearchEngine:
         profile = profile or self.profile
         limit, threshold = _bounds(request, profile)
         profile = replace(profile, limit=limit, threshold=threshold)
-        scored = _placed(score(self._state, _query(request.text), profile), request, limit)
-        allowed = _leaders(scored, _allowed(scored.state, request))
+        state, query = self._state, _query(request.text)
+        reachable = _allowed(state, request)
+        scored = _placed(score(state, query, profile, reachable), request, limit, reachable)
+        allowed = _leaders(scored, reachable)
         order = _best(scored.scores, allowed, limit)
         surest = np.maximum(scored.scores, scored.own)  # a context keeps nothing out
         passing = [row for row in order if surest[row] >= threshold]
@@ -163,14 +165,13 @@ class SearchEngine:
         )
 
 
-def _placed(scored: Scored, request: SearchRequest, limit: int) -> Scored:
+def _placed(scored: Scored, request: SearchRequest, limit: int, reachable: Rows) -> Scored:
     """With the second stage behind it, where the request asks for that."""
     forecast = scored.state.forecast
     if forecast is None or not (request.context or request.needed):
         return scored
-    placed = place(
-        scored.scores, scored.state.corpus, forecast, replace_fields(request, limit=limit)
-    )
+    request = replace_fields(request, limit=limit)
+    placed = place(scored.scores, scored.state.corpus, forecast, request, reachable)
     return replace(scored, scores=placed.scores, placed=placed)
 
 

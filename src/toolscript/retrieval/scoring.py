@@ -27,6 +27,7 @@ from toolscript.retrieval.fuzzy import FuzzyIndex
 from toolscript.retrieval.names import Named, NameIndex
 from toolscript.retrieval.parts import split
 from toolscript.retrieval.profiles import Profile
+from toolscript.retrieval.wholes import Rows
 
 SENSIBLE = 0.5
 """The share of a question's words that have to mean something."""
@@ -95,15 +96,18 @@ class Scored:
         return part if part.scores[row] > self.whole.scores[row] else self.whole
 
 
-def score(state: State, query: Query, profile: Profile) -> Scored:
-    """Score every document of the corpus for a question."""
+def score(state: State, query: Query, profile: Profile, reachable: Rows) -> Scored:
+    """Score every document of the corpus for a question.
+
+    ``reachable`` are the rows that the caller asks about and may see.
+    """
     weights = profile.weights
     texts = split(query.text, state.is_action) if profile.parts else []
     query = Query(query.text, tuple(texts))
     whole = _read(state, query, weights)
     parts = tuple(_read(state, Query(text, whole=query), weights) for text in texts)
     joined, part_of = _join(whole, parts) if parts else (whole.scores, None)
-    boosted = state.capabilities.boost(query, joined)
+    boosted = state.capabilities.boost(query, joined, reachable)
     named = _named(state.names, query, texts)
     scores: Vectors = boosted.scores.copy()
     for row, name in named.items():
