@@ -108,7 +108,7 @@ REQUIREMENTS: dict[str, Requirement] = {
             "tests/retrieval/test_engine.py::test_with_only_a_shell_the_shell_is_inferred_with_its_confidence_raised",
             "tests/retrieval/test_engine.py::test_the_reason_is_the_signal_that_contributed_most",
             "tests/retrieval/test_engine.py::test_the_reason_agrees_with_the_weighted_signals_of_every_hit",
-            "tests/retrieval/test_capability.py::test_a_tool_is_labelled_by_what_it_is_for",
+            "tests/retrieval/test_capability.py::test_a8_a_tool_is_labelled_by_what_the_question_asks_of_it",
             "tests/retrieval/test_fusion.py::test_contributions_are_what_each_signal_added",
             "tests/retrieval/test_reasons.py::test_the_reason_names_what_contributed_most",
         ),

@@ -74,15 +74,27 @@ def test_a_question_that_wants_nothing_of_the_table_wants_nothing() -> None:
     assert index().wanted(Query("tell me a joke")) == []
 
 
-def test_a_tool_is_labelled_by_what_it_is_for() -> None:
-    """search:reason"""
-    of = index(SHELL, COMMIT, READ, Document(id="x__y", server="x", name="y"))
-    assert [of.label(row) for row in range(4)] == [
-        "file operations",
-        "git operations",
-        "process management",
-        "",
-    ]
+THINK = Document(
+    id="bio__think", server="bio", name="think", description="Thinks step by step; may branch."
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("commit my work to git", ["git operations", "", "", "git operations"]),
+        ("read files", ["", "file operations", "", ""]),
+        ("run this command", ["", "", "process management", ""]),
+        ("think about a hard problem", ["", "", "", ""]),
+    ],
+)
+def test_a8_a_tool_is_labelled_by_what_the_question_asks_of_it(
+    text: str, labels: list[str]
+) -> None:
+    """search:reason: a tool for thinking that can branch is found by a question about thinking."""
+    documents = (COMMIT, READ, SHELL, THINK)
+    of, rows = index(*documents), Corpus(documents).rows
+    assert [of.label(rows[each.id], Query(text)) for each in documents] == labels
 
 
 def test_a_shell_is_raised_part_of_the_way_to_1_by_hand() -> None:

@@ -326,8 +326,9 @@ def test_gibberish_and_what_is_off_topic_finds_nothing(engine: SearchEngine, tex
 @pytest.mark.parametrize(
     ("text", "alpha", "reason"),
     [
-        ("rename a document", 0.7, "Semantic similarity (file operations)"),
-        ("rename a document", 0.0, "Fuzzy match (file operations)"),
+        ("rename a document", 0.7, "Semantic similarity"),
+        ("rename a document", 0.0, "Fuzzy match"),
+        ("rename a document in a folder", 0.7, "Semantic similarity (file operations)"),
         ("commit the changes", 0.7, "Semantic similarity (git operations)"),
         ("raed_file", 0.7, "Fuzzy match (name, 88% alike)"),
         ("read_file", 0.7, "Exact name"),

@@ -147,15 +147,26 @@ class CapabilityIndex:
         executors = [row for row, purpose in purposes.items() if purpose.executes]
         self._executors = np.array(executors, dtype=np.intp)
 
-    def label(self, row: int) -> str:
-        """What the document is for, in two words; empty when the table does not say."""
+    def label(self, row: int, query: Query) -> str:
+        """The document's likeliest capability that the question speaks of, in two words.
+
+        Empty where the question speaks of none: a tool is found for many reasons
+        that have nothing to do with what else it can do.
+        """
         purpose = self._purposes.get(row)
-        return next(iter(purpose.capabilities), "") if purpose else ""
+        if purpose is None or not purpose.capabilities:
+            return ""
+        asked = self._asked(query)
+        of = {c.name: (*c.intents, *c.tools) for c in self._table.capabilities}
+        return next((n for n in purpose.capabilities if any(p <= asked for p in of[n])), "")
 
     def wanted(self, query: Query) -> list[Capability]:
         """The capabilities that the question asks for."""
-        asked = {self._stem(word) for word in query.words}
+        asked = self._asked(query)
         return [c for c in self._table.capabilities if any(p <= asked for p in c.intents)]
+
+    def _asked(self, query: Query) -> _Pattern:
+        return frozenset(self._stem(word) for word in query.words)
 
     def boost(self, query: Query, scores: Vectors, reachable: Rows) -> Boosted:
         """Raise the tools that run commands for what a command line can do.

@@ -29,7 +29,7 @@ class Evidence:
     inferred: Capability | None = None
     """The capability for which the score was raised."""
     label: str = ""
-    """What the document is for."""
+    """What the question asks for and the document is for."""
     part: str = ""
     """The part of the question that speaks for the document; empty for the whole of it."""
     needed: str = ""
@@ -74,7 +74,7 @@ def evidence(scored: Scored, weights: Mapping[str, float], row: int) -> Evidence
         raised=float(reading.raised[row]),
         named=scored.named.get(row),
         inferred=scored.boosted.inferred.get(row),
-        label=scored.state.capabilities.label(row),
+        label=scored.state.capabilities.label(row, reading.query),
         part="" if reading is scored.whole else reading.query.text,
         needed=_needed_by(scored, row),
         goes_with=_goes_with(scored, row),
