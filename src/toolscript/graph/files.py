@@ -16,7 +16,6 @@ A tool is named by its id, ``server__tool`` or ``server:tool``.
 """
 
 from collections.abc import Iterator
-from importlib import import_module
 from itertools import pairwise
 from typing import Any, cast
 
@@ -72,13 +71,13 @@ def known(value: Any) -> Known:
 def _parsed(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        yaml: Any = import_module("yaml")  # not needed for JSON
+    except (msgspec.DecodeError, RecursionError):
+        from toolscript.plain_yaml import parse  # noqa: PLC0415 - not needed for JSON
+
         try:
-            return yaml.safe_load(text)
-        except (yaml.YAMLError, RecursionError, ValueError) as error:
-            shown = " ".join(str(error).split())
-            raise InputError(f"the file is neither JSON nor YAML: {shown[:200]}") from None
+            return parse(text)
+        except ValueError as error:
+            raise InputError(f"the file is neither JSON nor YAML: {str(error)[:200]}") from None
 
 
 def _template(value: Any, where: str) -> Template:
@@ -113,10 +112,15 @@ def _sequence(value: Any, where: str) -> tuple[tuple[str, bool], ...]:
     for each in _list(value, where):
         if isinstance(each, dict):
             call = cast("dict[str, Any]", each)
-            calls.append((_tool(call.get("tool"), where), bool(call.get("ok", True))))
+            calls.append((_tool(call.get("tool"), where), _is_true(call.get("ok", True))))
         else:
             calls.append((_tool(each, where), True))
     return tuple(calls)
+
+
+def _is_true(value: Any) -> bool:
+    """What JSON states by its kinds, YAML states in a word."""
+    return bool(value) and str(value).casefold() not in {"false", "no", "off", "n", "0", "null"}
 
 
 def _pair(value: Any, where: str) -> tuple[str, str]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from toolscript.errors import SkillError
+from toolscript.plain_yaml import parse
 from toolscript.text import printable
 
 MAX_CHARS = 16_384
@@ -25,8 +26,9 @@ class Front:
 def read_front(text: str) -> Front:
     """The front matter of a Markdown file; one without has neither name nor description.
 
-    Only these two keys are looked at. Raises `SkillError` for front matter that
-    does not end, is no YAML mapping, or has something else than text in them.
+    Only these two keys are looked at, and read as they are written: see `plain_yaml`.
+    Raises `SkillError` for front matter that does not end, is no YAML mapping, has
+    anchors, aliases or tags, or has something else than text under these keys.
     """
     lines = text.split("\n")
     if lines[0].rstrip() != _MARK:
@@ -44,12 +46,10 @@ def read_front(text: str) -> Front:
 
 
 def _mapping(written: str) -> dict[str, Any]:
-    import yaml  # noqa: PLC0415  # pyright: ignore[reportMissingModuleSource] - only skills need it
-
     try:
-        value: Any = yaml.safe_load(written)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        told = printable(_problem(error), _SHOWN)
+        value: Any = parse(f"\n{written}")  # so that lines count from the mark, as in the file
+    except ValueError as error:
+        told = printable(str(error), _SHOWN)
         raise SkillError(f"its front matter is no YAML: {told}") from None
     if value is None:
         return {}
@@ -58,19 +58,12 @@ def _mapping(written: str) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def _problem(error: Exception) -> str:
-    """YAML's own words, with the line in the file (which begins with the mark)."""
-    mark: Any = getattr(error, "problem_mark", None)
-    said = getattr(error, "problem", None) or str(error) or type(error).__name__
-    return f"{said}, line {mark.line + 2}" if mark is not None else str(said)
-
-
 def _text(fields: dict[str, Any], key: str, most: int) -> str:
     value: Any = fields.get(key)
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise SkillError(f"its {key} is a {type(value).__name__}; expected text, put it in quotes")
+        raise SkillError(f"its {key} is a {type(value).__name__}; expected text")
     said = printable(value)
     if len(said) > most:
         raise SkillError(f"its {key} has {len(said)} characters; at most {most} are allowed")

@@ -1,0 +1,64 @@
+"""YAML as plain text: strings, lists and mappings, and nothing that constructs or repeats anything.
+
+The files are other people's. A tag makes the library construct an object, and its constructors
+fail in ways of their own; an alias or a merge key lets a few hundred bytes stand for gigabytes.
+"""
+
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+MAX_DEPTH = 32
+"""Lists and mappings inside each other."""
+
+
+def parse(text: str) -> Any:
+    """Returns the one document of a text; every scalar is a string, as it is written.
+
+    Anchors, aliases and tags are refused, and a merge key is a key like any other, so the
+    result is never larger than the text. Raises `ValueError` with one line that says what is
+    wrong, and where. The time grows with the length, about a second for 100,000 characters:
+    callers limit that.
+    """
+    yaml: Any = import_module("yaml")  # which few commands need
+    try:
+        return yaml.load(text, _loader())
+    except yaml.YAMLError as error:
+        raise ValueError(_problem(error)) from None
+
+
+@cache
+def _loader() -> Any:
+    """The loader's class, whose parent takes its time to import."""
+    yaml: Any = import_module("yaml")
+
+    class PlainLoader(yaml.BaseLoader):
+        depth = 0
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            event: Any = self.peek_event()
+            refused = _refused(event, self.depth)
+            if refused:
+                raise yaml.MarkedYAMLError(problem=refused, problem_mark=event.start_mark)
+            self.depth += 1
+            node: Any = yaml.BaseLoader.compose_node(self, parent, index)
+            self.depth -= 1
+            return node
+
+    return PlainLoader
+
+
+def _refused(event: Any, depth: int) -> str:
+    """Why a node is not taken; empty for one that is."""
+    if event.anchor is not None:  # an alias is an event with the anchor that it refers to
+        return "anchors and aliases (& and *) are not allowed; write the text out"
+    if getattr(event, "tag", None) is not None:
+        return "tags (!) are not allowed; put the text in quotes"
+    return f"more than {MAX_DEPTH} levels are nested" if depth >= MAX_DEPTH else ""
+
+
+def _problem(error: Exception) -> str:
+    """The library's own words, with the line."""
+    mark: Any = getattr(error, "problem_mark", None)
+    said = getattr(error, "problem", None) or " ".join(str(error).split())
+    return f"{said}, line {mark.line + 1}" if mark is not None else str(said)
