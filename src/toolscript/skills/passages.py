@@ -16,7 +16,7 @@ MAX_CHARS = 800
 MAX_PASSAGES = 1_000
 """Of one file, the first ones."""
 _HEADING_CHARS = 200
-_HEADING = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*")
+_HEADING_LEVELS = 6
 _FENCE = re.compile(r"[ \t]*(```|~~~)")
 _BREAKS = ("\n", ". ", "? ", "! ", "; ", " ")
 """Where a long paragraph is cut, the best place first."""
@@ -52,15 +52,26 @@ def _sections(text: str) -> Iterator[tuple[str, str]]:
         mark = _FENCE.match(line)
         if mark and (not fence or mark[1] == fence):
             fence = "" if fence else mark[1]
-        heading = None if fence else _HEADING.fullmatch(line)
-        if heading is None:
+        level = 0 if fence else _heading_level(line)
+        if not level:
             lines.append(line)
             continue
         yield _title(titles), "\n".join(lines)
-        level, lines = len(heading[1]), []
+        lines = []
         titles = {depth: title for depth, title in titles.items() if depth < level}
-        titles[level] = printable(heading[2], _HEADING_CHARS)
+        titles[level] = printable(_heading_text(line), _HEADING_CHARS)
     yield _title(titles), "\n".join(lines)
+
+
+def _heading_level(line: str) -> int:
+    """1 to 6 for a heading, 0 for any other line."""
+    level = len(line) - len(line.lstrip("#"))
+    return level if level <= _HEADING_LEVELS and line[level : level + 1] in {" ", "\t"} else 0
+
+
+def _heading_text(line: str) -> str:
+    """What a heading says. No pattern: one that strips both ends takes cubic time at worst."""
+    return line.lstrip("#").strip(" \t").rstrip("#").rstrip(" \t")
 
 
 def _title(titles: dict[int, str]) -> str:
