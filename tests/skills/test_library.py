@@ -99,7 +99,7 @@ def test_a_skill_is_found_by_its_name_or_id(tmp_path: Path, name: str) -> None:
         ("a/SKILL.md", b"---\nname: a\n---\nx", "states no description"),
         ("a/SKILL.md", b"---\nname: [\n---\nx", "is no YAML"),
         ("a/SKILL.md", b"---\nname: a\n", "no closing ---"),
-        ("b.md", b"---\nname: 1\n---\nx", "its name is a int"),
+        ("b.md", b"---\nname: [1]\n---\nx", "its name is a list"),
         ("b.md", b"  \n\n", "it is empty"),
         ("b.txt", b"", "it is empty"),
         ("b.md", b"# Only\n\n## Headings\n", "it is empty"),
@@ -177,7 +177,7 @@ def test_another_process_reads_again_what_changed_since(tmp_path: Path) -> None:
     for number in range(5):
         write(folder, f"{number}.md", f"# Heading\n\nText {number}.")
     write(folder, "pdf/SKILL.md", PDF)
-    write(folder, "broken.md", "---\nname: 1\n---\nx")
+    write(folder, "broken.md", "---\nname: [1]\n---\nx")
     first = Library(lambda: kept)
     shelf = look(folder, library=first)
     assert first.keep()
@@ -202,7 +202,7 @@ def test_what_is_kept_is_of_no_use_once_texts_are_read_differently() -> None:
     texts = {"a/SKILL.md": PDF, "b.md": f"Before.\n\n# A\n\n{long}\n## B ##\n\n* c", "d.txt": long}
     made = [read_skill("/r", path, text) for path, text in texts.items()]
     digest = hashlib.sha256(msgspec.json.encode(made)).hexdigest()[:16]
-    assert (MADE_BY, digest) == ("2", "3a3f77b9ab2d0df4")
+    assert (MADE_BY, digest) == ("3", "3a3f77b9ab2d0df4")
 
 
 def test_a_file_is_added_and_deleted(tmp_path: Path) -> None:

@@ -5,8 +5,10 @@ one by itself. Only what changed since the last look is read again.
 """
 
 import hashlib
+import logging
 import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -24,6 +26,7 @@ from toolscript.skills.sandbox import Found, Sandbox, Stamp
 from toolscript.text import compact, printable
 from toolscript.types import SKILLS, Document, skill_id
 
+log = logging.getLogger(__name__)
 Following = Literal["watch", "look", "list", "none"]
 """Go on watching the folders; look once; look once and embed nothing; or leave them alone."""
 MANIFEST = "SKILL.md"
@@ -32,7 +35,7 @@ _NOT_SKILLS = frozenset(
     {"readme", "license", "licence", "notice", "changelog", "contributing", "codeofconduct"}
 )
 MAX_PROBLEMS = 200
-MADE_BY = "2"
+MADE_BY = "3"
 """Raised when a text is read or cut differently: what is kept of unchanged files is then of no
 use any more."""
 
@@ -75,9 +78,9 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @property
     def called(self) -> str:
         """Its name, without the folders and the suffix where it is called after its file."""
-        if self.name != self.path:
+        if self.name != printable(self.path):
             return self.name
-        return posixpath.splitext(posixpath.basename(self.path))[0]
+        return posixpath.splitext(posixpath.basename(self.name))[0]
 
     @cached_property
     def documents(self) -> list[Document]:
@@ -218,6 +221,11 @@ class Library:
         except SkillError as error:
             # The stamp of the walk: as long as the file stays so, it is not read again.
             return _Read(found.stamp, None, f"{sandbox.root}/{found.path}: {error}")
+        except Exception as error:
+            # A boundary: whatever is wrong with one file, the others are read.
+            log.exception("the skill %s/%s could not be read", sandbox.root, found.path)
+            problem = f"it could not be read ({type(error).__name__}); the log says why"
+            return _Read(found.stamp, None, f"{sandbox.root}/{found.path}: {problem}")
         return _Read(content.stamp, skill)
 
 
@@ -254,22 +262,27 @@ def _encoded(skill: Skill) -> bytes:
 
 
 def _recalled(rows: Mapping[str, bytes]) -> dict[tuple[str, str], _Read]:
+    """What is kept of each file; one whose row says something else is read again."""
     found: dict[tuple[str, str], _Read] = {}
     decode = msgspec.msgpack.Decoder(_Told).decode
     for key, value in rows.items():
-        root, path, *stamp = key.split("\0")
-        told = decode(value)
-        skill = Skill(
-            name=told.name,
-            description=told.description,
-            root=root,
-            path=path,
-            passages=told.passages,
-            digests=told.digests,
-        )
-        device, inode, size, modified, changed = map(int, stamp)
-        found[root, path] = _Read((device, inode, size, modified, changed), skill)
+        with suppress(ValueError):
+            root, path, *stamp = key.split("\0")
+            device, inode, size, modified, changed = map(int, stamp)
+            skill = _placed(decode(value), root, path)
+            found[root, path] = _Read((device, inode, size, modified, changed), skill)
     return found
+
+
+def _placed(told: _Told, root: str, path: str) -> Skill:
+    return Skill(
+        name=told.name,
+        description=told.description,
+        root=root,
+        path=path,
+        passages=told.passages,
+        digests=told.digests,
+    )
 
 
 def _shelf(read: Iterable[_Read], problems: list[str]) -> Shelf:
@@ -303,7 +316,11 @@ def read_skill(root: str, path: str, text: str) -> Skill:
     if not passages and not description:
         raise SkillError("it is empty; nothing in it can be searched")
     skill = Skill(
-        name=name or path, description=description, root=root, path=path, passages=passages
+        name=name or printable(path),
+        description=description,
+        root=root,
+        path=path,
+        passages=passages,
     )
     texts = _searched(description, passages)
     digests = (_digest(skill.called, each, whole=each is texts[0]) for each in texts)

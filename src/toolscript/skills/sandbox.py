@@ -84,8 +84,9 @@ class Sandbox:
         """The text of a file; ``path`` is relative to the root.
 
         Raises `SkillError` for a path that leads or points elsewhere, for what
-        is no regular file, is too large, is no UTF-8 text, cannot be read, or
-        changes while it is read. Nothing outside the root is ever opened.
+        the walk leaves out, is no regular file, is too large, is no UTF-8 text,
+        cannot be read, or changes while it is read. Nothing outside the root is
+        ever opened.
         """
         parts = _parts(path)
         with _refusing(path):
@@ -97,10 +98,11 @@ class Sandbox:
         raise SkillError(f"{_shown(path)} changes while it is read; try again when it is whole")
 
     def walk(self) -> "Walk":
-        """Every regular file below the root; links are not followed.
+        """Every regular file below the root; symbolic links are not followed.
 
-        Names that begin with a dot, and what tools keep for themselves
-        (``node_modules``, ``__pycache__``), are left out. Raises `SkillError`
+        Names that begin with a dot, what tools keep for themselves
+        (``node_modules``, ``__pycache__``), and files that have another name
+        somewhere, a hard link, are left out. Raises `SkillError`
         where the root cannot be opened.
         """
         walk = Walk(self._most)
@@ -167,6 +169,11 @@ def _parts(path: str) -> list[str]:
         raise SkillError(f"{_shown(path)} contains '..'; nothing above the sandbox is read")
     if not parts:
         raise SkillError(f"{_shown(path)} is the sandbox itself; name a file in it")
+    if any(map(_is_left_out, parts)):
+        raise SkillError(
+            f"{_shown(path)} is hidden or a tool's own; names that begin with a dot, and "
+            f"{', '.join(sorted(_OTHERS))}, are not read"
+        )
     return parts
 
 
@@ -224,6 +231,11 @@ def _check(path: str, status: os.stat_result) -> None:
         raise SkillError(
             f"{_shown(path)} has {status.st_size} bytes; at most {MAX_FILE_BYTES} are read"
         )
+    if status.st_nlink > 1:
+        raise SkillError(f"{_shown(path)} {_LINKED}")
+
+
+_LINKED = "has another name elsewhere (a hard link); it is not read, put a copy there"
 
 
 def _kind(mode: int) -> str:
@@ -266,7 +278,7 @@ def _walk(descriptor: int, below: str, depth: int, walk: Walk) -> None:
     folders: list[str] = []
     with contextlib.suppress(OSError), os.scandir(descriptor) as entries:
         for entry in entries:
-            if entry.name.startswith(".") or entry.name in _OTHERS or _many(walk):
+            if _is_left_out(entry.name) or _many(walk):
                 continue
             path = f"{below}{entry.name}"
             if not _is_text(entry.name):
@@ -279,7 +291,10 @@ def _walk(descriptor: int, below: str, depth: int, walk: Walk) -> None:
                     folders.append(entry.name)
                 elif entry.is_file(follow_symlinks=False):
                     status = entry.stat(follow_symlinks=False)
-                    walk.files.append(Found(path, stamp_of(status)))
+                    if status.st_nlink > 1:
+                        walk.problems.append(f"{_shown(path)} {_LINKED}")
+                    else:
+                        walk.files.append(Found(path, stamp_of(status)))
     for name in folders:
         if depth >= MAX_DEPTH:
             walk.problems.append(f"{_shown(below + name)} is nested too deeply to be looked into")
@@ -288,6 +303,11 @@ def _walk(descriptor: int, below: str, depth: int, walk: Walk) -> None:
 
 
 _OTHERS = frozenset({"node_modules", "__pycache__", "venv"})
+
+
+def _is_left_out(name: str) -> bool:
+    """Whether neither a file of this name nor what lies in such a folder is read."""
+    return name.startswith(".") or name in _OTHERS
 
 
 def _is_text(name: str) -> bool:

@@ -52,12 +52,16 @@ def print_types(client: Client, results: list[dict[str, Any]]) -> None:
     click.echo("| Tool | Confidence | Reason |\n|------|-----------|--------|")
     for hit in results:
         cells = [hit["toolId"], f"{hit['confidence']:.2f}", hit["reason"]]
-        click.echo(f"| {' | '.join(_cell(cell) for cell in cells)} |")
+        click.echo(f"| {' | '.join(table_cell(cell) for cell in cells)} |")
     click.echo(f"\n```typescript\n{made['module'].rstrip()}\n```\n")
     click.echo('Usage example:\n```typescript\nimport { tools } from "toolscript";\n')
     click.echo("// Call tools using the generated client")
     click.echo(f"const result = {made['usage']};\n```")
 
 
-def _cell(text: str) -> str:
-    return printable(text).replace("|", "\\|")
+_MARKUP = str.maketrans({each: f"\\{each}" for each in "\\`*[]<>|&~"})
+
+
+def table_cell(text: str) -> str:
+    """The text as Markdown shows it, whatever it says: no cell, no link and no HTML of its own."""
+    return printable(text).translate(_MARKUP).replace("://", "\\://").replace("www.", "www\\.")

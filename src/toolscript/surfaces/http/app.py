@@ -29,6 +29,7 @@ from toolscript.surfaces.mcp.door import Asker, Door, Exposure
 from toolscript.surfaces.mcp.message import Messages
 from toolscript.surfaces.mcp.mount import Mount
 from toolscript.surfaces.mcp.passed import Passed
+from toolscript.text import printable
 from toolscript.types import Grant, SearchRequest
 
 log = logging.getLogger(__name__)
@@ -169,7 +170,8 @@ async def _read_skill(app: App, request: Request) -> Any:
     if name is None:
         raise InputError("the parameter name is missing; ask for /skills/read?name=the+skill")
     page = await app.read_skill(name, file, grant_of(request))
-    return {"skillId": page.skill.id, "name": page.skill.name, "file": page.path, "text": page.text}
+    file = printable(page.path)
+    return {"skillId": page.skill.id, "name": page.skill.name, "file": file, "text": page.text}
 
 
 async def _update_skills(app: App, request: Request) -> Any:

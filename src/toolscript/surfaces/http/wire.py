@@ -8,6 +8,7 @@ from toolscript import errors
 from toolscript.app import Download, Health
 from toolscript.codegen.clients import Module
 from toolscript.skills.library import Skill
+from toolscript.text import printable
 from toolscript.types import (
     Explanation,
     Hit,
@@ -96,7 +97,7 @@ def skill(found: Skill, *, whole: bool) -> dict[str, Any]:
         "name": found.name,
         "description": found.summary,
         "passages": len(found.passages),
-        **({"file": found.file} if whole else {}),
+        **({"file": printable(found.file)} if whole else {}),
     }
 
 
