@@ -15,7 +15,7 @@ from mcp_types.version import LATEST_HANDSHAKE_VERSION
 from pydantic import BaseModel, ValidationError
 
 from toolscript.errors import UpstreamError
-from toolscript.text import printable
+from toolscript.text import deceptive_name, printable
 from toolscript.types import ServerSpec, ToolSpec
 
 MAX_PAGES = 1000
@@ -109,6 +109,8 @@ async def list_tools(
         tool = _tool(spec.name, raw)
         if not tool.name.strip() or not tool.name.isprintable():
             rejected.append(f"{_name_of(raw)}: the name is empty or cannot be shown")
+        elif problem := deceptive_name(tool.name):
+            rejected.append(f"{_name_of(raw)}: the name {problem}")
         elif tool.name in tools:
             rejected.append(f"{_name_of(raw)}: listed twice; the first is kept")
         else:

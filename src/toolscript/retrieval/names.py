@@ -9,7 +9,7 @@ that any tool knows.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
@@ -19,6 +19,7 @@ from toolscript.retrieval.base import Corpus, Query
 from toolscript.retrieval.fuzzy import FuzzyIndex
 from toolscript.retrieval.spelling import Spellings
 from toolscript.text import STOP_WORDS, compact, words
+from toolscript.types import SEPARATOR
 
 NEAR = 0.75
 """Least edit similarity of a misspelled name."""
@@ -28,6 +29,7 @@ IN_SENTENCE = 0.9
 """A name inside a sentence counts this much of one that is the whole query."""
 _SHORTEST_IN_SENTENCE = 6
 _IDENTIFIER = re.compile(r"[^\W_][_\-.:][^\W_]|[a-z][A-Z]")
+_ID_MARK = re.compile(f"{SEPARATOR}|:")
 MAX_TOKENS = 64
 """Of a longer question only so many words are looked at for names."""
 
@@ -55,12 +57,19 @@ class Named:
     alike: float
     """How alike the spellings are, in [`NEAR`, 1]."""
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether the query is the name, of a document that may have it."""
+        return self.score >= 1
+
     def inside(self) -> "Named":
         """The same name, found inside a question rather than being all of it."""
         return Named(IN_SENTENCE * self.score, self.alike)
 
 
 _EXACT = Named(1.0, 1.0)
+IMPERSONATOR = 0.99
+"""A name that is spelled like another server's id counts this much of that id."""
 
 
 class Names:
@@ -90,6 +99,15 @@ def _by_spelling(spelled: Iterable[tuple[tuple[str, ...], list[int]]]) -> dict[s
     return found
 
 
+def _impersonating(corpus: Corpus) -> Iterator[int]:
+    """The rows of tools that are called ``server__tool`` or ``server:tool`` like another's id."""
+    posing = [(row, d) for row, d in enumerate(corpus.documents) if _ID_MARK.search(d.name)]
+    ids = {compact(d.server + d.name): d.server for d in corpus.documents} if posing else {}
+    for row, document in posing:
+        if ids.get(compact(document.name), document.server) != document.server:
+            yield row
+
+
 def _padded(identifier: str) -> bool:
     return identifier != identifier.strip()
 
@@ -105,6 +123,8 @@ class NameIndex:
         literal = ((spelled.literal, rows) for spelled, rows in names)
         self._exact = _by_spelling(chain(literal, padded))
         self._ids = corpus.rows
+        self.impersonating = frozenset(_impersonating(corpus))
+        """The documents, by row, that are named like another's id."""
         self._spellings = Spellings(list(self._rows))
         self._vocabulary = vocabulary
 
@@ -113,10 +133,10 @@ class NameIndex:
         text = query.text.strip()
         literal = {*self._exact.get(text, ()), self._ids.get(text, -1)} - {-1}
         if literal:
-            return dict.fromkeys(literal, _EXACT)
+            return self._exactly(literal)
         spelled = query.compact
         if spelled in self._rows:
-            return dict.fromkeys(self._rows[spelled], _EXACT)
+            return self._exactly(self._rows[spelled])
         whole: dict[int, Named] = {}
         if _SHORTEST <= len(spelled) <= MAX_CHARS and not self._readable(query.words):
             whole = self._near(spelled)
@@ -139,8 +159,17 @@ class NameIndex:
         if readable and not identifier:
             return {}
         if spelled in self._rows:
-            return dict.fromkeys(self._rows[spelled], _EXACT)
+            return self._exactly(self._rows[spelled])
         return {} if readable else self._near(spelled)
+
+    def _exactly(self, rows: Iterable[int]) -> dict[int, Named]:
+        """The exact name of these; an impersonator's only where nothing else has it."""
+        named = {row: self._named(row, 1.0) for row in rows}
+        return named if _EXACT in named.values() else dict.fromkeys(named, _EXACT)
+
+    def _named(self, row: int, similarity: float) -> Named:
+        factor = IMPERSONATOR if row in self.impersonating else 1.0
+        return Named(factor * similarity, similarity)
 
     def _readable(self, asked: list[str]) -> bool:
         return all(word in STOP_WORDS or self._vocabulary.knows(word) for word in asked)
@@ -148,7 +177,7 @@ class NameIndex:
     def _near(self, spelled: str) -> dict[int, Named]:
         found: dict[int, Named] = {}
         for spelling, similarity in self._spellings.alike(spelled, NEAR):
-            named = Named(similarity, similarity)
             for row in self._rows[spelling]:
+                named = self._named(row, similarity)
                 found[row] = max(named, found.get(row, named))
         return found

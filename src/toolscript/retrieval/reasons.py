@@ -43,8 +43,11 @@ def reason(evidence: Evidence) -> str:
     if evidence.needed:
         return f"Needed by {evidence.needed}"
     if evidence.named:
-        exact = evidence.named.score >= 1
-        return "Exact name" if exact else f"Fuzzy match (name, {evidence.named.alike:.0%} alike)"
+        return (
+            "Exact name"
+            if evidence.named.is_exact
+            else f"Fuzzy match (name, {evidence.named.alike:.0%} alike)"
+        )
     if evidence.inferred:
         return f"Capability inference (shell → {evidence.inferred.short})"
     if evidence.goes_with:

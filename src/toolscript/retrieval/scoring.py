@@ -112,7 +112,9 @@ def score(state: State, query: Query, profile: Profile, reachable: Rows) -> Scor
     scores: Vectors = boosted.scores.copy()
     for row, name in named.items():
         scores[row] = max(scores[row], name.score)
-    exact = [row for row, name in named.items() if name.score >= 1]
+        if row in state.names.impersonating and not name.is_exact:
+            scores[row] = name.score
+    exact = [row for row, name in named.items() if name.is_exact]
     final = rounded(scores)
     final[exact] = 1.0
     return Scored(state, whole, parts, part_of, joined, boosted, named, final)

@@ -44,8 +44,13 @@ def list_tools(server: str | None, output: str, refresh: bool, **flags: Any) -> 
     if output == "json":
         print_json(answer)
         return
-    rows = [[tool["toolId"], tool["description"]] for tool in answer["tools"]]
+    rows = [[tool["toolId"], _described(tool)] for tool in answer["tools"]]
     print_table(["Tool", "Description"], rows)
+
+
+def _described(tool: dict[str, Any]) -> str:
+    warning = tool.get("warning")
+    return f"[{warning}] {tool['description']}" if warning else tool["description"]
 
 
 def _row(server: dict[str, Any]) -> list[str]:

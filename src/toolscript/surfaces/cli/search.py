@@ -100,8 +100,13 @@ def _print_table(answer: dict[str, Any]) -> None:
 
 
 def _print_hits(results: list[dict[str, Any]]) -> None:
-    rows = [[named(hit), f"{hit['confidence']:.2f}", hit["reason"]] for hit in results]
+    rows = [[named(hit), f"{hit['confidence']:.2f}", _reason(hit)] for hit in results]
     print_table(["Tool", "Confidence", "Reason"], rows)
+
+
+def _reason(hit: dict[str, Any]) -> str:
+    warning = hit.get("warning")
+    return f"{hit['reason']}; {warning}" if warning else hit["reason"]
 
 
 def named(hit: dict[str, Any]) -> str:

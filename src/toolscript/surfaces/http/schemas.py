@@ -20,6 +20,7 @@ def schemas() -> Json:
     """Each object by the name under which the document refers to it."""
     hit = _object(
         **_NAMES,
+        warning=_optional(TEXT),
         confidence=SHARE,
         reason=TEXT,
         description=TEXT,
@@ -107,6 +108,7 @@ def schemas() -> Json:
         "Tools": _object(tools=_list(_ref("Tool")), totalTools=WHOLE),
         "Tool": _object(
             **_NAMES,
+            warning=_optional(TEXT),
             title=TEXT,
             description=TEXT,
             inputSchema={},

@@ -8,6 +8,7 @@ from toolscript import errors
 from toolscript.app import Download, Health
 from toolscript.codegen.clients import Module
 from toolscript.skills.library import Skill
+from toolscript.surfaces.mcp.tools import marked
 from toolscript.text import printable
 from toolscript.types import (
     Explanation,
@@ -62,6 +63,7 @@ def hit(found: Hit) -> dict[str, Any]:
         "toolId": found.document.id,
         "serverName": found.document.server,
         "toolName": found.document.name,
+        **marked(found.document.name),
         "confidence": found.score,
         "reason": found.reason,
         "description": found.document.description,
@@ -140,6 +142,7 @@ def tool(spec: ToolSpec) -> dict[str, Any]:
         "toolId": spec.id,
         "serverName": spec.server,
         "toolName": spec.name,
+        **marked(spec.name),
         "title": spec.title,
         "description": spec.description,
         "inputSchema": spec.input_schema,

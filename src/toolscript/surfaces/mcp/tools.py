@@ -3,11 +3,13 @@
 from collections.abc import Iterable
 from typing import Any
 
-from toolscript.text import printable
+from toolscript.text import compact, printable, unusual_name
 from toolscript.types import ServerStatus
 
 SEARCH, DESCRIBE, CALL, FIND = "search_tools", "describe_tools", "call_tool", "tool_search"
 SKILLS, READ = "search_skills", "read_skill"
+OWN_NAMES = frozenset({SEARCH, DESCRIBE, CALL, FIND, SKILLS, READ})
+"""A server's tool of such a name is marked; it cannot take their place: its id has its server."""
 MAX_LIMIT = 100
 MAX_DESCRIBED = 20
 SEARCH_LIMIT, FIND_LIMIT, SKILLS_LIMIT = 10, 4, 5
@@ -24,6 +26,20 @@ def summary(servers: Iterable[ServerStatus]) -> str:
     more = len(offered) - len(named)
     named += [f"{more} more servers"] if more else []
     return f"{sum(s.tools for s in offered)} tools: {', '.join(named)}"
+
+
+def name_warning(name: str) -> str:
+    """Returns what to know before trusting a server's tool of this name; mostly nothing."""
+    unusual = unusual_name(name)
+    if compact(name) in {compact(own) for own in OWN_NAMES}:
+        return "it is called like a tool of toolscript's own"
+    return f"its name has unusual characters ({unusual})" if unusual else ""
+
+
+def marked(name: str) -> dict[str, str]:
+    """Returns the field ``warning`` of an answer about a tool, where there is something to say."""
+    warning = name_warning(name)
+    return {"warning": warning} if warning else {}
 
 
 def search_tools(behind: str, skills: int = 0) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from toolscript import errors
 from toolscript.gateway.arguments import signature
+from toolscript.surfaces.mcp.tools import marked
 from toolscript.text import printable
 from toolscript.types import SEPARATOR, Hit, Relations, SearchResult, ToolSpec, split_tool_id
 
@@ -64,7 +65,7 @@ def tool(spec: ToolSpec, name: str) -> dict[str, Any]:
 
 def described(spec: ToolSpec) -> dict[str, Any]:
     """The same for ``describe_tools``, with the id that a search gives it."""
-    return {"id": spelled(spec.id), **tool(spec, spec.name)}
+    return {"id": spelled(spec.id), **tool(spec, spec.name), **marked(spec.name)}
 
 
 def spelled(identifier: str) -> str:
@@ -137,6 +138,7 @@ def _hit(hit: Hit, spec: ToolSpec, room: int) -> dict[str, Any]:
         "id": spelled(spec.id),
         "name": spec.name,
         "server": spec.server,
+        **marked(spec.name),
         "description": printable(spec.description, about),
         "signature": signature(spec.input_schema, takes),
         "score": round(hit.score, 4),
