@@ -10,7 +10,8 @@ library would let it say.
     page_size      the list comes in pages of this many
     endless        every page names a next one: "new" cursors, or the "same" one
     list_error     tools/list is answered with this error message
-    discover       server/discover is refused ("refuse") or ignored ("silent")
+    discover       server/discover is refused ("refuse"), ignored ("silent"), or answered in
+                   the protocol of 2026-07-28 ("answer"), whose results are then the script's
     refusal        the code of the error for methods that it does not know
     starts         a file that gets a line with the process id at each start
     stdout         printed first; stdout_hex: the same, as bytes
@@ -34,6 +35,7 @@ library would let it say.
     progress       so often progress is told before a call is answered
     pace           seconds after each of these
     elicits        asks this of the user before it answers a call, and answers with the reply
+    fields         the properties of the form that "elicits" shows; else one, "name"
     slow           seconds before a call is answered
     fate           a JSON file; what it holds at the start counts as well
     floods         a file; while it names one of these floods, that goes on
@@ -118,6 +120,11 @@ def hello(params: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def discovery() -> dict[str, Any]:
+    versions = {"supportedVersions": ["2026-07-28"], "resultType": "complete"}
+    return versions | {"capabilities": {"tools": {}}, "ttlMs": 0, "cacheScope": "private"}
+
+
 def answer(identifier: Any, method: str, params: dict[str, Any]) -> None:  # noqa: C901 - a table
     if method == "initialize":
         send(id=identifier, result=hello(params))
@@ -127,7 +134,8 @@ def answer(identifier: Any, method: str, params: dict[str, Any]) -> None:  # noq
         return
     elif method == "tools/list":
         note("listings", time.monotonic())
-        send(id=identifier, result=listing(params))
+        modern = discovery() if WILL.get("discover") == "answer" else {}
+        send(id=identifier, result=modern | listing(params))
         if WILL.get("restless"):
             send(method="notifications/tools/list_changed")
         if "dies" in WILL and Path(WILL["dies"]).exists():
@@ -137,6 +145,8 @@ def answer(identifier: Any, method: str, params: dict[str, Any]) -> None:  # noq
     elif method == "tools/call":
         note("calls", json.dumps(params))
         threading.Thread(target=call, args=(identifier, params), daemon=True).start()
+    elif method == "server/discover" and WILL.get("discover") == "answer":
+        send(id=identifier, result=discovery())
     elif method == "ping":
         send(id=identifier, result={})
     elif method != "server/discover" or WILL.get("discover") != "silent":
@@ -163,7 +173,8 @@ def call(identifier: Any, params: dict[str, Any]) -> None:
     elif "elicits" in WILL:
         asked = f"ask-{next(_ASKED)}"
         _ASKING[asked] = identifier
-        schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+        fields = WILL.get("fields", {"name": {"type": "string"}})
+        schema = {"type": "object", "properties": fields}
         question = {"mode": "form", "message": WILL["elicits"], "requestedSchema": schema}
         send(id=asked, method="elicitation/create", params=question)
     else:

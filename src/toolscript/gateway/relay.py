@@ -2,14 +2,16 @@
 
 What a server answers is handed back as it came. What it asks meanwhile (for
 input of a user's) goes to the caller whose request is under way; the protocol
-does not say which that is, so where several are, nobody is asked.
+does not say which that is, so where several are, nobody is asked. A question names
+its server, and one for a secret is declined: see `elicitation`.
 """
 
+import logging
 import math
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import anyio
 import mcp_types
@@ -25,7 +27,16 @@ from toolscript.errors import (
 )
 from toolscript.gateway.base import CANNOT_BE_ASKED, Caller
 from toolscript.gateway.diagnosis import is_closed, is_unsaid
+from toolscript.gateway.elicitation import (
+    DECLINED,
+    METHOD,
+    URL_NEEDED,
+    attributed,
+    secret_asked_for,
+)
+from toolscript.text import printable
 
+log = logging.getLogger(__name__)
 _Raw: TypeAlias = dict[str, Any]
 _MAX_ROUNDS = 10
 """So often a server may ask for input before it answers one request."""
@@ -79,6 +90,7 @@ class Relay:
         self._down = ""
         self._turn = anyio.Event()
         self._flights: set[_Flight] = set()
+        self._warned = False
 
     @contextmanager
     def connected(self, session: ClientSession) -> Generator[None]:
@@ -125,7 +137,7 @@ class Relay:
         del context
         raw = params.model_dump(by_alias=True, mode="json", exclude_none=True)
         try:
-            answer = await self._asked().ask("elicitation/create", raw)
+            answer = await self._ask(self._asked(), METHOD, raw)
             return mcp_types.ElicitResult.model_validate(answer)
         except RefusedError as refusal:
             return mcp_types.ErrorData(code=refusal.code, message=refusal.said, data=refusal.data)
@@ -138,12 +150,46 @@ class Relay:
             request = mcp_types.Request[_Raw, str](method=method, params=params)
             answer = await session.send_request(request, _Result, progress_callback=flight.told)
             result = answer.root
-            if flight.caller.completes or result.get("resultType") != "input_required":
+            if result.get("resultType") != "input_required":
                 return result
-            params = {**params, "inputResponses": await _inputs(result, flight)}
+            asked: dict[str, _Raw] = result.get("inputRequests") or {}
+            if flight.caller.completes and not any(map(_wants_a_secret, asked.values())):
+                marked = {key: self._attributed(each) for key, each in asked.items()}
+                return {**result, "inputRequests": marked} if asked else result
+            params = {**params, "inputResponses": await self._inputs(asked, flight)}
             if "requestState" in result:
                 params["requestState"] = result["requestState"]
         raise UpstreamError(f"{self._server} asked for input {_MAX_ROUNDS} times without answering")
+
+    async def _inputs(self, asked: dict[str, _Raw], flight: _Flight) -> dict[str, _Raw]:
+        """The answers to the questions in a result, one after the other."""
+        if not asked:
+            await anyio.sleep(0.1)  # the server only wants to be asked again
+        return {
+            key: await self._ask(flight, each["method"], each.get("params") or {})
+            for key, each in asked.items()
+        }
+
+    async def _ask(self, flight: _Flight, method: str, params: _Raw) -> _Raw:
+        """What the user answers. A question for a secret is declined in the user's place."""
+        question = {"method": method, "params": params}
+        if _wants_a_secret(question):
+            what = printable(secret_asked_for(params), 60)
+            log.log(
+                logging.DEBUG if self._warned else logging.WARNING,
+                "%s asks its user for what looks like a secret (%s); declined",
+                self._server,
+                what,
+            )
+            self._warned = True
+            return DECLINED
+        return await flight.ask(method, self._attributed(question)["params"])
+
+    def _attributed(self, question: _Raw) -> _Raw:
+        if question.get("method") != METHOD:
+            return question
+        params = attributed(self._server, question.get("params") or {}, self._redact)
+        return {**question, "params": params}
 
     async def _connection(self) -> ClientSession:
         while self._session is None:
@@ -166,8 +212,19 @@ class Relay:
         if is_closed(error) or is_unsaid(error):
             self._check()
             return NotConnectedError(f"{self._server}: {self._describe(error)}")
-        said = self._redact(error.message)
-        return RefusedError(f"{self._server}: {said}", error.code, said, error.data)
+        said, data = self._redact(error.message), error.data
+        if error.code == URL_NEEDED and isinstance(data, dict):
+            data = self._addresses(cast("_Raw", data))
+        return RefusedError(f"{self._server}: {said}", error.code, said, data)
+
+    def _addresses(self, data: _Raw) -> _Raw:
+        """What a user is to open first, each with the name of the server that wants it."""
+        asked: Any = data.get("elicitations")
+        if not isinstance(asked, list):
+            return data
+        questions = [cast("_Raw", q) for q in cast("list[Any]", asked) if isinstance(q, dict)]
+        marked = [attributed(self._server, each, self._redact) for each in questions]
+        return {**data, "elicitations": marked}
 
     def _notify(self, down: str) -> None:
         self._down = down
@@ -175,9 +232,6 @@ class Relay:
         self._turn = anyio.Event()
 
 
-async def _inputs(result: _Raw, flight: _Flight) -> dict[str, _Raw]:
-    """The answers to the questions in a result, one after the other."""
-    asked: dict[str, _Raw] = result.get("inputRequests") or {}
-    if not asked:
-        await anyio.sleep(0.1)  # the server only wants to be asked again
-    return {key: await flight.ask(q["method"], q.get("params") or {}) for key, q in asked.items()}
+def _wants_a_secret(question: _Raw) -> bool:
+    asks = question.get("method") == METHOD
+    return asks and bool(secret_asked_for(question.get("params") or {}))

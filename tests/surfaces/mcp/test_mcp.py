@@ -427,7 +427,7 @@ def test_a_question_reaches_the_user_and_the_answer_the_server(
 
     with gateway(tmp_path, s=scripted(tool("greet"), elicits="Who are you?")) as url:
         talk(f"{url}/mcp/all", work, mode, elicitation_callback=ask)
-        assert asked[0].message == "Who are you?"
+        assert asked[0].message == "s asks: Who are you?"
         talk(f"{url}/mcp/all", refused, mode)
 
 
@@ -441,7 +441,7 @@ def test_only_the_same_request_goes_on_with_a_held_call(scripted: Scripted, tmp_
         asked = await call("s__greet")
         assert asked.result_type == "input_required"
         [(key, question)] = asked.input_requests.items()
-        assert question.params.message == "Who are you?"
+        assert question.params.message == "s asks: Who are you?"
         answers = {key: types.ElicitResult(action="accept", content={"name": "Ada"})}
         more = {"request_state": asked.request_state, "input_responses": answers}
         with pytest.raises(MCPError, match="no such call waits"):

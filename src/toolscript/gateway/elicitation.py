@@ -1,0 +1,57 @@
+"""What a server asks a user: the question says who asks, and none is for a secret."""
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeAlias, cast
+
+from toolscript.text import printable, words
+
+_Raw: TypeAlias = dict[str, Any]
+METHOD = "elicitation/create"
+DECLINED: _Raw = {"action": "decline"}
+URL_NEEDED = -32042
+"""The code of an error whose data has questions: addresses that a user is to open first."""
+_MAX_LINES, _MAX_LINE_CHARS, _MAX_FIELDS = 40, 500, 200
+_SECRET = re.compile(
+    r"\b(pass ?(word|phrase|code|wd)s?|pass|pwd|pin( code| number)?|secrets?|tokens?|credentials?"
+    r"|(api|access|private|secret|security|recovery|encryption|ssh|license) ?keys?"
+    r"|(seed|recovery) phrase|otp|one time code|2 ?fa( code)?|mfa( code)?|cvv|cvc|card number"
+    r"|social security( number)?|ssn|bearer|cookies?|passwort|kennwort|contrase[nñ]a|senha"
+    r"|mot de passe|пароль)\b|密码|密碼|パスワード|비밀번호"
+)
+
+
+def attributed(server: str, question: _Raw, redact: Callable[[str], str]) -> _Raw:
+    """Returns the question with its server's name before it and nothing that hides or deceives."""
+    lines = redact(str(question.get("message", ""))).splitlines()[:_MAX_LINES]
+    shown = "\n".join(printable(line, _MAX_LINE_CHARS) for line in lines)
+    return {**question, "message": f"{server} asks: {shown}"}
+
+
+def secret_asked_for(question: _Raw) -> str:
+    """Returns what of a question asks for a secret: a field's name, or "its text"."""
+    schema = question.get("requestedSchema")
+    properties = cast("_Raw", schema).get("properties") if isinstance(schema, dict) else None
+    fields = list(cast("_Raw", properties).items()) if isinstance(properties, dict) else []
+    free = [(name, field) for name, field in fields[:_MAX_FIELDS] if _is_free(field)]
+    found = next((name for name, field in free if _names_a_secret(name, field)), "")
+    return found or ("its text" if free and _is_secret(str(question.get("message", ""))) else "")
+
+
+def _is_free(field: Any) -> bool:
+    """Whether a user writes what they like there, rather than choosing."""
+    if not isinstance(field, dict):
+        return True
+    field = cast("_Raw", field)
+    return not {"enum", "oneOf", "anyOf"} & field.keys() and field.get("type") != "boolean"
+
+
+def _names_a_secret(name: str, field: Any) -> bool:
+    about = cast("_Raw", field) if isinstance(field, dict) else {}
+    said = (name, about.get("title", ""), about.get("description", ""))
+    return about.get("format") == "password" or any(_is_secret(str(each)) for each in said)
+
+
+def _is_secret(text: str) -> bool:
+    shown = printable(text, _MAX_LINES * _MAX_LINE_CHARS)
+    return any(_SECRET.search(each) for each in (shown.casefold(), " ".join(words(shown))))
