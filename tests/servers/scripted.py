@@ -36,6 +36,9 @@ library would let it say.
     pace           seconds after each of these
     elicits        asks this of the user before it answers a call, and answers with the reply
     fields         the properties of the form that "elicits" shows; else one, "name"
+    resources      URIs that are listed; every URI that is asked for is answered, with "says"
+    templates      URI templates that are listed
+    reads          a file that gets a line with the URI at each resource that is asked for
     slow           seconds before a call is answered
     fate           a JSON file; what it holds at the start counts as well
     floods         a file; while it names one of these floods, that goes on
@@ -142,6 +145,8 @@ def answer(identifier: Any, method: str, params: dict[str, Any]) -> None:  # noq
             os._exit(1)
         if "flood" in WILL:
             threading.Thread(target=flood, args=(WILL["flood"],), daemon=True).start()
+    elif method.startswith(("resources/", "completion/")):
+        send(id=identifier, result=resource(method, params))
     elif method == "tools/call":
         note("calls", json.dumps(params))
         threading.Thread(target=call, args=(identifier, params), daemon=True).start()
@@ -154,6 +159,20 @@ def answer(identifier: Any, method: str, params: dict[str, Any]) -> None:  # noq
             id=identifier,
             error={"code": WILL.get("refusal", -32601), "message": "Method not found"},
         )
+
+
+def resource(method: str, params: dict[str, Any]) -> dict[str, Any]:
+    says = WILL.get("says", "")
+    if method == "resources/list":
+        return {"resources": [{"uri": u, "name": says} for u in WILL.get("resources", [])]}
+    if method == "resources/templates/list":
+        rows = [{"uriTemplate": each, "name": says} for each in WILL.get("templates", [])]
+        return {"resourceTemplates": rows}
+    uri = params.get("uri") or params["ref"]["uri"]
+    note("reads", uri)
+    if method == "completion/complete":
+        return {"completion": {"values": [says]}}
+    return {"contents": [{"uri": uri, "text": says}]}
 
 
 def call(identifier: Any, params: dict[str, Any]) -> None:
