@@ -1,16 +1,25 @@
 """Files that are never half written."""
 
 import contextlib
+import errno
+import functools
 import hashlib
 import os
+import re
 import tempfile
-from collections.abc import Iterable
+import time
+from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import TextIO
 from urllib.parse import quote
 
 _NAME_BYTES = 200
 """Of a file's name; file systems allow 255, of which the caller may add some."""
+
+_TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}(-journal)?")
+"""The name of a temporary file: see `tempfile.mkstemp`. SQLite puts a journal beside it."""
+_ABANDONED_S = 3600.0
+"""So long after it was last written, the writer of a temporary file is gone."""
 
 
 def file_name(text: str) -> str:
@@ -59,7 +68,13 @@ def make_private(directory: Path) -> None:
     """Make a directory, and those above it that are missing, for their owner only."""
     missing = [d for d in (directory, *directory.parents) if not is_dir(d)]
     for each in reversed(missing):
-        each.mkdir(exist_ok=True, mode=0o700)
+        try:
+            each.mkdir(mode=0o700)
+        except FileExistsError:
+            if not is_dir(each):
+                raise NotADirectoryError(
+                    errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(each)
+                ) from None
 
 
 def open_private(path: Path) -> TextIO:
@@ -78,17 +93,37 @@ def write_atomically(path: Path, data: bytes) -> os.stat_result:
     the temporary file away.
     """
     make_private(path.parent)
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+        return os.fstat(file.fileno())
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Generator[Path]:
+    """An empty file beside ``path`` that takes its name at the end of the block.
+
+    Only its owner may read it. Where the block raises, it is deleted.
+    """
+    _delete_abandoned(path.parent)
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    os.close(descriptor)
     temporary = Path(name)
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-            status = os.fstat(file.fileno())
+        yield temporary
         temporary.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
-    return status
+
+
+@functools.cache
+def _delete_abandoned(directory: Path) -> None:
+    """Delete, once in a process, the temporary files that killed writers have left."""
+    for path in directory.glob(".*"):
+        with contextlib.suppress(OSError):
+            old = time.time() - path.stat().st_mtime > _ABANDONED_S
+            if old and _TEMPORARY.fullmatch(path.name):
+                path.unlink()

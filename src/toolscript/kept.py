@@ -8,12 +8,12 @@ another version, is not there, and whoever asks makes it anew.
 
 import logging
 from collections.abc import Callable, Collection, Generator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from toolscript import rows
-from toolscript.files import make_private
+from toolscript.database import DamagedError, Database
 from toolscript.rows import Damaged, Row
 
 if TYPE_CHECKING:
@@ -27,7 +27,12 @@ _LAYOUT = 2
 _WAIT_S = 30.0
 """Longer than several processes need to write one after the other."""
 _PAGE_BYTES = 16_384
-_MADE = "create table if not exists made (name text primary key, by text not null) without rowid"
+_SCRIPT = f"""
+pragma page_size = {_PAGE_BYTES};
+pragma application_id = {_APPLICATION};
+pragma user_version = {_LAYOUT};
+create table made (name text primary key, by text not null) without rowid;
+"""
 
 
 def _nothing(key: str) -> bool:
@@ -40,6 +45,7 @@ class Kept:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._file = Database(path, _SCRIPT, _WAIT_S)
 
     def load(
         self, table: Table, made_by: str, keys: Collection[str] | None = None
@@ -57,7 +63,7 @@ class Kept:
         damaged: list[Damaged] = []
         with self._telling("read"):
             if self.path.is_file():
-                with self._open() as db:
+                with self._file.reading() as db:
                     if _made_by(db, table) == made_by:
                         found, damaged = rows.read(db, table, keys)
         if damaged:
@@ -69,7 +75,7 @@ class Kept:
         """Who wrote what is in a table; empty where there is none or it cannot be read."""
         with self._telling("read"):
             if self.path.is_file():
-                with self._open() as db:
+                with self._file.reading() as db:
                     return _made_by(db, table)
         return ""
 
@@ -93,77 +99,23 @@ class Kept:
         self, table: Table, made_by: str, change: Callable[["sqlite3.Connection"], None]
     ) -> bool:
         """Change a table, which is emptied first where somebody else made it."""
-        with self._telling("written"):
-            make_private(self.path.parent)
-            with self._locked():
-                if not self.path.exists():
-                    self.path.touch(mode=0o600)
-                with self._open() as db:
-                    db.execute("begin immediate")
-                    _prepare(db, table, made_by)
-                    change(db)
-                    db.execute("commit")
+        with self._telling("written"), self._file.writing() as db:
+            _prepare(db, table, made_by)
+            change(db)
             return True
         return False
 
     @contextmanager
-    def _open(self) -> Generator["sqlite3.Connection"]:
-        import sqlite3  # noqa: PLC0415 - only where something is kept
-
-        with closing(sqlite3.connect(self.path, timeout=_WAIT_S, isolation_level=None)) as db:
-            db.execute(f"pragma page_size = {_PAGE_BYTES}")
-            stated = [_one(db, f"pragma {name}") for name in ("application_id", "user_version")]
-            if _one(db, "pragma page_count") and stated != [_APPLICATION, _LAYOUT]:
-                raise ValueError("it is of another program or version")
-            yield db
-
-    @contextmanager
     def _telling(self, what: str) -> Generator[None]:
         """Log what goes wrong; a file that is damaged is taken away."""
-        import sqlite3  # noqa: PLC0415 - see above
-
-        import filelock  # noqa: PLC0415 - takes its time
-
         try:
             yield
-        except (OSError, filelock.Timeout) as error:
+        except OSError as error:
             log.warning("%s cannot be %s: %s", self.path, what, error)
-        except (sqlite3.Error, ValueError, TypeError) as error:
-            if _passing(error):
-                log.warning("%s cannot be %s: %s", self.path, what, error)
-            else:
-                self._discard(error)
-
-    def _discard(self, error: Exception) -> None:
-        log.warning("%s is damaged (%s); rebuilding", self.path, error)
-        with self._telling("deleted"), self._locked():
-            self.path.with_name(f"{self.path.name}-journal").unlink(missing_ok=True)
-            self.path.unlink(missing_ok=True)
-
-    @contextmanager
-    def _locked(self) -> Generator[None]:
-        """Nobody else writes meanwhile, or deletes what is written."""
-        import filelock  # noqa: PLC0415 - see above
-
-        with filelock.FileLock(f"{self.path}.lock", timeout=_WAIT_S, mode=0o600):
-            yield
-
-
-def _passing(error: Exception) -> bool:
-    """Whether it is for the moment, or for this process, that a file cannot be used."""
-    import sqlite3  # noqa: PLC0415 - see above
-
-    outside = {
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_LOCKED,
-        sqlite3.SQLITE_NOMEM,
-        sqlite3.SQLITE_PERM,
-        sqlite3.SQLITE_READONLY,
-    }
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in outside
+        except DamagedError as error:
+            log.warning("%s is damaged (%s); rebuilding", self.path, error)
+            with self._telling("deleted"), self._file.locked():
+                self._file.delete()
 
 
 def _one(db: "sqlite3.Connection", query: str) -> int:
@@ -171,17 +123,16 @@ def _one(db: "sqlite3.Connection", query: str) -> int:
 
 
 def _made_by(db: "sqlite3.Connection", table: Table) -> str:
-    if not _one(db, "pragma page_count"):
-        return ""
+    """Who made a table; raises `DamagedError` for a file that is none of ours."""
+    stated = [_one(db, f"pragma {name}") for name in ("application_id", "user_version")]
+    if stated != [_APPLICATION, _LAYOUT]:
+        raise DamagedError("it is of another program or version")
     row = db.execute("select by from made where name = ?", (table,)).fetchone()
     return str(row[0]) if row else ""
 
 
 def _prepare(db: "sqlite3.Connection", table: Table, made_by: str) -> None:
     """Have the table, and nothing in it that somebody else made."""
-    db.execute(f"pragma application_id = {_APPLICATION}")
-    db.execute(f"pragma user_version = {_LAYOUT}")
-    db.execute(_MADE)
     db.execute(rows.SCHEMA.format(table))
     if _made_by(db, table) != made_by:
         db.execute(f'delete from "{table}"')  # noqa: S608 - one of ours

@@ -58,7 +58,6 @@ def read(
     db: "sqlite3.Connection", table: str, keys: Collection[str] | None = None
 ) -> tuple[list[Row], list[Damaged]]:
     """All rows, or those with one of ``keys``; and those that are damaged."""
-    db.execute("begin")  # between two looks nobody puts rows together
     found: list[Row] = []
     damaged: list[Damaged] = []
     for stored in _all(db, table) if keys is None else _with(db, table, keys):
