@@ -41,14 +41,25 @@ class Learned:
 
     def taken(self) -> Change:
         """What was learned since this was last asked, to be added to what is on the disk."""
-        change = self._everything() if self._pruned else self._change
-        self._change, self._pruned = Change(), False
+        if self._pruned:
+            return self.everything()
+        change, self._change = self._change, Change()
         return change
 
     def untaken(self, change: Change) -> None:
         """What was taken could not be kept: it is handed out again."""
         change.add(self._change)
         self._change = change
+
+    def everything(self) -> Change:
+        """All there is, to be kept instead of what is on the disk; none of it is taken again."""
+        self._change, self._pruned = Change(), False
+        change, edges = Change(whole=True, habits=replace(self.habits)), self.edges
+        change.tools = {each: self.tools.of(n) for n, each in enumerate(self.tools.ids)}
+        for edge in range(edges.size):
+            source, target = int(edges.source[edge]), int(edges.target[edge])
+            change.edges[self.tools.ids[source], self.tools.ids[target]] = edges.seen(edge)
+        return change
 
     def forget(self) -> None:
         """Whatever is on the disk is to go, too."""
@@ -181,15 +192,6 @@ class Learned:
         kept = np.argsort(-weights, kind="stable")[: int(KEPT * self._max_edges)]
         edges.keep(np.sort(kept))
         self._pruned = True
-
-    def _everything(self) -> Change:
-        """All there is, to be kept instead of what is on the disk."""
-        change, edges = Change(whole=True, habits=replace(self.habits)), self.edges
-        change.tools = {each: self.tools.of(n) for n, each in enumerate(self.tools.ids)}
-        for edge in range(edges.size):
-            source, target = int(edges.source[edge]), int(edges.target[edge])
-            change.edges[self.tools.ids[source], self.tools.ids[target]] = edges.seen(edge)
-        return change
 
     def _count_servers(self) -> None:
         """The steps between servers, from the edges."""

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from toolscript.embedding.base import Vectors
+from toolscript.graph.counts import Change
 from toolscript.graph.files import Known
 from toolscript.graph.forecast import Forecast
 from toolscript.graph.store import GraphStore
 from toolscript.graph.toolgraph import ToolGraph
 from toolscript.graph.trail import Trail
-from toolscript.graph.usage import Usage
+from toolscript.graph.usage import Usage, UsageChange
 
 log = logging.getLogger(__name__)
 KEEP_EVERY_S = 0.5
@@ -66,11 +67,10 @@ class Learning:
         self._opened = self._closing = False
 
     def open(self) -> None:
-        """Read what is kept, once. Takes a fraction of a second."""
+        """Read what is kept, once. Takes a fraction of a second, or longer where it is locked."""
         with self._guard:
-            if not self._opened and self._store is not None:
-                self._store.load(self.graph, self.usage)
-            self._opened = True
+            if not self._opened:
+                self._opened = self._store is None or self._store.load(self.graph, self.usage)
 
     def see(self, ids: Sequence[str], servers: Sequence[str], vectors: Vectors | None) -> Forecast:
         """The tools that there are now, as rows; what is learned from now on is foreseen first."""
@@ -127,6 +127,7 @@ class Learning:
 
     def clear(self) -> None:
         """Forget everything, on the disk too."""
+        self._opened = True  # nothing of it is to be read any more
         self.graph.clear()
         self.usage.clear()
         self.flush()
@@ -153,8 +154,7 @@ class Learning:
                 due = due or time.monotonic() + KEEP_EVERY_S
             ends = each is None
             if not isinstance(each, _Call) or (due and time.monotonic() >= due):
-                self._keep()
-                due = None
+                due = None if self._keep() else time.monotonic() + KEEP_EVERY_S
             if isinstance(each, threading.Event):
                 each.set()
 
@@ -173,10 +173,19 @@ class Learning:
             # A boundary: whatever is wrong with one call, the others are learned.
             log.exception("a call could not be learned from")
 
-    def _keep(self) -> None:
+    def _keep(self) -> bool:
+        """Keep what was learned, having read what is kept; False where to try again."""
+        self.open()
+        if not self._opened:
+            return False
         change, usage = self.graph.taken(), self.usage.taken()
         if self._store is None or not (change or usage):
-            return
-        if not self._store.add(change, usage):
-            self.graph.untaken(change)
-            self.usage.untaken(usage)
+            return True
+        if self._store.add(change, usage, self._everything):
+            return True
+        self.graph.untaken(change)
+        self.usage.untaken(usage)
+        return False
+
+    def _everything(self) -> tuple[Change, UsageChange]:
+        return self.graph.everything(), self.usage.everything()

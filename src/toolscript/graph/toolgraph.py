@@ -280,6 +280,11 @@ class ToolGraph:
         with self.lock:
             self.learned.untaken(change)
 
+    def everything(self) -> Change:
+        """All there is, to be kept where nothing is; none of it is handed out again."""
+        with self.lock:
+            return self.learned.everything()
+
     def clear(self) -> None:
         """Forget everything but what is supposed."""
         with self.lock:
@@ -290,6 +295,14 @@ class ToolGraph:
         with self.lock:
             self.learned = Learned(self._max_edges)
             fill(self.learned)
+
+    def rebase(self, fill: Callable[[Learned], None]) -> None:
+        """Put what was kept, which ``fill`` puts in, before what was learned without it."""
+        with self.lock:
+            change = self.learned.taken()
+            self.begin_anew(fill)
+            if change:
+                self.learned.restore(change)
 
     def restore(self, change: Change) -> None:
         """Take over what was learned elsewhere."""

@@ -82,6 +82,12 @@ class Usage:
             for (tool, model), (count, total) in later.learned.items():
                 self._change.add(tool, model, total, count)
 
+    def everything(self) -> UsageChange:
+        """All there is, to be kept where nothing is; none of it is taken again."""
+        with self._lock:
+            self._change = UsageChange()
+            return UsageChange(dict(self._all.learned), whole=True)
+
     def restore(self, change: UsageChange) -> None:
         """Take over what was kept."""
         with self._lock:

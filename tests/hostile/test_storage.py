@@ -1,0 +1,323 @@
+"""What was learned stays, whatever fails for a moment; only what is damaged counts as damaged."""
+
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.graph.test_toolgraph import Clock, graph_of
+from tests.support import Cli, until
+from toolscript.graph.counts import Change
+from toolscript.graph.learning import Learning
+from toolscript.graph.store import VERSION, GraphStore
+from toolscript.graph.toolgraph import ToolGraph
+from toolscript.graph.trail import Trail
+from toolscript.graph.usage import Usage, UsageChange
+
+WAIT_S = 0.05
+"""How long a store of a test waits for a lock."""
+
+
+def store_in(directory: Path) -> GraphStore:
+    return GraphStore(directory, "key", WAIT_S)
+
+
+def read(directory: Path) -> tuple[ToolGraph, Usage]:
+    graph, usage = ToolGraph(clock=Clock()), Usage()
+    assert store_in(directory).load(graph, usage)
+    return graph, usage
+
+
+def calls(directory: Path) -> int:
+    return read(directory)[0].stats().calls
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
+HOLDS = """
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("begin exclusive")
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def locked(path: Path) -> Generator[None]:
+    """Another process holds SQLite's lock."""
+    command = [sys.executable, "-c", HOLDS, str(path)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield
+        process.communicate()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> GraphStore:
+    """A graph of 60 calls, on the disk."""
+    store = store_in(tmp_path / "graph")
+    assert store.add(graph_of(*["abc"] * 20).taken(), UsageChange())
+    return store
+
+
+# H3: what fails for a moment
+
+
+def test_h3_a_locked_graph_is_left_alone(store: GraphStore) -> None:
+    before = contents(store.path.parent)
+    with locked(store.path):
+        for _ in range(2):
+            assert not store.load(ToolGraph(), Usage())
+        assert not store.add(graph_of("ab").taken(), UsageChange())
+    assert contents(store.path.parent) == before
+    assert calls(store.path.parent) == 60
+
+
+def test_h3_what_is_learned_while_the_graph_is_locked_is_written_when_the_lock_goes(
+    store: GraphStore,
+) -> None:
+    learning = Learning(store)
+    with locked(store.path):
+        learning.open()
+        for tool in ("s__x", "s__y"):
+            learning.called(Trail(), tool, succeeded=True)
+        learning.flush()
+        assert learning.graph.stats().calls == 2
+    until(lambda: calls(store.path.parent) == 62, "it is written with no further call")
+    assert learning.graph.stats().calls == 62  # what was there is known by now, too
+    learning.close()
+    assert calls(store.path.parent) == 62
+
+
+def test_h3_what_was_forgotten_while_the_graph_was_locked_does_not_come_back(
+    store: GraphStore,
+) -> None:
+    learning = Learning(store)
+    with locked(store.path):
+        learning.open()
+        learning.clear()
+    learning.called(Trail(), "s__x", succeeded=True)
+    learning.close()
+    assert calls(store.path.parent) == 1
+
+
+FAILS = """
+import resource, sys
+from pathlib import Path
+from toolscript.graph.counts import Change
+from toolscript.graph.store import GraphStore
+from toolscript.graph.toolgraph import ToolGraph
+from toolscript.graph.usage import Usage, UsageChange
+graph = ToolGraph()
+graph.learn([f"s__{number}" for number in range(40)])
+store = GraphStore(Path(sys.argv[1]), "key")
+store.add(Change(), UsageChange())  # imports what it needs
+what, limit = getattr(resource, sys.argv[2]), int(sys.argv[3])
+resource.setrlimit(what, (limit, limit))
+print(store.load(graph, Usage()), store.add(graph.taken(), UsageChange()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "done"),
+    [("RLIMIT_FSIZE", 5000, "True False"), ("RLIMIT_NOFILE", 3, "False False")],
+)
+def test_h3_a_full_disk_and_a_lack_of_descriptors_leave_the_graph_alone(
+    store: GraphStore, limit: str, value: int, done: str
+) -> None:
+    directory = store.path.parent
+    command = [sys.executable, "-c", FAILS, str(directory), limit, str(value)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == done, ran.stderr
+    assert "damaged" not in ran.stderr
+    assert calls(directory) == 60
+    assert not [*directory.glob("*damaged*")]
+
+
+def test_h3_a_graph_of_a_later_version_is_left_to_that(store: GraphStore) -> None:
+    with sqlite3.connect(store.path) as db:
+        db.execute(f"pragma user_version = {VERSION + 1}")
+    db.close()
+    before = store.path.read_bytes()
+    assert not store.load(ToolGraph(), Usage())
+    assert not store.add(graph_of("ab").taken(), UsageChange())
+    assert store.path.read_bytes() == before
+    assert not [*store.path.parent.glob("*damaged*")]
+
+
+def test_h3_copies_put_aside_are_numbered_and_never_overwritten(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = store_in(tmp_path)
+    for number in range(1, 4):
+        assert store.add(graph_of("ab").taken(), UsageChange())
+        store.path.write_bytes(b"damage %d" % number * 100)
+        store.load(ToolGraph(), Usage())
+        assert store.add(graph_of("ab").taken(), UsageChange())
+        assert str(tmp_path / f"graph-key.sqlite.damaged-{number}") in caplog.text
+    for number in range(1, 4):
+        aside = tmp_path / f"graph-key.sqlite.damaged-{number}"
+        assert aside.read_bytes() == b"damage %d" % number * 100
+
+
+def test_h3_a_file_damaged_under_a_running_gateway_is_made_again_from_what_it_knows(
+    store: GraphStore,
+) -> None:
+    learning = Learning(store)
+    learning.open()
+    store.path.write_bytes(b"damage" * 1000)
+    learning.called(Trail(), "s__x", succeeded=True)
+    learning.close()
+    assert calls(store.path.parent) == 61
+
+
+def test_h3_a_second_process_that_saw_the_damage_leaves_the_new_file(store: GraphStore) -> None:
+    other = store_in(store.path.parent)
+    store.path.write_bytes(b"damage" * 1000)
+    for each in (store, other):
+        assert each.load(ToolGraph(), Usage())
+    for each in (store, other):
+        assert each.add(graph_of("ab").taken(), UsageChange())
+    assert calls(store.path.parent) == 4
+    assert len([*store.path.parent.glob("*.damaged-*")]) == 1
+
+
+def test_h3_a_search_changes_nothing_of_what_was_learned(
+    cli: Cli, scripted: Callable[..., object]
+) -> None:
+    """Not even where it is damaged: that is put aside by the next process that learns."""
+    cli.configure(good=scripted({"name": "echo", "inputSchema": {"type": "object"}}))
+    assert cli("call", "good__echo").returncode == 0
+    [graph] = cli.home.rglob("graph-*.sqlite")
+    for damage in (b"", b"damage" * 1000):
+        if damage:
+            graph.write_bytes(damage)
+        before = contents(graph.parent), graph.stat().st_mtime_ns
+        done = cli("search", "echo")
+        assert done.returncode == 0, done.stderr
+        assert ("damaged" in done.stderr) is bool(damage)
+        assert (contents(graph.parent), graph.stat().st_mtime_ns) == before
+    assert cli("call", "good__echo").returncode == 0
+    assert [*graph.parent.glob("*.damaged-1")]
+
+
+KILLED = """
+import os, signal, sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("pragma cache_size = 1")
+db.execute("begin immediate")
+db.executemany(
+    "insert into usage values (?, 'm', 1, ?, 0)", [(str(n), bytes(4000)) for n in range(200)]
+)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_h3_what_a_killed_writer_left_half_done_is_taken_back_by_a_reader(
+    store: GraphStore,
+) -> None:
+    ran = subprocess.run([sys.executable, "-c", KILLED, store.path], check=False)
+    assert ran.returncode == -signal.SIGKILL
+    assert store.path.with_name(f"{store.path.name}-journal").stat().st_size
+    assert calls(store.path.parent) == 60
+
+
+VERSION_1 = """
+pragma journal_mode = wal;
+create table habit (name text primary key, value real not null) without rowid;
+create table tool (
+    number integer primary key, id text not null unique,
+    weight real not null default 0, times integer not null default 0,
+    failed real not null default 0, failures integer not null default 0,
+    edges blob not null default x''
+);
+create table usage (
+    tool text not null, model text not null, count real not null, total blob not null,
+    primary key (tool, model)
+) without rowid;
+insert into tool (id, weight, times) values ('s__a', 7, 7);
+insert into habit values ('steps', 3);
+insert into usage values ('s__a', 'm', 1, x'0000803f');
+pragma user_version = 1;
+"""
+
+
+def test_h3_what_an_earlier_version_learned_is_kept(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "graph-key.sqlite") as db:
+        db.executescript(VERSION_1)
+    db.close()
+    assert calls(tmp_path) == 7
+    assert store_in(tmp_path).add(graph_of("ab").taken(), UsageChange())
+    graph, usage = read(tmp_path)
+    assert graph.stats().calls == 9
+    assert usage.of("m")["s__a"][0] == 1
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "graph-key.sqlite",
+        "graph-key.sqlite.lock",
+    }
+
+
+# L9: damage
+
+
+def test_l9_every_flipped_bit_is_harmless_or_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, graph, usage = store_in(tmp_path), graph_of("abcdef", "fab", "cad"), Usage()
+    usage.learn("s__a", "m", graph.learned.edges.later[:8].astype("float32"))
+    assert store.add(graph.taken(), usage.taken())
+    whole, known = store.path.read_bytes(), known_in(tmp_path)
+    said = 0
+    chosen = random.Random(9)  # noqa: S311 - which bits, nothing more
+    for _ in range(400):
+        at, bit = chosen.randrange(len(whole)), chosen.randrange(8)
+        store.path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << bit]) + whole[at + 1 :])
+        caplog.clear()
+        found = known_in(tmp_path)
+        assert found == known or caplog.text, (at, bit)
+        said += bool(caplog.text)
+    assert said > 20
+
+
+def known_in(directory: Path) -> tuple[object, ...]:
+    """All that is known of a graph on the disk."""
+    graph, usage = ToolGraph(clock=Clock()), Usage()
+    store_in(directory).load(graph, usage)
+    questions = {tool: (n, total.tobytes()) for tool, (n, total) in usage.of("m").items()}
+    edges = sorted(map(repr, graph.strongest(999)))
+    return graph.stats(), edges, repr(graph.learned.habits), questions
+
+
+@pytest.mark.parametrize("table", ["tool", "usage"])
+def test_l9_a_damaged_row_is_not_added_to(store: GraphStore, table: str) -> None:
+    """A change would give it a checksum that fits what it became."""
+    usage = UsageChange()
+    usage.add("s__a", "m", graph_of("ab").learned.edges.later[:4].astype("float32"))
+    assert store.add(Change(), usage)
+    with sqlite3.connect(store.path) as db:
+        db.execute(f"update {table} set {'weight' if table == 'tool' else 'count'} = 99")  # noqa: S608 - above
+    db.close()
+    assert store.add(graph_of("ab").taken(), usage)
+    assert [*store.path.parent.glob("*.damaged-1")]
+    assert calls(store.path.parent) == 2
+
+
+def test_l9_an_emptied_graph_is_damaged(
+    store: GraphStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.path.write_bytes(b"")
+    assert store.load(ToolGraph(), Usage())
+    assert "is damaged (it is empty)" in caplog.text
+    assert store.add(graph_of("ab").taken(), UsageChange())
+    assert calls(store.path.parent) == 2
