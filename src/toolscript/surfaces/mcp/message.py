@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias, cast
 
 from toolscript import __version__
-from toolscript.errors import RefusedError, ToolscriptError
+from toolscript.errors import ArgumentsError, RefusedError, ToolscriptError
 from toolscript.surfaces.mcp import wire
 from toolscript.surfaces.mcp.door import Asker, Door
 from toolscript.surfaces.mcp.passed import Passed
@@ -76,17 +76,14 @@ class Messages:
         return {"tools": self._door.tools(asker)}
 
     async def _call(self, params: _Raw, asker: Asker) -> _Raw:
-        arguments: _Raw = params.get("arguments", {})
-        return await self._door.call(str(params.get("name")), arguments, asker)
+        return await self._door.call(str(params.get("name")), _arguments(params), asker)
 
     async def _prompts(self, params: _Raw, asker: Asker) -> _Raw:
         del params
         return {"prompts": await self._passed.prompts(asker)}
 
     async def _prompt(self, params: _Raw, asker: Asker) -> _Raw:
-        return await self._passed.prompt(
-            str(params.get("name")), params.get("arguments") or {}, asker
-        )
+        return await self._passed.prompt(str(params.get("name")), _arguments(params), asker)
 
     async def _resources(self, params: _Raw, asker: Asker) -> _Raw:
         del params
@@ -94,6 +91,15 @@ class Messages:
 
     async def _resource(self, params: _Raw, asker: Asker) -> _Raw:
         return await self._passed.resource(str(params.get("uri")), asker)
+
+
+def _arguments(params: _Raw) -> _Raw:
+    """The ``arguments`` of a request, where there are none an empty object."""
+    arguments = params.get("arguments", {})
+    if not isinstance(arguments, dict):
+        shown = repr(arguments)[:60]
+        raise ArgumentsError(f"arguments is {shown}; send a JSON object, such as {{}}")
+    return cast("_Raw", arguments)
 
 
 def _error(identifier: Any, code: int, message: str, data: object = None) -> _Raw:
