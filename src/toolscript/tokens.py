@@ -47,13 +47,26 @@ class TokenStore:
     """The tokens of one configuration, in a file that only its owner may read.
 
     Reads the file again when it has changed, so that a token that is made or
-    revoked counts at once.
+    revoked counts at once. A marker in another folder remembers that there was
+    a token: revoking the last one, or losing the file, gives nobody any rights.
     """
 
     def __init__(self, data_dir: Path, config_key: str) -> None:
         self.path = data_dir / "tokens" / f"tokens-{config_key}.json"
+        self._marker = data_dir / "run" / f"protected-{config_key}"
         self._stamp = ""
         self._tokens: tuple[Token, ...] = ()
+
+    @property
+    def protected(self) -> bool:
+        """Whether callers need a token: there was one, and `clear` was not called since."""
+        return _exists(self.path) or _exists(self._marker)
+
+    def clear(self) -> None:
+        """Revoke every token, and ask for none from now on."""
+        with self._alone():
+            self.path.unlink(missing_ok=True)
+            self._marker.unlink(missing_ok=True)
 
     def all(self) -> tuple[Token, ...]:
         """Every token, in the order they were made; raises `TokenFileError` for a damaged file.
@@ -93,11 +106,16 @@ class TokenStore:
             self._write(tuple(token for token in tokens if token is not found))
         return found
 
-    def grant_of(self, secret: str) -> Grant | None:
-        """What a token grants; None for one that is unknown or has expired."""
-        hashed, now = _hash(secret), datetime.now(UTC)
-        found = [t for t in self.all() if hmac.compare_digest(t.hash, hashed) and t.is_valid(now)]
-        return found[0].grant if found else None
+    def find(self, secret: str) -> Token | None:
+        """The token of this secret; None where it is unknown or has expired."""
+        hashed = _hash(secret)
+        found = [each for each in self.valid() if hmac.compare_digest(each.hash, hashed)]
+        return found[0] if found else None
+
+    def valid(self) -> list[Token]:
+        """The tokens that have not expired."""
+        now = datetime.now(UTC)
+        return [each for each in self.all() if each.is_valid(now)]
 
     @contextmanager
     def _alone(self) -> Generator[None]:
@@ -116,11 +134,14 @@ class TokenStore:
         except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
             raise TokenFileError(
                 f"{self.path} cannot be read ({error}), so nobody is let in; "
-                "delete it, and make new tokens with: toolscript token create"
+                "delete it, which lets nobody in either, "
+                "and make new tokens with: toolscript token create"
             ) from None
         return file.tokens
 
     def _write(self, tokens: tuple[Token, ...]) -> None:
+        make_private(self._marker.parent)
+        self._marker.touch(mode=0o600)
         write_atomically(self.path, msgspec.json.encode(_File(VERSION, tokens)))
         self._stamp, self._tokens = stamp([self.path]), tokens
 
@@ -141,6 +162,17 @@ def grant_for(servers: Iterable[str], tools: Iterable[str]) -> Grant:
     if not servers and not tools:
         return EVERYTHING
     return Grant(servers=servers, tools=tools)
+
+
+def _exists(path: Path) -> bool:
+    """Whether there is a file, or may be one: what cannot be looked at counts."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _hash(secret: str) -> str:

@@ -132,7 +132,7 @@ def test_a_token_that_is_revoked_counts_no_more(guarded: Cli) -> None:
     assert ask(guarded, "/tools", second)[0] == 200
     done = guarded("token", "revoke", rows[1]["id"])
     assert "no token is left" in done.stderr
-    assert ask(guarded, "/tools")[0] == 200
+    assert ask(guarded, "/tools")[0] == 401
 
 
 def test_a_command_elsewhere_shows_its_token(guarded: Cli) -> None:
@@ -166,7 +166,7 @@ def test_a_damaged_file_lets_only_the_owner_in(guarded: Cli, damage: str) -> Non
     token = made(guarded)
     [path] = guarded.home.rglob("tokens-*.json")
     path.write_text(damage, "utf-8")
-    assert ask(guarded, "/tools", token)[0] == 500
+    assert ask(guarded, "/tools", token)[0] == 503
     assert guarded("list-tools").returncode == 0
     assert guarded("token", "list").returncode == 2
 

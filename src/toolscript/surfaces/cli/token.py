@@ -1,4 +1,4 @@
-"""``toolscript token create|list|revoke``."""
+"""``toolscript token create|list|revoke|off``."""
 
 from typing import Any
 
@@ -14,11 +14,19 @@ from toolscript.tokens import Token, TokenStore, grant_for
 from toolscript.types import Grant
 
 
+_OPEN = "no token: whoever is on this machine may use the gateway"
+_CLOSED = (
+    "no token is left: the gateway answers only your own commands; make a token with: "
+    "toolscript token create, or let in whoever is on this machine with: toolscript token off"
+)
+
+
 @click.group()
 def token() -> None:
     """Say who may use which tools of the gateway.
 
-    As soon as there is one token, the gateway answers nobody without.
+    As soon as there is one token, the gateway answers nobody without, until
+    'toolscript token off'.
     """
 
 
@@ -74,12 +82,13 @@ def create(
 @settings_options("config", "data_dir")
 def list_(output: str, **flags: Any) -> None:
     """Show the tokens there are, and what each grants."""
-    tokens = _store(settings_from(**flags)).all()
+    store = _store(settings_from(**flags))
+    tokens = store.all()
     if output == "json":
         print_json({"tokens": [_row(each) for each in tokens]})
         return
     if not tokens:
-        click.echo("no token: whoever is on this machine may use the gateway")
+        click.echo(_CLOSED if store.protected else _OPEN)
         return
     rows = [[t.id, t.name, _granted(t.grant), t.created, t.expires or "never"] for t in tokens]
     print_table(["Id", "Name", "Grants", "Made", "Expires"], rows, flexible=2)
@@ -94,7 +103,19 @@ def revoke(identifier: str, **flags: Any) -> None:
     store.revoke(identifier)
     click.echo("revoked")
     if not store.all():
-        note("no token is left: whoever is on this machine may use the gateway")
+        note(_CLOSED)
+
+
+@token.command()
+@settings_options("config", "data_dir")
+def off(**flags: Any) -> None:
+    """Take every token back, and ask for none from now on.
+
+    Whoever is on this machine may use the gateway then. One that other machines
+    can reach goes on letting nobody in.
+    """
+    _store(settings_from(**flags)).clear()
+    click.echo(_OPEN)
 
 
 def _store(settings: Settings) -> TokenStore:

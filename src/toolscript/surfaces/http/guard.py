@@ -4,38 +4,54 @@ Stands before every route of the HTTP door, those of other protocols included.
 """
 
 import hmac
+import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from toolscript.errors import AccessError, ToolscriptError
+from toolscript.errors import AccessError, TokenFileError, ToolscriptError
 from toolscript.surfaces.http import wire
 from toolscript.tokens import TokenStore
 from toolscript.types import EVERYTHING, Grant
 
+log = logging.getLogger(__name__)
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 ANY_HOST = ("*",)
-_GRANT = "toolscript.grant"
+_ACCESS = "toolscript.access"
 _PUBLIC = {"/health"}
 """Where a caller who is granted nothing may ask: a supervisor looks here."""
 
-Admit: TypeAlias = Callable[[str], Grant]
-"""What the bearer of a token, which may be empty, is granted; raises `AccessError` for nothing."""
+OWNER, ANYONE = "owner", "anyone"
+"""Who is let in without a token: the owner's commands, and anyone while there are no tokens."""
 
 
-def admit_everybody(token: str) -> Grant:
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a caller may find, list and call, and in whose name."""
+
+    grant: Grant
+    holder: str
+    """The id of a token, `OWNER` or `ANYONE`; empty for a caller who is granted nothing."""
+
+
+Admit: TypeAlias = Callable[[str], Access]
+"""What the bearer of a token, which may be empty, may do; raises `AccessError` for nothing."""
+
+
+def admit_everybody(token: str) -> Access:
     """For an application that only this process asks."""
     del token
-    return EVERYTHING
+    return Access(EVERYTHING, OWNER)
 
 
 class Doorkeeper:
     """Admits to a gateway: its owner's commands by ``key``, everybody else by a token.
 
-    While there is no token at all, whoever is on this machine is let in, if it
+    While there never was a token, whoever is on this machine is let in, if it
     is only this machine that can ask (``local``).
     """
 
@@ -43,26 +59,45 @@ class Doorkeeper:
         self._tokens = tokens
         self._key = key
         self._local = local
+        self._fault = ""
 
-    def __call__(self, token: str) -> Grant:
-        """See `Admit`; raises `TokenFileError`, too."""
+    def __call__(self, token: str) -> Access:
+        """See `Admit`; raises `TokenFileError`, too, which does not tell where the file is."""
         if hmac.compare_digest(token.encode(), self._key.encode()):
-            return EVERYTHING
-        if self._local and not self._tokens.all():
-            return EVERYTHING
-        grant = self._tokens.grant_of(token) if token else None
-        if grant is not None:
-            return grant
+            return Access(EVERYTHING, OWNER)
+        if self._local and not self._tokens.protected:
+            return Access(EVERYTHING, ANYONE)
+        try:
+            found = self._tokens.find(token) if token else None
+        except TokenFileError as error:
+            self._report(str(error))
+            raise TokenFileError(
+                "the gateway's tokens cannot be read, so nobody is let in; "
+                "its owner learns more from: toolscript token list"
+            ) from None
+        if found is not None:
+            return Access(found.grant, found.id)
         raise AccessError(
             "the token is not known, or has expired; make one with: toolscript token create"
             if token
             else "this gateway asks for a token; send it as 'Authorization: Bearer …'"
         )
 
+    def _report(self, fault: str) -> None:
+        """Log what is wrong with the file, once."""
+        if fault != self._fault:
+            log.error("%s", fault)
+        self._fault = fault
+
+
+def access_of(request: HTTPConnection) -> Access:
+    """How the caller of this request was let in; see `Guard`."""
+    return request.scope[_ACCESS]
+
 
 def grant_of(request: HTTPConnection) -> Grant:
-    """What the caller of this request may find, list and call; see `Guard`."""
-    return request.scope[_GRANT]
+    """What the caller of this request may find, list and call."""
+    return access_of(request).grant
 
 
 class Guard:
@@ -94,19 +129,19 @@ class Guard:
             await _refusal(*problem)(scope, receive, send)
             return
         try:
-            scope[_GRANT] = self._granted(request)
+            scope[_ACCESS] = self._granted(request)
         except ToolscriptError as error:
             await _denial(error)(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
-    def _granted(self, request: HTTPConnection) -> Grant:
+    def _granted(self, request: HTTPConnection) -> Access:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         try:
             return self._admit(token.strip() if scheme.lower() == "bearer" else "")
-        except AccessError:
+        except (AccessError, TokenFileError):
             if request.url.path in _PUBLIC:
-                return Grant()
+                return Access(Grant(), "")
             raise
 
     def _problem(self, request: HTTPConnection) -> tuple[int, str] | None:

@@ -159,7 +159,7 @@ def _url(listening: socket.socket) -> str:
 
 def _doorkeeper(tokens: TokenStore, key: str, listening: socket.socket) -> Doorkeeper:
     local = _is_local(listening)
-    if not local and not tokens.all():
+    if not local and not tokens.protected:
         raise UnprotectedError(
             f"on {listening.getsockname()[0]} other machines could use every tool; first make a "
             "token with: toolscript token create, or listen on 127.0.0.1"

@@ -8,9 +8,8 @@ from collections import OrderedDict
 
 from starlette.requests import Request
 
-from toolscript.surfaces.http.guard import grant_of
+from toolscript.surfaces.http.guard import access_of
 from toolscript.surfaces.mcp.door import Session
-from toolscript.types import Grant
 
 HEADER = "toolscript-session"
 MAX_SESSIONS = 1024
@@ -21,11 +20,11 @@ class Sessions:
     """The latest sessions, by who asks and what they call it. Used on the event loop alone."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[Grant, str], Session] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str], Session] = OrderedDict()
 
-    def of(self, grant: Grant, name: str) -> Session:
-        """The session of that name, made where there is none."""
-        key = grant, name[:MAX_CHARS]
+    def of(self, holder: str, name: str) -> Session:
+        """The session of that name and `Access.holder`, made where there is none."""
+        key = holder, name[:MAX_CHARS]
         session = self._known.pop(key, None) or Session()
         self._known[key] = session
         if len(self._known) > MAX_SESSIONS:
@@ -37,4 +36,4 @@ def session_of(request: Request) -> Session:
     """The session that a request says it belongs to, or one of its own."""
     name = request.headers.get(HEADER, "")
     sessions: Sessions = request.app.state.sessions
-    return sessions.of(grant_of(request), name) if name else Session()
+    return sessions.of(access_of(request).holder, name) if name else Session()

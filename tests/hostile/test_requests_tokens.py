@@ -1,0 +1,97 @@
+"""Tokens that are lost, revoked or unreadable: rows H5, L3 and L16."""
+
+import shutil
+from typing import Any
+
+import pytest
+
+from tests.support import FUZZY, READ_FILE, SEND_MAIL, Cli, Scripted, fetch
+from toolscript.tokens import TokenStore
+from toolscript.types import EVERYTHING, Grant
+
+FILES = Grant(servers=("files",))
+
+
+@pytest.fixture
+def guarded(cli: Cli, scripted: Scripted) -> Cli:
+    """A gateway of two servers, still without a token."""
+    cli.env = FUZZY
+    cli.configure(files=scripted(READ_FILE), mail=scripted(SEND_MAIL))
+    cli.start_gateway()
+    return cli
+
+
+def store(cli: Cli) -> TokenStore:
+    """The tokens of the gateway's configuration, as its owner's commands change them."""
+    [record] = cli.records
+    return TokenStore(record.parent.parent, record.stem.removeprefix("gateway-"))
+
+
+def made(cli: Cli, grant: Grant = EVERYTHING) -> str:
+    return store(cli).create(grant)[1]
+
+
+def ask(cli: Cli, path: str, token: str = "") -> tuple[int, Any]:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    return fetch(cli.record()["url"], path, headers=headers)
+
+
+def revoke_all(cli: Cli) -> None:
+    for token in store(cli).all():
+        store(cli).revoke(token.id)
+
+
+def delete_file(cli: Cli) -> None:
+    store(cli).path.unlink()
+
+
+def delete_folder(cli: Cli) -> None:
+    shutil.rmtree(store(cli).path.parent)
+
+
+# H5
+
+
+def test_h5_without_its_last_token_a_gateway_stays_closed(guarded: Cli) -> None:
+    """To everybody, the bearer of what was revoked included, until the owner opens it."""
+    for lose in (revoke_all, delete_file, delete_folder):
+        token = made(guarded, FILES)
+        assert ask(guarded, "/tools", token)[0] == 200
+        lose(guarded)
+        assert [ask(guarded, "/tools", shown)[0] for shown in ("", token)] == [401, 401]
+        store(guarded).clear()
+        assert ask(guarded, "/tools")[0] == 200
+
+
+def test_h5_the_owner_is_told_and_goes_on(guarded: Cli) -> None:
+    store(guarded).revoke(store(guarded).create(FILES)[0].id)
+    assert "toolscript token off" in guarded("token", "list").stdout
+    assert guarded("list-tools").returncode == 0
+    assert "may use the gateway" in guarded("token", "off").stdout
+    assert ask(guarded, "/tools")[0] == 200
+
+
+def test_h5_a_restart_opens_nothing(guarded: Cli) -> None:
+    made(guarded)
+    delete_file(guarded)
+    assert guarded("gateway", "stop").returncode == 0
+    guarded.start_gateway()
+    assert ask(guarded, "/tools")[0] == 401
+
+
+# L3
+
+
+def test_l3_a_damaged_file_is_not_named_to_strangers(guarded: Cli) -> None:
+    """The log names it, once, and so does the owner's own command."""
+    token = made(guarded)
+    path = store(guarded).path
+    path.write_text("{", "utf-8")
+    for _ in range(3):
+        status, answer = ask(guarded, "/tools", token)
+        assert (status, answer["type"]) == (503, "TokenFileError")
+        assert str(guarded.home) not in answer["error"]
+    assert ask(guarded, "/health") == (200, {"status": "ready"})
+    assert str(path) in guarded("token", "list").stderr
+    [log] = guarded.home.rglob("gateway-*.log")
+    assert log.read_text("utf-8").count(str(path)) == 1
