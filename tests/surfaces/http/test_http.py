@@ -299,10 +299,9 @@ def test_a_foreign_page_is_refused(gateway: Gateway, origin: str) -> None:
     assert (status, value["error"]) == (403, f"a page of '{origin}' may not ask this gateway")
 
 
-@pytest.mark.parametrize("origin", ["http://localhost:6274", "http://127.0.0.1", "https://[::1]:9"])
-def test_a_page_of_this_machine_is_not_refused(gateway: Gateway, origin: str) -> None:
-    """http:others: an inspector, say."""
-    assert fetch(gateway.url, "/health", headers={"Origin": origin})[0] == 200
+def test_a_page_of_the_gateway_itself_is_not_refused(gateway: Gateway) -> None:
+    """http:others"""
+    assert fetch(gateway.url, "/health", headers={"Origin": gateway.url})[0] == 200
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "localhost:1234", "[::1]", "[::1]:99"])

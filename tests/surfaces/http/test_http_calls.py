@@ -64,7 +64,8 @@ def test_a_call(url: str) -> None:
 
 
 def test_no_body_is_no_arguments(url: str) -> None:
-    status, answer = fetch(url, "/tools/s__echo", method="POST")
+    headers = {"Content-Type": "application/json"}
+    status, answer = fetch(url, "/tools/s__echo", method="POST", headers=headers)
     assert status == 200
     assert json.loads(answer["content"][0]["text"])["arguments"] == {}
 

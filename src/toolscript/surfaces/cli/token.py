@@ -13,7 +13,6 @@ from toolscript.surfaces.sources import load, sources
 from toolscript.tokens import Token, TokenStore, grant_for
 from toolscript.types import Grant
 
-
 _OPEN = "no token: whoever is on this machine may use the gateway"
 _CLOSED = (
     "no token is left: the gateway answers only your own commands; make a token with: "

@@ -22,7 +22,7 @@ from toolscript.surfaces.http import description, graph, runtime, wire
 from toolscript.surfaces.http.guard import LOOPBACK_HOSTS, Admit, Guard, admit_everybody, grant_of
 from toolscript.surfaces.http.metrics import metrics
 from toolscript.surfaces.http.pulse import Pulse
-from toolscript.surfaces.http.requests import body, message, while_heard
+from toolscript.surfaces.http.requests import body, check_kind, message, while_heard
 from toolscript.surfaces.http.sessions import Sessions, session_of
 from toolscript.surfaces.http.traffic import Traffic, Watch
 from toolscript.surfaces.mcp.door import Asker, Door, Exposure
@@ -35,6 +35,8 @@ from toolscript.types import Grant, SearchRequest
 log = logging.getLogger(__name__)
 _MAX_SERVERS = 100
 _METRICS = "/metrics"
+_MESSAGE = "/message"
+"""The one address where a POST may be of any kind: a program may leave that to ``curl -d``."""
 _EXPLAIN = Option("explain", bool, default=False, help="")
 _SKILLS = Option("skills", bool, default=False, help="")
 _NEEDED = Option("needed", bool, default=False, help="")
@@ -97,12 +99,14 @@ def _mcp_routes(app: App, mount: Mount) -> list[Route]:
         asker = Asker(grant=grant_of(request), session=session_of(request))
         return await while_heard(request, messages.answer(sent, asker))
 
-    return [*mount.routes, Route("/message", _endpoint(app, answer), methods=["POST"])]
+    return [*mount.routes, Route(_MESSAGE, _endpoint(app, answer), methods=["POST"])]
 
 
 def _endpoint(app: App, answer: _Answer) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         try:
+            if request.method == "POST":
+                check_kind(request, lenient=request.url.path == _MESSAGE)
             return _response(await answer(app, request))
         except ToolscriptError as problem:
             return _json(wire.error(problem), wire.STATUS[type(problem)])

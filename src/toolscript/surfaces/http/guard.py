@@ -21,6 +21,8 @@ from toolscript.types import EVERYTHING, Grant
 log = logging.getLogger(__name__)
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 ANY_HOST = ("*",)
+_OWN_SITE = {"same-origin", "none"}
+"""Of ``Sec-Fetch-Site``: the gateway's own pages, and addresses that a user has typed."""
 _ACCESS = "toolscript.access"
 _PUBLIC = {"/health"}
 """Where a caller who is granted nothing may ask: a supervisor looks here."""
@@ -104,8 +106,9 @@ class Guard:
     """Refuses requests that nobody of this machine meant, and notes what the others may see.
 
     A request for another host than ``hosts`` comes from a web page that points
-    a name of its own at this address; one with the ``Origin`` of another host
-    from a page that makes the browser ask.
+    a name of its own at this address; one with another ``Origin`` than the
+    gateway's own, or which the browser says is ``cross-site`` or ``same-site``
+    (another port of this machine), from a page that makes the browser ask.
     """
 
     def __init__(
@@ -149,17 +152,24 @@ class Guard:
         if not self._knows(host):
             return 400, f"the host {host[:60]!r} is not this gateway's; ask for {self._hosts[0]}"
         origin = request.headers.get("origin")
-        if origin is not None and not self._is_ours(origin, host):
+        if origin is not None and not self._is_ours(origin, request):
             return 403, f"a page of {origin[:60]!r} may not ask this gateway"
+        site = request.headers.get("sec-fetch-site", "none")
+        if site not in _OWN_SITE:
+            return 403, f"a page of another site ({site[:60]!r}) may not ask this gateway"
         return None
 
     def _knows(self, host: str) -> bool:
         return self._hosts == ANY_HOST or _without_port(host) in self._hosts
 
-    def _is_ours(self, origin: str, host: str) -> bool:
-        """Whether the page is of this machine, or of the very host that is asked."""
-        asking = origin.partition("://")[2].lower()
-        return asking == host.lower() or _without_port(asking) in LOOPBACK_HOSTS
+    def _is_ours(self, origin: str, request: HTTPConnection) -> bool:
+        """Whether it is this gateway's: scheme, host and port as asked.
+
+        What stands in front of a gateway that other machines reach may speak HTTPS.
+        """
+        scheme, _, asking = origin.lower().partition("://")
+        mine = {request.scope["scheme"]} | ({"https"} if self._hosts == ANY_HOST else set())
+        return scheme in mine and asking == request.headers.get("host", "").lower()
 
 
 def _without_port(host: str) -> str:

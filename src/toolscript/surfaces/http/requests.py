@@ -14,15 +14,8 @@ _T = TypeVar("_T")
 
 
 async def body(request: Request) -> dict[str, Any]:
-    """The JSON object that was sent; nothing at all is an empty one.
-
-    A page in a browser may send any other kind of content to any address
-    without being asked; JSON it may not.
-    """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().casefold()
+    """The JSON object that was sent; nothing at all is an empty one."""
     data = await _read(request)
-    if data and kind != "application/json":
-        raise InputError(f"the content-type is {kind[:60]!r}; send application/json")
     value: Any = _decoded(data) if data else {}
     if not isinstance(value, dict):
         raise InputError(f"the body is {_named(value)}; expected a JSON object of arguments")
@@ -30,8 +23,25 @@ async def body(request: Request) -> dict[str, Any]:
 
 
 async def message(request: Request) -> Any:
-    """The JSON value that was sent, whatever kind of content it is said to be."""
+    """The JSON value that was sent."""
     return _decoded(await _read(request))
+
+
+def check_kind(request: Request, *, lenient: bool = False) -> None:
+    """Raise `InputError` for a POST that does not say that it is JSON, with a body or without.
+
+    A page in a browser may send any other kind of content to any address
+    without being asked; JSON it may not. With ``lenient`` the kind does not
+    matter where no browser has sent it.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().casefold()
+    if kind != "application/json" and not (lenient and not _is_browser(request)):
+        raise InputError(f"the content-type is {kind[:60]!r}; send application/json")
+
+
+def _is_browser(request: Request) -> bool:
+    named = any(name in request.headers for name in ("origin", "referer", "sec-fetch-site"))
+    return named or request.headers.get("user-agent", "").startswith("Mozilla/")
 
 
 async def while_heard(request: Request, work: Awaitable[_T]) -> _T:
