@@ -168,7 +168,7 @@ class Guard:
         What stands in front of a gateway that other machines reach may speak HTTPS.
         """
         scheme, _, asking = origin.lower().partition("://")
-        mine = {request.scope["scheme"]} | ({"https"} if self._hosts == ANY_HOST else set())
+        mine = (request.scope["scheme"], "https" if self._hosts == ANY_HOST else "")
         return scheme in mine and asking == request.headers.get("host", "").lower()
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
-from typing import cast
+from typing import Any, cast
 
 import uvicorn
 
@@ -74,6 +74,8 @@ def _server(settings: Settings, config: Config, listening: socket.socket, key: s
     return _Server(
         uvicorn.Config(
             asgi,
+            **_bounds(),
+            ws="none",
             log_config=None,
             access_log=False,
             server_header=False,
@@ -82,6 +84,21 @@ def _server(settings: Settings, config: Config, listening: socket.socket, key: s
         traffic,
         lambda: app.health().ready,
     )
+
+
+def _bounds() -> dict[str, Any]:
+    """What clients may take of the process: half of its descriptors are for servers and files."""
+    try:
+        from toolscript.surfaces.http import protocol  # noqa: PLC0415 - see below
+    except ImportError:  # Windows has no httptools; uvicorn's other parser bounds the head itself
+        return {}
+    descriptors = protocol.raise_descriptor_limit()
+    room = protocol.Connections(min(protocol.MAX_CONNECTIONS, descriptors // 2))
+    return {
+        "http": protocol.bounded(room),
+        "limit_concurrency": room.limit + 1,
+        "backlog": descriptors // 4,
+    }
 
 
 class _Server(uvicorn.Server):

@@ -1,0 +1,208 @@
+"""Requests that are too large, too slow or too many: rows M4 and M5."""
+
+import contextlib
+import json
+import resource
+import socket
+import subprocess
+import threading
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import uvicorn
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from tests.support import FUZZY, READ_FILE, Cli, Scripted, fetch, stop_all, until
+from toolscript.surfaces.http.protocol import Connections, Deadlines, bounded
+
+MIB = 1024 * 1024
+POST_JSON = (
+    b"POST /tools/x HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n"
+)
+HEAD = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
+    home = tmp_path_factory.mktemp("bounds")
+    cli = Cli(home, FUZZY)
+    cli.configure(files=Scripted(home)(READ_FILE))
+    try:
+        yield cli.start_gateway()
+    finally:
+        stop_all(json.loads(path.read_text("utf-8"))["pid"] for path in cli.records)
+
+
+@contextmanager
+def connected(url: str) -> Generator[socket.socket]:
+    parts = urlsplit(url)
+    with socket.create_connection((parts.hostname or "", parts.port or 0), 30) as made:
+        yield made
+
+
+def flood(url: str, *pieces: bytes, total: int) -> tuple[int, bytes]:
+    """Send the first pieces, then the last again and again; how much was taken, the answer."""
+    *first, last = pieces
+    with connected(url) as made:
+        made.sendall(b"".join(first))
+        sent = 0
+        with contextlib.suppress(OSError):  # it hangs up in the middle
+            while sent < total:
+                made.sendall(last)
+                sent += len(last)
+        answer = b""
+        with contextlib.suppress(OSError):
+            while data := made.recv(65536):
+                answer += data
+    return sent, answer
+
+
+def resident_mib(pid: int) -> float:
+    pages = int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1])
+    return pages * 4096 / MIB
+
+
+# M4
+
+FLOODS = {
+    "many headers": (HEAD, b"X-A: b\r\n" * 8192),
+    "one header": (HEAD + b"X-A: ", b"a" * 65536),
+    "one name": (HEAD, b"a" * 65536),
+    "request line": (b"GET /", b"a" * 65536),
+    "blank lines": (b"\r\n" * 32768,),
+    "trailers": (POST_JSON + b"0\r\n", b"X-A: b\r\n" * 8192),
+    "requests at once": (HEAD + b"\r\n",),
+}
+
+
+@pytest.mark.parametrize("kind", FLOODS)
+def test_m4_a_flood_before_the_body_is_cut(url: str, kind: str) -> None:
+    """Before any token is looked at; memory does not follow it."""
+    pid = fetch(url, "/health")[1]["pid"]
+    before = resident_mib(pid)
+    sent, _ = flood(url, *FLOODS[kind], total=32 * MIB)
+    assert sent < 32 * MIB
+    assert resident_mib(pid) < before + 16
+    assert fetch(url, "/health")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (HEAD + b"X-A: " + b"a" * 65_000 + b"\r\n\r\n", 200),
+        (HEAD + b"X-A: " + b"a" * 66_000 + b"\r\n\r\n", 431),
+        (HEAD + b"X-A: b\r\n" * 127 + b"\r\n", 200),
+        (HEAD + b"X-A: b\r\n" * 128 + b"\r\n", 431),
+    ],
+)
+def test_m4_the_bound_is_where_it_is_said_to_be(url: str, head: bytes, status: int) -> None:
+    with connected(url) as made:
+        made.sendall(head)
+        assert made.recv(65536).startswith(b"HTTP/1.1 %d " % status)
+
+
+# M5
+
+
+@contextmanager
+def quick_server(room: Connections) -> Generator[tuple[str, set[Any]]]:
+    """A server that reads bodies and answers with them, or 16 MiB; its connections."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        with contextlib.suppress(ClientDisconnect):
+            body = await Request(scope, receive).body()
+            await Response(body or b"x" * 16 * MIB)(scope, receive, send)
+
+    config = uvicorn.Config(
+        app, port=0, lifespan="off", log_config=None, access_log=False, http=bounded(room)
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        until(lambda: server.started, "the server listens")
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield f"http://127.0.0.1:{port}", server.server_state.connections
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"", b"G", HEAD, HEAD + b"\r\n" + HEAD, b"\r\n", POST_JSON, POST_JSON + b"0\r\nX-A: b\r\n"],
+)
+def test_m5_a_request_that_does_not_come_to_an_end_is_ended(sent: bytes) -> None:
+    """In its head, its body or its trailers, or before it begins."""
+    room = Connections(deadlines=Deadlines(head=0.1, body=0.1))
+    with quick_server(room) as (url, connections), connected(url) as made:
+        made.sendall(sent)
+        received = b""
+        while data := made.recv(MIB):
+            received += data
+        until(lambda: not connections and not room.waiting, "nothing is left of it")
+        if sent.startswith(HEAD + b"\r\n"):
+            assert len(received) > 16 * MIB  # the first request's answer is not harmed
+        else:
+            assert received.startswith(b"HTTP/1.1 408 ")
+
+
+def test_m5_an_answer_that_is_not_taken_is_dropped() -> None:
+    """It lies in memory until then."""
+    room = Connections(deadlines=Deadlines(stall=0.1))
+    for more in (b"", b"Connection: close\r\n"):
+        with quick_server(room) as (url, connections), connected(url) as made:
+            made.sendall(HEAD + more + b"\r\n")
+            first = made.recv(1)
+            until(lambda: not connections, "it is cut")
+            received = len(first)
+            while data := made.recv(MIB):
+                received += len(data)
+            assert received < 16 * MIB
+
+
+def test_m5_those_that_wait_longest_make_room() -> None:
+    """Half requests keep nobody out; what is under way is not cut."""
+    room = Connections(limit=4)
+    with quick_server(room) as (url, _), ExitStack() as stack:
+        busy = stack.enter_context(connected(url))
+        busy.sendall(POST_JSON)
+        until(lambda: not room.waiting, "it is under way")
+        slow = [stack.enter_context(connected(url)) for _ in range(8)]
+        for each in slow:
+            each.sendall(HEAD)
+        with connected(url) as made:
+            made.sendall(HEAD + b"Connection: close\r\n\r\n")
+            assert made.recv(65536).startswith(b"HTTP/1.1 200 ")
+        busy.sendall(b"0\r\n\r\n")
+        assert b"{}" in busy.recv(65536)
+
+
+def test_m5_half_requests_of_all_descriptors_keep_nobody_out(cli: Cli, scripted: Scripted) -> None:
+    """With 256 descriptors, and as many half requests."""
+    cli.env = FUZZY
+    cli.configure(files=scripted(READ_FILE))
+    limited = ["sh", "-c", 'ulimit -n 256; exec "$@"', "sh"]
+    command = [*limited, *cli.command("gateway", "start", "--port", "0")]
+    subprocess.run(command, env=cli.environment(), cwd=cli.home, check=True, timeout=60)
+    url = cli.record()["url"]
+    with ExitStack() as stack:
+        for _ in range(256):
+            stack.enter_context(connected(url)).sendall(HEAD)
+        assert fetch(url, "/tools")[0] == 200
+        assert cli("gateway", "status").returncode == 0
+    [log] = cli.home.rglob("gateway-*.log")
+    assert "out of system resource" not in log.read_text("utf-8")
+
+
+def test_m5_the_gateway_gives_itself_descriptors(url: str) -> None:
+    pid = fetch(url, "/health")[1]["pid"]
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    soft, _ = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    assert soft >= min(hard, 4096)
