@@ -32,6 +32,8 @@ class Module(msgspec.Struct, frozen=True):
     text: bytes
     etag: str
     usage: str
+    tools: tuple[str, ...]
+    """The ids of the tools in it."""
 
 
 class Clients:
@@ -59,7 +61,8 @@ class Clients:
         writer = _WRITERS[wanted.language]
         text = writer.module(tools, self._names, compact=wanted.compact).encode()
         usage = writer.usage(self._tools[wanted.tools[0]], self._names)
-        return Module(text, hashlib.sha256(text).hexdigest()[:32], usage)
+        ids = tuple(tool.id for tool in tools)
+        return Module(text, hashlib.sha256(text).hexdigest()[:32], usage, ids)
 
     def _keep(self, wanted: Wanted, made: Module) -> None:
         kept = {**self._kept, wanted: made}

@@ -3,38 +3,45 @@
 Deno denies a script what is not allowed. What the script and its imports load is
 loaded by a dynamic import of a computed name, since Deno asks for no permission
 for what it can see in the text of the first module.
+
+Nothing that the script can read is worth anything elsewhere: it calls through a
+`ToolProxy` of this process, with a key that is made for the run.
 """
 
 import contextlib
+import ctypes
 import json
+import math
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
 import tempfile
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, BinaryIO
 from urllib.parse import urlsplit
 
 from toolscript.errors import SandboxError
+from toolscript.surfaces.tool_proxy import Gateway, ToolProxy
 
 MAX_SCRIPT_BYTES = 1_000_000
 MAX_OUTPUT_BYTES = 4_000_000
 """Of either stream: a script that says more is stopped."""
 _OVERHEAD_MIB = 768
 """What Deno itself may take of the memory that is counted, beside a script's objects."""
+WORKER_MIB = 540
+"""What every further isolate of V8 takes of that: it reserves most of it for compiled code."""
 _MAIN = """\
 globalThis.TOOLSCRIPT_GATEWAY_URL = %(url)s;
-const token = %(token)s, ask = fetch;
-if (token) {
-  globalThis.fetch = (where, how = {}) =>
-    ask(where, { ...how, headers: { ...how.headers, Authorization: `Bearer ${token}` } });
-}
+globalThis.TOOLSCRIPT_GATEWAY_TOKEN = %(key)s;
 try {
   await import(["./script", "ts"].join("."));
 } catch (error) {
@@ -44,7 +51,12 @@ try {
   Deno.exit(1);
 }
 """
-"""What is loaded first: it keeps the gateway's key to itself."""
+"""What is loaded first. The script may read it."""
+_FOLDER = "toolscript-exec-"
+_FRESH_S = 60.0
+"""A folder younger than this may be one that another process is about to lock."""
+_PR_SET_PDEATHSIG = 1
+"""As ``sys/prctl.h`` has it."""
 _FLAGS = ("--no-prompt", "--no-config", "--no-lock", "--no-remote", "--no-npm", "--quiet")
 _CRASH = re.compile(rb"\s*(<--- Last few GCs|#\s+# Fatal \w+ out of memory)")
 _SPENT = re.compile(rb"<--- Last few GCs|# Fatal \w+ out of memory|Array buffer allocation failed")
@@ -63,11 +75,13 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What a script may call: the module that it imports, the gateway, and the key for that."""
+    """What a script may call."""
 
     client: str
-    url: str
-    token: str | None
+    """The module that it imports."""
+    names: tuple[str, ...]
+    """The ids of the tools in it."""
+    gateway: Gateway
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +111,10 @@ def run(script: Script, tools: Tools, limits: Limits, given: IO[bytes] | None = 
     was reached.
     """
     deno = find_deno()
-    with tempfile.TemporaryDirectory(prefix="toolscript-exec-") as name:
-        folder = Path(name).resolve()
-        _write(folder, script, tools)
+    with _folder() as folder, ToolProxy(tools.gateway, tools.names) as proxy:
+        _write(folder, script, tools.client, proxy)
         process = subprocess.Popen(  # noqa: S603 - Deno, with a script that is meant to be run
-            _command(deno, folder, tools.url, limits),
+            _command(deno, folder, proxy.url, limits),
             cwd=folder,
             env=_environ(folder),
             stdin=subprocess.DEVNULL if given is None else given,
@@ -110,27 +123,65 @@ def run(script: Script, tools: Tools, limits: Limits, given: IO[bytes] | None = 
             preexec_fn=_bounded(limits) if os.name == "posix" else None,  # noqa: PLW1509 - one thread so far
         )
         try:
+            proxy.serve()
             return _attended(process, folder, script.name, limits)
         finally:
             process.kill()
             process.wait()
 
 
-def _write(folder: Path, script: Script, tools: Tools) -> None:
-    main = _MAIN % {"url": json.dumps(tools.url), "token": json.dumps(tools.token)}
+@contextmanager
+def _folder() -> Generator[Path]:
+    """A folder for the run, locked as long as this process lives; abandoned ones are deleted."""
+    _delete_abandoned(Path(tempfile.gettempdir()))
+    with tempfile.TemporaryDirectory(prefix=_FOLDER) as name:
+        lock = _lock(Path(name))
+        try:
+            yield Path(name).resolve()
+        finally:
+            if lock is not None:
+                os.close(lock)
+
+
+def _delete_abandoned(directory: Path) -> None:
+    """Delete the folders of runs whose process was killed."""
+    for folder in directory.glob(f"{_FOLDER}*") if os.name == "posix" else ():
+        with contextlib.suppress(OSError):
+            status = folder.lstat()
+            old = time.time() - status.st_mtime > _FRESH_S
+            lock = _lock(folder) if old and status.st_uid == os.geteuid() else None
+            if lock is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+                os.close(lock)
+
+
+def _lock(folder: Path) -> int | None:
+    """A descriptor that locks the folder until it is closed; None where another process does."""
+    if os.name != "posix":
+        return None
+    import fcntl  # noqa: PLC0415 - POSIX only
+
+    descriptor = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _write(folder: Path, script: Script, client: str, proxy: ToolProxy) -> None:
+    main = _MAIN % {"url": json.dumps(proxy.url), "key": json.dumps(proxy.key)}
     imports = {"imports": {"toolscript": "./toolscript.ts"}}
-    files = {"main.js": main, "script.ts": script.text, "toolscript.ts": tools.client}
+    files = {"main.js": main, "script.ts": script.text, "toolscript.ts": client}
     for name, text in {**files, "imports.json": json.dumps(imports)}.items():
         (folder / name).write_text(text, "utf-8")
 
 
 def _command(deno: str, folder: Path, url: str, limits: Limits) -> list[str]:
-    parts = urlsplit(url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     return [
         *(deno, "run", *_FLAGS, f"--import-map={folder / 'imports.json'}"),
-        f"--allow-net={host}:{port}",
+        f"--allow-net={urlsplit(url).netloc}",
         f"--allow-read={folder / 'script.ts'},{folder / 'toolscript.ts'}",
         f"--v8-flags=--max-old-space-size={limits.memory_mib}",
         str(folder / "main.js"),
@@ -138,22 +189,39 @@ def _command(deno: str, folder: Path, url: str, limits: Limits) -> list[str]:
 
 
 def _environ(folder: Path) -> dict[str, str]:
-    """Nothing of ours: a script may not read it, and Deno needs none."""
+    """Nothing of ours: a script may not read it, and Deno needs none.
+
+    Below a file there can be no directory, so Deno has no place for its cache:
+    compiled modules, the Cache API and localStorage would fill the disk.
+    """
     kept = {name: os.environ[name] for name in _SYSTEM if name in os.environ}
-    return {**kept, "DENO_DIR": str(folder / "cache"), "DENO_NO_UPDATE_CHECK": "1", "NO_COLOR": "1"}
+    nowhere = str(folder / "main.js" / "none")
+    return {**kept, "DENO_DIR": nowhere, "DENO_NO_UPDATE_CHECK": "1", "NO_COLOR": "1"}
 
 
 def _bounded(limits: Limits) -> Callable[[], None]:
     import resource  # noqa: PLC0415 - POSIX only
 
-    most = (limits.memory_mib + _OVERHEAD_MIB) << 20
+    parent, libc = os.getpid(), ctypes.CDLL(None)
+    seconds = math.ceil(limits.timeout_s + 1) * (os.cpu_count() or 1)
+    most = {
+        # On Linux this counts what V8 holds outside its heap, too.
+        resource.RLIMIT_DATA: (limits.memory_mib + _OVERHEAD_MIB) << 20,
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_FSIZE: 0,
+        # More than the timeout lets it take: for a process that nothing else ends.
+        resource.RLIMIT_CPU: seconds,
+    }
 
     def bound() -> None:
-        # On Linux this counts what V8 holds outside its heap, too.
-        with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_DATA, (most, most))
-        with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        for number, value in most.items():
+            with contextlib.suppress(ValueError, OSError):
+                resource.setrlimit(number, (value, value))
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write then fails, with an error
+        if sys.platform == "linux":
+            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != parent:
+                os._exit(1)
 
     return bound
 
@@ -244,5 +312,5 @@ def _check(late: bool, loud: bool, spent: bool, limits: Limits) -> None:  # noqa
     if spent:
         raise SandboxError(
             f"the script took more memory than {limits.memory_mib} MiB and was stopped; "
-            "give it more with --memory"
+            f"give it more with --memory (a Worker takes {WORKER_MIB} MiB of it)"
         )

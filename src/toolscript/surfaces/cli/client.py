@@ -24,8 +24,8 @@ _SHAPES: dict[str, dict[str, type | tuple[type, ...]]] = {
     "/graph": {"edges": list},
     "/graph/related": {"before": list, "after": list, "needs": list},
     "/tools": {"tools": list},
-    "/runtime/tools.ts": {"module": str, "usage": str},
-    "/runtime/tools.py": {"module": str, "usage": str},
+    "/runtime/tools.ts": {"module": str, "usage": str, "tools": list},
+    "/runtime/tools.py": {"module": str, "usage": str, "tools": list},
 }
 """What an answer must have to be a gateway's: any program may answer at an address."""
 

@@ -11,6 +11,7 @@ from toolscript.surfaces.cli.connect import gateway
 from toolscript.surfaces.cli.options import settings_from, settings_options
 from toolscript.surfaces.cli.types import filter_option
 from toolscript.surfaces.sandbox import MAX_SCRIPT_BYTES, Limits, Script, Tools, run
+from toolscript.surfaces.tool_proxy import Gateway
 
 
 @click.command("exec")
@@ -30,7 +31,8 @@ def execute(file: Path, names: tuple[str, ...], **flags: Any) -> int:
     made = client.get("/runtime/tools.ts", parameters)
     limits = Limits(settings.exec_timeout_s, settings.exec_memory_mib)
     given = None if str(file) == "-" else sys.stdin.buffer
-    return run(script, Tools(made["module"], client.url, client.token), limits, given)
+    tools = Tools(made["module"], tuple(made["tools"]), Gateway(client.url, client.token))
+    return run(script, tools, limits, given)
 
 
 def _read(file: Path) -> Script:

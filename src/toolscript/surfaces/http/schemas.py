@@ -126,7 +126,7 @@ def schemas() -> Json:
             },
             "required": ["content"],
         },
-        "Module": _object(module=TEXT, usage=TEXT),
+        "Module": _object(module=TEXT, usage=TEXT, tools=TEXTS),
         "JsonRpcRequest": _object(
             jsonrpc=_optional({"const": "2.0"}),
             id=_optional({"type": ["string", "number", "null"]}),

@@ -152,8 +152,8 @@ def tool(spec: ToolSpec) -> dict[str, Any]:
 
 
 def module(made: Module) -> dict[str, Any]:
-    """A typed client as JSON: its text, and a call of the first tool that was asked for."""
-    return {"module": made.text.decode(), "usage": made.usage}
+    """A typed client as JSON: its text, a call of the first tool asked for, its tools' ids."""
+    return {"module": made.text.decode(), "usage": made.usage, "tools": made.tools}
 
 
 def server(status: ServerStatus) -> dict[str, Any]:
