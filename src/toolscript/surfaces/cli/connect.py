@@ -42,13 +42,16 @@ def record_file(settings: Settings) -> RecordFile:
 
 
 def running_gateway(settings: Settings) -> Running | None:
-    """This configuration's gateway, if one runs. Only one that does not answer costs a lock."""
+    """This configuration's gateway, if one runs.
+
+    The address in its record is not asked before the lock shows that it runs:
+    after a crash another program, or another user's, may listen there.
+    """
     file = record_file(settings)
     record = file.read()
-    if record is None:
+    if record is None or not file.is_held():
         return None
-    health = _health(record)
-    return Running(record, health) if health or file.is_held() else None
+    return Running(record, _health(record))
 
 
 def recorded(record: Record, timeout_s: float = TIMEOUT_S) -> RemoteClient:
@@ -61,7 +64,7 @@ def _health(record: Record) -> dict[str, Any] | None:
         health = recorded(record, _PROBE_TIMEOUT_S).get("/health")
     except ToolscriptError:
         return None
-    # The port may belong to somebody else by now.
+    # It may have ended just now, and another program listen in its place.
     return health if health.get("pid") == record.pid else None
 
 

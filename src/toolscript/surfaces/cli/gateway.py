@@ -24,6 +24,7 @@ from toolscript.surfaces.sources import load
 
 LISTEN_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 60.0
+_KILL_TIMEOUT_S = 10.0
 _POLL_S = 0.02
 
 
@@ -76,14 +77,29 @@ def status(output: str, **flags: Any) -> int:
 
 
 @gateway.command()
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0),
+    default=STOP_TIMEOUT_S,
+    show_default=True,
+    help="Seconds that it may take to end before it is killed.",
+)
 @settings_options("config", "data_dir")
-def stop(**flags: Any) -> None:
-    """Stop the gateway and the servers it started."""
-    found = _gateway(settings_from(**flags))
+def stop(timeout_s: float, **flags: Any) -> None:
+    """Stop the gateway and the servers it started: exit 1 if it had to be killed."""
+    settings = settings_from(**flags)
+    found = _gateway(settings)
     if found is None:
         click.echo("not running")
         return
-    _end(found.record.pid)
+    pid = found.record.pid
+    if not _end(pid, timeout_s):
+        _kill(pid, record_file(settings))
+        raise GatewayError(
+            f"process {pid} did not stop within {timeout_s:g} s and was killed; "
+            "what it did last may be lost, and its servers end within seconds"
+        )
     click.echo("stopped")
 
 
@@ -107,20 +123,32 @@ def _state(found: Running | None) -> dict[str, Any]:
     return {**health, "url": found.record.url}
 
 
-def _end(pid: int) -> None:
-    """Ask the process to end, and wait until it has."""
+def _end(pid: int, timeout_s: float) -> bool:
+    """Ask the process to end; whether it did in time."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
         if hasattr(signal, "SIGCONT"):  # one that was suspended hears nothing else
             os.kill(pid, signal.SIGCONT)
-    deadline = time.monotonic() + STOP_TIMEOUT_S
+    return _has_ended(pid, timeout_s)
+
+
+def _kill(pid: int, file: RecordFile) -> None:
+    """End a gateway that does not end by itself, and take its record away."""
+    if file.is_held():  # else it has just ended, and the number may be another process's
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+    if not _has_ended(pid, _KILL_TIMEOUT_S):
+        raise GatewayError(f"process {pid} cannot be ended; the system is waiting for something")
+    file.remove(pid)
+
+
+def _has_ended(pid: int, timeout_s: float) -> bool:
+    deadline = time.monotonic() + timeout_s
     while _alive(pid):
         if time.monotonic() > deadline:
-            raise GatewayError(
-                f"process {pid} did not stop within {STOP_TIMEOUT_S:g} s; "
-                f"end it with: kill -9 {pid}"
-            )
+            return False
         time.sleep(_POLL_S)
+    return True
 
 
 def _start_in_background(
