@@ -34,6 +34,7 @@ from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic import SemanticSignal
 from toolscript.skills.folders import Added, Folders
 from toolscript.skills.vector import VectorIndex
+from toolscript.trust import ProjectFile, TrustStore
 from toolscript.types import SearchRequest, SearchResult, ServerStatus
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -129,6 +130,14 @@ def write_config(path: Path, servers: Mapping[str, Any]) -> Path:
     """A configuration file with these servers."""
     path.write_text(json.dumps({"mcpServers": servers}), "utf-8")
     return path
+
+
+def trust(data_dir: Path, *files: Path) -> TrustStore:
+    """What ``toolscript trust`` does with these files."""
+    store = TrustStore(data_dir)
+    for file in files:
+        store.decide(ProjectFile.read(file), trusted=True)
+    return store
 
 
 def no_skills(folder: Path) -> Handbook:

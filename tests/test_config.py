@@ -10,8 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from toolscript.config import FILE_NAME, MAX_FILE_BYTES, Config, key_of, load, locate
+from tests.support import trust
+from toolscript.config import FILE_NAME, Config, key_of, load, locate
 from toolscript.errors import ConfigError, ConfigMissingError, ConfigSyntaxError
+from toolscript.trust import MAX_FILE_BYTES
 from toolscript.types import ServerSpec
 
 GOOD = {"command": "uvx", "args": ["mcp-server-time"]}
@@ -45,7 +47,7 @@ def test_the_file_is_found_in_the_directories_above(tmp_path: Path) -> None:
     expected = write(tmp_path / "project" / FILE_NAME, {"time": GOOD})
     below = tmp_path / "project" / "src" / "deep"
     below.mkdir(parents=True)
-    config = load(None, below, {"HOME": str(tmp_path / "home")})
+    config = load(None, below, {"HOME": str(tmp_path / "home")}, trust(tmp_path, expected))
     assert config.sources == (expected,)
     assert names(config) == ["time"]
 
@@ -55,14 +57,15 @@ def test_the_nearest_of_several_files_is_the_projects(tmp_path: Path) -> None:
     write(tmp_path / FILE_NAME, {"far": GOOD})
     near = write(tmp_path / "a" / FILE_NAME, {"near": GOOD})
     (tmp_path / "a" / "b").mkdir()
-    assert load(None, tmp_path / "a" / "b", {"HOME": "/nowhere"}).sources == (near,)
+    config = load(None, tmp_path / "a" / "b", {"HOME": "/nowhere"}, trust(tmp_path, near))
+    assert config.sources == (near,)
 
 
 def test_the_projects_servers_are_put_over_the_users(tmp_path: Path) -> None:
     """config:file"""
     project = write(tmp_path / "p" / FILE_NAME, {"both": {"command": "project"}, "mine": GOOD})
     user = write(tmp_path / "h" / FILE_NAME, {"both": {"command": "user"}, "other": GOOD})
-    config = load(None, tmp_path / "p", {"HOME": str(tmp_path / "h")})
+    config = load(None, tmp_path / "p", {"HOME": str(tmp_path / "h")}, trust(tmp_path, project))
     assert config.sources == (project, user)
     assert {spec.name: spec.command for spec in config.servers} == {
         "both": "project",
@@ -73,9 +76,9 @@ def test_the_projects_servers_are_put_over_the_users(tmp_path: Path) -> None:
 
 def test_a_mistake_in_the_project_is_not_hidden_by_the_users_server(tmp_path: Path) -> None:
     """config:file"""
-    write(tmp_path / "p" / FILE_NAME, {"both": {"command": 1}})
+    project = write(tmp_path / "p" / FILE_NAME, {"both": {"command": 1}})
     write(tmp_path / "h" / FILE_NAME, {"both": GOOD, "broken": {}})
-    config = load(None, tmp_path / "p", {"HOME": str(tmp_path / "h")})
+    config = load(None, tmp_path / "p", {"HOME": str(tmp_path / "h")}, trust(tmp_path, project))
     assert not config.servers
     assert [problem.server for problem in config.problems] == ["both", "broken"]
 
@@ -123,8 +126,8 @@ def test_an_impossible_name_is_a_missing_file(tmp_path: Path, name: str) -> None
 
 def test_a_projects_servers_run_in_the_projects_directory(tmp_path: Path) -> None:
     servers = {"a": GOOD, "b": {**GOOD, "cwd": "sub"}, "c": {**GOOD, "cwd": "/abs"}}
-    write(tmp_path / FILE_NAME, servers)
-    config = load(None, tmp_path, {"HOME": "/nowhere"})
+    project = write(tmp_path / FILE_NAME, servers)
+    config = load(None, tmp_path, {"HOME": "/nowhere"}, trust(tmp_path, project))
     found = [spec.cwd for spec in config.servers]
     assert found == [str(tmp_path), str(tmp_path / "sub"), "/abs"]
 

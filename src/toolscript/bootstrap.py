@@ -5,6 +5,7 @@ first needed.
 """
 
 import hashlib
+import logging
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -34,6 +35,9 @@ from toolscript.settings import Settings
 from toolscript.skills.folders import Added, Folders
 from toolscript.skills.library import Following
 from toolscript.skills.vector import VectorIndex
+from toolscript.trust import TrustStore
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,7 @@ def application(
     Raises `ConfigError` when the configuration as a whole is unusable.
     """
     wiring = wiring or Wiring()
-    config = config or configuration.load(settings.config, Path.cwd(), environ)
+    config = config or _configuration(settings, environ)
     snapshots = SnapshotStore(settings.data_dir / "cache" / "catalogue", config.key)
     known = snapshots.load(config.servers) if wiring.use_snapshot else Catalogue({})
     gateway = Gateway(
@@ -100,6 +104,14 @@ def application(
         handbook=handbook,
         learning=learning,
     )
+
+
+def _configuration(settings: Settings, environ: Mapping[str, str]) -> Config:
+    trust = TrustStore(settings.data_dir)
+    config = configuration.load(settings.config, Path.cwd(), environ, trust)
+    if config.refused:
+        log.warning("%s", config.refused)
+    return config
 
 
 def _handbook(
@@ -164,11 +176,13 @@ def _follower(settings: Settings, config: Config, environ: Mapping[str, str]) ->
     # A file that was named with its whole path needs no working directory.
     here = config.sources[0].parent if settings.config else Path.cwd()
     where = config.sources[0] if settings.config else None
-    return Follower(
-        config,
-        lambda: configuration.locate(where, here, environ),
-        lambda: configuration.load(where, here, environ),
-    )
+    trust = TrustStore(settings.data_dir)
+
+    def watched() -> tuple[Path, ...]:
+        own = where or configuration.home_file(environ)
+        return configuration.watched(configuration.locate(where, here, environ), own, trust)
+
+    return Follower(config, watched, lambda: configuration.load(where, here, environ, trust))
 
 
 def _model(settings: Settings) -> LazyModel:

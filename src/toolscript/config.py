@@ -13,18 +13,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from toolscript.entry import Entry, Mistake, listed, server
-from toolscript.errors import ConfigMissingError, ConfigSyntaxError
+from toolscript.entry import SECTIONS, Entry, Mistake, listed, server
+from toolscript.errors import ConfigMissingError, ConfigSyntaxError, ConfigUntrustedError
 from toolscript.files import expanded, is_file, stamp
 from toolscript.text import encodable
-from toolscript.types import (
-    ServerSpec,
-)
+from toolscript.trust import TrustStore, read_file
+from toolscript.types import ServerSpec
 
 FILE_NAME = ".toolscript.json"
-MAX_FILE_BYTES = 4 * 1024 * 1024
-
-_SECTIONS = ("mcpServers", "servers")  # the second is how VS Code spells it
 EXAMPLE = '{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}'
 
 
@@ -49,11 +45,13 @@ class Config:
     servers: tuple[ServerSpec, ...] = ()
     problems: tuple[Problem, ...] = ()
     stamp: str = ""
-    """Of the files, from before they were read; see `files.stamp`."""
+    """Of what `watched` names, from before it was read; see `files.stamp`."""
     skills: tuple[Path, ...] | None = None
     """The folders of skills that are named; None where nothing is said of them."""
     skills_problem: str = ""
     """Why what is said of them cannot be used."""
+    refused: str = ""
+    """Why the project's file is none of the sources, where it is not trusted."""
 
     @property
     def key(self) -> str:
@@ -68,43 +66,101 @@ class Config:
         return hashlib.sha256(compact.encode()).hexdigest()[:16]
 
 
-def load(path: Path | None, cwd: Path, environ: Mapping[str, str]) -> Config:
+def load(
+    path: Path | None, cwd: Path, environ: Mapping[str, str], trust: TrustStore | None = None
+) -> Config:
     """The configuration at ``path``, or the project's over the user's.
 
-    A server that both define is the project's. Raises `ConfigMissingError` and
-    `ConfigSyntaxError`.
+    A server that both define is the project's. A project's file counts only
+    where ``trust`` has its content: else the user's is read alone, and `refused`
+    says why. Raises `ConfigMissingError`, `ConfigSyntaxError`, and
+    `ConfigUntrustedError` where there is no other file.
     """
     sources = locate(path, cwd, environ)
     if path is not None and not is_file(sources[0]):
         raise ConfigMissingError(
             f"configuration file {path} does not exist; name another with --config"
         )
-    seen = stamp(sources)
-    home = sources[0] if path is not None else _home(environ)
-    configs = [_read(p, environ, None if p == home else p.parent) for p in sources]
+    own = sources[0] if path is not None else home_file(environ)
+    try:
+        return _load(sources, own, environ, trust)
+    except ConfigUntrustedError as error:
+        if len(sources) == 1:
+            raise
+        return replace(_load(sources[1:], own, environ, trust), refused=str(error))
+
+
+def _load(
+    sources: tuple[Path, ...], own: Path, environ: Mapping[str, str], trust: TrustStore | None
+) -> Config:
+    """The files put together. All but the user's ``own`` have to be trusted."""
+    seen = stamp(watched(sources, own, trust))
+    configs = [
+        _read(p, read_file(p)[0], environ, None)
+        if p == own
+        else _read(p, _trusted(p, trust), environ, p.parent)
+        for p in sources
+    ]
     found = configs[0] if len(configs) == 1 else _merge(configs[0], configs[1])
     return replace(found, stamp=seen)
 
 
-def locate(path: Path | None, cwd: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """The files that `load` reads, unread: ``path``, or else the project's and the user's.
+def _trusted(path: Path, trust: TrustStore | None) -> bytes:
+    if trust is None:
+        raise ConfigUntrustedError(f"{path} is not trusted; name it as the configuration to use")
+    return trust.read(path)
 
-    Without a path, ``.toolscript.json`` is looked for in ``cwd`` and the
-    directories above it, then in the home directory; `ConfigMissingError` when
-    there is none.
+
+def watched(sources: tuple[Path, ...], own: Path, trust: TrustStore | None) -> tuple[Path, ...]:
+    """The files on which a configuration depends: its sources, and the decision on a project's."""
+    return (*sources, *(trust.record(p) for p in sources if trust is not None and p != own))
+
+
+def locate(path: Path | None, cwd: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """The files that `load` looks at, unread: ``path``, or else the project's and the user's.
+
+    `ConfigMissingError` when there is none.
     """
     if path is not None:
         return ((cwd / path).absolute(),)
-    home = _home(environ)
-    parents = (directory / FILE_NAME for directory in (cwd, *cwd.parents))
-    project = next((p for p in parents if p != home and is_file(p)), None)
-    found = tuple(p for p in (project, home) if p is not None and is_file(p))
-    if not found:
+    found = (project_file(cwd, environ), home_file(environ))
+    there = tuple(p for p in found if p is not None and is_file(p))
+    if not there:
         raise ConfigMissingError(
             f"no {FILE_NAME} in {cwd}, above it or in the home directory; "
             f"create one, such as {EXAMPLE}, or name a file with --config"
         )
-    return found
+    return there
+
+
+def project_file(cwd: Path, environ: Mapping[str, str]) -> Path | None:
+    """The nearest ``.toolscript.json``, from ``cwd`` upwards.
+
+    The root of a repository is the last directory that is looked into, and the
+    home directory is where the search ends: the file there is the user's.
+    """
+    home = home_file(environ).parent
+    homes = {str(home), _real(home)}
+    for directory in (cwd, *cwd.parents):
+        if str(directory) in homes:
+            return None
+        if is_file(directory / FILE_NAME):
+            return directory / FILE_NAME
+        if os.path.lexists(directory / ".git"):
+            return None
+    return None
+
+
+def home_file(environ: Mapping[str, str]) -> Path:
+    """Where the user's own file is, be it there or not."""
+    return Path(environ.get("HOME") or Path.home()) / FILE_NAME
+
+
+def _real(path: Path) -> str:
+    try:
+        return os.path.realpath(path)
+    except ValueError:  # a name that cannot be
+        return ""
 
 
 def key_of(sources: tuple[Path, ...]) -> str:
@@ -114,10 +170,6 @@ def key_of(sources: tuple[Path, ...]) -> str:
     that appears beside a project's makes no other configuration of it.
     """
     return hashlib.sha256(os.fsencode(os.path.realpath(sources[0]))).hexdigest()[:16]
-
-
-def _home(environ: Mapping[str, str]) -> Path:
-    return Path(environ.get("HOME") or Path.home()) / FILE_NAME
 
 
 def _merge(project: Config, user: Config) -> Config:
@@ -133,10 +185,10 @@ def _merge(project: Config, user: Config) -> Config:
     )
 
 
-def _read(path: Path, environ: Mapping[str, str], base: Path | None) -> Config:
+def _read(path: Path, data: bytes, environ: Mapping[str, str], base: Path | None) -> Config:
     servers: list[ServerSpec] = []
     problems: list[Problem] = []
-    document = _document(path)
+    document = _document(path, data)
     for name, raw in _section(path, document).items():
         try:
             servers.append(server(name, raw, environ, base))
@@ -157,16 +209,11 @@ def _skills(
     return None if named is None else tuple(path.parent / expanded(each) for each in named)
 
 
-def _document(path: Path) -> dict[str, Any]:
+def _document(path: Path, data: bytes) -> dict[str, Any]:
     try:
-        size = path.stat().st_size
-        text = path.read_text(encoding="utf-8-sig") if size <= MAX_FILE_BYTES else ""
-    except (OSError, UnicodeDecodeError) as error:
+        document: Any = json.loads(data.decode("utf-8-sig"), object_pairs_hook=_unique(path))
+    except UnicodeDecodeError as error:
         raise ConfigSyntaxError(f"{path} cannot be read: {error}") from None
-    if size > MAX_FILE_BYTES:
-        raise ConfigSyntaxError(f"{path} has {size} bytes; at most {MAX_FILE_BYTES} are read")
-    try:
-        data: Any = json.loads(text, object_pairs_hook=_unique(path))
     except json.JSONDecodeError as error:
         raise ConfigSyntaxError(
             f"{path} is not valid JSON: line {error.lineno}, column {error.colno}: {error.msg}"
@@ -175,13 +222,13 @@ def _document(path: Path) -> dict[str, Any]:
         raise ConfigSyntaxError(f"{path} is nested too deeply") from None
     except ValueError as error:  # a number of thousands of digits
         raise ConfigSyntaxError(f"{path} cannot be read: {error}") from None
-    if not isinstance(data, dict):
+    if not isinstance(document, dict):
         raise ConfigSyntaxError(f"{path} must hold a JSON object, such as {EXAMPLE}")
-    return cast("dict[str, Any]", data)
+    return cast("dict[str, Any]", document)
 
 
 def _section(path: Path, document: dict[str, Any]) -> dict[str, Any]:
-    section = next((document[key] for key in _SECTIONS if key in document), None)
+    section = next((document[key] for key in SECTIONS if key in document), None)
     if section is None and "skills" in document:
         return {}
     if not isinstance(section, dict):

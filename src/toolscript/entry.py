@@ -15,7 +15,8 @@ from toolscript.types import SEPARATOR, OAuthClient, Protocol, ServerSpec, Trans
 
 MAX_TIMEOUT_S = 86_400
 MAX_PORT = 65_535
-_URL_KEYS = ("url", "serverUrl", "httpUrl")  # the field's, Windsurf's, Gemini's
+SECTIONS = ("mcpServers", "servers")  # the second is how VS Code spells it
+URL_KEYS = ("url", "serverUrl", "httpUrl")  # the field's, Windsurf's, Gemini's
 _TRANSPORTS: dict[str, Transport] = {
     "stdio": "stdio",
     "local": "stdio",
@@ -153,7 +154,7 @@ def server(name: str, raw: Any, environ: Mapping[str, str], base: Path | None) -
     if disabled:
         # What is switched off may be unfinished: nothing else in it is looked at.
         return ServerSpec(name=name, transport="stdio", disabled=True)
-    url_key = next((key for key in _URL_KEYS if key in reader.raw), "url")
+    url_key = next((key for key in URL_KEYS if key in reader.raw), "url")
     transport = _transport(reader, reader.text(url_key))
     spec = ServerSpec(
         name=name,

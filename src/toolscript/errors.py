@@ -10,6 +10,7 @@
     ├── ConfigError              the configuration as a whole cannot be used
     │   ├── ConfigMissingError   no configuration file where one was expected
     │   ├── ConfigSyntaxError    a file that is not a JSON object
+    │   ├── ConfigUntrustedError a project's file that its user has not trusted
     │   └── TokenFileError       a file of tokens that cannot be read
     ├── AccessError              a caller without a token, or with one that is not valid
     ├── ModelError               an embedding model that cannot be used
@@ -72,6 +73,10 @@ class ConfigMissingError(ConfigError):
 
 class ConfigSyntaxError(ConfigError):
     """A configuration file that is not a JSON object."""
+
+
+class ConfigUntrustedError(ConfigError):
+    """A project's configuration file that its user has not trusted as it is now."""
 
 
 class TokenFileError(ConfigError):

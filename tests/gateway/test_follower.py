@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import trust
 from toolscript import config as configuration
 from toolscript.config import Config
 from toolscript.gateway.follower import Follower
+from toolscript.trust import TrustStore
 
 GOOD = {"command": "uvx"}
 
@@ -15,18 +17,20 @@ GOOD = {"command": "uvx"}
 def write(path: Path, **servers: object) -> None:
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps({"mcpServers": servers}), "utf-8")
+    trust(path.parent.parent / "data", path)
 
 
 def follower(cwd: Path, home: Path) -> Follower:
-    environ = {"HOME": str(home)}
+    environ, store = {"HOME": str(home)}, TrustStore(cwd.parent / "data")
+    user = configuration.home_file(environ)
 
-    def locate() -> tuple[Path, ...]:
-        return configuration.locate(None, cwd, environ)
+    def watched() -> tuple[Path, ...]:
+        return configuration.watched(configuration.locate(None, cwd, environ), user, store)
 
     def load() -> Config:
-        return configuration.load(None, cwd, environ)
+        return configuration.load(None, cwd, environ, store)
 
-    return Follower(load(), locate, load)
+    return Follower(load(), watched, load)
 
 
 @pytest.fixture

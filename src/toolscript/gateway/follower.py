@@ -28,11 +28,11 @@ class Follower:
     """
 
     def __init__(
-        self, current: Config, locate: Callable[[], tuple[Path, ...]], load: Callable[[], Config]
+        self, current: Config, watched: Callable[[], tuple[Path, ...]], load: Callable[[], Config]
     ) -> None:
-        self._key = current.key
-        self._seen = current.stamp
-        self._locate = locate
+        self._current = current
+        self._seen = ""
+        self._watched = watched
         self._load = load
         self.problem = ""
 
@@ -47,7 +47,7 @@ class Follower:
     def look(self) -> Config | None:
         """The configuration, if its files have changed since the last look and can be used."""
         try:
-            seen = stamp(self._locate())
+            seen = stamp(self._watched())
             if seen == self._seen:
                 return None
             self._seen = seen
@@ -55,13 +55,17 @@ class Follower:
         except ConfigError as error:
             self._note(str(error))
             return None
-        if config.key != self._key:
+        if config.key != self._current.key:
             self._note(
-                f"the configuration would now be {config.sources[0]}, "
+                config.refused
+                or f"the configuration would now be {config.sources[0]}, "
                 "which is another gateway's; start one there"
             )
             return None
-        self._seen, self.problem = config.stamp, ""
+        self.problem = ""
+        if config == self._current:
+            return None
+        self._current = config
         return config
 
     def _note(self, problem: str) -> None:

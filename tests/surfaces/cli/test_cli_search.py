@@ -298,6 +298,7 @@ def test_a_project_over_the_home_directory(cli: Cli, scripted: Scripted) -> None
     inside = cli.home / "project" / "deep"
     inside.mkdir(parents=True)
     write_config(inside.parent / ".toolscript.json", {"files": scripted(MOVE_FILE)})
+    assert cli("trust", cwd=inside).returncode == 0
     done = cli("list-tools", "--output", "json", cwd=inside)
     names = [each["toolId"] for each in json.loads(done.stdout)["tools"]]
     assert names == ["files__move_file", "mail__send_mail"]

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from toolscript import config as configuration
 from toolscript.errors import GatewayMissingError, ToolscriptError
-from toolscript.files import stamp
 from toolscript.settings import Settings
 from toolscript.surfaces.cli.client import TIMEOUT_S, Client, RemoteClient
 from toolscript.surfaces.cli.output import note
 from toolscript.surfaces.record import Record, RecordFile
-from toolscript.surfaces.sources import sources
+from toolscript.surfaces.sources import sources, stamped
 
 if TYPE_CHECKING:
     from toolscript.skills.library import Following
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
 _PROBE_TIMEOUT_S = 2.0
 _EDIT_S, _POLL_S = 2.0, 0.02
 """How long a gateway may take to notice an edit, and how often it is asked meanwhile."""
+_LOOK_S = 0.5
+"""How old what it says of the files may be: longer than it takes to look at them again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +133,14 @@ def _remote(settings: Settings, flags: Mapping[str, object]) -> RemoteClient | N
 
 def _await_edit(found: Running, settings: Settings) -> None:
     """Let the gateway take over what was edited just now; say so if it does not."""
-    deadline = time.monotonic() + _EDIT_S
-    health, edited = found.health, stamp(sources(settings))
+    began = time.monotonic()
+    health, edited = found.health, stamped(settings)
     while health is not None and health.get("configuration") != edited:
-        if health.get("configurationProblem"):
+        waited = time.monotonic() - began
+        if health.get("configurationProblem") and waited > _LOOK_S:
             note(f"the gateway keeps its old configuration: {health['configurationProblem']}")
             return
-        if time.monotonic() > deadline:
+        if waited > _EDIT_S:
             note("the configuration was edited, and the gateway does not follow; restart it")
             return
         time.sleep(_POLL_S)

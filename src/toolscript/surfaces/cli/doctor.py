@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from toolscript.config import Config
 from toolscript.errors import ToolscriptError
 from toolscript.files import make_private
 from toolscript.settings import Settings
@@ -17,6 +18,7 @@ from toolscript.surfaces.cli.options import output_option, settings_from, settin
 from toolscript.surfaces.cli.output import counted, print_json, print_table
 from toolscript.surfaces.sources import load
 from toolscript.tokens import TokenStore
+from toolscript.trust import writable_by_others
 
 _ADVICE = {
     "invalid": "correct its entry in the configuration",
@@ -60,6 +62,7 @@ def _examined(settings: Settings, flags: dict[str, Any]) -> Iterator[Finding]:
     yield _tried("data", lambda: _data(settings))
     if not configured.ok:
         return
+    yield from _rights(load(settings))
     yield _tried("tokens", lambda: _tokens(settings))
     gateway = _tried("gateway", lambda: _gateway(settings))
     yield gateway
@@ -84,6 +87,17 @@ def _configuration(settings: Settings) -> Finding:
     if not config.servers and not config.problems:
         return Finding("configuration", ok=False, found=f"{where} names no server")
     return Finding("configuration", ok=True, found=where)
+
+
+def _rights(config: Config) -> Iterator[Finding]:
+    """What is not used because it is not trusted, and what is used although others write it."""
+    if config.refused:
+        yield Finding("project", ok=False, found=config.refused)
+    for path in config.sources:
+        who = writable_by_others(path)
+        if who:
+            advice = "it starts programs with your rights: let nobody else write it"
+            yield Finding("configuration", ok=False, found=f"{path}: {who}", advice=advice)
 
 
 def _data(settings: Settings) -> Finding:

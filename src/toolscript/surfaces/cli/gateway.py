@@ -71,6 +71,8 @@ def status(output: str, **flags: Any) -> int:
         click.echo(_where(found, "running"))
     else:
         click.echo(f"{_where(found, 'running')}, {counted(found.health['tools'], 'tool')}")
+        if found.health.get("configurationProblem"):
+            note(f"it keeps its old configuration: {found.health['configurationProblem']}")
     if found is None:
         return NOT_RUNNING
     return 0 if found.health else NOT_ANSWERING

@@ -29,6 +29,7 @@ _COMMANDS = {
     "ask": ("toolscript.surfaces.cli.ask", "Let a model answer with your tools."),
     "mcp": ("toolscript.surfaces.cli.mcp", "Serve an MCP client over standard input and output."),
     "auth": ("toolscript.surfaces.cli.auth", "Log in to a remote server."),
+    "trust": ("toolscript.surfaces.cli.trust", "Let a project's configuration be used."),
     "token": ("toolscript.surfaces.cli.token", "Say who may use which tools of the gateway."),
     "doctor": ("toolscript.surfaces.cli.doctor", "Say what is wrong, and what to do."),
     "cache": ("toolscript.surfaces.cli.cache", "Show and clear what is kept."),

@@ -13,6 +13,7 @@ EXIT: dict[type[errors.ToolscriptError], int] = {
     errors.ConfigError: 2,
     errors.ConfigMissingError: 2,
     errors.ConfigSyntaxError: 2,
+    errors.ConfigUntrustedError: 2,
     errors.TokenFileError: 2,
     errors.AccessError: 1,
     errors.ModelError: 1,

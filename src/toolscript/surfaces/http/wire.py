@@ -31,6 +31,7 @@ STATUS: dict[type[errors.ToolscriptError], int] = {
     errors.ConfigError: 500,
     errors.ConfigMissingError: 500,
     errors.ConfigSyntaxError: 500,
+    errors.ConfigUntrustedError: 500,
     errors.TokenFileError: 503,
     errors.AccessError: 401,
     errors.ModelError: 503,
