@@ -58,7 +58,7 @@ class ProjectFile:
     @classmethod
     def read(cls, path: Path) -> "ProjectFile":
         """Raises `ConfigSyntaxError` for a file that cannot be read."""
-        place = Path(os.path.realpath(path.parent)) / path.name
+        place = _place(path)
         data, status = read_file(place)
         target = Path(os.path.realpath(place))
         folders = dict.fromkeys((place.parent, target.parent))
@@ -106,14 +106,13 @@ class TrustStore:
 
     def record(self, path: Path) -> Path:
         """Where the decision about a file is stored."""
-        place = os.path.join(os.path.realpath(path.parent), path.name)
-        return self._directory / f"trust-{hashlib.sha256(os.fsencode(place)).hexdigest()[:32]}.json"
+        digest = hashlib.sha256(os.fsencode(_place(path))).hexdigest()
+        return self._directory / f"trust-{digest[:16]}.json"
 
     def decision(self, path: Path) -> Decision | None:
         """The decision about a file, whatever its content was; None where there is none."""
         found = _stored(self.record(path))
-        place = Path(os.path.realpath(path.parent)) / path.name
-        return found if found and found.path == encodable(str(place)) else None
+        return found if found and found.path == encodable(str(_place(path))) else None
 
     def read(self, path: Path) -> bytes:
         """The content of a trusted file; raises `ConfigUntrustedError` for any other.
@@ -217,6 +216,11 @@ def writable_by_others(path: Path) -> str:
         return _flaw(path.stat())
     except OSError:
         return ""
+
+
+def _place(path: Path) -> Path:
+    """A file's path with its directory resolved, but not the file, where that is a link."""
+    return Path(os.path.realpath(path.parent)) / path.name
 
 
 def _flaw(status: os.stat_result, folder: Path | None = None) -> str:

@@ -242,6 +242,7 @@ def _place(folder: Path, page: Path) -> Generator[Place]:
             (folder / fence.file).parent.mkdir(parents=True, exist_ok=True)
             (folder / fence.file).write_text(fence.text, "utf-8")
     place = Place(folder)
+    place.run([*TOOLSCRIPT, "trust"])
     try:
         yield place
     finally:

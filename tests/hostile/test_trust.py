@@ -18,7 +18,7 @@ from toolscript import config as configuration
 from toolscript.errors import ConfigError, ConfigMissingError, ConfigUntrustedError
 from toolscript.trust import TrustStore
 
-SECRET = "AKIA-not-for-strangers"
+SECRET = "AKIA-not-for-strangers"  # noqa: S105 - of this test
 COMMANDS = (
     ["search", "anything"],
     ["list-servers"],
@@ -62,13 +62,13 @@ def sink() -> Generator[tuple[int, list[str]]]:
     asked: list[str] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:  # noqa: N802 - its name
+        def do_GET(self) -> None:
             asked.append(self.path)
             self.send_error(404)
 
         do_POST = do_GET  # noqa: N815 - its name
 
-        def log_message(self, *_: object) -> None:
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name
             """Nothing."""
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
@@ -257,7 +257,7 @@ def test_h4_a_file_of_another_user_is_refused(tmp_path: Path, what: str) -> None
         os.chown(tmp_path / "elsewhere", 65534, -1)
     else:
         os.chown(file if what == "file" else file.parent, 65534, -1)
-    with pytest.raises(ConfigUntrustedError, match="belongs to the user nobody|65534"):
+    with pytest.raises(ConfigUntrustedError, match=r"belongs to the user (nobody|65534)"):
         load()
 
 

@@ -19,26 +19,25 @@ from toolscript.trust import Decision, ProjectFile, TrustStore, refusal
 
 @click.command()
 @click.argument("path", required=False, type=click.Path(path_type=Path))
-@click.option("--list", "listing", is_flag=True, help="Show what was decided so far.")
-@click.option("--revoke", is_flag=True, help="Take the decision back.")
+@click.option("--list", "listed", is_flag=True, help="Show what was decided so far.")
+@click.option("--revoke", "revoked", is_flag=True, help="Take the decision back.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask, as without a terminal.")
 @output_option
 @settings_options("data_dir")
-def trust(
-    path: Path | None, listing: bool, revoke: bool, yes: bool, output: str, **flags: Any
-) -> int:  # noqa: FBT001, PLR0913 - click passes every option by name
+def trust(path: Path | None, output: str, **flags: Any) -> int:
     """Let the project's .toolscript.json at PATH start its servers.
 
     Without PATH it is the one of the working directory. That holds for the file
     as it is now: an edited one has to be trusted again. A file that is named
     with --config, and the one in the home directory, need no trust.
     """
+    listed, revoked, yes = (flags.pop(name) for name in ("listed", "revoked", "yes"))
     store = TrustStore(settings_from(**flags).data_dir)
-    if listing:
+    if listed:
         _list(store.all(), output)
         return 0
     place = _place(path)
-    if revoke:
+    if revoked:
         click.echo("revoked" if store.forget(place) else "was not trusted")
         return 0
     return _decide(ProjectFile.read(place), store, quiet=yes)
