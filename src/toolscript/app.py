@@ -26,7 +26,7 @@ from toolscript.errors import (
     UnknownNameError,
     UpstreamError,
 )
-from toolscript.gateway.arguments import check_arguments
+from toolscript.gateway.arguments import check_foreign_arguments
 from toolscript.gateway.base import NOBODY, Caller
 from toolscript.gateway.catalogue import Catalogue, diff
 from toolscript.gateway.follower import Follower
@@ -273,14 +273,14 @@ class App:
 
         ``more`` goes along beside name and arguments. That the tool was called,
         and whether it succeeded, is learned from: as a step of the session whose
-        ``trail`` it is, or by itself. Raises what `tool`, `check_arguments` and
+        ``trail`` it is, or by itself. Raises what `tool`, `check_foreign_arguments` and
         `Upstream.request` raise.
         """
         own = self._own(name, grant)
         if own:
             return await anyio.to_thread.run_sync(own.call, arguments)
         tool = await self.arrived(name, grant)
-        check_arguments(tool.id, tool.input_schema, arguments)
+        await check_foreign_arguments(tool.id, tool.input_schema, arguments)
         params = {"name": tool.name, "arguments": dict(arguments), **more}
         try:
             result = await self._gateway.request(tool.server, "tools/call", params, caller)

@@ -1,32 +1,65 @@
 """Checking a tool's arguments before its server sees them, with advice for whoever gave them.
 
-A help, not a barrier: where the schema itself is of no use, the server decides.
-Patterns are the server's matter, too: they are regular expressions of another
-dialect, and a third party's.
+A help, not a barrier: where the schema itself is of no use, or takes more than its
+budget of steps, the server decides.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Mapping
+from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
+import anyio
+import anyio.to_thread
+
 from toolscript.errors import ArgumentsError
+from toolscript.gateway.validation import Budget, OverBudgetError, errors
 from toolscript.text import printable
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
-    from jsonschema.protocols import Validator
 
+QUICK_STEPS = 1_000
+"""So many steps are taken on the event loop: some 10 ms at most."""
+MAX_STEPS = 50_000
+"""And so many in a thread, after which the server is left to judge: half a second."""
 _MAX_ERRORS = 5
-_SHOWN = 120
-_CACHED = 1024
+_SHOWN, _SHOWN_ITEMS, _SHOWN_DEPTH = 120, 20, 3
+_ONE_AT_A_TIME = anyio.CapacityLimiter(1)
+"""Several threads that compute keep the event loop waiting for several turns."""
 
 
 def check_arguments(name: str, schema: dict[str, Any], arguments: Mapping[str, Any]) -> None:
-    """Raise `ArgumentsError` for arguments that a tool's input schema does not allow."""
-    mistakes = _mistakes(schema, arguments)
-    if mistakes:
-        raise ArgumentsError(f"{name}: {'; '.join(mistakes)}. {usage(schema)}")
+    """Raise `ArgumentsError` for arguments that the input schema of our own tool does not allow."""
+    _check(name, schema, arguments, Budget(MAX_STEPS, partly=True))
+
+
+async def check_foreign_arguments(
+    name: str, schema: dict[str, Any], arguments: Mapping[str, Any]
+) -> None:
+    """Do the same for a server's schema, within the budget and off the event loop if it takes long.
+
+    Past the budget nothing is raised, and the server judges the arguments.
+    """
+    try:
+        _check(name, schema, arguments, Budget(QUICK_STEPS, final=False))
+    except OverBudgetError:
+        check = partial(_checked_at_length, name, schema, arguments)
+        await anyio.to_thread.run_sync(check, limiter=_ONE_AT_A_TIME)
+
+
+def _checked_at_length(name: str, schema: dict[str, Any], arguments: Mapping[str, Any]) -> None:
+    try:
+        _check(name, schema, arguments, Budget(MAX_STEPS))
+    except OverBudgetError:
+        return
+
+
+def _check(name: str, schema: dict[str, Any], arguments: Mapping[str, Any], budget: Budget) -> None:
+    found = errors(schema, arguments, budget, _MAX_ERRORS + 1)
+    if found:
+        raise ArgumentsError(f"{name}: {'; '.join(_told(found))}. {usage(schema)}")
 
 
 def usage(schema: dict[str, Any]) -> str:
@@ -69,51 +102,12 @@ def _kind(schema: Any) -> str:
 
 def prepare() -> None:
     """Import what checking takes. It is most of 100 ms, which the first call need not wait for."""
-    _validator("{}")
+    errors({}, {}, Budget(MAX_STEPS), 1)
 
 
-def _mistakes(schema: dict[str, Any], arguments: Mapping[str, Any]) -> list[str]:
-    from referencing.exceptions import Unresolvable  # noqa: PLC0415 - only what calls pays for it
-
-    validator = _validator(json.dumps(schema))
-    if validator is None:
-        return []
-    try:
-        return _told(validator.iter_errors(arguments))
-    except (Unresolvable, RecursionError, TypeError, ValueError, AttributeError):
-        return []  # the schema refers to what is not in it, or says what cannot be followed
-
-
-@lru_cache(_CACHED)
-def _validator(schema: str) -> "Validator | None":
-    """A compiled schema, or None where it is none; it reads nothing from the network."""
-    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415 - see _mistakes
-    from jsonschema.validators import extend, validator_for  # pyright: ignore[reportUnknownVariableType]  # noqa: PLC0415 - untyped upstream
-    from referencing import Registry  # noqa: PLC0415
-
-    decoded = json.loads(schema)
-    kind = validator_for(decoded, default=Draft202012Validator)
-    try:
-        kind.check_schema(decoded)
-    except (SchemaError, RecursionError):
-        return None
-    registry: Registry[Any] = Registry()
-    lenient = cast("Callable[..., type[Validator]]", extend)(kind, {"pattern": _left_alone})
-    return lenient(decoded, registry=registry)
-
-
-def _left_alone(*_: Any) -> Iterable["ValidationError"]:
-    return ()
-
-
-def _told(errors: "Iterable[ValidationError]") -> list[str]:
-    found: list[str] = []
-    for error in errors:
-        if len(found) == _MAX_ERRORS:
-            found.append("and more")
-            break
-        found.append(_mistake(error))
-    return found
+def _told(found: "list[ValidationError]") -> list[str]:
+    more = ["and more"] if len(found) > _MAX_ERRORS else []
+    return [*map(_mistake, found[:_MAX_ERRORS]), *more]
 
 
 def _mistake(error: "ValidationError") -> str:
@@ -132,4 +126,20 @@ def _mistake(error: "ValidationError") -> str:
 
 
 def _value(value: Any) -> str:
-    return printable(json.dumps(value, ensure_ascii=False, default=str), _SHOWN)
+    text = json.dumps(_pruned(value, _SHOWN_DEPTH), ensure_ascii=False, default=str)
+    return printable(text, _SHOWN)
+
+
+def _pruned(value: Any, depth: int) -> Any:
+    """As much of a value as is shown."""
+    if isinstance(value, str):
+        return value[:_SHOWN]
+    if isinstance(value, list | dict) and not depth:
+        return "…"
+    if isinstance(value, list):
+        items = cast("list[Any]", value)[:_SHOWN_ITEMS]
+        return [_pruned(item, depth - 1) for item in items]
+    if isinstance(value, dict):
+        pairs = list(islice(cast("dict[str, Any]", value).items(), _SHOWN_ITEMS))
+        return {key[:_SHOWN]: _pruned(item, depth - 1) for key, item in pairs}
+    return value
