@@ -1,3 +1,4 @@
+import math
 import random
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from tests.graph.test_toolgraph import Clock
 from toolscript.graph.base import Template
 from toolscript.graph.forecast import Forecast
-from toolscript.graph.toolgraph import ToolGraph
+from toolscript.graph.toolgraph import ToolGraph, relatedness
 
 LETTERS = "abcdefgh"
 
@@ -152,6 +153,42 @@ def test_a_template_is_enough_for_a_start() -> None:
     scores = made.scores(["s__a"])
     assert scores is not None
     assert scores.argmax() == 1
+
+
+def test_a5_before_any_use_the_score_is_the_seeds_relatedness() -> None:
+    """graph:methods: and more for what a template puts right beside the context."""
+    made = forecast()
+    pairs = [("s__a", "s__b"), ("s__b", "s__c"), ("s__d", "s__c"), ("s__c", "s__e")]
+    made.graph.bootstrap_from_templates([Template(pairs=tuple(pairs))])
+    for context in (["s__a"], ["s__e", "s__b"], ["s__c"]):
+        scores, found = made.scores(context), made.chances(context)
+        assert scores is not None
+        assert found is not None
+        for row, tool in enumerate(made.ids):
+            expected = made.graph.graph_relatedness(tool, context)
+            gain = float(made.gains(found)[row])
+            beside = [used for used in context if {used, tool} in map(set, pairs)]
+            for used in beside:
+                shared = made.graph.adamic_adar_between(tool, used) + 1 / math.log(2)
+                expected = max(expected, relatedness(shared))
+            expected += (1 - expected) * gain * bool(beside)
+            assert scores[row] == pytest.approx(max(expected, 0.25 * gain)), tool
+    assert [made.ids[row] for row in made.connected(["s__a"])] == ["s__a", "s__b", "s__c"]
+
+
+def test_a5_the_forecast_takes_over_as_uses_are_seen() -> None:
+    """graph:learning: what is supposed counts as eight uses do, however often it is given."""
+    made = forecast()
+    made.graph.bootstrap_from_templates([Template(pairs=(("s__a", "s__b"), ("s__b", "s__c")))])
+    assert made.graph.inexperience == 1.0
+    for seen in range(1, 25):
+        made.graph.note(-1.0)  # foreseen worse than chance
+        assert made.graph.inexperience == pytest.approx(8 / (8 + seen))
+    scores = made.scores(["s__a"])
+    assert scores is not None
+    related = made.graph.graph_relatedness("s__c", ["s__a"])
+    assert made.graph.skill == 0.0 < related
+    assert scores[made.ids.index("s__c")] < related / 4
 
 
 def test_a_graph_of_sequences_that_mean_nothing_has_no_skill_and_one_of_habits_has() -> None:

@@ -115,6 +115,35 @@ def test_what_goes_with_the_context_comes_first(
     assert found.explanation.steps[-1].name == "context"
 
 
+def test_a5_with_templates_alone_a_context_raises_what_they_connect(
+    model: LazyModel, documents: tuple[Document, ...]
+) -> None:
+    """graph:methods, graph:context: the seed's cold start, with its numbers; nothing is lowered."""
+    learning = Learning()
+    engine = engine_of(model, documents, learning)
+    steps = ["git__git_status", "git__git_diff", "git__git_add", "git__git_commit"]
+    learning.graph.bootstrap_from_templates([Template(pairs=tuple(pairwise(steps)))])
+    context = tuple(steps[:2])
+    connected = {"git__git_add", "git__git_commit"}
+    for text in ("put my work on record", "stage files", "git commit please", "what time is it"):
+        own, found = hits(engine, text), hits(engine, text, context=context)
+        for identifier, hit in found.items():
+            before, said = own[identifier].score, hit.signals["graph"]
+            formula = 0.8 * before + 0.2 * said
+            if identifier not in steps:
+                assert hit.score == pytest.approx(formula, abs=2e-6)
+            else:
+                assert hit.score == pytest.approx(max(before, formula), abs=2e-6)
+            if identifier in connected and before < said:
+                assert hit.score > before
+    for text in ("put my work on record", "what time is it"):
+        own, found = hits(engine, text), hits(engine, text, context=context)
+        related = learning.graph.graph_relatedness("git__git_commit", context)
+        assert found["git__git_commit"].signals["graph"] == pytest.approx(related, abs=1e-6)
+        assert related > 0.5
+        assert found["git__git_commit"].score > own["git__git_commit"].score
+
+
 def test_an_exact_name_is_first_whatever_the_context(habitual: SearchEngine) -> None:
     """graph:context, search:exact"""
     found = hits(habitual, "fetch", context=tuple(HABIT[:2]))

@@ -6,7 +6,7 @@ and a weight is divided by that factor of the present when it is read. So an
 update touches one number.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -160,18 +160,27 @@ class Edges:
             self._leading = (self.size, found)
         return found
 
-    def around(self, tool: int, most: int) -> Iterator[Ints]:
-        """What is around each tool around this one, where that is more than the one.
+    def adamic_adar(self, tool: int, most: int) -> Floats:
+        """A tool's sums of Adamic-Adar, by the other's number; its own is not meant.
 
-        Of many tools around, those with the fewest of their own: they say most.
+        Over at most so many neighbours: those with the fewest of their own, since
+        they say most.
         """
         common = self._neighbours(tool)
         if common.size > most:
             common = common[np.lexsort((common, self.degree[common]))[:most]]
-        for each in common.tolist():
-            found = self._neighbours(each)
-            if found.size > 1:
-                yield found
+        around = [each for each in map(self._neighbours, common.tolist()) if each.size > 1]
+        if not around:
+            return np.zeros(len(self.out))
+        sizes = np.array([each.size for each in around])
+        worth: Floats = np.repeat(1.0 / np.log(sizes), sizes)
+        sums = np.bincount(np.concatenate(around), weights=worth, minlength=len(self.out))
+        return sums.astype(np.float64, copy=False)
+
+    def stated_with(self, tool: int) -> Ints:
+        """The tools that a template puts right before or after this one."""
+        ways = (self.arrays(tool, into=into) for into in (False, True))
+        return np.concatenate([others[self.stated[edges] > 0] for others, edges in ways])
 
     def _neighbours(self, tool: int) -> Ints:
         out, into = self.out[tool], self.into[tool]

@@ -23,6 +23,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
@@ -30,7 +31,7 @@ from toolscript.embedding.base import Vectors
 from toolscript.graph.counts import Tools
 from toolscript.graph.edges import LEAST_DISCOUNT, Floats, Ints, Rows, discount
 from toolscript.graph.learned import Learned
-from toolscript.graph.toolgraph import ToolGraph
+from toolscript.graph.toolgraph import SKILL_BEFORE, ToolGraph, relatedness
 
 MASS = 1.0
 """Uses that the level below counts for, beside what is taken off."""
@@ -64,14 +65,55 @@ class Forecast:
     def scores(self, context: Sequence[str]) -> Floats | None:
         """How far from chance to certainty each tool is to be next: float64 [n] in [0, 1].
 
-        ln(p · n) / ln n where that is above 0, times the graph's skill. None
+        ln(p · n) / ln n where that is above 0, times the graph's skill; as long as
+        little use was seen, at least what the graph's shape says (see `_prior`). None
         where there is nothing to say: an empty graph, or a context of no tool
         that is there.
         """
         chances = self.chances(context)
         if chances is None:
             return None
-        return self.graph.skill * self.gains(chances)
+        gains, graph = self.gains(chances), self.graph
+        more = np.maximum(0.0, self._prior(context, gains) - SKILL_BEFORE * gains)
+        return graph.skill * gains + graph.inexperience * more
+
+    def connected(self, context: Sequence[str]) -> Ints:
+        """The rows that a template puts beside a tool of the context, or beside one of those."""
+        with self.graph.lock:
+            beside = self._stated_with(self._numbers(context))
+            found = self._places.of(self._learned.tools)[beside + self._stated_with(beside)]
+        return np.unique(found[found >= 0])
+
+    def _prior(self, context: Sequence[str], gains: Floats) -> Floats:
+        """What is supposed before any use was seen: float64 [n] in [0, 1].
+
+        The largest `ToolGraph.graph_relatedness` with a tool of the context. Two
+        tools that a template puts right beside each other count as if they had one
+        more neighbour, which only they share, and what is likely to come next is
+        nearer to 1.
+        """
+        prior = np.zeros(len(self.ids) + 1)
+        with self.graph.lock:
+            edges = self._learned.edges
+            row_of, numbers = self._places.of(self._learned.tools), self._numbers(context)
+            for number in numbers:
+                sums = edges.adamic_adar(number, COMMON)
+                sums[number] = 0.0
+                sums[edges.stated_with(number)] += 1.0 / math.log(2)
+                prior[row_of] = np.maximum(prior[row_of], relatedness(sums))
+            beside = row_of[self._stated_with(numbers)]
+        prior = prior[:-1]  # what the corpus lacks came last
+        beside = beside[beside >= 0]
+        prior[beside] += (1.0 - prior[beside]) * gains[beside]
+        return prior
+
+    def _numbers(self, context: Sequence[str]) -> list[int]:
+        numbers = self._learned.tools.numbers
+        return [numbers[used] for used in context if used in numbers]
+
+    def _stated_with(self, numbers: list[int]) -> list[int]:
+        found = (self._learned.edges.stated_with(number).tolist() for number in numbers)
+        return list(dict.fromkeys(chain.from_iterable(found)))
 
     def gains(self, chances: Floats, least: float = 0.0) -> Floats:
         """ln(p · n) / ln n within ``least`` and 1: what it would gain to have foreseen each."""
@@ -252,13 +294,10 @@ class Forecast:
     def _shared(self, numbers: list[int], row_of: Ints) -> Floats | None:
         """Adamic-Adar with the tools of the context, as a distribution."""
         edges = self._learned.edges
-        found = [each for n in numbers if n >= 0 for each in edges.around(n, COMMON)]
-        if not found:
-            return None
-        sizes = np.array([each.size for each in found])
-        rows = row_of[np.concatenate(found)] + 1  # those that are not there count for none
-        worth = np.repeat(1.0 / np.log(sizes), sizes)
-        sums = np.bincount(rows, weights=worth, minlength=len(self.ids) + 1)[1:]
+        found = sum(edges.adamic_adar(n, COMMON) for n in numbers if n >= 0)
+        sums = np.zeros(len(self.ids) + 1)
+        sums[row_of] = found  # those that are not there come last, and count for none
+        sums = sums[:-1]
         total = sums.sum()
         return sums / total if total > 0 else None
 

@@ -10,6 +10,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from toolscript.graph.base import (
     adaptive_alpha,
 )
 from toolscript.graph.counts import Change, Seen, Uses
-from toolscript.graph.edges import Decay
+from toolscript.graph.edges import Decay, Floats
 from toolscript.graph.learned import Learned
 
 HALF_LIFE_DAYS = 90.0
@@ -41,8 +42,11 @@ DECLARED = "declared"
 """Why a tool is needed: somebody said so."""
 
 
-def relatedness(adamic_adar: float) -> float:
-    """A sum of Adamic-Adar in [0, 1): x / (1 + x)."""
+Number = TypeVar("Number", float, Floats)
+
+
+def relatedness(adamic_adar: Number) -> Number:
+    """A sum of Adamic-Adar, or several, in [0, 1): x / (1 + x)."""
     return adamic_adar / (1.0 + adamic_adar)
 
 
@@ -90,13 +94,10 @@ class ToolGraph:
             number = self.learned.tools.numbers.get(tool)
             if number is None:
                 return []
-            sums: dict[int, float] = {}
-            for common in self._around(number):
-                around = self._around(common)
-                if len(around) > 1:
-                    for other in around - {number}:
-                        sums[other] = sums.get(other, 0.0) + 1.0 / math.log(len(around))
-            found = sorted((-total, self.learned.tools.ids[other]) for other, total in sums.items())
+            sums = self.learned.edges.adamic_adar(number, len(self.learned.tools))
+            sums[number] = 0.0
+            others, ids = np.flatnonzero(sums).tolist(), self.learned.tools.ids
+            found = sorted((-float(sums[other]), ids[other]) for other in others)
             return [(identifier, -total) for total, identifier in found[:limit]]
 
     def adamic_adar_between(self, a: str, b: str) -> float:
@@ -179,6 +180,11 @@ class ToolGraph:
         habits = self.learned.habits
         total = habits.gain + SKILL_PRIOR * SKILL_BEFORE
         return min(1.0, max(0.0, total / (habits.foreseen + SKILL_PRIOR)))
+
+    @property
+    def inexperience(self) -> float:
+        """How much of `skill` is supposed rather than seen: from 1 (all of it) down to 0."""
+        return SKILL_PRIOR / (self.learned.habits.foreseen + SKILL_PRIOR)
 
     # Dependencies
 

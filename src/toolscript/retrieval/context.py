@@ -4,7 +4,8 @@
 
 ``graph`` is `Forecast.scores`. Without a context, or where the graph has nothing to
 say, this stage does not run, and every score is bit for bit the search's own. A
-tool whose name the question spells exactly keeps its 1.
+tool whose name the question spells exactly keeps its 1, and what a template connects
+with the context at least its own score: somebody said that it belongs there.
 
 What the best tools need can be ranked among them: a tool counts `NEEDED` of the one
 that needs it for each step in between, if it is declared, and `SUPPOSED` if that
@@ -66,6 +67,8 @@ def place(
     if said is not None:
         alpha = adaptive_alpha(edges)
         scores = np.where(own >= 1.0, 1.0, rounded(alpha * own + (1.0 - alpha) * said))
+        beside = forecast.connected(request.context)
+        scores[beside] = np.maximum(scores[beside], own[beside])
     needs: dict[int, Need] = {}
     if request.needed:
         order = reachable[np.argsort(-scores[reachable], kind="stable")]

@@ -80,7 +80,8 @@ def found(
 
     ``score`` is ``alpha * semantic_score + (1 - alpha) * graph_score``; ``alpha`` is
     1 where the graph has nothing to say. A tool whose exact name was asked for
-    keeps its score of 1, and one that another ``needed`` has that one's, less a little.
+    keeps its score of 1, one that a template connects with the context at least its
+    ``semantic_score``, and one that another ``needed`` has that one's, less a little.
     """
     room = MAX_ANSWER_CHARS // max(1, len(result.hits))
     return {
