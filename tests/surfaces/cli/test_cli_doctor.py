@@ -57,6 +57,26 @@ def test_what_is_wrong_is_told_with_what_to_do(cli: Cli, scripted: Scripted) -> 
     assert "nobody is let in" in found["tokens"]["found"]
 
 
+def test_a7_a_model_that_cannot_be_had_is_degraded_and_not_wrong(
+    cli: Cli, scripted: Scripted, port: str
+) -> None:
+    """cli:others, model:bundled: where the hub is out of reach, the bundled model does its work."""
+    cli.env = {
+        "TOOLSCRIPT_SEARCH_MODEL": "Xenova/bge-small-en-v1.5",
+        "HF_ENDPOINT": f"http://127.0.0.1:{port}",  # nothing listens there
+        "HF_HUB_OFFLINE": "",
+    }
+    cli.configure(files=scripted(READ_FILE))
+    found = findings(cli, port, 0)["model"]
+    assert (found["ok"], found["degraded"]) == (True, True)
+    assert f"using the bundled model: the hub at http://127.0.0.1:{port}" in found["found"]
+    assert "TOOLSCRIPT_SEARCH_MODEL=bundled" in found["advice"]
+    table = cli("doctor", "--port", port)
+    assert table.returncode == 0
+    [row] = [line for line in table.stdout.splitlines() if line.startswith("model ")]
+    assert row.split()[1] == "degraded"
+
+
 @pytest.mark.parametrize("text", [None, "{", '{"mcpServers": {}}'])
 def test_a_configuration_that_is_no_use(cli: Cli, port: str, text: str | None) -> None:
     """cli:others: is told, too."""

@@ -35,6 +35,8 @@ class Finding:
     ok: bool
     found: str
     advice: str = ""
+    degraded: bool = False
+    """Whether it works, but not as it was asked for."""
 
 
 @click.command()
@@ -44,7 +46,8 @@ def doctor(output: str, **flags: Any) -> int:
     """Look at configuration, data, gateway, port, servers, model and cache.
 
     Connects to every server, unless a gateway runs, which is asked instead. The
-    exit status is 1 if anything is wrong.
+    exit status is 1 if anything is wrong. What works, but not as it was asked
+    for, is degraded; that is not wrong.
     """
     settings = settings_from(**flags)
     findings = list(_examined(settings, flags))
@@ -162,12 +165,19 @@ def _server(server: dict[str, Any]) -> Finding:
 def _search(client: Client) -> Iterator[Finding]:
     answer = client.get("/search", [("q", "is everything well")])
     stats = client.get("/search/stats")
-    degraded = "; ".join(answer["degraded"])
-    found = degraded or f"{stats['model']} on {stats['device']}"
-    yield Finding("model", ok=not degraded, found=found)
+    yield _model(stats, "; ".join(answer["degraded"]))
     indexed, cached = counted(stats["toolsIndexed"], "tool"), stats["embeddingsCached"]
     yield Finding("cache", ok=True, found=f"{indexed} indexed, {cached} embedded")
 
 
+def _model(stats: dict[str, Any], degraded: str) -> Finding:
+    if not degraded:
+        return Finding("model", ok=True, found=f"{stats['model']} on {stats['device']}")
+    if "semantic" not in stats["signals"]:
+        return Finding("model", ok=False, found=degraded)
+    advice = f"nothing; or choose {stats['model']} for good with TOOLSCRIPT_SEARCH_MODEL=bundled"
+    return Finding("model", ok=True, found=degraded, advice=advice, degraded=True)
+
+
 def _mark(finding: Finding) -> str:
-    return "ok" if finding.ok else "wrong"
+    return "wrong" if not finding.ok else "degraded" if finding.degraded else "ok"
