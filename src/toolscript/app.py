@@ -8,7 +8,7 @@ import logging
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -23,6 +23,7 @@ from toolscript.errors import (
     ModelError,
     NotReadyError,
     SearchTimeoutError,
+    TaskDiedError,
     UnknownNameError,
     UpstreamError,
 )
@@ -40,6 +41,7 @@ from toolscript.own import OwnTool, vector_tools
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.semantic import SemanticSignal
 from toolscript.skills.library import Shelf
+from toolscript.supervisor import Supervisor
 from toolscript.types import (
     EVERYTHING,
     SEPARATOR,
@@ -77,6 +79,10 @@ class Health:
     """Why the files as they are now are not."""
     download: "Download | None" = None
     """The model that is being downloaded."""
+    tasks: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Each background task's state by its name: see `Supervisor`."""
+    failure: TaskDiedError | None = None
+    """One of them has died, and the process ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +110,7 @@ class App:
         learning: Learning | None = None,
     ) -> None:
         self.handbook = handbook
+        self.supervisor = Supervisor()
         self._own_tools = vector_tools(handbook.vector)
         self._gateway = gateway
         self._engine = engine
@@ -121,27 +128,41 @@ class App:
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator["App"]:
-        """Connect and index for as long as the block lasts; then close every connection."""
+        """Connect and index for as long as the block lasts; then close every connection.
+
+        The block is cancelled once a background task has died, and `TaskDiedError` raised.
+        """
         failure: Exception | None = None
         if self.learning is not None:
             await anyio.to_thread.run_sync(self.learning.open)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._index)
-            tasks.start_soon(self._gateway.run)
-            tasks.start_soon(self.handbook.run)
-            if self._follower:
-                tasks.start_soon(self._follower.run, self._configure)
-            try:
-                yield self
-            except Exception as error:  # noqa: BLE001 - raised again, without the task group's wrapping
-                failure = error
-            finally:
-                tasks.cancel_scope.cancel()
-        self._keep(self._gateway.catalogue)
-        if self.learning is not None:
-            self.learning.close()
+        try:
+            async with anyio.create_task_group() as tasks:
+                for name, work in self._background().items():
+                    tasks.start_soon(self.supervisor.run, name, work, name=name)
+                try:
+                    yield self
+                except Exception as error:  # noqa: BLE001 - raised again, without the task group's wrapping
+                    failure = error
+                finally:
+                    tasks.cancel_scope.cancel()
+        except BaseExceptionGroup:  # of task groups; what died is in the log
+            self.supervisor.check()
+            raise
+        finally:
+            self._keep(self._gateway.catalogue)
+            if self.learning is not None:
+                self.learning.close()
+        self.supervisor.check()
         if failure is not None:
             raise failure
+
+    def _background(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """The tasks, by the names that ``/health`` has for them."""
+        tasks: dict[str, Callable[[], Awaitable[None]]]
+        tasks = {"index": self._index, "servers": self._gateway.run, "skills": self.handbook.run}
+        if self._follower:
+            tasks["configuration"] = partial(self._follower.run, self._configure)
+        return tasks
 
     async def search(self, request: SearchRequest, trail: Trail | None = None) -> SearchResult:
         """The tools that answer; the search is noted on the session's trail.
@@ -205,7 +226,8 @@ class App:
         """See `Health`; of what is kept from the caller nothing is named or counted."""
         current = self._indexed is self._gateway.catalogue
         return Health(
-            ready=self._gateway.settled
+            ready=not self.supervisor.failure
+            and self._gateway.settled
             and current
             and not self._engine.waiting
             and not self.handbook.awaited,
@@ -216,7 +238,13 @@ class App:
             download=self._download(),
             config=self._gateway.config.stamp if grant.is_everything else "",
             config_problem=self._problem if grant.is_everything else "",
+            tasks=self._tasks() if grant.is_everything else {},
+            failure=self.supervisor.failure,
         )
+
+    def _tasks(self) -> dict[str, str]:
+        learning = {"learning": self.learning.state} if self.learning is not None else {}
+        return {**self.supervisor.states, **learning}
 
     def _download(self) -> Download | None:
         progress = self._semantic.model.progress
@@ -397,16 +425,23 @@ class App:
     def _keep(self, catalogue: Catalogue) -> None:
         """Have the catalogue on disk, for the next start."""
         if self._kept is not catalogue:
-            self._snapshots.save(catalogue)
             self._kept = catalogue
+            try:
+                self._snapshots.save(catalogue)
+            except Exception:
+                # A boundary: whatever a server lists, the gateway goes on without a snapshot.
+                log.exception("the catalogue could not be kept")
 
     def _update(self, catalogue: Catalogue) -> None:
-        documents = [Document.of(tool) for tool in catalogue.tools.values()]
+        documents = partial(self._documents, catalogue)
+        superseded = partial(self._is_past, catalogue)
+        self._fault = indexed(self._engine, documents, superseded, "tools")
+
+    def _documents(self, catalogue: Catalogue) -> list[Document]:
         if self.learning is not None:
             servers = {name: entry.tools for name, entry in catalogue.servers.items()}
             self.learning.graph.suppose(self._inference.of(servers))
-        superseded = partial(self._is_past, catalogue)
-        self._fault = indexed(self._engine, documents, superseded, "tools")
+        return [Document.of(tool) for tool in catalogue.tools.values()]
 
     def _is_past(self, catalogue: Catalogue) -> bool:
         return self._gateway.catalogue is not catalogue

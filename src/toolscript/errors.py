@@ -23,6 +23,8 @@
     │   ├── NotConnectedError    one that cannot be asked now
     │   ├── RefusedError         one that answered a request with an error
     │   └── CallTimeoutError     one that did not answer in time
+    ├── LearningError            what was learned cannot be written down
+    ├── TaskDiedError            a background task of the process
     ├── SandboxError             a script that cannot be run, or was stopped
     └── GatewayError             the gateway process
         ├── GatewayMissingError  none is running where one was expected
@@ -134,6 +136,14 @@ class RefusedError(UpstreamError):
 
 class CallTimeoutError(UpstreamError):
     """A server did not answer a request in time."""
+
+
+class LearningError(ToolscriptError):
+    """What was learned, or that it is forgotten, cannot be written to the disk now."""
+
+
+class TaskDiedError(ToolscriptError):
+    """A background task has died of a fault, and the process ends with it."""
 
 
 class SandboxError(ToolscriptError):

@@ -220,7 +220,11 @@ class Handbook:
                 await self._step.wait()
 
     def _update(self, shelf: Shelf) -> str:
-        return indexed(self._engine, shelf.documents, lambda: self.shelf is not shelf, "skills")
+
+        def superseded() -> bool:
+            return self.shelf is not shelf
+
+        return indexed(self._engine, lambda: shelf.documents, superseded, "skills")
 
     def _tell(self) -> None:
         self._step.set()
@@ -229,13 +233,13 @@ class Handbook:
 
 def indexed(
     engine: SearchEngine,
-    documents: Iterable[Document],
+    documents: Callable[[], Iterable[Document]],
     superseded: Callable[[], bool],
     noun: str,
 ) -> str:
     """Have an engine search these documents; what went wrong, if anything."""
     try:
-        engine.update(documents, superseded)
+        engine.update(documents(), superseded)
     except Exception as error:
         # A boundary: whatever is wrong with one state, the searches go on.
         log.exception("the %s could not be indexed", noun)

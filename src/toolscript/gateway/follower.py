@@ -55,6 +55,11 @@ class Follower:
         except ConfigError as error:
             self._note(str(error))
             return None
+        except Exception as error:
+            # A boundary: whatever is in the files, the gateway goes on with what it has.
+            log.exception("the configuration could not be read")
+            self._note(f"it could not be read ({type(error).__name__}); the log says why")
+            return None
         if config.key != self._current.key:
             self._note(
                 config.refused

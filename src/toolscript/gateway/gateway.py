@@ -1,5 +1,6 @@
 """The gateway: an upstream per configured server, and the catalogue they add up to."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -25,6 +26,10 @@ from toolscript.gateway.base import (
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
 from toolscript.text import encodable
 from toolscript.types import ServerSpec, ServerStatus, ToolSpec
+
+log = logging.getLogger(__name__)
+FAULT_PAUSE_S = 60.0
+"""How long a server whose connection failed for a fault of ours is left alone."""
 
 
 @dataclass(eq=False)
@@ -147,12 +152,25 @@ class Gateway:
                 if slot.released:
                     return
                 connect = await self._client()
-                slot.upstream = connect(slot.spec, self._reporter(slot))
-                slot.begun.set()
-                await slot.upstream.run()
+                while await self._has_failed(slot, connect):  # noqa: ASYNC110 - nothing tells when it works again
+                    await anyio.sleep(FAULT_PAUSE_S)
         finally:
             slot.begun.set()
             slot.ended.set()
+
+    async def _has_failed(self, slot: _Slot, connect: Connect) -> bool:
+        """Run one server's upstream; whether that raised, a fault of ours that costs no other."""
+        report = self._reporter(slot)
+        try:
+            slot.upstream = connect(slot.spec, report)
+            slot.begun.set()
+            await slot.upstream.run()
+        except Exception as error:
+            log.exception("the connection to %s failed", slot.spec.name)
+            told = f"toolscript failed ({type(error).__name__}); its log says why"
+            report(Failed(error=told, retry_s=FAULT_PAUSE_S))
+            return True
+        return False
 
     async def _client(self) -> Connect:
         async with self._loading:

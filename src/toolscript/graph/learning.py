@@ -5,11 +5,12 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from toolscript.embedding.base import Vectors
+from toolscript.errors import LearningError
 from toolscript.graph.counts import Change
 from toolscript.graph.files import Known
 from toolscript.graph.forecast import Forecast
@@ -45,7 +46,8 @@ class Learning:
     `open` reads what is kept; from then on `called` notes a call in
     microseconds, a thread learns it, and at most `KEEP_EVERY_S` later it is on
     the disk. `close` ends the thread, having kept everything. Without a store
-    nothing outlives the process.
+    nothing outlives the process. What goes wrong is logged, said by `state`, and
+    tried again: the thread goes on, and one that died is replaced.
     """
 
     def __init__(
@@ -65,12 +67,22 @@ class Learning:
         self._thread: threading.Thread | None = None
         self._guard = threading.Lock()
         self._opened = self._closing = False
+        self._problem = ""
+
+    @property
+    def state(self) -> str:
+        """``running``, or ``failing:`` and what is wrong."""
+        if self._problem:
+            return f"failing: {self._problem}"
+        dead = self._thread is not None and not self._thread.is_alive()
+        return "failing: its thread has ended; the next call begins another" if dead else "running"
 
     def open(self) -> None:
         """Read what is kept, once. Takes a fraction of a second, or longer where it is locked."""
         with self._guard:
             if not self._opened:
-                self._opened = self._store is None or self._store.load(self.graph, self.usage)
+                with self._contained("what was learned before cannot be read"):
+                    self._opened = self._store is None or self._store.load(self.graph, self.usage)
 
     def see(self, ids: Sequence[str], servers: Sequence[str], vectors: Vectors | None) -> Forecast:
         """The tools that there are now, as rows; what is learned from now on is foreseen first."""
@@ -84,11 +96,13 @@ class Learning:
             self.dropped += 1
             return
         self._waiting.put(_Call(context, tool, succeeded, question, time.time()))
-        if self._thread is None:
-            self._begin()
+        self._begin()
 
     def take(self, given: Known) -> dict[str, int]:
-        """Take over templates and dependencies, and learn sequences; what became of them."""
+        """Take over templates and dependencies, and learn sequences; what became of them.
+
+        Raises `LearningError` where they are learned, but could not be written down.
+        """
         before = self.graph.edge_count
         self.graph.bootstrap_from_templates(given.templates)
         self.graph.add_dependencies(given.dependencies)
@@ -100,25 +114,26 @@ class Learning:
                 if hindsight and succeeded and context and self._forecast is not None:
                     self._forecast.foresee(context, tool)
                 context = self.graph.observe(context, tool, succeeded=succeeded)
-        self.flush()
+        if not self.flush():
+            raise LearningError(f"it is learned, but not on the disk: {self._trouble}")
         total = self.graph.edge_count
         calls = sum(map(len, given.sequences))
         return {"calls": calls, "edges": total - before, "total": total}
 
-    def flush(self) -> None:
-        """Return when everything that was noted is learned and kept."""
+    def flush(self) -> bool:
+        """Return when everything that was noted is learned; whether it is kept."""
         if self._thread is None:
-            self._keep()
-            return
+            return self._save()
         done = threading.Event()
         self._waiting.put(done)
-        done.wait(_CLOSE_S)
+        self._begin()
+        return done.wait(_CLOSE_S) and not self._problem
 
     def close(self) -> None:
         """Learn and keep what is left, and end the thread."""
         thread = self._thread
         if thread is None:
-            self._keep()
+            self._save()
             return
         self._closing = True
         self._waiting.put(None)
@@ -126,15 +141,23 @@ class Learning:
         self._thread, self._closing = None, False
 
     def clear(self) -> None:
-        """Forget everything, on the disk too."""
+        """Forget everything, on the disk too. Raises `LearningError` where that cannot be."""
         self._opened = True  # nothing of it is to be read any more
         self.graph.clear()
         self.usage.clear()
-        self.flush()
+        if not self.flush():
+            raise LearningError(f"it is forgotten here, but not on the disk: {self._trouble}")
+
+    @property
+    def _trouble(self) -> str:
+        return f"{self._problem or 'it takes too long'}; it is tried again with the next call"
 
     def _begin(self) -> None:
+        """Have a thread that lives."""
+        if self._thread is not None and self._thread.is_alive():
+            return
         with self._guard:
-            if self._thread is None:
+            if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(
                     target=self._run, name="toolscript-learning", daemon=True
                 )
@@ -154,7 +177,7 @@ class Learning:
                 due = due or time.monotonic() + KEEP_EVERY_S
             ends = each is None
             if not isinstance(each, _Call) or (due and time.monotonic() >= due):
-                due = None if self._keep() else time.monotonic() + KEEP_EVERY_S
+                due = None if self._save() else time.monotonic() + KEEP_EVERY_S
             if isinstance(each, threading.Event):
                 each.set()
 
@@ -173,6 +196,15 @@ class Learning:
             # A boundary: whatever is wrong with one call, the others are learned.
             log.exception("a call could not be learned from")
 
+    def _save(self) -> bool:
+        """Keep what was learned; whether it is kept."""
+        with self._contained("what was learned cannot be written"):
+            if self._keep():
+                self._problem = ""
+                return True
+            self._problem = "what was learned cannot be written; the log says why"
+        return False
+
     def _keep(self) -> bool:
         """Keep what was learned, having read what is kept; False where to try again."""
         self.open()
@@ -181,11 +213,25 @@ class Learning:
         change, usage = self.graph.taken(), self.usage.taken()
         if self._store is None or not (change or usage):
             return True
-        if self._store.add(change, usage, self._everything):
-            return True
-        self.graph.untaken(change)
-        self.usage.untaken(usage)
-        return False
+        done = False
+        try:
+            done = self._store.add(change, usage, self._everything)
+        finally:
+            if not done:
+                self.graph.untaken(change)
+                self.usage.untaken(usage)
+        return done
 
     def _everything(self) -> tuple[Change, UsageChange]:
         return self.graph.everything(), self.usage.everything()
+
+    @contextlib.contextmanager
+    def _contained(self, what: str) -> Generator[None]:
+        """A boundary: whatever goes wrong with the disk is logged once, and the thread goes on."""
+        try:
+            yield
+        except Exception as error:
+            problem = f"{what} ({type(error).__name__}: {error})"
+            if problem != self._problem:
+                log.exception("%s", what)
+            self._problem = problem

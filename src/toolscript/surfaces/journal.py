@@ -8,6 +8,7 @@ import json
 import logging
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from typing import Any
 
 from toolscript.text import printable
 
@@ -36,6 +37,11 @@ class _Text(logging.Formatter):
         """See `logging.Formatter`."""
         request = REQUEST.get()
         return printable(super().formatMessage(record)) + (f" [{request}]" if request else "")
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's name
+        """See `logging.Formatter`; an error's message may be a server's words, too."""
+        lines = super().formatException(ei).splitlines()
+        return "\n".join(" " * (len(x) - len(x.lstrip())) + printable(x) for x in lines)
 
 
 class _Json(logging.Formatter):

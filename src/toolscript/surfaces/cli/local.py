@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -23,9 +24,10 @@ from toolscript.surfaces.sources import load
 class LocalClient:
     """An ASGI application on an event loop in a thread of its own."""
 
-    def __init__(self, portal: BlockingPortal, asgi: ASGIApp) -> None:
+    def __init__(self, portal: BlockingPortal, app: App) -> None:
         self._portal = portal
-        self._asgi = asgi
+        self._asgi: ASGIApp = http_app(app, own=False)
+        self._supervisor = app.supervisor
         self.snapshot = False
 
     def get(self, path: str, parameters: Parameters = ()) -> dict[str, Any]:
@@ -37,7 +39,8 @@ class LocalClient:
         return self._asked("POST", path, body)
 
     def _asked(self, method: str, where: str, body: bytes) -> dict[str, Any]:
-        return answer(*self._portal.call(_request, self._asgi, method, where, body))
+        request = partial(_request, self._asgi, method, where, body)
+        return answer(*self._portal.call(lambda: self._supervisor.outlive(request())))
 
 
 @contextmanager
@@ -66,7 +69,7 @@ def local_client(  # noqa: PLR0913 - what a command may want different, each by 
     )
     app = bootstrap.application(settings, load(settings), wiring)
     with start_blocking_portal() as portal, _running(portal, app):
-        client = LocalClient(portal, http_app(app, own=False))
+        client = LocalClient(portal, app)
         wait_until_ready(client, settings.connect_timeout_s)
         client.snapshot = any(server["snapshot"] for server in client.get("/servers")["servers"])
         yield client

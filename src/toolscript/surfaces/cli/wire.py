@@ -26,6 +26,8 @@ EXIT: dict[type[errors.ToolscriptError], int] = {
     errors.NotConnectedError: 1,
     errors.RefusedError: 1,
     errors.CallTimeoutError: 1,
+    errors.LearningError: 1,
+    errors.TaskDiedError: 1,
     errors.SandboxError: 1,
     errors.GatewayError: 1,
     errors.GatewayMissingError: 1,

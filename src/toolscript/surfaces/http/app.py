@@ -16,7 +16,13 @@ from starlette.routing import Route
 
 from toolscript import __version__
 from toolscript.app import App
-from toolscript.errors import InputError, QueryError, RangeError, ToolscriptError
+from toolscript.errors import (
+    InputError,
+    QueryError,
+    RangeError,
+    TaskDiedError,
+    ToolscriptError,
+)
 from toolscript.settings import OPTION, Option
 from toolscript.surfaces.http import description, graph, runtime, wire
 from toolscript.surfaces.http.guard import LOOPBACK_HOSTS, Admit, Guard, admit_everybody, grant_of
@@ -65,7 +71,8 @@ def http_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
-        async with app.running(), pulse.running(), mount.running() if mount else nullcontext():
+        beside = mount.running() if mount else nullcontext()
+        async with app.running(), pulse.running(app.supervisor), beside:
             yield
 
     async def numbers(app: App, request: Request) -> Any:
@@ -105,6 +112,8 @@ def _mcp_routes(app: App, mount: Mount) -> list[Route]:
 def _endpoint(app: App, answer: _Answer) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         try:
+            if answer is not _health:
+                app.supervisor.check()
             if request.method == "POST":
                 check_kind(request, lenient=request.url.path == _MESSAGE)
             return _response(await answer(app, request))
@@ -193,8 +202,11 @@ async def _stats(app: App, request: Request) -> Any:
 
 async def _health(app: App, request: Request) -> Any:
     grant = grant_of(request)
-    state = wire.health(app.health(grant), os.getpid(), __version__)
-    return {"status": state["status"]} if grant == Grant() else state
+    health = app.health(grant)
+    state = wire.health(health, os.getpid(), __version__)
+    public = {key: state[key] for key in ("error", "type", "status") if key in state}
+    told = public if grant == Grant() else state
+    return _json(told, wire.STATUS[TaskDiedError]) if health.failure else told
 
 
 async def _servers(app: App, request: Request) -> Any:

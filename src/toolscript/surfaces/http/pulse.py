@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 
 import anyio
 
+from toolscript.supervisor import Supervisor
+
 BEAT_S = 0.025
 """A loop that is blocked for so much longer than a bound is seen to be late by that bound."""
 BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
@@ -50,10 +52,10 @@ class Pulse:
         self._wanted.set()
 
     @asynccontextmanager
-    async def running(self) -> AsyncGenerator[None]:
+    async def running(self, supervisor: Supervisor) -> AsyncGenerator[None]:
         """Watch the loop for as long as the block lasts."""
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._beat)
+            tasks.start_soon(supervisor.run, "event-loop", self._beat)
             yield
             tasks.cancel_scope.cancel()
 

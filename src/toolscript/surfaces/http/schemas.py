@@ -81,7 +81,7 @@ def schemas() -> Json:
             queryCacheHitRate=_optional(_or_null(SHARE)),
         ),
         "Health": _object(
-            status={"enum": ["ready", "starting"]},
+            status={"enum": ["ready", "starting", "failed"]},
             version=_optional(TEXT),
             pid=_optional(WHOLE),
             tools=_optional(WHOLE),
@@ -91,6 +91,9 @@ def schemas() -> Json:
             download=_optional(_or_null(_object(model=TEXT, doneBytes=WHOLE, totalBytes=WHOLE))),
             configuration=_optional(TEXT),
             configurationProblem=_optional(TEXT),
+            tasks=_optional({"type": "object", "additionalProperties": TEXT}),
+            error=_optional(TEXT),
+            type=_optional(TEXT),
         ),
         "Servers": _object(servers=_list(_ref("Server"))),
         "Server": _object(

@@ -6,6 +6,7 @@ import os
 import secrets
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,6 +19,7 @@ from toolscript import __version__, bootstrap, memory
 from toolscript.config import Config
 from toolscript.errors import PortInUseError, UnprotectedError
 from toolscript.settings import Settings
+from toolscript.supervisor import Supervisor
 from toolscript.surfaces import journal
 from toolscript.surfaces.http.app import http_app
 from toolscript.surfaces.http.guard import ANY_HOST, LOOPBACK_HOSTS, Doorkeeper
@@ -40,7 +42,8 @@ def serve(settings: Settings) -> None:
 
     Raises `PortInUseError` when the address is taken, `UnprotectedError` when
     other machines could ask without a token, `GatewayRunningError` when the
-    configuration has a gateway and `ConfigError` when it is unusable.
+    configuration has a gateway, `ConfigError` when it is unusable, and
+    `TaskDiedError` when a background task has died.
     """
     journal.set_up(settings.log_level, settings.log_format)
     memory.give_back()
@@ -83,6 +86,7 @@ def _server(settings: Settings, config: Config, listening: socket.socket, key: s
         ),
         traffic,
         lambda: app.health().ready,
+        app.supervisor,
     )
 
 
@@ -104,16 +108,24 @@ def _bounds() -> dict[str, Any]:
 class _Server(uvicorn.Server):
     """A server that, asked to end, lets what is under way end first. Asked twice, it does not.
 
-    What it has when it starts, and when it first is ``ready``, is set aside: see `memory`.
+    It ends, too, once a background task has died: when the others have closed what they hold.
+    What it has when it starts, and when it first is ready, is set aside: see `memory`.
     """
 
-    def __init__(self, config: uvicorn.Config, traffic: Traffic, ready: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        traffic: Traffic,
+        ready: Callable[[], bool],
+        supervisor: Supervisor,
+    ) -> None:
         super().__init__(config)
+        self.supervisor = supervisor
         self._traffic = traffic
         self._ready = ready
         self._was_ready = False
         self._until = 0.0
-        self._told = False
+        self._told = self._failing = False
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """See `uvicorn.Server`."""
@@ -130,6 +142,8 @@ class _Server(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         """See `uvicorn.Server`: whether to end. It asks ten times a second."""
+        if self.supervisor.failure:
+            self._fail()
         if not self._was_ready and self._ready():
             self._was_ready = True
             memory.set_aside()
@@ -141,13 +155,23 @@ class _Server(uvicorn.Server):
             self.should_exit = True
         return await super().on_tick(counter)
 
+    def _fail(self) -> None:
+        """End once every other task has ended, and after `GRACE_S` whatever hangs."""
+        if not self._failing:
+            self._failing = True
+            deadline = threading.Timer(GRACE_S, os._exit, [1])
+            deadline.daemon = True
+            deadline.start()
+        self.should_exit = not self.supervisor.is_busy
 
-def _run(server: uvicorn.Server, listening: socket.socket) -> None:
+
+def _run(server: "_Server", listening: socket.socket) -> None:
     for number in asking():  # uvicorn by itself does not know SIGHUP
         signal.signal(number, server.handle_exit)
     # Having closed down, uvicorn raises Ctrl-C's signal once more.
     with suppress(KeyboardInterrupt):
         server.run(sockets=[listening])
+    server.supervisor.check()
     log.warning("stopped")
 
 

@@ -44,6 +44,8 @@ STATUS: dict[type[errors.ToolscriptError], int] = {
     errors.NotConnectedError: 503,
     errors.RefusedError: 502,
     errors.CallTimeoutError: 504,
+    errors.LearningError: 503,
+    errors.TaskDiedError: 503,
     errors.SandboxError: 500,
     errors.GatewayError: 500,
     errors.GatewayMissingError: 502,
@@ -163,9 +165,11 @@ def server(status: ServerStatus) -> dict[str, Any]:
 
 
 def health(state: Health, pid: int, version: str) -> dict[str, Any]:
-    """The answer of ``/health``."""
+    """The answer of ``/health``; with an error's fields once a background task has died."""
+    alive = "ready" if state.ready else "starting"
     return {
-        "status": "ready" if state.ready else "starting",
+        **(error(state.failure) if state.failure else {}),
+        "status": "failed" if state.failure else alive,
         "version": version,
         "pid": pid,
         "tools": state.tools,
@@ -175,6 +179,7 @@ def health(state: Health, pid: int, version: str) -> dict[str, Any]:
         "download": _download(state.download) if state.download else None,
         "configuration": state.config,
         "configurationProblem": state.config_problem,
+        "tasks": dict(state.tasks),
     }
 
 

@@ -59,7 +59,7 @@ class Mount:
     async def running(self) -> AsyncGenerator[None]:
         """Serve for as long as the block lasts; then end every session."""
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._serve)
+            tasks.start_soon(self._app.supervisor.run, "mcp", self._serve)
             try:
                 yield
             finally:

@@ -1,5 +1,6 @@
 """The MCP door on standard input and output, for clients that start their servers themselves."""
 
+import logging
 import os
 import signal
 from typing import Any
@@ -15,19 +16,28 @@ from toolscript.surfaces.mcp.server import DoorServer
 from toolscript.surfaces.signals import asking
 from toolscript.types import EVERYTHING
 
+log = logging.getLogger(__name__)
 _BY_A_SIGNAL = 128
 
 
 async def serve_stdio(app: App, exposure: Exposure) -> None:
-    """Serve the client at the other end until it closes our input, or a signal asks to end."""
+    """Serve the client at the other end until it closes our input, or a signal asks to end.
+
+    Ends the process with 1 once a background task has died.
+    """
     server = DoorServer(app, exposure, lambda _: EVERYTHING)
     ended: list[int] = []
     async with stdio_server() as (read, write):
-        async with anyio.create_task_group() as tasks, app.running():
-            await tasks.start(_listen, ended, tasks.cancel_scope)
-            tasks.start_soon(server.run_beside)
-            await _serve(server, read, write, exposure)
-            tasks.cancel_scope.cancel()
+        try:
+            async with anyio.create_task_group() as tasks, app.running():
+                await tasks.start(_listen, ended, tasks.cancel_scope)
+                tasks.start_soon(app.supervisor.run, "mcp", server.run_beside)
+                await _serve(server, read, write, exposure)
+                tasks.cancel_scope.cancel()
+        except BaseExceptionGroup as error:
+            failure = app.supervisor.failure  # which has been logged already
+            log.error("%s", failure or "this process failed", exc_info=None if failure else error)  # noqa: TRY400 - see there
+            os._exit(1)
         if ended:
             # Every server is closed; only a thread still waits for a line of input.
             os._exit(_BY_A_SIGNAL + ended[0])

@@ -34,6 +34,8 @@ CODE: dict[type[errors.ToolscriptError], int] = {
     errors.DeviceError: INTERNAL_ERROR,
     errors.UnreachableError: INTERNAL_ERROR,
     errors.LlmError: INTERNAL_ERROR,
+    errors.LearningError: INTERNAL_ERROR,
+    errors.TaskDiedError: INTERNAL_ERROR,
     errors.SandboxError: INTERNAL_ERROR,
     errors.NotReadyError: INTERNAL_ERROR,
     errors.SearchTimeoutError: INTERNAL_ERROR,

@@ -1,0 +1,96 @@
+"""Background tasks that cannot die unnoticed.
+
+What one file, one server or one call does wrong is contained where it happens. A task that
+raises in spite of that is a fault of ours, and the process cannot do its work any more: it is
+logged with its traceback, `Supervisor.failure` says so from then on, and the process ends.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar, cast
+
+import anyio
+
+from toolscript.errors import TaskDiedError
+
+log = logging.getLogger(__name__)
+RUNNING, ENDED, DIED = "running", "ended", "died"
+_T = TypeVar("_T")
+
+
+class Supervisor:
+    """Knows the background tasks of one application, and which of them has died."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, str] = {}
+        self._died = anyio.Event()
+        self.failure: TaskDiedError | None = None
+        """The first task's death; None as long as every task is well."""
+
+    @property
+    def states(self) -> Mapping[str, str]:
+        """Each task's state by its name: ``running``, ``ended`` or ``died``."""
+        return self._states
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether any task runs."""
+        return RUNNING in self._states.values()
+
+    async def run(self, name: str, work: Callable[[], Awaitable[object]]) -> None:
+        """Do a task's work; what it raises becomes the `TaskDiedError` that is raised instead."""
+        self._states[name] = RUNNING
+        try:
+            await work()
+        except (anyio.get_cancelled_exc_class(), KeyboardInterrupt, SystemExit):
+            self._states[name] = ENDED
+            raise
+        except BaseException as error:  # a library in Rust panics with no Exception
+            self._note(name, error)
+            raise TaskDiedError(str(self.failure)) from error
+        self._states[name] = ENDED
+
+    async def outlive(self, work: Awaitable[_T]) -> _T:
+        """Returns what ``work`` comes to; raises `TaskDiedError` once a task has died."""
+        results: list[_T] = []
+        problem: Exception | None = None
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._cancel_when_one_dies, tasks.cancel_scope)
+            try:
+                results.append(await work)
+            except Exception as error:  # noqa: BLE001 - raised again, without the task group's wrapping
+                problem = error
+            tasks.cancel_scope.cancel()
+        if problem is not None:
+            raise problem
+        if not results:
+            self.check()
+        return results[0]
+
+    def check(self) -> None:
+        """Raise `failure`, if there is one."""
+        if self.failure is not None:
+            raise self.failure
+
+    async def _cancel_when_one_dies(self, scope: anyio.CancelScope) -> None:
+        await self._died.wait()
+        scope.cancel()
+
+    def _note(self, name: str, error: BaseException) -> None:
+        self._states[name] = DIED
+        cause = _innermost(error)
+        kind = type(cause).__name__
+        log.error("the background task %s died: %s: %s", name, kind, cause, exc_info=error)
+        if self.failure is None:
+            self.failure = TaskDiedError(
+                f"the background task {name} died ({kind}), and the process with it; "
+                "its log says why: please report it"
+            )
+        self._died.set()
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """What task groups have wrapped."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return error

@@ -1,0 +1,153 @@
+"""Learning goes on whatever the disk does, says when it fails, and claims only what is so."""
+
+import sqlite3
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from tests.support import READ_FILE, SEND_MAIL, Cli, Scripted, fetch, post, until
+from toolscript.errors import LearningError
+from toolscript.graph.base import Template
+from toolscript.graph.counts import Change
+from toolscript.graph.files import Known
+from toolscript.graph.learning import Learning
+from toolscript.graph.store import GraphStore
+from toolscript.graph.toolgraph import ToolGraph
+from toolscript.graph.trail import Trail
+from toolscript.graph.usage import Usage, UsageChange
+
+
+class _FailingStore(GraphStore):
+    """A store whose disk fails while it is told to, by raising or by refusing."""
+
+    fails: BaseException | Literal["refuses"] | None = None
+
+    def load(self, graph: ToolGraph, usage: Usage) -> Any:
+        self._fail()
+        return super().load(graph, usage)
+
+    def add(self, change: Change, usage: UsageChange, *more: Any) -> bool:
+        self._fail()
+        return self.fails is None and super().add(change, usage, *more)
+
+    def _fail(self) -> None:
+        if isinstance(self.fails, BaseException):
+            raise self.fails
+
+
+class _GoneError(BaseException):
+    """What ends a thread: no boundary for faults takes it."""
+
+
+def stored(directory: Path) -> int:
+    """How many calls are on the disk."""
+    graph = ToolGraph()
+    GraphStore(directory, "key").load(graph, Usage())
+    return graph.stats().calls
+
+
+def use(learning: Learning, times: int = 1) -> None:
+    for _ in range(times):
+        learning.called(Trail(), "s__a", succeeded=True)
+
+
+@pytest.mark.parametrize("fails", [ValueError("damaged row"), OSError("no disk"), "refuses"])
+def test_m15_learning_goes_on_when_keeping_fails(
+    tmp_path: Path, fails: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = _FailingStore(tmp_path, "key")
+    learning = Learning(store)
+    learning.open()
+    assert learning.state == "running"
+    store.fails = fails
+    use(learning, 3)
+    assert not learning.flush()
+    assert learning.state.startswith("failing: what was learned cannot be written")
+    use(learning, 2)
+    assert not learning.flush()
+    assert len(caplog.records) <= 1, "the same again is no news"
+    store.fails = None
+    use(learning)
+    assert learning.flush()
+    assert learning.state == "running"
+    learning.close()
+    assert stored(tmp_path) == 6
+
+
+def test_m15_a_thread_that_died_is_replaced(
+    tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    store = _FailingStore(tmp_path, "key")
+    learning = Learning(store)
+    learning.open()
+    store.fails = _GoneError()
+    use(learning)
+    until(lambda: "its thread has ended" in learning.state, "it has died")
+    recwarn.clear()
+    store.fails = None
+    use(learning)
+    assert learning.flush()
+    assert learning.state == "running"
+    learning.close()
+    assert stored(tmp_path) == 2
+
+
+def test_m15_what_cannot_be_read_at_the_start_costs_no_start(tmp_path: Path) -> None:
+    store = _FailingStore(tmp_path, "key")
+    store.fails = PermissionError("not yours")
+    learning = Learning(store)
+    learning.open()
+    assert "PermissionError" in learning.state
+    store.fails = None
+    use(learning)
+    assert learning.flush()
+    learning.close()
+    assert stored(tmp_path) == 1
+
+
+def test_m15_nobody_is_told_that_it_was_forgotten_when_it_was_not(tmp_path: Path) -> None:
+    store = _FailingStore(tmp_path, "key")
+    learning = Learning(store)
+    use(learning, 4)
+    assert learning.flush()
+    store.fails = "refuses"
+    with pytest.raises(LearningError, match="it is forgotten here, but not on the disk"):
+        learning.clear()
+    assert stored(tmp_path) == 4
+    with pytest.raises(LearningError, match="it is learned, but not on the disk"):
+        learning.take(Known(templates=(Template(pairs=(("s__a", "s__b"),)),)))
+    store.fails = None
+    learning.close()
+    assert stored(tmp_path) == 0
+
+
+@contextmanager
+def locked(home: Path) -> Generator[None]:
+    """Another program holds the graph's file, as one that was suspended does."""
+    [path] = home.rglob("graph-*.sqlite")
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("begin exclusive")
+        yield
+
+
+def test_m15_the_gateway_says_that_it_could_not_clear_and_that_learning_fails(
+    cli: Cli, scripted: Scripted
+) -> None:
+    cli.configure(s=scripted(READ_FILE, SEND_MAIL))
+    url = cli.start_gateway()
+    post(url, "/tools/s__read_file", {})
+    until(lambda: list(cli.home.rglob("graph-*.sqlite")), "it is kept")
+    assert fetch(url, "/health")[1]["tasks"]["learning"] == "running"
+    with locked(cli.home):
+        done = cli("graph", "clear")
+        assert done.returncode == 1
+        assert done.stderr.startswith("toolscript: it is forgotten here, but not on the disk")
+        assert fetch(url, "/health")[1]["tasks"]["learning"].startswith("failing: ")
+    post(url, "/tools/s__send_mail", {})
+    until(lambda: fetch(url, "/health")[1]["tasks"]["learning"] == "running", "it goes on")
+    assert fetch(url, "/graph")[1]["stats"]["calls"] == 1
+    done = cli("graph", "clear")
+    assert done.returncode == 0
