@@ -18,6 +18,7 @@ from toolscript.embedding import loader
 from toolscript.embedding.cache import EmbeddingCache
 from toolscript.embedding.kept import KeptVectors
 from toolscript.embedding.loader import LazyModel
+from toolscript.files import check_owner
 from toolscript.gateway.base import IMPORTING, Connect
 from toolscript.gateway.catalogue import Catalogue
 from toolscript.gateway.follower import Follower
@@ -66,8 +67,9 @@ def application(
 ) -> App:
     """An application for these settings.
 
-    Raises `ConfigError` when the configuration as a whole is unusable.
+    Raises `ConfigError` when the configuration or the data directory as a whole is unusable.
     """
+    check_owner(settings.data_dir)
     wiring = wiring or Wiring()
     config = config or _configuration(settings, environ)
     snapshots = SnapshotStore(settings.data_dir / "cache" / "catalogue", config.key)

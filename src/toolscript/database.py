@@ -6,6 +6,8 @@ an `OSError`, and the file stays as it is. Only what the file itself says can be
 damage.
 """
 
+import errno
+import os
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -131,7 +133,11 @@ def _failures() -> Generator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise (DamagedError if _is_damage(error) else OSError)(str(error)) from error
+        if _is_damage(error):
+            raise DamagedError(str(error)) from error
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
+        raise OSError(str(error)) from error
     except (ValueError, TypeError) as error:
         raise DamagedError(str(error)) from error
 

@@ -11,6 +11,7 @@
     │   ├── ConfigMissingError   no configuration file where one was expected
     │   ├── ConfigSyntaxError    a file that is not a JSON object
     │   ├── ConfigUntrustedError a project's file that its user has not trusted
+    │   ├── DataDirectoryError   a data directory in which another user may have put files
     │   └── TokenFileError       a file of tokens that cannot be read
     ├── AccessError              a caller without a token, or with one that is not valid
     ├── ModelError               an embedding model that cannot be used
@@ -79,6 +80,10 @@ class ConfigSyntaxError(ConfigError):
 
 class ConfigUntrustedError(ConfigError):
     """A project's configuration file that its user has not trusted as it is now."""
+
+
+class DataDirectoryError(ConfigError):
+    """A data directory in which another user may have put what would be believed."""
 
 
 class TokenFileError(ConfigError):

@@ -6,12 +6,16 @@ import functools
 import hashlib
 import os
 import re
+import stat
+import sys
 import tempfile
 import time
 from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import TextIO
 from urllib.parse import quote
+
+from toolscript.errors import DataDirectoryError
 
 _NAME_BYTES = 200
 """Of a file's name; file systems allow 255, of which the caller may add some."""
@@ -75,6 +79,44 @@ def make_private(directory: Path) -> None:
                 raise NotADirectoryError(
                     errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(each)
                 ) from None
+
+
+def check_owner(data_dir: Path) -> None:
+    """Raise `DataDirectoryError` for a directory in which another user may have put tokens.
+
+    It is to belong to this user or to root, and so are the directories in it. Root
+    may use another user's, as under sudo, unless everyone can write there.
+    """
+    if sys.platform == "win32":
+        return
+    try:
+        status, inside = data_dir.stat(), [*data_dir.iterdir()]
+    except OSError:
+        return  # nothing can be read there either
+    user = os.geteuid()
+    trusted = {0, user}
+    if user == 0 and not writable_by_all(status):
+        trusted.add(status.st_uid)
+    for path in (data_dir, *(each for each in inside if is_dir(each))):
+        owner = status.st_uid if path is data_dir else path.lstat().st_uid
+        if owner not in trusted:
+            raise DataDirectoryError(
+                f"{path} belongs to user {owner}, and you are user {user}: what is in it may be "
+                "anything; choose a directory of your own with --data-dir, or change its owner"
+            )
+
+
+def writable_by_all(status: os.stat_result) -> bool:
+    """Whether every user may rename what lies in a directory."""
+    return bool(status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX)
+
+
+def unkept(error: Exception) -> dict[str, str]:
+    """The ``extra`` of a log record that says of a file that it cannot be kept.
+
+    By it the log says only once that nothing can be: see `surfaces.journal`.
+    """
+    return {"unkept": getattr(error, "strerror", None) or str(error)}
 
 
 def open_private(path: Path) -> TextIO:

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from toolscript.errors import InputError, TokenFileError, UnknownNameError
-from toolscript.files import make_private, stamp, write_atomically
+from toolscript.files import check_owner, make_private, stamp, write_atomically
 from toolscript.types import EVERYTHING, SEPARATOR, Grant
 
 PREFIX = "ts_"
@@ -52,6 +52,7 @@ class TokenStore:
     """
 
     def __init__(self, data_dir: Path, config_key: str) -> None:
+        self._data_dir = data_dir
         self.path = data_dir / "tokens" / f"tokens-{config_key}.json"
         self._marker = data_dir / "run" / f"protected-{config_key}"
         self._stamp = ""
@@ -71,7 +72,8 @@ class TokenStore:
     def all(self) -> tuple[Token, ...]:
         """Every token, in the order they were made; raises `TokenFileError` for a damaged file.
 
-        Nobody is let in by a file that cannot be read.
+        Nobody is let in by a file that cannot be read, or that another user may have made
+        (`DataDirectoryError`).
         """
         seen = stamp([self.path])
         if seen != self._stamp:
@@ -127,11 +129,16 @@ class TokenStore:
             yield
 
     def _read(self) -> tuple[Token, ...]:
+        check_owner(self._data_dir)
         try:
             file = msgspec.json.decode(self.path.read_bytes(), type=_File)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return ()
-        except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+        except OSError as error:  # it may be well: no advice to delete it
+            raise TokenFileError(
+                f"{self.path} cannot be read now ({error.strerror}), so nobody is let in"
+            ) from None
+        except (ValueError, RecursionError, msgspec.MsgspecError) as error:
             raise TokenFileError(
                 f"{self.path} cannot be read ({error}), so nobody is let in; "
                 "delete it, which lets nobody in either, "

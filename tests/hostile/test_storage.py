@@ -268,7 +268,7 @@ def test_h3_what_an_earlier_version_learned_is_kept(tmp_path: Path) -> None:
     }
 
 
-# L9: damage
+# Damage is said: L9
 
 
 def test_l9_every_flipped_bit_is_harmless_or_said(

@@ -1,15 +1,27 @@
 """The data directory: what is left in it, what cannot be kept in it, and whose it is."""
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
 
-from toolscript.files import write_atomically
+from tests.support import Cli, Scripted, fetch, tool
+from toolscript.embedding.cache import EmbeddingCache
+from toolscript.embedding.loader import LazyModel
+from toolscript.errors import DataDirectoryError
+from toolscript.files import check_owner, write_atomically
 from toolscript.kept import Kept
+from toolscript.skills.folders import Added
+from toolscript.skills.vector import VectorIndex
+from toolscript.tokens import TokenStore
+from toolscript.types import EVERYTHING
 
 # L7: temporary files
 
@@ -46,7 +58,7 @@ def test_l8_a_file_that_is_just_being_made_is_not_damaged(
     with subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe) as maker:
         assert maker.stdin is not None
         assert maker.stdout is not None
-        for number in range(150):
+        for number in range(50):
             kept = Kept(tmp_path / str(number) / "a.sqlite")
             maker.stdin.write(f"{kept.path}\n".encode())
             maker.stdin.flush()
@@ -54,3 +66,231 @@ def test_l8_a_file_that_is_just_being_made_is_not_damaged(
             assert any(kept.load("files", "1") for _ in range(100_000))
         maker.communicate()
     assert not caplog.text
+
+
+# A stranger's directory: L5
+
+
+def test_l5_a_directory_of_another_user_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner = os.getuid()
+    (tmp_path / "tokens").mkdir()
+    check_owner(tmp_path)
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    if owner == 0:
+        check_owner(tmp_path)  # root's may be used by everyone
+        os.chown(tmp_path / "tokens", 12345, -1)
+    with pytest.raises(DataDirectoryError, match="belongs to user"):
+        check_owner(tmp_path)
+    with pytest.raises(DataDirectoryError, match="belongs to user"):
+        TokenStore(tmp_path, "key").all()
+
+
+needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("owner", "mode", "inside", "refused"),
+    [
+        (0, 0o777, 0, False),  # a volume of a container
+        (0, 0o777, 12345, True),  # in which somebody has made tokens
+        (12345, 0o755, 12345, False),  # sudo
+        (12345, 0o777, 12345, True),
+        (12345, 0o1777, 12345, False),
+        (12345, 0o755, 54321, True),
+    ],
+)
+def test_l5_root_may_use_what_is_not_open_to_everyone(
+    tmp_path: Path, owner: int, mode: int, inside: int, *, refused: bool
+) -> None:
+    (tmp_path / "tokens").mkdir()
+    os.chown(tmp_path / "tokens", inside, -1)
+    os.chown(tmp_path, owner, -1)
+    tmp_path.chmod(mode)
+    with pytest.raises(DataDirectoryError) if refused else nullcontext():
+        check_owner(tmp_path)
+
+
+@needs_root
+def test_l5_tokens_that_another_user_made_let_nobody_in(cli: Cli) -> None:
+    """Neither commands nor a gateway that runs already."""
+    cli.configure()
+    url = cli.start_gateway()
+    data = cli.home / ".toolscript"
+    data.chmod(0o777)
+    assert cli("token", "create").returncode == 0
+    stolen = data / "tokens"
+    os.chown(stolen, 12345, -1)
+    [file] = stolen.glob("*.json")
+    os.utime(file)
+    for command in (["search", "x"], ["token", "list"], ["doctor"]):
+        done = cli(*command)
+        assert done.returncode in {1, 2}
+        assert f"{stolen} belongs to user 12345" in done.stderr + done.stdout.replace("\n", "")
+    assert fetch(url, "/tools")[0] >= 400
+
+
+def test_l5_doctor_says_that_everyone_may_write(cli: Cli) -> None:
+    cli.configure()
+    (cli.home / ".toolscript").mkdir()
+    (cli.home / ".toolscript").chmod(0o777)
+    done = cli("doctor", "--output", "json")
+    [data] = [each for each in json.loads(done.stdout)["findings"] if each["what"] == "data"]
+    assert not data["ok"]
+    assert data["advice"].startswith("chmod o-w ")
+
+
+# What cannot be kept: M19
+
+
+def without_a_byte(data: Path) -> list[str]:
+    """Before a command: it cannot write a byte to any file."""
+    del data
+    return ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh"]
+
+
+def on_a_full_disk(data: Path) -> list[str]:
+    """The same: its data lies on a disk that is full."""
+    disk = data.with_name("disk")
+    disk.mkdir()
+    mounts = (
+        f'mount -t tmpfs -o size=1m tmpfs {disk} && cp -a "$0/." {disk} && '
+        f'mount --bind {disk} "$0"; cat /dev/zero > "$0/full" 2> /dev/null; exec "$@"'
+    )
+    return ["unshare", "-m", "sh", "-c", mounts, str(data)]
+
+
+def read_only(data: Path) -> list[str]:
+    """The same: its data lies on a read-only file system."""
+    mounts = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'
+    return ["unshare", "-m", "sh", "-c", mounts, str(data)]
+
+
+def below_a_file(data: Path) -> list[str]:
+    """The same: its data directory cannot be made."""
+    shutil.rmtree(data)
+    data.write_bytes(b"")
+    return ["env", f"TOOLSCRIPT_DATA_DIR={data / 'data'}"]
+
+
+def can_mount() -> bool:
+    tried = ["unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+    with suppress(OSError):
+        return subprocess.run(tried, capture_output=True, check=False).returncode == 0
+    return False
+
+
+mounts = pytest.mark.skipif(not can_mount(), reason="nothing can be mounted here")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason", "lines"),
+    [
+        (below_a_file, "Not a directory", 1),
+        (without_a_byte, "File too large", 2),  # SQLite does not say which of its errors this is
+        pytest.param(on_a_full_disk, "No space left on device", 1, marks=mounts),
+        pytest.param(read_only, "Read-only file system", 1, marks=mounts),
+    ],
+)
+def test_m19_commands_go_on_without_keeping_and_say_so_in_one_line(
+    cli: Cli, scripted: Scripted, spoil: Callable[[Path], list[str]], reason: str, lines: int
+) -> None:
+    cli.configure(good=scripted(tool("echo")))
+    assert cli("call", "good__echo").returncode == 0
+    before = spoil(cli.home / ".toolscript")
+    for command in (["search", "echo"], ["call", "good__echo"]):
+        done = subprocess.run(
+            [*before, *cli.command(*command)],
+            env=cli.environment(),
+            cwd=cli.home,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout
+        said = [line for line in done.stderr.splitlines() if "cannot be" in line]
+        assert 1 <= len(said) <= lines, said
+        assert reason in said[0]
+
+
+def test_m19_the_others_go_on_too(cli: Cli, scripted: Scripted) -> None:
+    cli.configure(good=scripted(tool("echo")))
+    (cli.home / "file").write_bytes(b"")
+    cli.env["TOOLSCRIPT_DATA_DIR"] = str(cli.home / "file" / "data")
+    assert cli.json("list-servers")["servers"][0]["state"] == "ready"
+    assert cli("skills", "list").returncode == 0
+    found = json.loads(cli("doctor", "--output", "json").stdout)["findings"]
+    wrong = {each["what"]: each["found"] for each in found if not each["ok"]}
+    assert list(wrong) == ["data"]
+    assert wrong["data"].endswith("cannot be written: Not a directory")
+
+
+def test_m19_what_cannot_be_kept_for_another_reason_is_said_too() -> None:
+    code = (
+        "import errno, logging; from toolscript.files import unkept\n"
+        "from toolscript.surfaces import journal\n"
+        "journal.set_up()\n"
+        "for file, number in enumerate([errno.ENOSPC, errno.ENOSPC, errno.EROFS]):\n"
+        "    error = OSError(number, {28: 'full', 30: 'read-only'}[number])\n"
+        "    logging.warning('%s: %s', file, error.strerror, extra=unkept(error))\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    said = [line.split(";")[0] for line in ran.stderr.splitlines()]
+    assert said == ["toolscript: 0: full", "toolscript: 2: read-only"]
+
+
+# Out of descriptors: L13
+
+
+WITHOUT_DESCRIPTORS = """
+import resource, sys
+from pathlib import Path
+from toolscript.errors import ToolscriptError
+from toolscript.skills.folders import Added
+from toolscript.skills.vector import VectorIndex
+from toolscript.tokens import TokenStore
+data = Path(sys.argv[1])
+stores = [Added.of(data).folders, Added.of(data)._read, TokenStore(data, "key").all]
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+for store in stores:
+    try:
+        print(store())
+    except ToolscriptError as error:
+        print(error)
+"""
+
+
+def test_l13_without_a_descriptor_nothing_is_to_be_deleted(tmp_path: Path) -> None:
+    TokenStore(tmp_path, "key").create(EVERYTHING)
+    (tmp_path / "folder").mkdir()
+    added = Added.of(tmp_path)
+    added.add(tmp_path / "folder")
+    command = [sys.executable, "-c", WITHOUT_DESCRIPTORS, str(tmp_path)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ran.stdout.count("Too many open files") == 2
+    for advice in ("repair", "delete", "damaged"):
+        assert advice not in ran.stdout + ran.stderr
+    assert added.folders() == (tmp_path / "folder",)
+
+
+def test_l13_a_list_of_files_that_cannot_be_read_for_a_moment_is_not_written_anew(
+    tmp_path: Path, model: LazyModel
+) -> None:
+    registry = tmp_path / "vector.json"
+    (tmp_path / "a.txt").write_text("Tea is made of water.", "utf-8")
+    cache = EmbeddingCache(tmp_path / "cache", "key")
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("Tea is made of water.", "utf-8")
+        assert VectorIndex(tmp_path, model, lambda: cache, registry).VectorUpdate(name) == "OK"
+    whole = registry.read_bytes()
+    registry.unlink()
+    registry.mkdir()  # what holds for root as well
+    assert VectorIndex(tmp_path, model, lambda: cache, registry).VectorUpdate("a.txt") == "OK"
+    registry.rmdir()
+    registry.write_bytes(whole)
+    found = json.loads(VectorIndex(tmp_path, model, lambda: cache, registry).SearchSkills("tea"))
+    assert {each["path"] for each in found} == {"a.txt", "b.txt"}

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from toolscript.embedding import sidecar
 from toolscript.embedding.sidecar import CachedVector, Entries
-from toolscript.files import make_private, write_atomically
+from toolscript.files import make_private, unkept, write_atomically
 
 __all__ = ["CachedVector", "EmbeddingCache", "VectorCache"]
 
@@ -102,8 +102,9 @@ class EmbeddingCache:
             make_private(self.path.parent)
             with filelock.FileLock(f"{self.path}.lock", timeout=LOCK_TIMEOUT_S, mode=0o600):
                 self._write(model, entries, keep)
-        except (OSError, filelock.Timeout) as error:
-            log.warning("embedding cache %s cannot be written: %s", self.path, error)
+        except OSError as error:
+            message = "embedding cache %s cannot be written: %s"
+            log.warning(message, self.path, error, extra=unkept(error))
             return False
         return True
 
@@ -135,7 +136,7 @@ def _load(path: Path, model: str, tell: Callable[[Path, str], None]) -> dict[str
         identity = sidecar.identity(path.stat())
         head, entries = _read(path, identity)
         _check(head, model)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
         tell(path, f"cannot be read: {error}")

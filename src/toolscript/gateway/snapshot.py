@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from toolscript.files import write_atomically
+from toolscript.files import unkept, write_atomically
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
 from toolscript.types import ServerSpec, State
 
@@ -43,12 +43,13 @@ class SnapshotStore:
         try:
             write_atomically(self.path, msgspec.json.encode(_File(VERSION, entries)))
         except OSError as error:
-            log.warning("catalogue snapshot %s cannot be written: %s", self.path, error)
+            message = "catalogue snapshot %s cannot be written: %s"
+            log.warning(message, self.path, error, extra=unkept(error))
 
     def _read(self) -> tuple[ServerEntry, ...]:
         try:
             file = msgspec.json.decode(self.path.read_bytes(), type=_File)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return ()
         except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
             log.warning("catalogue snapshot %s is not usable: %s", self.path, error)

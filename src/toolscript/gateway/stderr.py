@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
-from toolscript.files import open_private
+from toolscript.files import open_private, unkept
 
 log = logging.getLogger(__name__)
 MAX_BYTES = 4 * 1024 * 1024
@@ -99,7 +99,8 @@ class ErrorLog:
     def _give_up(self, error: OSError) -> None:
         self._close()
         if not self._warned:
-            log.warning("a server's standard error is not kept in %s: %s", self._path, error)
+            message = "a server's standard error is not kept in %s: %s"
+            log.warning(message, self._path, error, extra=unkept(error))
         self._warned = True
 
     def _close(self) -> None:

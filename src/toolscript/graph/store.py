@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolscript.database import DamagedError, Database
+from toolscript.files import unkept
 from toolscript.graph.counts import Change, Habits, Seen, Uses
 from toolscript.graph.learned import Learned
 from toolscript.graph.toolgraph import ToolGraph
@@ -148,7 +149,8 @@ class GraphStore:
     def _warn(self, what: str, error: Exception) -> None:
         """Log why the file cannot be used, once until it can be written again."""
         level = logging.DEBUG if str(error) == self._warned else logging.WARNING
-        log.log(level, "the graph %s cannot be %s now: %s", self.path, what, error)
+        message = "the graph %s cannot be %s now: %s"
+        log.log(level, message, self.path, what, error, extra=unkept(error))
         self._warned = str(error)
 
 

@@ -68,9 +68,11 @@ class Added:
         try:
             value: Any = json.loads(self.path.read_bytes())
             return [Path(str(each)) for each in value["folders"]]
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except OSError as error:  # it may be well: no advice to delete it
+            raise SkillError(f"{self.path} cannot be read now: {error.strerror}") from None
+        except (ValueError, KeyError, TypeError) as error:
             raise SkillError(
                 f"{self.path} cannot be read: {error}; repair or delete it, and add the folders"
             ) from None

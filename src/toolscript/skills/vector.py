@@ -22,7 +22,7 @@ from toolscript.embedding.base import Encoder
 from toolscript.embedding.cache import LOCK_TIMEOUT_S, CachedVector, EmbeddingCache
 from toolscript.embedding.loader import LazyModel
 from toolscript.errors import ArgumentsError, ModelError, SkillError
-from toolscript.files import make_private, stamp, write_atomically
+from toolscript.files import make_private, stamp, unkept, write_atomically
 from toolscript.index.flat import FlatIndex
 from toolscript.settings import MAX_QUERY_CHARS
 from toolscript.skills.passages import split
@@ -137,7 +137,12 @@ class VectorIndex:
         now = stamp([cache.path, *([self._registry] if self._registry else [])]) if cache else ""
         if cache is None or now == self._seen:
             return
-        self._seen, self._paths = now, self._registered()
+        try:
+            self._paths = self._registered()
+        except OSError as error:
+            log.warning("%s cannot be read now: %s", self._registry, error)
+            return
+        self._seen = now
         self._entries = cache.load(encoder.name)
         known = {path_of(each) for each in self._entries} | self._gone
         for path in self._paths:
@@ -164,9 +169,9 @@ class VectorIndex:
         try:
             paths: Any = json.loads(self._registry.read_bytes())["paths"]
             return [str(path) for path in paths]
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return self._paths
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             log.warning("%s cannot be read (%s); it is written anew", self._registry, error)
             return self._paths
 
@@ -180,8 +185,8 @@ class VectorIndex:
                 self._paths = sorted({*self._registered(), path})
                 note = json.dumps({"version": 1, "paths": self._paths}).encode()
                 write_atomically(self._registry, note)
-        except (OSError, filelock.Timeout) as error:
-            log.warning("%s cannot be written: %s", self._registry, error)
+        except OSError as error:
+            log.warning("%s cannot be written: %s", self._registry, error, extra=unkept(error))
 
 
 def path_of(identifier: str) -> str:

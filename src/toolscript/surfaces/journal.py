@@ -15,12 +15,15 @@ from toolscript.text import printable
 REQUEST: ContextVar[str] = ContextVar("request", default="")
 """The id of the request that is being answered."""
 _FIELDS = ("method", "path", "status", "ms")
+_AGAIN_S = 3600.0
+"""So long nothing more is said of files that cannot be kept for the same reason."""
 LEVELS = ("debug", "info", "warning", "error")
 
 
 def set_up(level: str = "warning", form: str = "text") -> None:
     """Log to standard error from now on, instead of what was set up before."""
     handler = logging.StreamHandler()
+    handler.addFilter(_OncePerReason())
     handler.setFormatter(_Json() if form == "json" else _Text("toolscript: %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("toolscript").setLevel(level.upper())
@@ -28,6 +31,25 @@ def set_up(level: str = "warning", form: str = "text") -> None:
     # tracebacks about the same would only bury it.
     for name in ("mcp", "client", "httpx2", "uvicorn.error"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+class _OncePerReason(logging.Filter):
+    """Of all the files that cannot be kept for one reason, such as a full disk, names the first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """See `logging.Filter`."""
+        reason: str | None = getattr(record, "unkept", None)
+        if reason is None:
+            return True
+        if record.created - self._said.get(reason, -_AGAIN_S) < _AGAIN_S:
+            return False
+        self._said[reason] = record.created
+        record.msg = f"{record.msg}; going on without what cannot be kept"
+        return True
 
 
 class _Text(logging.Formatter):

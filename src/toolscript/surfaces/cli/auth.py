@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from toolscript.errors import InputError, UnknownNameError
+from toolscript.files import check_owner
 from toolscript.settings import Settings
 from toolscript.surfaces.cli.options import settings_from, settings_options
 from toolscript.surfaces.cli.output import note
@@ -27,6 +28,7 @@ def auth(server: str, logout: bool, no_browser: bool, **flags: Any) -> None:  # 
     spec = _remote(settings, server)
     from toolscript.gateway.browser import log_in, log_out  # noqa: PLC0415 - imports the MCP SDK
 
+    check_owner(settings.data_dir)
     directory = settings.data_dir / "auth"
     if logout:
         click.echo("logged out" if log_out(directory, spec) else "not logged in")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolscript import config as configuration
 from toolscript.errors import GatewayMissingError, ToolscriptError
+from toolscript.files import check_owner
 from toolscript.settings import Settings
 from toolscript.surfaces.cli.client import TIMEOUT_S, Client, RemoteClient
 from toolscript.surfaces.cli.output import note
@@ -37,8 +38,9 @@ def record_file(settings: Settings) -> RecordFile:
     """Where the gateway of this call's configuration leaves its record.
 
     The configuration is not read: a gateway can be found, and stopped, when
-    its file is broken or gone.
+    its file is broken or gone. Raises `DataDirectoryError`: a record says where to send keys.
     """
+    check_owner(settings.data_dir)
     return RecordFile(settings.data_dir, configuration.key_of(sources(settings)))
 
 

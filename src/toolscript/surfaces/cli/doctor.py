@@ -2,15 +2,17 @@
 
 import os
 import socket
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import click
 
 from toolscript.config import Config
 from toolscript.errors import ToolscriptError
-from toolscript.files import make_private
+from toolscript.files import check_owner, make_private, writable_by_all
 from toolscript.settings import Settings
 from toolscript.surfaces.cli.client import Client
 from toolscript.surfaces.cli.connect import connected, record_file, running_gateway
@@ -104,11 +106,25 @@ def _rights(config: Config) -> Iterator[Finding]:
 
 
 def _data(settings: Settings) -> Finding:
-    make_private(settings.data_dir)
-    if not os.access(settings.data_dir, os.W_OK | os.X_OK):
-        found = f"{settings.data_dir} cannot be written"
+    why = _why_unwritable(settings.data_dir)
+    if why:
+        found = f"{settings.data_dir} cannot be written: {why}"
         return Finding("data", ok=False, found=found, advice="choose another with --data-dir")
+    check_owner(settings.data_dir)
+    if writable_by_all(settings.data_dir.stat()):
+        found = f"every user may rename what is in {settings.data_dir}"
+        return Finding("data", ok=False, found=found, advice=f"chmod o-w {settings.data_dir}")
     return Finding("data", ok=True, found=str(settings.data_dir))
+
+
+def _why_unwritable(directory: Path) -> str:
+    try:
+        make_private(directory)
+        with tempfile.TemporaryFile(dir=directory) as tried:
+            tried.write(b"full?")
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 def _tokens(settings: Settings) -> Finding:

@@ -14,6 +14,7 @@ EXIT: dict[type[errors.ToolscriptError], int] = {
     errors.ConfigMissingError: 2,
     errors.ConfigSyntaxError: 2,
     errors.ConfigUntrustedError: 2,
+    errors.DataDirectoryError: 2,
     errors.TokenFileError: 2,
     errors.AccessError: 1,
     errors.ModelError: 1,

@@ -32,6 +32,7 @@ STATUS: dict[type[errors.ToolscriptError], int] = {
     errors.ConfigMissingError: 500,
     errors.ConfigSyntaxError: 500,
     errors.ConfigUntrustedError: 500,
+    errors.DataDirectoryError: 500,
     errors.TokenFileError: 503,
     errors.AccessError: 401,
     errors.ModelError: 503,
