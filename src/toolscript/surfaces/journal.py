@@ -14,7 +14,7 @@ from toolscript.text import printable
 
 REQUEST: ContextVar[str] = ContextVar("request", default="")
 """The id of the request that is being answered."""
-_FIELDS = ("method", "path", "status", "ms")
+_FIELDS = ("method", "path", "status", "who", "tool", "outcome", "ms")
 _AGAIN_S = 3600.0
 """So long nothing more is said of files that cannot be kept for the same reason."""
 LEVELS = ("debug", "info", "warning", "error")

@@ -24,6 +24,7 @@ from toolscript.errors import (
     ToolscriptError,
 )
 from toolscript.settings import OPTION, Option
+from toolscript.surfaces.audit import audited
 from toolscript.surfaces.http import description, graph, runtime, wire
 from toolscript.surfaces.http.guard import LOOPBACK_HOSTS, Admit, Guard, admit_everybody, grant_of
 from toolscript.surfaces.http.metrics import metrics
@@ -222,8 +223,9 @@ async def _tools(app: App, request: Request) -> Any:
 async def _call(app: App, request: Request) -> Any:
     arguments = await body(request)
     trail = session_of(request).trail
-    called = app.call(request.path_params["tool"], arguments, grant=grant_of(request), trail=trail)
-    return await while_heard(request, called)
+    tool = request.path_params["tool"]
+    called = app.call(tool, arguments, grant=grant_of(request), trail=trail)
+    return await while_heard(request, audited(tool, called))
 
 
 _ROUTES: dict[str, _Answer] = {

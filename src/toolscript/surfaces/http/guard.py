@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolscript.errors import AccessError, TokenFileError, ToolscriptError
+from toolscript.surfaces.audit import ANYONE, HOLDER, OWNER, Refusals
 from toolscript.surfaces.http import wire
 from toolscript.tokens import TokenStore
 from toolscript.types import EVERYTHING, Grant
@@ -26,9 +27,6 @@ _OWN_SITE = {"same-origin", "none"}
 _ACCESS = "toolscript.access"
 _PUBLIC = {"/health"}
 """Where a caller who is granted nothing may ask: a supervisor looks here."""
-
-OWNER, ANYONE = "owner", "anyone"
-"""Who is let in without a token: the owner's commands, and anyone while there are no tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +118,7 @@ class Guard:
         self._app = app
         self._hosts = hosts
         self._admit = admit
+        self._refusals = Refusals()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
@@ -132,7 +131,8 @@ class Guard:
             await _refusal(*problem)(scope, receive, send)
             return
         try:
-            scope[_ACCESS] = self._granted(request)
+            scope[_ACCESS] = access = self._granted(request)
+            HOLDER.set(access.holder)
         except ToolscriptError as error:
             await _denial(error)(scope, receive, send)
             return
@@ -143,7 +143,10 @@ class Guard:
         try:
             return self._admit(token.strip() if scheme.lower() == "bearer" else "")
         except (AccessError, TokenFileError):
-            if request.url.path in _PUBLIC:
+            public = request.url.path in _PUBLIC
+            if token or not public:
+                self._refusals.add(request.client.host if request.client else "here")
+            if public:
                 return Access(Grant(), "")
             raise
 

@@ -18,6 +18,7 @@ from toolscript.errors import (
 from toolscript.gateway.arguments import check_arguments
 from toolscript.gateway.base import NOBODY, Caller
 from toolscript.graph.trail import Trail
+from toolscript.surfaces.audit import audited
 from toolscript.surfaces.mcp import tools, wire
 from toolscript.types import EVERYTHING, Grant, SearchRequest, ToolSpec
 
@@ -163,9 +164,10 @@ class Door:
 
     async def _called(self, name: str, arguments: _Raw, asker: Asker) -> _Raw:
         trail = asker.session.trail
-        return await self._app.call(
+        called = self._app.call(
             name, arguments, asker.caller, asker.grant, trail=trail, **asker.more
         )
+        return await audited(name, called)
 
     async def _acquainted(self, asker: Asker) -> list[str]:
         """Wait a little for servers of which nothing is known yet; those that keep us waiting.
