@@ -26,7 +26,14 @@ from toolscript.errors import (
 from toolscript.settings import OPTION, Option
 from toolscript.surfaces.audit import audited
 from toolscript.surfaces.http import description, graph, runtime, wire
-from toolscript.surfaces.http.guard import LOOPBACK_HOSTS, Admit, Guard, admit_everybody, grant_of
+from toolscript.surfaces.http.guard import (
+    LOOPBACK_HOSTS,
+    Admit,
+    AdmitEverybody,
+    Guard,
+    grant_of,
+    holder_of,
+)
 from toolscript.surfaces.http.metrics import metrics
 from toolscript.surfaces.http.pulse import Pulse
 from toolscript.surfaces.http.requests import body, check_kind, message, while_heard
@@ -36,6 +43,7 @@ from toolscript.surfaces.mcp.door import Asker, Door, Exposure
 from toolscript.surfaces.mcp.message import Messages
 from toolscript.surfaces.mcp.mount import Mount
 from toolscript.surfaces.mcp.passed import Passed
+from toolscript.surfaces.revocation import Revocations
 from toolscript.text import printable
 from toolscript.types import Grant, SearchRequest
 
@@ -57,7 +65,7 @@ def http_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
     app: App,
     *,
     hosts: tuple[str, ...] = LOOPBACK_HOSTS,
-    admit: Admit = admit_everybody,
+    admit: Admit | None = None,
     traffic: Traffic | None = None,
     own: bool = True,
     exposure: Exposure | None = None,
@@ -67,13 +75,16 @@ def http_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
     Who may ask, and for what, is decided by the `Guard`. With an ``exposure``
     it also has the MCP door.
     """
-    mount = Mount(app, exposure, grant_of) if exposure else None
+    admit = admit or AdmitEverybody()
+    revocations = Revocations(admit.admits)
+    mount = Mount(app, exposure, grant_of, holder_of, revocations) if exposure else None
     traffic, pulse = traffic or Traffic(), Pulse()
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
-        beside = mount.running() if mount else nullcontext()
-        async with app.running(), pulse.running(app.supervisor), beside:
+        serving = mount.running() if mount else nullcontext()
+        looking = revocations.running(app.supervisor)
+        async with app.running(), pulse.running(app.supervisor), looking, serving:
             yield
 
     async def numbers(app: App, request: Request) -> Any:
@@ -91,7 +102,7 @@ def http_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
         lifespan=lifespan if own else None,
         middleware=[
             Middleware(Watch, traffic=traffic),
-            Middleware(Guard, hosts=hosts, admit=admit),
+            Middleware(Guard, hosts=hosts, admit=admit, revocations=revocations),
         ],
         exception_handlers={HTTPException: _http_error, Exception: _unexpected},
     )

@@ -5,17 +5,18 @@ Stands before every route of the HTTP door, those of other protocols included.
 
 import hmac
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol
 
+import anyio
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolscript.errors import AccessError, TokenFileError, ToolscriptError
 from toolscript.surfaces.audit import ANYONE, HOLDER, OWNER, Refusals
 from toolscript.surfaces.http import wire
+from toolscript.surfaces.revocation import Revocations
 from toolscript.tokens import TokenStore
 from toolscript.types import EVERYTHING, Grant
 
@@ -38,14 +39,30 @@ class Access:
     """The id of a token, `OWNER` or `ANYONE`; empty for a caller who is granted nothing."""
 
 
-Admit: TypeAlias = Callable[[str], Access]
-"""What the bearer of a token, which may be empty, may do; raises `AccessError` for nothing."""
+class Admit(Protocol):
+    """Decides who is let in."""
+
+    def __call__(self, token: str) -> Access:
+        """What the bearer of a token, which may be empty, may do; `AccessError` for nothing."""
+        ...
+
+    def admits(self, holder: str) -> bool:
+        """Whether this holder of an `Access` would still be let in."""
+        ...
 
 
-def admit_everybody(token: str) -> Access:
+class AdmitEverybody:
     """For an application that only this process asks."""
-    del token
-    return Access(EVERYTHING, OWNER)
+
+    def __call__(self, token: str) -> Access:
+        """See `Admit`."""
+        del token
+        return Access(EVERYTHING, OWNER)
+
+    def admits(self, holder: str) -> bool:
+        """See `Admit`."""
+        del holder
+        return True
 
 
 class Doorkeeper:
@@ -83,6 +100,15 @@ class Doorkeeper:
             else "this gateway asks for a token; send it as 'Authorization: Bearer …'"
         )
 
+    def admits(self, holder: str) -> bool:
+        """See `Admit`."""
+        if holder == ANYONE:
+            return self._local and not self._tokens.protected
+        try:
+            return holder == OWNER or any(each.id == holder for each in self._tokens.valid())
+        except TokenFileError:
+            return False
+
     def _report(self, fault: str) -> None:
         """Log what is wrong with the file, once."""
         if fault != self._fault:
@@ -100,6 +126,11 @@ def grant_of(request: HTTPConnection) -> Grant:
     return access_of(request).grant
 
 
+def holder_of(request: HTTPConnection) -> str:
+    """In whose name it is; see `Access`."""
+    return access_of(request).holder
+
+
 class Guard:
     """Refuses requests that nobody of this machine meant, and notes what the others may see.
 
@@ -112,12 +143,15 @@ class Guard:
     def __init__(
         self,
         app: ASGIApp,
-        hosts: tuple[str, ...] = LOOPBACK_HOSTS,
-        admit: Admit = admit_everybody,
+        *,
+        hosts: tuple[str, ...],
+        admit: Admit,
+        revocations: Revocations,
     ) -> None:
         self._app = app
         self._hosts = hosts
         self._admit = admit
+        self._revocations = revocations
         self._refusals = Refusals()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -136,7 +170,35 @@ class Guard:
         except ToolscriptError as error:
             await _denial(error)(scope, receive, send)
             return
-        await self._app(scope, receive, send)
+        if access.holder in {OWNER, ""}:
+            await self._app(scope, receive, send)
+        else:
+            await self._while_admitted(access.holder, scope, receive, send)
+
+    async def _while_admitted(
+        self, holder: str, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Answer, unless what the caller was let in by is taken back first."""
+        begun = False
+
+        async def noted(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        with anyio.CancelScope() as under_way:
+            self._revocations.add(under_way, holder, under_way.cancel)
+            try:
+                await self._app(scope, receive, noted)
+            finally:
+                self._revocations.discard(under_way)
+        if not under_way.cancelled_caught:
+            return
+        if begun:  # a stream: it ends here
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        else:
+            gone = AccessError("the token was revoked, or has expired, while this was under way")
+            await _denial(gone)(scope, receive, send)
 
     def _granted(self, request: HTTPConnection) -> Access:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")

@@ -8,7 +8,7 @@ from collections import OrderedDict
 
 from starlette.requests import Request
 
-from toolscript.surfaces.http.guard import access_of
+from toolscript.surfaces.http.guard import holder_of
 from toolscript.surfaces.mcp.door import Session
 
 HEADER = "toolscript-session"
@@ -36,4 +36,4 @@ def session_of(request: Request) -> Session:
     """The session that a request says it belongs to, or one of its own."""
     name = request.headers.get(HEADER, "")
     sessions: Sessions = request.app.state.sessions
-    return sessions.of(access_of(request).holder, name) if name else Session()
+    return sessions.of(holder_of(request), name) if name else Session()

@@ -1,0 +1,90 @@
+"""The sessions of ``/mcp``: whose each is, and which of them ends when there are too many."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from toolscript.surfaces.mcp.door import Exposure
+from toolscript.surfaces.revocation import Revocations
+
+MAX_SESSIONS = 1_000
+"""Of all exposures together; one takes some 40 KiB."""
+IDLE_S = 30 * 60.0
+"""A session that goes so long without a request is over."""
+
+
+@dataclass(eq=False, slots=True)
+class OpenSession:
+    """One session, as its client's requests show it."""
+
+    identifier: str
+    exposure: Exposure
+    holder: str
+    """In whose name it was opened; nobody else may use it."""
+    used: float = 0.0
+    """When a request of it last began or ended; of `time.monotonic`."""
+    requests: int = 0
+    """Those under way, an open stream included."""
+
+
+class SessionLimit:
+    """Ends the session with the oldest last request for one too many, an idle one if there is."""
+
+    def __init__(
+        self,
+        end: Callable[[OpenSession], object],
+        revocations: Revocations,
+        most: int = MAX_SESSIONS,
+    ) -> None:
+        self._end = end
+        self._revocations = revocations
+        self._most = most
+        self._open: OrderedDict[str, OpenSession] = OrderedDict()
+        """The one whose last request is oldest first."""
+
+    def add(self, session: OpenSession) -> None:
+        """A session has been opened."""
+        self._open[session.identifier] = session
+        self._touch(session)
+        self._revocations.add(session, session.holder, lambda: self._finish(session))
+        self._forget_idle(session.used - IDLE_S)
+        if len(self._open) > self._most:
+            idle = (each for each in self._open.values() if not each.requests)
+            self._finish(next(idle, next(iter(self._open.values()))))
+
+    def find(self, identifier: str) -> OpenSession | None:
+        """The session of this id; None where it is not known, or not any more."""
+        return self._open.get(identifier)
+
+    @contextmanager
+    def using(self, session: OpenSession) -> Generator[None]:
+        """While a request of a session is answered."""
+        session.requests += 1
+        self._touch(session)
+        try:
+            yield
+        finally:
+            session.requests -= 1
+            self._touch(session)
+
+    def forget(self, session: OpenSession) -> None:
+        """It has ended."""
+        self._open.pop(session.identifier, None)
+        self._revocations.discard(session)
+
+    def _finish(self, session: OpenSession) -> None:
+        self.forget(session)
+        self._end(session)
+
+    def _touch(self, session: OpenSession) -> None:
+        session.used = time.monotonic()
+        if session.identifier in self._open:
+            self._open.move_to_end(session.identifier)
+
+    def _forget_idle(self, before: float) -> None:
+        """Forget those that the SDK has ended by itself."""
+        idle = [each for each in self._open.values() if each.used < before and not each.requests]
+        for each in idle:
+            self.forget(each)
