@@ -53,7 +53,10 @@ def test_l1_arguments_of_a_prompt_are_an_object_too(url: str) -> None:
 # M14
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
-CALL = {"method": "tools/call", "params": {"name": "files:read_file", "arguments": {}}}
+CALL: dict[str, Any] = {
+    "method": "tools/call",
+    "params": {"name": "files:read_file", "arguments": {}},
+}
 BROWSER = {"User-Agent": "Mozilla/5.0 (X11; Linux x86_64)"}
 POSTS = {
     "/message": json.dumps(CALL).encode(),

@@ -1,5 +1,6 @@
 """Tokens that are lost, revoked or unreadable: rows H5, L3 and L16."""
 
+import json
 import shutil
 from typing import Any
 
@@ -95,3 +96,40 @@ def test_l3_a_damaged_file_is_not_named_to_strangers(guarded: Cli) -> None:
     assert str(path) in guarded("token", "list").stderr
     [log] = guarded.home.rglob("gateway-*.log")
     assert log.read_text("utf-8").count(str(path)) == 1
+
+
+# L16
+
+
+def test_l16_a_token_of_one_server_sees_its_own_figures(guarded: Cli) -> None:
+    """Of what was learned with other tools, and of others' requests, nothing."""
+    whole, mine = made(guarded), made(guarded, FILES)
+    url = guarded.record()["url"]
+
+    def send(path: str, token: str, value: Any) -> Any:
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        body = json.dumps(value).encode()
+        status, answer = fetch(url, path, method="POST", headers=headers, body=body)
+        assert status == 200
+        return answer
+
+    def searched(token: str) -> dict[str, Any]:
+        arguments = {"query": "read", "context_tools": ["files__read_file"]}
+        call = {"method": "tools/call", "params": {"name": "search_tools", "arguments": arguments}}
+        result = send("/message", token, call)["result"]
+        return json.loads(result["content"][0]["text"])["meta"]
+
+    send("/graph/import", whole, {"sequences": [["mail__send_mail", "mail__send_mail_2"]] * 3})
+    assert searched(whole)["graph_edges"] == 1
+    assert (searched(mine)["graph_edges"], searched(mine)["alpha"]) == (0, 1)
+    send("/graph/import", whole, {"sequences": [["files__read_file", "files__wipe"]]})
+    assert searched(whole)["graph_edges"] == 2
+    assert searched(mine)["graph_edges"] == 1
+
+    ask(guarded, "/servers", whole)
+    text = ask(guarded, "/metrics", mine)[1]
+    assert 'route="/message"' in text
+    assert 'route="/graph/import"' not in text
+    assert 'route="/servers"' not in text
+    assert "process_" not in text
+    assert 'route="/servers"' in ask(guarded, "/metrics", whole)[1]

@@ -29,6 +29,7 @@ from toolscript.graph.base import (
 from toolscript.graph.counts import Change, Seen, Uses
 from toolscript.graph.edges import Decay, Floats
 from toolscript.graph.learned import Learned
+from toolscript.types import Grant
 
 HALF_LIFE_DAYS = 90.0
 MAX_EDGES = 200_000
@@ -77,6 +78,16 @@ class ToolGraph:
     def edge_count(self) -> int:
         """How many pairs of tools are connected, each direction for itself."""
         return self.learned.edges.size
+
+    def edges_within(self, grant: Grant) -> int:
+        """The same of those whose two tools a caller may both see."""
+        if grant.is_everything:
+            return self.edge_count
+        with self.lock:
+            edges, ids = self.learned.edges, self.learned.tools.ids
+            seen = np.fromiter(map(grant.allows, ids), np.bool_, len(ids))
+            ends = seen[edges.source[: edges.size]] & seen[edges.target[: edges.size]]
+            return int(ends.sum())
 
     def neighbors(self, tool: str, direction: Direction = "both") -> list[str]:
         """The tools that edges lead to (``out``), come from (``in``), or either, by id."""

@@ -61,7 +61,7 @@ def place(
     Only what the best of the ``reachable`` rows need is raised: a tool that the
     caller may not see gives no reason to show another.
     """
-    edges = forecast.graph.edge_count
+    edges = forecast.graph.edges_within(request.grant)
     said = forecast.scores(request.context) if request.context else None
     scores, alpha = own, 1.0
     if said is not None:

@@ -131,7 +131,7 @@ class SearchEngine:
             ),
             why=_whereabouts(scored, profile, allowed, request) if request.why else None,
             alpha=scored.placed.alpha if scored.placed else 1.0,
-            edges=self._learning.graph.edge_count if self._learning else 0,
+            edges=self._learning.graph.edges_within(request.grant) if self._learning else 0,
         )
 
     @without_collecting()

@@ -31,6 +31,7 @@ from toolscript.surfaces.http.guard import (
     Admit,
     AdmitEverybody,
     Guard,
+    access_of,
     grant_of,
     holder_of,
 )
@@ -88,7 +89,7 @@ def http_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
             yield
 
     async def numbers(app: App, request: Request) -> Any:
-        return await metrics(app, grant_of(request), traffic, pulse)
+        return await metrics(app, access_of(request), traffic, pulse)
 
     routes = [Route(path, _endpoint(app, answer)) for path, answer in _ROUTES.items()]
     posts = [Route(p, _endpoint(app, a), methods=["POST"]) for p, a in _POSTS.items()]

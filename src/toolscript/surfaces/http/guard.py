@@ -131,6 +131,12 @@ def holder_of(request: HTTPConnection) -> str:
     return access_of(request).holder
 
 
+def holder_in(scope: Scope) -> str:
+    """The same of what may not have been let in; empty then."""
+    access: Access | None = scope.get(_ACCESS)
+    return access.holder if access else ""
+
+
 class Guard:
     """Refuses requests that nobody of this machine meant, and notes what the others may see.
 

@@ -13,9 +13,10 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from toolscript.app import App
+from toolscript.surfaces.http.guard import Access
 from toolscript.surfaces.http.pulse import Pulse
-from toolscript.surfaces.http.traffic import Traffic
-from toolscript.types import Grant, ServerStatus
+from toolscript.surfaces.http.traffic import Ended, Traffic
+from toolscript.types import ServerStatus
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -23,8 +24,12 @@ if TYPE_CHECKING:
 _MISSING = "metrics need one more package; install it with: pip install 'toolscript[metrics]'"
 
 
-async def metrics(app: App, grant: Grant, traffic: Traffic, pulse: Pulse) -> Response:
-    """The answer, of what the caller may see. Raises `HTTPException` (501) without the library."""
+async def metrics(app: App, access: Access, traffic: Traffic, pulse: Pulse) -> Response:
+    """The answer, of what the caller may see. Raises `HTTPException` (501) without the library.
+
+    Who is not granted everything is told of their own requests, and nothing of the process.
+    """
+    grant = access.grant
     pulse.want()
     statuses = app.servers(grant)
     tools = app.health(grant).tools
@@ -33,14 +38,18 @@ async def metrics(app: App, grant: Grant, traffic: Traffic, pulse: Pulse) -> Res
         await anyio.to_thread.run_sync(_load)
     except ImportError:
         raise HTTPException(501, _MISSING) from None
-    return _told([*_of_servers(statuses, tools), *_of_requests(traffic), *_of_loop(pulse)])
+    servers = _of_servers(statuses, tools)
+    if not grant.is_everything:
+        return _told([*servers, *_of_requests(traffic.by_holder[access.holder])])
+    whole = [*servers, *_of_requests(traffic.all), _running(traffic), *_of_loop(pulse)]
+    return _told(whole, process=True)
 
 
 def _load() -> None:
     import prometheus_client  # noqa: F401, PLC0415  # pyright: ignore[reportUnusedImport] - for later
 
 
-def _told(families: Sequence["Metric"]) -> Response:
+def _told(families: Sequence["Metric"], *, process: bool = False) -> Response:
     from prometheus_client import (  # noqa: PLC0415 - an extra
         CONTENT_TYPE_LATEST,
         CollectorRegistry,
@@ -55,7 +64,8 @@ def _told(families: Sequence["Metric"]) -> Response:
 
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Collected())
-    ProcessCollector(registry=registry)
+    if process:
+        ProcessCollector(registry=registry)
     return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
 
@@ -74,19 +84,23 @@ def _of_servers(statuses: Sequence[ServerStatus], tools: int) -> list["Metric"]:
     return [states, up, listed, found]
 
 
-def _of_requests(traffic: Traffic) -> list["Metric"]:
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415
+def _of_requests(requests: Ended) -> list["Metric"]:
+    from prometheus_client.core import CounterMetricFamily  # noqa: PLC0415
 
     labels = ["route", "status"]
     ended = CounterMetricFamily("toolscript_requests", "Requests that have ended", labels=labels)
     took = CounterMetricFamily("toolscript_request_seconds", "Time they took", labels=labels)
-    for (route, status), seconds in sorted(traffic.seconds.items()):
-        ended.add_metric([route, str(status)], traffic.ended[route, status])
+    for (route, status), seconds in sorted(requests.seconds.items()):
+        ended.add_metric([route, str(status)], requests.number[route, status])
         took.add_metric([route, str(status)], seconds)
-    running = GaugeMetricFamily(
-        "toolscript_requests_running", "Requests under way", value=traffic.running
-    )
-    return [ended, took, running]
+    return [ended, took]
+
+
+def _running(traffic: Traffic) -> "Metric":
+    from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415
+
+    name = "toolscript_requests_running"
+    return GaugeMetricFamily(name, "Requests under way", value=traffic.running)
 
 
 def _of_loop(pulse: Pulse) -> list["Metric"]:

@@ -5,35 +5,47 @@ import re
 import secrets
 import time
 from collections import Counter, defaultdict
+from dataclasses import dataclass, field
 
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolscript.surfaces.http import wire
+from toolscript.surfaces.http.guard import holder_in
 from toolscript.surfaces.journal import REQUEST
 
 log = logging.getLogger(__name__)
 _ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
 
+@dataclass(eq=False, slots=True)
+class Ended:
+    """Requests that have ended, by route and status."""
+
+    number: Counter[tuple[str, int]] = field(default_factory=Counter[tuple[str, int]])
+    seconds: dict[tuple[str, int], float] = field(default_factory=dict[tuple[str, int], float])
+    """How long they took, in all."""
+
+
 class Traffic:
     """The requests under way. Closed, it lets those end and takes no others.
 
     It also counts those that have ended, and the seconds they took, by route
-    and status.
+    and status, and by who was let in.
     """
 
     def __init__(self) -> None:
         self.running = 0
         self.closed = False
-        self.ended: Counter[tuple[str, int]] = Counter()
-        self.seconds: defaultdict[tuple[str, int], float] = defaultdict(float)
+        self.all = Ended()
+        self.by_holder: defaultdict[str, Ended] = defaultdict(Ended)
 
-    def note(self, route: str, status: int, seconds: float) -> None:
+    def note(self, holder: str, route: str, status: int, seconds: float) -> None:
         """Count a request that has ended."""
-        self.ended[route, status] += 1
-        self.seconds[route, status] += seconds
+        for ended in (self.all, self.by_holder[holder]):
+            ended.number[route, status] += 1
+            ended.seconds[route, status] = ended.seconds.get((route, status), 0.0) + seconds
 
 
 class Watch:
@@ -86,7 +98,7 @@ class Watch:
         finally:
             self._traffic.running -= not listens
             seconds = time.perf_counter() - began
-            self._traffic.note(_route(request.scope), status, seconds)
+            self._traffic.note(holder_in(request.scope), _route(request.scope), status, seconds)
             took = round(seconds * 1000, 1)
             log.info(
                 "%s %s: %s in %s ms",
