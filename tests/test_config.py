@@ -386,9 +386,9 @@ def test_what_variables_put_in_is_secret(tmp_path: Path, entry: Mapping[str, Any
 
 def test_defaults_and_well_known_directories_are_not_secret(tmp_path: Path) -> None:
     """config:file"""
-    args = ["${HOME}/notes", "${UNSET:-a-default}", "${EMPTY:-another}"]
+    args = ["${HOME}/notes", "${UNSET:-./a-default}", "${EMPTY:-./another}"]
     spec = one(tmp_path, {"command": "x", "args": args}, HOME="/home/ana", EMPTY="")
-    assert spec.args == ("/home/ana/notes", "a-default", "another")
+    assert spec.args == ("/home/ana/notes", "./a-default", "./another")
     assert spec.secrets == ()
 
 

@@ -115,13 +115,31 @@ def test_what_else_is_secret(changes: dict[str, object], expected: str) -> None:
     [
         ("--directory", "/home/ana/notes"),
         ("--auth", "--verbose"),
-        ("keyboard", "layouts"),
-        ('{"key": "written as JSON"}',),
+        ("serve", "--port", "8080", "--host", "db.internal"),
+        ("--local-timezone", "Europe/Berlin", "--log-level", "debug"),
         ("http://[broken",),
     ],
 )
-def test_other_arguments_are_not_secret(args: tuple[str, ...]) -> None:
+def test_arguments_known_to_be_harmless_are_not_secret(args: tuple[str, ...]) -> None:
     assert spec(args=args).secrets == ()
+
+
+@pytest.mark.parametrize("args", [("keyboard-layouts",), ('{"key": "keyboard-layouts"}',)])
+def test_any_other_argument_is_secret(args: tuple[str, ...]) -> None:
+    assert "keyboard-layouts" in spec(command="x", args=args).secrets
+
+
+@pytest.mark.parametrize(
+    ("command", "args"),
+    [
+        ("npx", ("-y", "@modelcontextprotocol/server-files@1.2", "/home/ana")),
+        ("/usr/bin/uvx", ("--from", "some-package[extra]", "some-command")),
+        ("python3.12", ("-m", "some.module")),
+        ("docker", ("run", "-i", "--rm", "-e", "GITHUB_TOKEN", "ghcr.io/some/server")),
+    ],
+)
+def test_what_a_launcher_starts_is_not_secret(command: str, args: tuple[str, ...]) -> None:
+    assert spec(command=command, args=args).secrets == ()
 
 
 def test_a_server_is_shown_without_its_secrets() -> None:

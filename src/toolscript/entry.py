@@ -5,11 +5,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import msgspec
 
 from toolscript.files import expanded
-from toolscript.secret import telling, url_secrets
+from toolscript.secret import is_harmless, telling, url_secrets
 from toolscript.text import encodable, printable, redact
 from toolscript.types import SEPARATOR, OAuthClient, Protocol, ServerSpec, Transport
 
@@ -57,9 +58,9 @@ class Entry:
     def written(self, key: str) -> str:
         """What the file says there, for a message: its variables have not been put in."""
         value = self.raw.get(key, "")
-        return _shown(
-            redact(value, telling(url_secrets(value))) if isinstance(value, str) else value
-        )
+        if not isinstance(value, str):
+            return _shown(value)
+        return repr(redact(value, telling(url_secrets(value))))[:60]
 
     def flag(self, key: str) -> bool:
         """Whether it says true there."""
@@ -130,6 +131,8 @@ class Entry:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, str):  # in the wrong place: it may be anything
+        return repr(value)[:60] if is_harmless(value) else "a string"
     kinds: dict[type, str] = {
         dict: "an object",
         list: "a list",
@@ -230,6 +233,11 @@ def _remote(spec: ServerSpec, reader: Entry, url_key: str) -> ServerSpec:
     if not re.match(r"https?://[^\s/]", url):
         written = reader.written(url_key)
         raise Mistake(f"{url_key} is {written}; expected http://… or https://…")
+    if not _is_readable(url):
+        raise Mistake(
+            f"{url_key} has a host or port that cannot be read; in a password write / as %2F, "
+            "# as %23 and ? as %3F"
+        )
     stated = reader.text("type") or reader.text("transport")
     return msgspec.structs.replace(
         spec,
@@ -238,6 +246,15 @@ def _remote(spec: ServerSpec, reader: Entry, url_key: str) -> ServerSpec:
         oauth=_oauth(reader),
         sse_fallback=spec.transport == "http" and not stated,
     )
+
+
+def _is_readable(url: str) -> bool:
+    """Whether it has a host and a port; parsers tell a password's beginning where it has none."""
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _oauth(reader: Entry) -> OAuthClient | None:

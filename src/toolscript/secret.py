@@ -1,51 +1,410 @@
-"""What is secret in a configuration: in addresses, in arguments, in headers."""
+"""What is secret in a configuration, and how it is blanked wherever it could be shown.
 
+Everything stated is secret unless it is known to be harmless: a flag, a path, a port, the program
+that a launcher starts. What nobody stated is recognised by its shape.
+"""
+
+import json
 import re
+from binascii import Error, a2b_base64, b2a_base64
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import zip_longest
-from urllib.parse import unquote_plus, urlsplit
+from functools import cache, lru_cache
+from itertools import pairwise
+from typing import Any, cast
+from urllib.parse import quote, quote_plus, unquote_plus
 
-_SECRET_CHARS = 6
-"""Shorter values are words such as "true", which messages need."""
+MAX_CHARS = 65_536
+"""Of a text that may hold secrets no more is looked at, nor shown."""
+BLANK = "***"
+MAX_WORD = 5
+"""Secrets no longer than this are blanked as whole words only: messages need such as "true"."""
+_SHORTEST = 2
+_SPELLED_CHARS, _JSON_CHARS = 16_384, 100_000
+_RANDOM_CHARS = 16
 _NAME = re.compile(r"[\w.-]+")
-"""An option or a variable,"""
-_KEY = re.compile("key|token|secret|passw|auth|credential", re.IGNORECASE)
-"""and what it is called when it is secret."""
+_SECRET_NAME = re.compile(
+    r"key|token|secret|pass|pwd|auth|cred|bearer|session|cookie|dsn|jwt|signature|connection"
+    r"|(?:^|[-_.])(?:pat|pin|pw|otp|sig|sid)(?:$|[-_.])",
+    re.IGNORECASE,
+)
+_PAIR = re.compile(r"""([\w.-]{1,80})["']?\s{0,3}[=:]\s{0,3}["']?([^\s;,&"'}]+)""")
+_SURE_FLAG = re.compile(r"--[a-z]+(?:-[a-z]+)*|-[A-Za-z]")
+_FLAG = re.compile(r"--[A-Za-z][\w.-]*|-[A-Za-z]|-[a-z][a-z-]+")
+_SCHEMES = frozenset({"bearer", "basic", "digest", "negotiate", "token"})
+_NOTHING = frozenset("true false yes no on off none null undefined".split())  # noqa: SIM905
+_WORDS = _NOTHING | frozenset(
+    """
+    auto default debug trace info notice warning error fatal critical stdio http https
+    streamable-http streamable_http json text yaml plain html utf-8 localhost readonly read-only
+    read-write production staging development testing master latest stable server verbose enabled
+    disabled strict
+    """.split()  # noqa: SIM905 - a list of words reads best as words
+)
+_HARMLESS = re.compile(
+    r"""
+    [a-z]{1,5} | [A-Z]{1,4} | [A-Z]+(?:_[A-Z]+)+
+    | \d{1,5}(?:[.:]\d{1,5}){0,4} | \d{1,4}(?:[-/x,]\d{1,4}){1,2} | \d{1,6}[a-zA-Z%]{1,2}
+    | [a-z]{2}[_-][A-Z]{2}(?:\.UTF-?8)? | [A-Z][a-z]+(?:/[A-Z][A-Za-z_]+)+
+    | (?:application|text|image)/[a-z.+-]+
+    | (?:[a-z0-9-]+\.)+(?:com|org|net|io|dev|ai|app|cloud|local|internal|lan|eu)(?::\d{1,5})?
+    | @[\w.-]+/[\w.-]+(?:@[\w.^~-]+)?
+    """,
+    re.VERBOSE,
+)
+_PATH = re.compile(
+    r"""
+    (?:~|\.{1,2}|[A-Za-z]:)?[/\\][\w\ .@+~%,():/\\-]* | \.{1,2} | ~
+    | [\w./@+-]+\.(?:[cm]?[jt]s|py|rb|php|sh|jar|exe|db|sqlite3?|json|ya?ml|toml|ini|conf|env
+                    |csv|txt|md|log|xml|html|pem|crt|key)
+    """,
+    re.VERBOSE,
+)
+_LAUNCHERS = frozenset(
+    """
+    npx bunx pnpx uvx uv pipx python python3 py node deno bun docker podman npm pnpm yarn go cargo
+    java ruby php dotnet
+    """.split()  # noqa: SIM905
+)
+_SWITCHES = frozenset(
+    """
+    -y --yes -q --quiet --silent -i --interactive -t --tty -it --rm --init -u -S -E -B -I -O -P
+    --offline -A --allow-all --isolated run exec dlx tool container
+    """.split()  # noqa: SIM905
+)
+_WITH_VALUE = frozenset(
+    """
+    -e --env -v --volume --mount --name --network --net --publish --env-file -w --workdir
+    --platform --python --directory --project
+    """.split()  # noqa: SIM905
+)
+_WITH_PROGRAM = frozenset({"-m", "--from", "--with", "--package", "-p"})
+_PROGRAM = re.compile(r"[@A-Za-z0-9][\w./@:+~-]*(?:\[[\w,-]+\])?(?:[=<>~!]=[\w.*]+)?")
 
 
-def url_secrets(url: str) -> Iterator[str]:
-    """User information and the values of the query, as they are written and as they are meant."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
+def url_secrets(text: str) -> Iterator[str]:
+    """User information, values of the query and random parts of the path, of every address."""
+    pieces = text.split("://")
+    for before, after in pairwise(pieces):
+        piece = re.split(r"[\s\"<>]", after, maxsplit=1)[0]
+        user = user_info(before, piece)
+        yield from _user_secrets(user)
+        path, *queries = re.split("[?#]", piece[len(user) :])
+        yield from (each for each in re.split("[/;]", path) if _is_random(each))
+        for pair in re.split("[&;]", "&".join(queries)):
+            name, _, value = pair.partition("=")
+            short = _SECRET_NAME.search(name) and value
+            for spelled in (value or name, unquote_plus(value or name)):
+                if short or len(spelled) > MAX_WORD:
+                    yield spelled
+
+
+def _user_secrets(user: str) -> Iterator[str]:
+    """As written and as meant; of a password also the pieces that URL parsers complain about."""
+    name, colon, password = user.partition(":")
+    for part in (user, name):
+        yield from (each for each in (part, unquote_plus(part)) if len(each) > MAX_WORD)
+    pieces = re.split("[/?#@:]", password) if colon else []
+    yield from (each for part in (password, *pieces) for each in (part, unquote_plus(part)))
+
+
+def user_info(before: str, rest: str) -> str:
+    """Returns what stands before the host of an address, ``@`` excluded, from behind ``://``.
+
+    A password may hold what should have been escaped (``/``, ``#``, ``?``, ``@``). ``before`` is
+    what the address begins with: in one of the web a number after the colon is a port.
+    """
+    head = re.split("[/?#]", rest, maxsplit=1)[0]
+    user, at, _ = rest.rpartition("@")
+    name, colon, port = head.partition("@")[0].partition(":")
+    if not at or not (name or colon) or head.startswith("["):
+        return ""
+    if "@" in head:
+        return user if colon else head.rpartition("@")[0]
+    web = re.search(r"(?:https?|wss?|file)$", before[-8:], re.IGNORECASE)
+    is_port = not port or port.isdecimal()
+    if colon:
+        return "" if web and is_port else user
+    return "" if web or "?" in user else user
+
+
+def argument_secrets(args: Sequence[str], command: str = "") -> Iterator[str]:
+    """Every value among the arguments of a program that is not known to be harmless."""
+    programs = set(_programs(command, args))
+    asked = ""
+    for index, argument in enumerate(args):
+        flag, asked = asked, ""
+        name, mark, value = _named(argument)
+        if index in programs:
+            continue
+        is_asked_for = flag and _is_named(flag, argument)
+        if flag and not (_SURE_FLAG if is_asked_for else _FLAG).fullmatch(argument):
+            yield from value_secrets(argument, named=bool(is_asked_for))
+        elif mark:
+            yield from value_secrets(value, named=_is_named(name, value))
+        elif _FLAG.fullmatch(argument):
+            asked = argument
+        else:
+            yield from value_secrets(argument)
+            yield from value_secrets(argument[2:]) if argument[:1] == "-" else ()  # -phunter2
+
+
+def _named(argument: str) -> tuple[str, str, str]:
+    """An option or a variable, ``=`` or ``:``, and its value; two empty where it is none."""
+    name, mark, value = re.match(r"([^=:]*)([=:]?)(.*)", argument, re.DOTALL).groups()  # pyright: ignore[reportOptionalMemberAccess] - matches anything
+    is_name = _NAME.fullmatch(name) and not value.startswith(("//", "\\"))
+    return (name, mark, value.strip()) if is_name else (argument, "", "")
+
+
+def _is_named(name: str, value: str) -> bool:
+    """Whether the name says that this is a secret; ``-p`` is a port or a password."""
+    return bool(_SECRET_NAME.search(name)) or (
+        name in {"-p", "-P"} and not re.fullmatch(r"[\d:]{1,11}", value)
+    )
+
+
+def _programs(command: str, args: Sequence[str]) -> Iterator[int]:
+    """Where among the arguments a launcher such as npx has the name of what it starts."""
+    launcher = re.split(r"[/\\]", command)[-1].partition(".")[0].casefold()
+    index = 0 if launcher in _LAUNCHERS else len(args)
+    while index < len(args):
+        argument = args[index]
+        if argument in _WITH_PROGRAM | _WITH_VALUE:
+            index += 1
+            if argument in _WITH_PROGRAM and _is_program(args[index : index + 1]):
+                yield index
+            if argument == "-m":
+                return
+        elif argument not in _SWITCHES and not re.match("--[a-z-]+=", argument):
+            if _is_program([argument]):
+                yield index
+            return
+        index += 1
+
+
+def _is_program(given: Sequence[str]) -> bool:
+    return any(_PROGRAM.fullmatch(each) and not _is_random(each) for each in given)
+
+
+def named_secrets(name: str, value: str) -> Iterator[str]:
+    """What is secret in a variable of the environment, or in a header."""
+    return value_secrets(value, named=bool(_SECRET_NAME.search(name)))
+
+
+def value_secrets(value: str, *, named: bool = False) -> Iterator[str]:
+    """What of one value is secret: all of it unless it is harmless, and the parts it has."""
+    value = value.strip()
+    if value.casefold() in _NOTHING or len(value) < _SHORTEST:
         return
-    user = parts.netloc.rpartition("@")[0]
-    pairs = [pair.partition("=") for pair in parts.query.split("&")]
-    written = [user, *user.split(":", 1), *(value or name for name, _, value in pairs)]
-    for value in written:
-        yield value
-        yield unquote_plus(value)
-
-
-def argument_secrets(args: Sequence[str]) -> Iterator[str]:
-    """What follows ``--api-key``, or stands behind it or ``API_KEY`` after ``=`` or ``:``."""
-    for argument, following in zip_longest(args, args[1:], fillvalue=""):
-        name, *value = re.split("[=:]", argument, maxsplit=1)
-        if _NAME.fullmatch(name) and _KEY.search(name):
-            stated = not value and name.startswith("-") and not following.startswith("-")
-            yield from credentials(value[0].strip() if value else following if stated else "")
-        if "://" in argument:
-            yield from url_secrets(argument)
+    if not named and (len(value) <= _SHORTEST or is_harmless(value)):
+        return
+    yield from url_secrets(value)
+    if value[0] in "{[" and (leaves := _leaves(value, named=named)) is not None:
+        yield from (value, *leaves)
+        return
+    for pair in _PAIR.finditer(value):
+        if (named or _SECRET_NAME.search(pair[1])) and pair[2].casefold() not in _SCHEMES:
+            yield from (pair[2], _named(pair[2])[2])
+    inner = _named(_named(value)[2] or value)[2] or _named(value)[2]
+    for stated in {value, inner} - {""} if named or "://" not in value else ():
+        yield from credentials(stated)
 
 
 def credentials(value: str) -> Iterator[str]:
-    """The value, and what is left of it behind a word such as ``Bearer``."""
+    """The value, what is left of it behind a word such as ``Bearer``, and what that decodes to."""
+    scheme, _, rest = value.partition(" ")
     yield value
-    yield value.partition(" ")[2]
+    yield from [rest] if scheme.isalpha() and len(rest) > MAX_WORD else []
+    if scheme.casefold() == "basic":
+        try:
+            yield from _user_secrets(a2b_base64(rest).decode())
+        except (Error, ValueError):
+            return
+
+
+def is_harmless(value: str) -> bool:
+    """Whether a value is of a kind that messages need: a word, a number, a path, a host."""
+    if any(map(_is_random, re.split(r"[/\\=]", value))):
+        return False
+    known = _HARMLESS.fullmatch(value) or _PATH.fullmatch(value)
+    return bool(known) or value.casefold() in _WORDS
+
+
+def _is_random(text: str) -> bool:
+    """Whether it looks like what a program made up, or has the shape of a known kind of token."""
+    if len(text) < _RANDOM_CHARS or re.search(r"\s", text):
+        return bool(_tokens().search(text))
+    digits = len(re.findall(r"\d+", text)) > 1
+    mixed = digits and re.search("[a-z]", text) and re.search("[A-Z]", text)
+    return bool(mixed or re.fullmatch("[0-9a-f-]{32,}", text) or _tokens().search(text))
+
+
+def _leaves(text: str, *, named: bool) -> Sequence[str] | None:
+    """Of a value that is JSON: what stands under a secret's name, or looks like one."""
+    try:
+        waiting: list[tuple[bool, Any]] = [(named, json.loads(text[:_JSON_CHARS]))]
+    except (ValueError, RecursionError):
+        return None
+    found: list[str] = []
+    while waiting:
+        named, value = waiting.pop()
+        if isinstance(value, dict):
+            pairs = cast("dict[str, Any]", value).items()
+            waiting += [(named or bool(_SECRET_NAME.search(key)), each) for key, each in pairs]
+        elif isinstance(value, list):
+            waiting += [(named, each) for each in cast("list[Any]", value)]
+        elif isinstance(value, str):
+            found += url_secrets(value)
+            random = "://" not in value and _is_random(value) and not is_harmless(value)
+            found += [value] if named or random else []
+        elif named and not isinstance(value, bool):
+            found.append(str(value))
+    return found
 
 
 def telling(values: Iterable[str]) -> tuple[str, ...]:
-    """Those long enough to be recognised, their single lines too, longest first."""
-    parts = {part for value in values for part in (value, *map(str.strip, value.splitlines()))}
-    long = [part for part in parts if len(part) >= _SECRET_CHARS]
-    return tuple(sorted(long, key=lambda part: (-len(part), part)))
+    """Those that can be recognised, their single lines too, longest first."""
+    found = {value for value in values if len(value) >= _SHORTEST}
+    lines = {line.strip() for value in found for line in value.splitlines()}
+    found |= {line for line in lines if len(line) > MAX_WORD}
+    return tuple(sorted(found - _NOTHING, key=lambda part: (-len(part), part)))
+
+
+# Blanking
+
+
+def blanked(text: str, secrets: tuple[str, ...]) -> str:
+    """Returns the text without the secrets in any spelling, nor what has the shape of one.
+
+    Takes time in proportion to the text, whatever it holds.
+    """
+    long, short = _matchers(secrets)
+    looked = text[:MAX_CHARS]
+    for spelling in long:
+        looked = looked.replace(spelling, BLANK)
+    looked = short.sub(BLANK, looked) if short else looked
+    if len(text) > MAX_CHARS:  # the end may be half a secret
+        looked = looked[: -max(1, len(long[0]) if long else 1)] + "…"
+    looked = re.sub(r"://([^\s\"<>]+)", _without_users, looked)
+    looked = _private_keys().sub(BLANK, looked)
+    looked = _headers().sub(rf"\1{BLANK}", looked)
+    looked = _tokens().sub(BLANK, looked)
+    return _assignments().sub(_assigned, looked)
+
+
+@lru_cache(256)
+def _matchers(secrets: tuple[str, ...]) -> tuple[tuple[str, ...], re.Pattern[str] | None]:
+    """The spellings that are replaced anywhere, and a pattern of those that have to be words."""
+    spelled = {each for secret in secrets for each in _spellings(secret)}
+    ordered = sorted(spelled, key=lambda each: (-len(each), each))
+    long = tuple(each for each in ordered if len(each) > MAX_WORD)
+    short = "|".join(re.escape(each) for each in ordered if len(each) <= MAX_WORD)
+    return long, re.compile(rf"(?i)(?<![^\W_])(?:{short})(?![^\W_])") if short else None
+
+
+def _spellings(secret: str) -> Iterator[str]:
+    """How programs write a text: as it is, in quotes, in a URL, in HTML, in base64, in hex."""
+    data = secret.encode(errors="replace")
+    yield from (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1])
+    yield repr(secret)[1:-1]
+    if len(secret) > _SPELLED_CHARS:
+        return
+    yield from (secret.replace("\\", "\\\\"), repr(json.dumps(secret))[2:-2])
+    yield json.dumps(json.dumps(secret))[3:-3]
+    yield secret.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
+    for escaped in (
+        quote(data, safe=""),
+        quote(data),
+        quote_plus(data),
+        quote(data, safe="!*'()/"),
+    ):
+        yield escaped
+        yield re.sub("%[0-9A-F]{2}", lambda hexed: hexed[0].lower(), escaped)
+    yield from (data.hex(), data.hex().upper())
+    yield from (coded := _base64(data, 0), coded.replace("+", "-").replace("/", "_"))
+    if len(secret) <= MAX_WORD:
+        return
+    yield from (secret.lower(), secret.upper())
+    for shift in range(3):  # within a longer text it begins at any of three places
+        coded = _base64(data, shift)[(0, 2, 3)[shift] :]
+        coded = coded[:-1] if (len(data) + shift) % 3 else coded
+        yield from (coded, coded.replace("+", "-").replace("/", "_"))
+
+
+def _base64(data: bytes, shift: int) -> str:
+    return b2a_base64(b"\0" * shift + data, newline=False).decode().rstrip("=")
+
+
+def _without_users(found: re.Match[str]) -> str:
+    shown, before = [""], found.string[max(0, found.start() - 8) : found.start()]
+    for piece in found[1].split("://"):
+        user = user_info(before, piece)
+        shown.append(BLANK + piece[len(user) :] if user else piece)
+        before = piece
+    return "://".join(shown)
+
+
+@cache
+def _tokens() -> re.Pattern[str]:
+    """Known kinds of tokens, and what stands behind ``Bearer``."""
+    return re.compile(
+        r"""
+        (?<![A-Za-z0-9])(?:
+            (?:gh[pousr]_|github_pat_|glpat-|sk-|[sr]k_(?:live|test)_|xox[a-z]-|xapp-|whsec_)
+                [\w-]{6,}
+            | (?:AKIA|ASIA)[A-Z0-9]{8,} | eyJ[\w-]{6,}(?:\.[\w-]*){0,4} | AIza[\w-]{20,}
+            | (?:npm_|hf_|pypi-|ts_|dop_v1_|ya29\.|SG\.|gsk_|nvapi-|lin_api_|shpat_)[\w.-]{16,}
+        )
+        | (?<=[Bb]earer\ )(?=[\w.~+/-]{0,99}[A-Z0-9=])[\w.~+/=-]{6,}
+        | (?<=[Bb]asic\ )(?=[\w+/-]{0,99}[A-Z0-9=])[\w+/=-]{6,}
+        """,
+        re.VERBOSE,
+    )
+
+
+@cache
+def _private_keys() -> re.Pattern[str]:
+    begin = r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----"
+    return re.compile(begin + r"(?:[^-]|-(?!----END))*(?:-----END[^-]{0,60}-----)?")
+
+
+@cache
+def _headers() -> re.Pattern[str]:
+    """Headers of HTTP that are secret up to the end of the line."""
+    names = r"(?:proxy-)?authorization|(?:set-)?cookie|x-api-key|x-auth-token"
+    return re.compile(
+        rf"""(?i)(\b(?:{names})["'\\]{{0,4}}\s{{0,3}}[:=][\s"'\\]{{0,6}})[^\r\n"']+"""
+    )
+
+
+@cache
+def _assignments() -> re.Pattern[str]:
+    """A name that says that its value is secret, ``=`` or ``:``, and the value."""
+    kinds = "api|access|private|secret|signing|encryption|account|license|service|master|auth"
+    return re.compile(
+        rf"""
+        (?i:
+            (?P<sure>passw(?:or)?d|passphrase|passcode|pwd|secret|credential|connection[ _-]?string
+                |(?:{kinds})[ _-]?key)[\w-]{{0,40}}
+            | (?:token|(?<![a-z])(?:key|pass|auth|session|pat|pin|pw|dsn|otp|sig|sid))
+                s?(?:[_-][\w-]{{0,40}})?
+        )
+        (?:["'\\]{{0,4}}\s{{0,3}}(?:=>?|:)\s{{0,3}}\\{{0,3}})
+        (?P<value>"[^"\n]{{1,4096}}|'[^'\n]{{1,4096}}|[^\s"';&\\]{{1,4096}})
+        """,
+        re.VERBOSE,
+    )
+
+
+_SAID = frozenset(
+    "no not is must cannot required missing invalid expected permission failed empty".split()  # noqa: SIM905
+)
+"""Words that follow a secret's name in a message about it."""
+
+
+def _assigned(found: re.Match[str]) -> str:
+    quoted = found["value"][0] if found["value"][0] in "\"'" else ""
+    value = found["value"][len(quoted) :].strip(" .,)}]")
+    plain = not found["sure"] and re.fullmatch(r"[A-Za-z]{0,20}|\d{1,7}|\W*", value)
+    if plain or value.casefold() in _NOTHING | _SAID or value == BLANK:
+        return found[0]
+    return found[0][: -len(found["value"])] + quoted + BLANK

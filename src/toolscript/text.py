@@ -4,6 +4,8 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
+from toolscript.secret import blanked
+
 _CAMEL = re.compile(r"(?=[A-Z])(?:(?<=[a-z0-9])|(?<=[A-Z])(?=[A-Z][a-z]))")
 """The capital letter first: there are few, so most places are left behind at once."""
 _WORD = re.compile(
@@ -126,7 +128,5 @@ def encodable(text: str) -> str:
 
 
 def redact(text: str, secrets: Iterable[str]) -> str:
-    """The text with every secret, and every URL's user information, blanked."""
-    for secret in secrets:
-        text = text.replace(secret, "***")
-    return re.sub(r"(?<=://)[^/\s?#]+@", "***@", text)
+    """The text with every secret, what looks like one, and user information of URLs blanked."""
+    return blanked(text, tuple(secrets))

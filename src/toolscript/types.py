@@ -10,7 +10,14 @@ from typing import Any, Literal, cast
 import msgspec
 
 from toolscript.errors import InputError
-from toolscript.secret import argument_secrets, credentials, telling, url_secrets
+from toolscript.secret import (
+    MAX_WORD,
+    argument_secrets,
+    is_harmless,
+    named_secrets,
+    telling,
+    url_secrets,
+)
 
 SEPARATOR = "__"
 """Between server and tool in an id, which splits at the first: no server's name contains it."""
@@ -117,10 +124,14 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def secrets(self) -> tuple[str, ...]:
         """Values that must not appear in a log or an error message."""
-        values = [*self.env.values(), *self.hidden, *url_secrets(self.url)]
-        values += [part for value in self.headers.values() for part in credentials(value)]
+        stated = (*self.env.items(), *self.headers.items())
+        values = [part for name, value in stated for part in named_secrets(name, value)]
+        values += [
+            value for value in self.hidden if len(value) > MAX_WORD or not is_harmless(value)
+        ]
         values += [self.oauth.client_secret] if self.oauth else []
-        return telling((*values, *argument_secrets(self.args)))
+        values += [*url_secrets(self.url), *argument_secrets(self.args, self.command)]
+        return telling(values)
 
     def __repr__(self) -> str:
         """Without the environment, the headers and the arguments, which may hold secrets."""

@@ -48,11 +48,13 @@ def innermost(error: BaseException) -> BaseException:
     return error
 
 
-def message(error: BaseException) -> str:
+def message(error: BaseException) -> str:  # noqa: PLR0911 - a table
     """The error in words; third-party text that may hold secrets."""
     match error:
         case httpx2.HTTPStatusError():
             return answered(error.response.status_code)
+        case httpx2.InvalidURL():  # which says what it could not read: half a password
+            return "named an address that cannot be read"
         case httpx2.ConnectError():
             return f"cannot be reached: {error}"
         case httpx2.TimeoutException():

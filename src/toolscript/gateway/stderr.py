@@ -12,7 +12,9 @@ from toolscript.files import open_private, unkept
 
 log = logging.getLogger(__name__)
 MAX_BYTES = 4 * 1024 * 1024
-_TAIL_BYTES = 2000
+_TAIL_BYTES = 8192
+_HALF_CHARS = 4096
+"""Of a line that begins before the tail so much is not shown: it may begin with half a secret."""
 
 
 class ErrorLog:
@@ -81,8 +83,9 @@ class ErrorLog:
     @property
     def last_line(self) -> str:
         """The last line that says something."""
-        lines = self._tail.decode("utf-8", "replace").splitlines()
-        return next((line for line in reversed(lines) if line.strip()), "")
+        first, *others = self._tail.decode("utf-8", "replace").splitlines() or [""]
+        last = next((line for line in reversed(others) if line.strip()), "")
+        return last or (first[_HALF_CHARS:] if len(self._tail) == _TAIL_BYTES else first)
 
     def _begin(self) -> None:
         self._close()
