@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any, cast
 from urllib.parse import quote, quote_plus, unquote_plus
 
-MAX_CHARS = 65_536
+MAX_CHARS = 16_384
 """Of a text that may hold secrets no more is looked at, nor shown."""
 BLANK = "***"
 MAX_WORD = 5
@@ -283,7 +283,7 @@ def blanked(text: str, secrets: tuple[str, ...]) -> str:
         looked = looked.replace(spelling, BLANK)
     looked = short.sub(BLANK, looked) if short else looked
     if len(text) > MAX_CHARS:  # the end may be half a secret
-        looked = looked[: -max(1, len(long[0]) if long else 1)] + "…"
+        looked = looked[: -min(MAX_CHARS // 2, len(long[0]) if long else 1)] + "…"
     looked = re.sub(r"://([^\s\"<>]+)", _without_users, looked)
     looked = _private_keys().sub(BLANK, looked)
     looked = _headers().sub(rf"\1{BLANK}", looked)

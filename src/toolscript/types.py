@@ -218,6 +218,13 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
 
     servers: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
+    anonymous: bool = False
+    """Whether the caller has shown neither the gateway's key nor a token."""
+
+    @property
+    def is_owner(self) -> bool:
+        """Whether the caller may read what only the owner may: what servers write for people."""
+        return self.is_everything and not self.anonymous
 
     @property
     def is_everything(self) -> bool:
@@ -237,6 +244,9 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
 
 EVERYTHING = Grant(servers=("*",))
 """The grant of whoever runs toolscript."""
+
+ANYBODY = Grant(servers=("*",), anonymous=True)
+"""The grant of other programs on this machine while no token is asked for."""
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from toolscript.config import EXAMPLE
 from toolscript.errors import UnknownNameError
+from toolscript.gateway.base import without_last_words
 from toolscript.gateway.gateway import Gateway
 from toolscript.retrieval.spelling import not_known
 from toolscript.text import printable
@@ -65,7 +66,8 @@ class View:
         """Why a tool that was asked after cannot be found at all."""
         server, _, tool = re.split(f"({SEPARATOR}|:)", name + SEPARATOR, maxsplit=1)
         shown = self.grant.shows(server)
-        known = shown and self.gateway.absence(server, tool[: -len(SEPARATOR)])
+        known = self.gateway.absence(server, tool[: -len(SEPARATOR)]) if shown else ""
+        known = known if self.grant.is_owner else without_last_words(known)
         return Whereabouts(id=name, verdict=known or self._unknown(name))
 
     def unsettled(self) -> tuple[str, ...]:
@@ -90,6 +92,8 @@ class View:
         return [status for status in self.gateway.statuses() if self.grant.shows(status.name)]
 
     def _within(self, status: ServerStatus) -> ServerStatus:
+        if not self.grant.is_owner:
+            status = replace(status, error=without_last_words(status.error))
         entry = self.gateway.catalogue.servers.get(status.name)
         if self.grant.is_everything or entry is None:
             return status

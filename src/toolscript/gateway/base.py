@@ -12,8 +12,16 @@ from toolscript.types import ServerSpec, ToolSpec
 IMPORTING = threading.Lock()
 """Held by a thread that imports the SDK: two at once would wait for each other's halves."""
 
+LAST_WORDS = "; its last words: "
+"""What stands in an error before the end of a server's standard error: its owner's to read."""
+
 CANNOT_BE_ASKED = -32600
 """As clients of the protocol that know no elicitation answer it: an invalid request."""
+
+
+def without_last_words(error: str) -> str:
+    """Returns an error of a server's without what the server wrote on standard error."""
+    return error.partition(LAST_WORDS)[0]
 
 
 class Ready(msgspec.Struct, frozen=True, kw_only=True):

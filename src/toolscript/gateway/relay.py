@@ -6,6 +6,7 @@ does not say which that is, so where several are, nobody is asked. A question na
 its server, and one for a secret is declined: see `elicitation`.
 """
 
+import json
 import logging
 import math
 from collections.abc import Callable, Generator
@@ -25,7 +26,7 @@ from toolscript.errors import (
     RefusedError,
     UpstreamError,
 )
-from toolscript.gateway.base import CANNOT_BE_ASKED, Caller
+from toolscript.gateway.base import CANNOT_BE_ASKED, Caller, without_last_words
 from toolscript.gateway.diagnosis import is_closed, is_unsaid
 from toolscript.gateway.elicitation import (
     DECLINED,
@@ -104,7 +105,7 @@ class Relay:
 
     def disconnected(self, error: str, *, hopeful: bool) -> None:
         """There is no connection; where none is hoped for soon, nobody waits for one."""
-        self._notify("" if hopeful else error)
+        self._notify("" if hopeful else without_last_words(error))
 
     async def request(self, method: str, params: _Raw, caller: Caller) -> _Raw:
         """See `Upstream.request`."""
@@ -211,11 +212,21 @@ class Relay:
     def _refusal(self, error: MCPError) -> UpstreamError:
         if is_closed(error) or is_unsaid(error):
             self._check()
-            return NotConnectedError(f"{self._server}: {self._describe(error)}")
+            why = without_last_words(self._describe(error))
+            return NotConnectedError(f"{self._server}: {why}")
         said, data = self._redact(error.message), error.data
         if error.code == URL_NEEDED and isinstance(data, dict):
             data = self._addresses(cast("_Raw", data))
+        else:
+            data = self._blanked(data)
         return RefusedError(f"{self._server}: {said}", error.code, said, data)
+
+    def _blanked(self, data: Any) -> Any:
+        """The data of an error without secrets; nothing where that leaves no JSON."""
+        try:
+            return None if data is None else json.loads(self._redact(json.dumps(data)))
+        except ValueError:
+            return None
 
     def _addresses(self, data: _Raw) -> _Raw:
         """What a user is to open first, each with the name of the server that wants it."""

@@ -29,7 +29,7 @@ from toolscript import __version__
 from toolscript.errors import UpstreamError
 from toolscript.files import file_name
 from toolscript.gateway.backoff import Backoff
-from toolscript.gateway.base import Caller, Failed, Lost, Ready, Report
+from toolscript.gateway.base import LAST_WORDS, Caller, Failed, Lost, Ready, Report
 from toolscript.gateway.diagnosis import (
     ClosedError,
     answered,
@@ -357,7 +357,7 @@ class McpUpstream:
         if self._noise:
             text += f"; it printed {self._noise!r} on stdout, which is not MCP"
         last = self._shown(self._errors.last_line) if self._spec.transport == "stdio" else ""
-        return f"{text}; its last words: {last}" if last else text
+        return f"{text}{LAST_WORDS}{last}" if last else text
 
 
 class McpConnect:

@@ -18,7 +18,7 @@ from toolscript.surfaces.audit import ANYONE, HOLDER, OWNER, Refusals
 from toolscript.surfaces.http import wire
 from toolscript.surfaces.revocation import Revocations
 from toolscript.tokens import TokenStore
-from toolscript.types import EVERYTHING, Grant
+from toolscript.types import ANYBODY, EVERYTHING, Grant
 
 log = logging.getLogger(__name__)
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
@@ -83,7 +83,7 @@ class Doorkeeper:
         if hmac.compare_digest(token.encode(), self._key.encode()):
             return Access(EVERYTHING, OWNER)
         if self._local and not self._tokens.protected:
-            return Access(EVERYTHING, ANYONE)
+            return Access(ANYBODY, ANYONE)
         try:
             found = self._tokens.find(token) if token else None
         except TokenFileError as error:
