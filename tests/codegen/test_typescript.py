@@ -1,5 +1,6 @@
 """The TypeScript module: the seed's form, line by line, and what each schema becomes."""
 
+import difflib
 from typing import Any
 
 import pytest
@@ -51,7 +52,6 @@ export interface FilesystemReadParams {
 }
 
 export interface FilesystemReadResult {
-  content: Content[];
   [key: string]: unknown;
 }
 
@@ -61,17 +61,17 @@ export const tools = {
      * Read file contents from disk
      */
     async read_file(params: DesktopCommanderReadFileParams): Promise<DesktopCommanderReadFileResult> {
-      const url = gatewayUrl();
+      const url = Deno.env.get("TOOLSCRIPT_GATEWAY_URL");
       if (!url) throw new Error("TOOLSCRIPT_GATEWAY_URL not set");
       const response = await fetch(`${url}/tools/desktop-commander__read_file`, {
         method: "POST",
-        headers: { "Content-Type": "application/json", ...authorization() },
+        headers: { "Content-Type": "application/json" },
         body: JSON.stringify(params),
       });
       if (!response.ok) {
-        throw await failure("desktop-commander__read_file", response);
+        throw new Error(`Tool call failed: ${response.statusText}`);
       }
-      return await answer("desktop-commander__read_file", response, true);
+      return await response.json();
     }
   },
   filesystem: {
@@ -79,32 +79,77 @@ export const tools = {
      * Read file from filesystem
      */
     async read(params: FilesystemReadParams): Promise<FilesystemReadResult> {
-      const url = gatewayUrl();
+      const url = Deno.env.get("TOOLSCRIPT_GATEWAY_URL");
       if (!url) throw new Error("TOOLSCRIPT_GATEWAY_URL not set");
       const response = await fetch(`${url}/tools/filesystem__read`, {
         method: "POST",
-        headers: { "Content-Type": "application/json", ...authorization() },
+        headers: { "Content-Type": "application/json" },
         body: JSON.stringify(params),
       });
       if (!response.ok) {
-        throw await failure("filesystem__read", response);
+        throw new Error(`Tool call failed: ${response.statusText}`);
       }
-      return await answer("filesystem__read", response);
+      return await response.json();
     }
   }
 };
 """  # noqa: E501 - the seed's lines
+DIFFERENCES = {
+    "a script also runs under Node and in bundlers": (
+        'const url = Deno.env.get("TOOLSCRIPT_GATEWAY_URL");',
+        "const url = gatewayUrl();",
+    ),
+    "a gateway may want a token": (
+        'headers: { "Content-Type": "application/json" },',
+        'headers: { "Content-Type": "application/json", ...authorization() },',
+    ),
+    "the message that matters is the gateway's, not the status": (
+        "throw new Error(`Tool call failed: ${response.statusText}`);",
+        'throw await failure("ID", response);',
+    ),
+    "a tool itself may fail, and only one with an output schema answers with an object": (
+        "return await response.json();",
+        'return await answer("ID", response, SCHEMA);',
+    ),
+    "a tool without an output schema answers with content": (
+        "export interface FilesystemReadResult {\n",
+        "export interface FilesystemReadResult {\n  content: Content[];\n",
+    ),
+}
+"""Why, what the seed has, and what stands there instead: each a call of a function at the end."""
 
 
 def names_of(*tools: ToolSpec) -> Names:
     return Names((tool.server, tool.name) for tool in tools)
 
 
+def expected_of(seed: str) -> str:
+    """The seed's module with our differences, and no other."""
+    for theirs, ours in DIFFERENCES.values():
+        assert theirs in seed, theirs
+        seed = seed.replace(theirs, ours)
+    first, second = seed.split("\n  filesystem: {")
+    first = first.replace('"ID"', '"desktop-commander__read_file"').replace("SCHEMA", "true")
+    second = second.replace('"ID"', '"filesystem__read"').replace(", SCHEMA", "")
+    return f"{first}\n  filesystem: {{{second}"
+
+
 def test_the_module_has_the_form_of_the_seed() -> None:
     """types:typescript: header, interfaces, methods; the helpers come after them."""
+    made, form = typescript.module([READ, OTHER], names_of(READ, OTHER)), expected_of(SEED)
+    assert made[: len(form)] == form
+    assert "export class ToolError extends Error" in made[len(form) :]
+
+
+def test_a11_every_difference_from_the_seed_is_a_function_at_the_end() -> None:
+    """types:typescript: so a reader of the methods sees the seed's five lines."""
     made = typescript.module([READ, OTHER], names_of(READ, OTHER))
-    assert made.startswith(SEED)
-    assert "export class ToolError extends Error" in made[len(SEED) :]
+    helpers = made[len(expected_of(SEED)) :]
+    for name in ("gatewayUrl", "authorization", "failure", "answer"):
+        assert f"function {name}" in helpers
+    same = difflib.SequenceMatcher(a=SEED.split("\n"), b=expected_of(SEED).split("\n"))
+    changed = [tag for tag, *_ in same.get_opcodes() if tag != "equal"]
+    assert len(changed) == 4 * 2 + 1  # four lines of each of two methods, and one more of a type
 
 
 def test_the_example_calls_the_tool_with_what_it_needs() -> None:
