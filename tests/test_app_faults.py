@@ -1,5 +1,6 @@
 """Faults of a signal: a search that does not end is ended, one that cannot index is told."""
 
+import inspect
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,10 +9,13 @@ import anyio
 import numpy as np
 import pytest
 
+from tests.encoders import Narrow
 from tests.support import no_skills
-from toolscript.app import App
+from toolscript import bootstrap
+from toolscript.app import SEARCH_TIMEOUT_S, App
 from toolscript.config import Config
-from toolscript.embedding.loader import LazyModel, load
+from toolscript.embedding.base import Encoder
+from toolscript.embedding.loader import LazyModel, Loaded, load
 from toolscript.errors import SearchTimeoutError
 from toolscript.gateway.base import Connect
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
@@ -84,13 +88,14 @@ def no_connection() -> Connect:
     raise AssertionError("nothing is to be connected to")
 
 
-def application(signal: Signal, tmp_path: Path) -> App:
+def application(signal: Signal, tmp_path: Path, model: LazyModel | None = None) -> App:
     spec = ServerSpec(name="files", transport="stdio", command="files")
     tool = ToolSpec(server="files", name="read_file")
     known = ServerEntry(name="files", digest=spec.digest, state="ready", tools=(tool,))
     config = Config((tmp_path / "config.json",), (spec,))
     gateway = Gateway(config, Catalogue.of([known]), no_connection, reconnect=False)
-    semantic = SemanticSignal(LazyModel(lambda: load("bundled", "bundled", 1)), lambda: None)
+    model = model or LazyModel(lambda: load("bundled", "bundled", 1))
+    semantic = SemanticSignal(model, lambda: None)
     return App(
         gateway,
         SearchEngine([signal], search_profile(0.7, 3, 0.0)),
@@ -116,6 +121,22 @@ def test_a_search_that_takes_too_long_is_a_clear_error_and_the_next_one_is_answe
             return len((await app.search(SearchRequest(text="read"))).hits)
 
     assert anyio.run(scenario) == 1
+
+
+def test_a2_a_search_has_ten_seconds() -> None:
+    """search:timeout: the seed's number; and no wiring gives it another."""
+    given = inspect.signature(App).parameters["search_timeout_s"].default
+    assert given == SEARCH_TIMEOUT_S == 10
+    assert "search_timeout" not in inspect.getsource(bootstrap)
+
+
+def test_a12_the_device_is_what_the_model_says(tmp_path: Path, encoder: Encoder) -> None:
+    """search:stats: and none is named before there is a model."""
+    model = LazyModel(lambda: Loaded(Narrow(encoder, 0.1, device="npu")))
+    app = application(StuckSignal(), tmp_path, model)
+    assert app.stats()["device"] is None
+    model.get()
+    assert app.stats()["device"] == "npu"
 
 
 def test_a_fault_while_indexing_is_told_and_hangs_nobody(

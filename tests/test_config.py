@@ -199,6 +199,14 @@ def test_tools_are_included_and_excluded_by_name(tmp_path: Path) -> None:
     assert one(tmp_path, {**GOOD, "includeTools": []}).include_tools == ()
 
 
+def test_a12_what_is_excluded_is_not_offered(tmp_path: Path) -> None:
+    """config:file: though it is included, and everything where nothing is said."""
+    spec = one(tmp_path, {**GOOD, "includeTools": ["read_*"], "excludeTools": ["*_secret"]})
+    asked = ("read_file", "read_secret", "write_file")
+    assert [name for name in asked if spec.offers(name)] == ["read_file"]
+    assert all(one(tmp_path, GOOD).offers(name) for name in asked)
+
+
 @pytest.mark.parametrize(
     "keys", [("startTimeout", "callTimeout"), ("startup_timeout_sec", "tool_timeout_sec")]
 )

@@ -42,6 +42,16 @@ def test_what_cannot_be_replaced_stays_and_no_temporary_file_is_left(tmp_path: P
     assert names(path) == ["kept"]
 
 
+def test_a12_a_reader_of_the_old_file_reads_it_to_its_end(tmp_path: Path) -> None:
+    """cache:safe: the name is put on another file; the one that is being read is not written to."""
+    path = tmp_path / "file.json"
+    write_atomically(path, b"old")
+    with path.open("rb") as reading:
+        write_atomically(path, b"new and longer")
+        assert reading.read() == b"old"
+    assert path.read_bytes() == b"new and longer"
+
+
 FULL = """
 import resource, sys
 from pathlib import Path

@@ -20,9 +20,14 @@ def functions(path: Path) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
 
 
 def exists(node_id: str) -> bool:
-    file, _, names = node_id.partition("::")
+    """Whether pytest would find it: a test of a class is named with its class."""
+    file, *names = node_id.split("::")
     path = TESTS.parent / file
-    return path.is_file() and names.rsplit("::", 1)[-1] in functions(path)
+    inside: ast.AST | None = ast.parse(path.read_text("utf-8")) if path.is_file() else None
+    for name in names:
+        body: list[ast.stmt] = getattr(inside, "body", [])
+        inside = next((each for each in body if getattr(each, "name", "") == name), None)
+    return inside is not None
 
 
 @pytest.mark.parametrize("identifier", REQUIREMENTS)
@@ -36,6 +41,12 @@ def test_a_test_that_is_deleted_is_missed() -> None:
     assert exists("tests/test_requirements.py::test_a_test_that_is_deleted_is_missed")
     assert not exists("tests/test_requirements.py::test_that_was_deleted")
     assert not exists("tests/test_file_that_was_deleted.py::test_anything")
+
+
+def test_a12_a_test_of_a_class_is_named_with_its_class() -> None:
+    file, test = "tests/graph/test_learning.py", "test_a_graph_is_the_same_when_it_is_read_again"
+    assert exists(f"{file}::TestStore::{test}")
+    assert not exists(f"{file}::{test}")
 
 
 def test_a_test_that_names_a_requirement_names_one_that_is_in_the_manifest() -> None:

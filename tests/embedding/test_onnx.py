@@ -142,6 +142,21 @@ def test_the_parts_of_a_question(tiny_model: TinyModel, pooling: Pooling) -> Non
     np.testing.assert_allclose(rows[1:], apart if pooling == "mean" else alone, atol=1e-6)
 
 
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+@pytest.mark.parametrize("parts", [[], ["read file", "write"]])
+def test_a3_a_whole_question_gets_the_prefix_whatever_its_parts(
+    tiny_model: TinyModel, pooling: Pooling, parts: list[str]
+) -> None:
+    """model:prefix: on the path that searches take, which embeds a question with its parts."""
+    folder, text = tiny_model(), "read file write"
+    encoder = OnnxEncoder(folder, spec(query_prefix="query ", pooling=pooling))
+    [whole, *of_parts] = encoder.query_with_parts(text, parts)
+    bare = OnnxEncoder(folder, spec(pooling=pooling)).documents(["query " + text, text])
+    np.testing.assert_allclose(whole, bare[0], atol=1e-6)
+    assert not np.allclose(whole, bare[1], atol=1e-3)
+    assert len(of_parts) == len(parts)
+
+
 def test_a_text_is_cut_at_the_models_token_limit(tiny_model: TinyModel) -> None:
     """model:table"""
     encoder = OnnxEncoder(tiny_model(), spec(max_tokens=2))

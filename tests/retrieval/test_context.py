@@ -70,6 +70,14 @@ def test_without_context_every_score_is_bit_for_bit_that_of_no_graph(
             assert other.search(SearchRequest(text=text)).alpha == 1.0
 
 
+def test_a5_without_a_context_the_second_stage_does_not_run(habitual: SearchEngine) -> None:
+    """graph:context"""
+    plain = hits(habitual, "read a file")
+    assert all(hit.own is None and "graph" not in hit.signals for hit in plain.values())
+    known = hits(habitual, "read a file", context=tuple(HABIT[:1]))
+    assert all(hit.own is not None and "graph" in hit.signals for hit in known.values())
+
+
 def test_with_an_empty_graph_a_context_changes_nothing(
     model: LazyModel, documents: tuple[Document, ...]
 ) -> None:

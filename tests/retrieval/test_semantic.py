@@ -155,6 +155,7 @@ def test_documents_are_embedded_in_batches_and_can_be_found_in_between(
     signal: SemanticSignal,
 ) -> None:
     """model:lazy, catalogue:progressive"""
+    assert BATCH_DOCUMENTS == 64
     count = BATCH_DOCUMENTS + 10
     corpus = Corpus(document(n) for n in range(count))
     steps = signal.prepare(corpus)
@@ -406,6 +407,7 @@ def test_what_is_embedded_reaches_the_file_on_the_way_and_what_others_wrote_is_u
     model: LazyModel, directory: Path
 ) -> None:
     """cache:safe, cache:incremental: a kill costs one batch; two processes share the work."""
+    assert BATCH_DOCUMENTS == 64
     corpus = Corpus(document(number) for number in range(3 * BATCH_DOCUMENTS))
     signals = [
         SemanticSignal(model, lambda: EmbeddingCache(directory, "h"), save_every_s=0)

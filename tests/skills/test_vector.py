@@ -5,8 +5,9 @@ import multiprocessing
 import os
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from tests.skills.process import update_many
@@ -246,3 +247,28 @@ def test_processes_at_once_lose_nothing(sandbox: Path) -> None:
         assert process.exitcode == 0
     index = kept(sandbox, LazyModel(lambda: load("bundled", "bundled", 1)))
     assert len(found(index, "How to do thing number 7.")) == 12
+
+
+class Angled(FailingEncoder):
+    """An encoder to which a text that is a number is that cosine away from every question."""
+
+    dim = 2
+
+    def documents(self, texts: object) -> Any:
+        cosines = np.array([float(text) for text in cast("list[str]", texts)])
+        return np.stack([cosines, np.sqrt(1 - cosines**2)], axis=1).astype(np.float32)
+
+    def query(self, text: str) -> Any:
+        del text
+        return np.array([1.0, 0.0], dtype=np.float32)
+
+
+def test_a6_at_least_a_half_stays_and_the_nearest_comes_first(sandbox: Path) -> None:
+    """skills:search: the seed's numbers, whatever ours are called."""
+    index = VectorIndex(sandbox, LazyModel(lambda: Loaded(Angled())))
+    for name, cosine in (("a", 0.5), ("b", 0.75), ("c", 0.4995), ("d", 0.3), ("e", 1.0)):
+        (sandbox / f"{name}.txt").write_text(str(cosine), "utf-8")
+        assert index.VectorUpdate(f"{name}.txt") == "OK"
+    assert index.SearchSkills("anything") == (
+        '[{"path":"e.txt","score":1.0},{"path":"b.txt","score":0.75},{"path":"a.txt","score":0.5}]'
+    )

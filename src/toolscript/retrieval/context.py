@@ -62,7 +62,7 @@ def place(
     caller may not see gives no reason to show another.
     """
     edges = forecast.graph.edges_within(request.grant)
-    said = forecast.scores(request.context) if request.context else None
+    said = forecast.scores(request.context)
     scores, alpha = own, 1.0
     if said is not None:
         alpha = adaptive_alpha(edges)
