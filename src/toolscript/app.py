@@ -414,7 +414,7 @@ class App:
         seen: Catalogue | None = None
         while True:
             catalogue = seen = await self._gateway.changed(seen)
-            if diff(indexed, catalogue):
+            if await anyio.to_thread.run_sync(diff, indexed, catalogue):
                 await anyio.to_thread.run_sync(self._update, catalogue)
                 indexed = catalogue
             self._indexed = catalogue

@@ -229,6 +229,7 @@ def _connect(settings: Settings, config_key: str) -> Connect:
         settings.ping_interval_s,
         settings.call_timeout_s,
         settings.poll_interval_s,
+        settings.message_limit_mib * 2**20,
     )
     logs = settings.data_dir / "logs" / "servers" / config_key
     return McpConnect(limits, logs, settings.data_dir / "auth")

@@ -230,6 +230,16 @@ OPTIONS: tuple[Option, ...] = (
         high=86400,
     ),
     Option(
+        "message_limit_mib",
+        int,
+        8,
+        "How large one message of a server may be, in MiB.",
+        "TOOLSCRIPT_MESSAGE_LIMIT",
+        None,
+        low=1,
+        high=64,
+    ),
+    Option(
         "ping_interval_s",
         float,
         15.0,
@@ -369,6 +379,7 @@ class Settings:
     threads: int
     connect_timeout_s: float
     call_timeout_s: float
+    message_limit_mib: int
     ping_interval_s: float
     exposure: str
     sandbox: Path | None

@@ -30,6 +30,8 @@ library would let it say.
     results        tool name to the result of calling it, sent as it stands; a tool that
                    is not among them answers with what it was given
     errors         tool name to the JSON-RPC error of calling it
+    raw            tool name, or tools/list, to the line that answers it, sent as it stands
+                   with the request's id for every ID in it
     silent         calls of these tools are never answered
     cancels        a file that gets a line with the request's id at each cancellation
     progress       so often progress is told before a call is answered
@@ -135,6 +137,8 @@ def answer(identifier: Any, method: str, params: dict[str, Any]) -> None:  # noq
         send(id=identifier, error={"code": -32000, "message": WILL["list_error"]})
     elif method == "tools/list" and next(_LISTINGS) >= WILL.get("lists", math.inf):
         return
+    elif method == "tools/list" and method in WILL.get("raw", {}):
+        say_raw(identifier, method)
     elif method == "tools/list":
         note("listings", time.monotonic())
         modern = discovery() if WILL.get("discover") == "answer" else {}
@@ -189,6 +193,8 @@ def call(identifier: Any, params: dict[str, Any]) -> None:
         send(id=identifier, error=WILL["errors"][name])
     elif name in WILL.get("silent", []):
         return
+    elif name in WILL.get("raw", {}):
+        say_raw(identifier, name)
     elif "elicits" in WILL:
         asked = f"ask-{next(_ASKED)}"
         _ASKING[asked] = identifier
@@ -198,6 +204,10 @@ def call(identifier: Any, params: dict[str, Any]) -> None:
         send(id=asked, method="elicitation/create", params=question)
     else:
         send(id=identifier, result=WILL.get("results", {}).get(name) or said(params))
+
+
+def say_raw(identifier: Any, name: str) -> None:
+    say(WILL["raw"][name].replace("ID", json.dumps(identifier)) + "\n")
 
 
 def said(value: Any) -> dict[str, Any]:

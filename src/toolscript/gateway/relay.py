@@ -35,12 +35,15 @@ from toolscript.gateway.elicitation import (
     attributed,
     secret_asked_for,
 )
+from toolscript.gateway.listing import PassedResultError
 from toolscript.text import printable
 
 log = logging.getLogger(__name__)
 _Raw: TypeAlias = dict[str, Any]
 _MAX_ROUNDS = 10
 """So often a server may ask for input before it answers one request."""
+MAX_TIMEOUTS = 12
+"""A request that is kept alive by progress ends after so many of its timeouts."""
 
 
 class _Result(RootModel[_Raw]):
@@ -54,20 +57,33 @@ class _Flight:
     caller: Caller
     timeout_s: float
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    ends_at: float = math.inf
+    """However much progress is told."""
+
+    def begin(self) -> None:
+        """Let the time run: there is a connection."""
+        self.ends_at = anyio.current_time() + MAX_TIMEOUTS * self.timeout_s
+        self.wind()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has taken all the time there is."""
+        return anyio.current_time() >= self.ends_at
 
     def wind(self) -> None:
         """Start the time anew: the server has shown that it works."""
-        self.scope.deadline = anyio.current_time() + self.timeout_s
+        self.scope.deadline = min(anyio.current_time() + self.timeout_s, self.ends_at)
 
     async def told(self, progress: float, total: float | None, message: str | None) -> None:
         self.wind()
         await self.caller.told(progress, total, message)
 
     async def ask(self, method: str, params: _Raw) -> _Raw:
-        self.scope.deadline = math.inf
+        asked_at, self.scope.deadline = anyio.current_time(), math.inf
         try:
             return await self.caller.ask(method, params)
         finally:
+            self.ends_at += anyio.current_time() - asked_at
             self.wind()
 
 
@@ -113,10 +129,12 @@ class Relay:
         flight.wind()
         with flight.scope:
             session = await self._connection()
-            flight.wind()
+            flight.begin()
             self._flights.add(flight)
             try:
                 return await self._answered(session, method, params, flight)
+            except PassedResultError as passed:
+                return passed.result
             except MCPError as error:
                 raise self._refusal(error) from None
             except UpstreamError:
@@ -126,8 +144,9 @@ class Relay:
             finally:
                 self._flights.discard(flight)
         what = params.get("name") or params.get("uri") or method
+        patience_s = self._timeout_s * (MAX_TIMEOUTS if flight.is_over else 1)
         raise CallTimeoutError(
-            f"{self._server} did not answer {what} within {self._timeout_s:g} s; "
+            f"{self._server} did not answer {what} within {patience_s:g} s; "
             "allow it more with its callTimeout, or TOOLSCRIPT_CALL_TIMEOUT for all"
         )
 

@@ -20,15 +20,13 @@ from anyio.abc import UNIXSocketStream
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client.stdio import StdioServerParameters, get_default_environment, stdio_client
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
 
+from toolscript.gateway.messages import BoundedBuffer
 from toolscript.gateway.stderr import ErrorLog
 from toolscript.gateway.sweep import sweep
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
-"""A message this long is none: the connection is ended rather than the memory filled."""
-_BEGINNING_BYTES = 1024
-"""So much of a line shows whether it can be a message."""
+"""A line that goes on for so long beyond what is read does not end: the connection does."""
 PATIENCE_S = 2.0
 """How long a server may take to end when its input does, and again when it is told to."""
 _POLL_S = 0.02
@@ -48,13 +46,13 @@ _CLOSED = (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError)
 
 @asynccontextmanager
 async def process_streams(
-    parameters: StdioServerParameters, errors: ErrorLog, mark: str, turn: anyio.Lock
+    parameters: StdioServerParameters, errors: ErrorLog, mark: str, turn: anyio.Lock, limit: int
 ) -> AsyncGenerator[_Streams]:
     """Messages from and to a new process; it and its descendants end with the block.
 
-    Those are its process group, and whoever has ``mark`` in the environment; it
-    is empty where there are no marks. Processes are started in ``turn``: each
-    stops the whole process for a moment.
+    A message of more than ``limit`` bytes is not read. Its descendants are its process
+    group, and whatever has ``mark`` in the environment; it is empty where there are no
+    marks. Processes are started in ``turn``: each stops the whole process for a moment.
     """
     if sys.platform == "win32":  # there the library's own does all of this
         with errors.handed_over() as file:
@@ -68,7 +66,7 @@ async def process_streams(
         finally:
             os.close(sink)
         try:
-            async with _attended(process, source, errors) as streams:
+            async with _attended(process, source, errors, limit) as streams:
                 yield streams
         finally:
             if mark:
@@ -159,14 +157,16 @@ def _popen(parameters: StdioServerParameters, stdin: int, stderr: int) -> "subpr
 
 
 @asynccontextmanager
-async def _attended(process: _Process, stderr: int, errors: ErrorLog) -> AsyncGenerator[_Streams]:
+async def _attended(
+    process: _Process, stderr: int, errors: ErrorLog, limit: int
+) -> AsyncGenerator[_Streams]:
     """The streams of a process that has been started, until it has ended."""
     # Heard to its end: a server that is told to end may have to write to do so.
     hearing = anyio.CancelScope(shield=True)
     inbound, read = anyio.create_memory_object_stream[_Received]()
     write, outbound = anyio.create_memory_object_stream[SessionMessage]()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_receive, process, inbound)
+        tasks.start_soon(_receive, process, inbound, limit)
         tasks.start_soon(_send, process, outbound, inbound)
         tasks.start_soon(_notice_end, process, inbound)
         tasks.start_soon(_overhear, stderr, errors, hearing)
@@ -181,19 +181,21 @@ async def _attended(process: _Process, stderr: int, errors: ErrorLog) -> AsyncGe
             tasks.cancel_scope.cancel()
 
 
-async def _receive(process: _Process, inbound: MemoryObjectSendStream[_Received]) -> None:
-    buffer = bytearray()
+async def _receive(
+    process: _Process, inbound: MemoryObjectSendStream[_Received], limit: int
+) -> None:
+    buffer = BoundedBuffer(limit)
     try:
         with suppress(*_CLOSED):
             async with inbound:
                 while chunk := await process.received():
                     *ends, rest = chunk.split(b"\n")
                     for end in ends:
-                        buffer += end
+                        buffer.add(end)
                         await inbound.send(_message(buffer))
-                        buffer = bytearray()
-                    buffer += rest
-                    if len(buffer) > MAX_LINE_BYTES:
+                        buffer = BoundedBuffer(limit)
+                    buffer.add(rest)
+                    if buffer.size > limit + MAX_LINE_BYTES:
                         break
     finally:
         # A server that is still writing could not see that its input has ended.
@@ -202,12 +204,9 @@ async def _receive(process: _Process, inbound: MemoryObjectSendStream[_Received]
                 pass
 
 
-def _message(line: bytearray) -> _Received:
-    # What begins as no message does is not read to its end, which may be far.
-    may_be = line[:_BEGINNING_BYTES].lstrip().startswith((b"{", b"["))
+def _message(line: BoundedBuffer) -> _Received:
     try:
-        text = (line if may_be else line[:_BEGINNING_BYTES]).decode("utf-8", "replace")
-        return SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))
+        return SessionMessage(line.message())
     except ValueError as error:
         return error
 

@@ -66,12 +66,14 @@ _IDENTITY = mcp_types.Implementation(name="toolscript", version=__version__)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long an upstream is waited for, in seconds."""
+    """How long an upstream is waited for, in seconds, and how much is read of it."""
 
     connect_s: float = 30.0
     ping_s: float = 15.0
     call_s: float = 300.0
     poll_s: float = 60.0
+    message_bytes: int = 8 * 1024 * 1024
+    """How long one message of its may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +230,8 @@ class McpUpstream:
                 cwd=spec.cwd,
                 encoding_error_handler="replace",
             )
-            streams = process_streams(parameters, self._errors, mark, self._turn)
+            limit = self._limits.message_bytes
+            streams = process_streams(parameters, self._errors, mark, self._turn, limit)
             return await stack.enter_async_context(streams)
         auth = self._login.refreshing() if self._login and self._login.exists else None
         if transport == "sse":

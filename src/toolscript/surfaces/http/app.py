@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from toolscript import __version__
@@ -23,6 +23,7 @@ from toolscript.errors import (
     TaskDiedError,
     ToolscriptError,
 )
+from toolscript.gateway.results import RawResult
 from toolscript.settings import OPTION, Option
 from toolscript.surfaces.audit import audited
 from toolscript.surfaces.http import description, graph, runtime, wire
@@ -56,6 +57,8 @@ _MESSAGE = "/message"
 _EXPLAIN = Option("explain", bool, default=False, help="")
 _SKILLS = Option("skills", bool, default=False, help="")
 _NEEDED = Option("needed", bool, default=False, help="")
+_PIECE_BYTES = 256 * 1024
+"""Of a large result: between two pieces the event loop has time for others."""
 _HUNG_UP = 499
 """For nobody to see: the client is gone."""
 
@@ -142,7 +145,15 @@ def _response(answered: Any) -> Response:
     """As JSON; what is a response already stays so, and nothing to say is accepted silently."""
     if isinstance(answered, Response):
         return answered
+    if isinstance(answered, RawResult):
+        return StreamingResponse(_pieces(answered.text), media_type="application/json")
     return Response(status_code=202) if answered is None else _json(answered)
+
+
+async def _pieces(text: bytes) -> AsyncGenerator[memoryview]:
+    view = memoryview(text)
+    for start in range(0, len(view), _PIECE_BYTES):
+        yield view[start : start + _PIECE_BYTES]
 
 
 async def _search(app: App, request: Request) -> Any:

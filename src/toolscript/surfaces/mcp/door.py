@@ -14,9 +14,11 @@ from toolscript.errors import (
     RefusedError,
     ToolscriptError,
     UnknownNameError,
+    UpstreamError,
 )
 from toolscript.gateway.arguments import check_arguments
 from toolscript.gateway.base import NOBODY, Caller
+from toolscript.gateway.results import RawResult, UnreadableError, opened
 from toolscript.graph.trail import Trail
 from toolscript.surfaces.audit import audited
 from toolscript.surfaces.mcp import tools, wire
@@ -167,7 +169,13 @@ class Door:
         called = self._app.call(
             name, arguments, asker.caller, asker.grant, trail=trail, **asker.more
         )
-        return await audited(name, called)
+        result = await audited(name, called)
+        if not isinstance(result, RawResult):
+            return result
+        try:
+            return opened(result.text)
+        except UnreadableError as error:
+            raise UpstreamError(f"{name}: {error}") from None
 
     async def _acquainted(self, asker: Asker) -> list[str]:
         """Wait a little for servers of which nothing is known yet; those that keep us waiting.
