@@ -21,7 +21,12 @@ MAX_WORD = 5
 _SHORTEST = 2
 _SPELLED_CHARS, _JSON_CHARS = 16_384, 100_000
 _RANDOM_CHARS = 16
-_NAME = re.compile(r"[\w.-]+")
+_WORDY = re.compile(r"[\w.-]+")
+_NAME = re.compile(
+    r"-[\w.-]*|[A-Z][A-Z0-9_]*|[a-z]+(?:[._-][a-z0-9]+)*|[A-Z][A-Za-z]*(?:-[A-Z][A-Za-z]*)+"
+)
+"""Of an option, a variable, a parameter, a header; anything else before ``=`` may be half a secret.
+"""
 _SECRET_NAME = re.compile(
     r"key|token|secret|pass|pwd|auth|cred|bearer|session|cookie|dsn|jwt|signature|connection"
     r"|(?:^|[-_.])(?:pat|pin|pw|otp|sig|sid)(?:$|[-_.])",
@@ -151,7 +156,8 @@ def argument_secrets(args: Sequence[str], command: str = "") -> Iterator[str]:
 def _named(argument: str) -> tuple[str, str, str]:
     """An option or a variable, ``=`` or ``:``, and its value; two empty where it is none."""
     name, mark, value = re.match(r"([^=:]*)([=:]?)(.*)", argument, re.DOTALL).groups()  # pyright: ignore[reportOptionalMemberAccess] - matches anything
-    is_name = _NAME.fullmatch(name) and not value.startswith(("//", "\\"))
+    is_name = _NAME.fullmatch(name) or (_SECRET_NAME.search(name) and _WORDY.fullmatch(name))
+    is_name = is_name and value and not value.startswith(("//", "\\"))
     return (name, mark, value.strip()) if is_name else (argument, "", "")
 
 
@@ -204,8 +210,8 @@ def value_secrets(value: str, *, named: bool = False) -> Iterator[str]:
     for pair in _PAIR.finditer(value):
         if (named or _SECRET_NAME.search(pair[1])) and pair[2].casefold() not in _SCHEMES:
             yield from (pair[2], _named(pair[2])[2])
-    inner = _named(_named(value)[2] or value)[2] or _named(value)[2]
-    for stated in {value, inner} - {""} if named or "://" not in value else ():
+    inner = _named(value)[2]
+    for stated in {value, inner, _named(inner)[2]} - {""} if named or "://" not in value else ():
         yield from credentials(stated)
 
 
@@ -310,7 +316,8 @@ def _spellings(secret: str) -> Iterator[str]:
         return
     yield from (secret.replace("\\", "\\\\"), repr(json.dumps(secret))[2:-2])
     yield json.dumps(json.dumps(secret))[3:-3]
-    yield secret.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
+    yield (page := secret.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
+    yield from (page.replace('"', "&quot;").replace("'", each) for each in ("&#x27;", "&#39;"))
     for escaped in (
         quote(data, safe=""),
         quote(data),
