@@ -21,6 +21,7 @@ from toolscript.config import Config
 from toolscript.embedding.loader import Loaded
 from toolscript.errors import (
     ModelError,
+    NotConnectedError,
     NotReadyError,
     SearchTimeoutError,
     TaskDiedError,
@@ -28,7 +29,7 @@ from toolscript.errors import (
     UpstreamError,
 )
 from toolscript.gateway.arguments import check_foreign_arguments
-from toolscript.gateway.base import NOBODY, Caller
+from toolscript.gateway.base import NOBODY, Caller, without_last_words
 from toolscript.gateway.catalogue import Catalogue, diff
 from toolscript.gateway.follower import Follower
 from toolscript.gateway.gateway import Gateway
@@ -311,7 +312,7 @@ class App:
         await check_foreign_arguments(tool.id, tool.input_schema, arguments)
         params = {"name": tool.name, "arguments": dict(arguments), **more}
         try:
-            result = await self._gateway.request(tool.server, "tools/call", params, caller)
+            result = await self.request(tool.server, "tools/call", params, caller, grant)
         except UpstreamError:
             self._learn(trail, tool.id, succeeded=False)
             raise
@@ -335,10 +336,20 @@ class App:
         return found if found and not taken and grant.allows(found.spec.id) else None
 
     async def request(
-        self, server: str, method: str, params: dict[str, Any], caller: Caller = NOBODY
+        self,
+        server: str,
+        method: str,
+        params: dict[str, Any],
+        caller: Caller = NOBODY,
+        grant: Grant = EVERYTHING,
     ) -> dict[str, Any]:
         """Pass a request on to a server; see `Upstream.request`."""
-        return await self._gateway.request(server, method, params, caller)
+        try:
+            return await self._gateway.request(server, method, params, caller)
+        except NotConnectedError as error:
+            if grant.is_owner:
+                raise
+            raise NotConnectedError(without_last_words(str(error))) from None
 
     async def module(
         self,

@@ -21,7 +21,8 @@ CANNOT_BE_ASKED = -32600
 
 def without_last_words(error: str) -> str:
     """Returns an error of a server's without what the server wrote on standard error."""
-    return error.partition(LAST_WORDS)[0]
+    reason, words, _ = error.partition(LAST_WORDS)
+    return f"{reason})" if words and reason.count("(") > reason.count(")") else reason
 
 
 class Ready(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,7 +26,7 @@ from toolscript.errors import (
     RefusedError,
     UpstreamError,
 )
-from toolscript.gateway.base import CANNOT_BE_ASKED, Caller, without_last_words
+from toolscript.gateway.base import CANNOT_BE_ASKED, Caller
 from toolscript.gateway.diagnosis import is_closed, is_unsaid
 from toolscript.gateway.elicitation import (
     DECLINED,
@@ -121,7 +121,7 @@ class Relay:
 
     def disconnected(self, error: str, *, hopeful: bool) -> None:
         """There is no connection; where none is hoped for soon, nobody waits for one."""
-        self._notify("" if hopeful else without_last_words(error))
+        self._notify("" if hopeful else error)
 
     async def request(self, method: str, params: _Raw, caller: Caller) -> _Raw:
         """See `Upstream.request`."""
@@ -231,8 +231,7 @@ class Relay:
     def _refusal(self, error: MCPError) -> UpstreamError:
         if is_closed(error) or is_unsaid(error):
             self._check()
-            why = without_last_words(self._describe(error))
-            return NotConnectedError(f"{self._server}: {why}")
+            return NotConnectedError(f"{self._server}: {self._describe(error)}")
         said, data = self._redact(error.message), error.data
         if error.code == URL_NEEDED and isinstance(data, dict):
             data = self._addresses(cast("_Raw", data))

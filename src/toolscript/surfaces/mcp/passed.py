@@ -58,7 +58,7 @@ class Passed:
         server, own = split_tool_id(name)
         self._check(server, asker.grant)
         params = {"name": own, "arguments": arguments, **asker.more}
-        return await self._app.request(server, "prompts/get", params, asker.caller)
+        return await self._app.request(server, "prompts/get", params, asker.caller, asker.grant)
 
     async def resources(self, asker: Asker) -> list[_Raw]:
         """Every server's resources; what several list goes by `qualified` URIs."""
@@ -90,7 +90,7 @@ class Passed:
         """What a resource holds. Raises `UnknownNameError` unless one server offers it."""
         server, own = await self._home(uri, asker)
         params = {"uri": own, **asker.more}
-        return await self._app.request(server, "resources/read", params, asker.caller)
+        return await self._app.request(server, "resources/read", params, asker.caller, asker.grant)
 
     async def completion(self, params: _Raw, asker: Asker) -> _Raw:
         """What a server suggests for an argument of a prompt or template."""
@@ -101,7 +101,9 @@ class Passed:
             server, ref["uri"] = await self._home(str(ref.get("uri", "")), asker)
         self._check(server, asker.grant)
         passed = {**params, "ref": ref}
-        return await self._app.request(server, "completion/complete", passed, asker.caller)
+        return await self._app.request(
+            server, "completion/complete", passed, asker.caller, asker.grant
+        )
 
     async def _home(self, uri: str, asker: Asker) -> tuple[str, str]:
         """The one server that offers a URI, and the URI as that server knows it."""
