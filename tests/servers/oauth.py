@@ -5,7 +5,9 @@ asked for without a page in between. Environment variables change it: LIFE_S is
 how long an access token is valid (3600), ROTATING names a file; while it exists
 no token that was issued is taken any more, though it can be refreshed. While the
 file CLOSED exists, nothing can be refreshed. CLIENT, ``id secret port``, is the
-only client there is; none can register then.
+only client there is; none can register then. REFRESHES names a file that gets a line
+at each refresh: "new", "closed", or "used" for a refresh token that was used before,
+which ends the login: no token is taken any more. A refresh takes SLOW_S seconds (0).
 """
 
 import os
@@ -15,6 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import anyio
 import uvicorn
 from mcp.server.auth.provider import (
     AccessToken,
@@ -38,6 +41,12 @@ def exists(variable: str) -> bool:
     return variable in os.environ and Path(os.environ[variable]).exists()
 
 
+def note(line: str) -> None:
+    if "REFRESHES" in os.environ:
+        with Path(os.environ["REFRESHES"]).open("a", encoding="utf-8") as file:
+            file.write(f"{line}\n")
+
+
 class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]):
     """Everything in memory."""
 
@@ -54,6 +63,7 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
         self.codes: dict[str, AuthorizationCode] = {}
         self.access: dict[str, AccessToken] = {}
         self.refresh: dict[str, RefreshToken] = {}
+        self.used: dict[str, RefreshToken] = {}
 
     async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
         return self.clients.get(client_id)
@@ -91,13 +101,23 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
     async def load_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: str
     ) -> RefreshToken | None:
+        if refresh_token in self.used:
+            note("used")
+            self.refresh.clear()
+            self.access.clear()
+        if exists("CLOSED"):
+            note("closed")
         return None if exists("CLOSED") else self.refresh.get(refresh_token)
 
     async def exchange_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
     ) -> OAuthToken:
+        await anyio.sleep(float(os.environ.get("SLOW_S", "0")))
         if self.refresh.pop(refresh_token.token, None) is None:
+            note("used")
             raise TokenError("invalid_grant")
+        self.used[refresh_token.token] = refresh_token
+        note("new")
         return self.issue(client.client_id, scopes)
 
     def withdrawn(self) -> bool:

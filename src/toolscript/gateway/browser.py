@@ -1,8 +1,9 @@
 """Logging in: the user is sent to a page, and comes back to an address of this machine."""
 
+import hmac
 import html
 import http.server
-import time
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
@@ -22,6 +23,7 @@ from toolscript.types import ServerSpec
 
 PATIENCE_S = 300.0
 """How long a user may take to log in."""
+_REQUEST_TIMEOUT_S = 5.0
 _PATH = "/callback"
 _HELLO = {
     "jsonrpc": "2.0",
@@ -45,19 +47,21 @@ def log_in(directory: Path, spec: ServerSpec, show: Callable[[str], None]) -> No
     login = Login(directory, spec)
     with _Back(spec.oauth.callback_port if spec.oauth else 0) as back:
         try:
-            status = anyio.run(_attempt, spec, login, _Browser(back, show))
+            status, done = anyio.run(_attempt, spec, login, _Browser(back, show))
         except (OAuthFlowError, httpx2.HTTPError, OSError, ValueError) as error:
-            login.forget()
             said = printable(redact(message(error), (*spec.secrets, *login.secrets)), 300)
             raise UpstreamError(f"logging in to {spec.name} failed: {said}") from None
-    if not login.exists:
+    if not done:
         raise UpstreamError(
             f"{spec.name} asks for no login (it answered HTTP {status}); nothing was kept"
         )
 
 
-async def _attempt(spec: ServerSpec, login: Login, browser: "_Browser") -> int:
-    """Send a request that makes the server ask for a login; the status of its last answer."""
+async def _attempt(spec: ServerSpec, login: Login, browser: "_Browser") -> tuple[int, bool]:
+    """Send a request that makes the server ask for a login, and store what comes of it.
+
+    Returns the status of the last answer, and whether there was a login.
+    """
     headers = {**spec.headers, "Accept": "application/json, text/event-stream"}
     method = "GET" if spec.transport == "sse" else "POST"
     body: Any = None if spec.transport == "sse" else _HELLO
@@ -65,7 +69,7 @@ async def _attempt(spec: ServerSpec, login: Login, browser: "_Browser") -> int:
         httpx2.AsyncClient(auth=login.interactive(browser), headers=headers, timeout=30) as client,
         client.stream(method, spec.url, json=body) as response,
     ):
-        return response.status_code
+        return response.status_code, await login.commit()
 
 
 class _Browser:
@@ -80,6 +84,7 @@ class _Browser:
         return f"http://127.0.0.1:{self._back.port}{_PATH}"
 
     async def send(self, url: str) -> None:
+        [self._back.state] = parse_qs(urlsplit(url).query)["state"]
         await anyio.to_thread.run_sync(self._show, url)
 
     async def back(self) -> AuthorizationCodeResult:
@@ -95,57 +100,84 @@ class _Browser:
 class _Back:
     """A web server for the one request with which the user's browser comes back.
 
+    It takes only a request with the ``state`` that the user was sent away with, and
+    serves every connection by itself: browsers open some that they do not use.
+
     Raises `UpstreamError` where another program has the port.
     """
 
     def __init__(self, port: int) -> None:
-        self._port = port
+        self._wanted_port = port
+        self.state = ""
+        self.found: dict[str, str] = {}
+        self.is_back = threading.Event()
 
     def __enter__(self) -> Self:
-        found: dict[str, str] = {}
+        back = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            """Takes the answer, and says that the page can be closed."""
+        class Handler(_Handler):
+            def take(self, query: dict[str, str]) -> bool:
+                return back.take(query)
 
-            def do_GET(self) -> None:
-                """Any other path is not for us: a browser also asks for an icon."""
-                parts = urlsplit(self.path)
-                if parts.path != _PATH:
-                    self.send_error(404)
-                    return
-                found.update({name: each[0] for name, each in parse_qs(parts.query).items()})
-                done = "You are logged in." if "code" in found else "The login has failed."
-                page = f"<p>{html.escape(done)} You can close this page.</p>".encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "text/html; charset=utf-8")
-                self.send_header("Content-Length", str(len(page)))
-                self.end_headers()
-                self.wfile.write(page)
-
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as it is there
-                """Says nothing: the address holds the code."""
-
-        self._found = found
         try:
-            self._server = http.server.HTTPServer(("127.0.0.1", self._port), Handler)
+            self._server = http.server.ThreadingHTTPServer(
+                ("127.0.0.1", self._wanted_port), Handler
+            )
         except OSError as error:
             raise UpstreamError(
-                f"the browser cannot come back to port {self._port}, as oauth.callbackPort has it: "
-                f"{error.strerror or error}"
+                f"the browser cannot come back to port {self._wanted_port}, as oauth.callbackPort "
+                f"has it: {error.strerror or error}"
             ) from None
-        self._server.timeout = 0.2
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
         self._server.server_close()
 
     @property
     def port(self) -> int:
         return self._server.server_port
 
+    def take(self, query: dict[str, str]) -> bool:
+        """Whether it is the user who comes back."""
+        if not self.state or not hmac.compare_digest(
+            query.get("state", "").encode(), self.state.encode()
+        ):
+            return False
+        self.found = self.found or query
+        self.is_back.set()
+        return True
+
     def wait(self) -> dict[str, str]:
         """What the browser brings; nothing after `PATIENCE_S`."""
-        deadline = time.monotonic() + PATIENCE_S
-        while not self._found and time.monotonic() < deadline:
-            self._server.handle_request()
-        return self._found
+        self.is_back.wait(PATIENCE_S)
+        return self.found
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    """Takes the answer, and says that the page can be closed."""
+
+    timeout = _REQUEST_TIMEOUT_S
+
+    def take(self, query: dict[str, str]) -> bool:
+        """See `_Back.take`."""
+        raise NotImplementedError
+
+    def do_GET(self) -> None:
+        """Any other path is not for us: a browser also asks for an icon."""
+        parts = urlsplit(self.path)
+        query = {name: each[0] for name, each in parse_qs(parts.query).items()}
+        if parts.path != _PATH or not self.take(query):
+            self.send_error(404)
+            return
+        done = "You are logged in." if "code" in query else "The login has failed."
+        page = f"<p>{html.escape(done)} You can close this page.</p>".encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(page)))
+        self.end_headers()
+        self.wfile.write(page)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as it is there
+        """Says nothing: the address holds the code."""

@@ -86,7 +86,7 @@ def test_logging_in_connects_a_running_gateway(guarded: Cli) -> None:
     assert "logged in to guarded" in said
     assert "You are logged in." in said
     until(lambda: server(guarded)["state"] == "ready", "the gateway has connected")
-    [path] = (guarded.home / ".toolscript" / "auth").iterdir()
+    [path] = (guarded.home / ".toolscript" / "auth").glob("*.json")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     tokens = kept(guarded)["tokens"]
@@ -140,7 +140,7 @@ def test_logging_out(guarded: Cli) -> None:
     assert guarded("auth", "guarded", "--logout").stdout == "not logged in\n"
     assert log_in(guarded)[0] == 0
     assert guarded("auth", "guarded", "--logout").stdout == "logged out\n"
-    assert list((guarded.home / ".toolscript" / "auth").iterdir()) == []
+    assert list((guarded.home / ".toolscript" / "auth").glob("*.json")) == []
     [found] = guarded.json("list-servers", "--refresh")["servers"]
     assert found["state"] == "failed"
 
