@@ -61,6 +61,7 @@ VALUES: dict[str, tuple[object, str, object]] = {
     "threads": (2, "3", 3),
     "connect_timeout_s": (1.0, "2.5", 2.5),
     "call_timeout_s": (1.0, "2.5", 2.5),
+    "message_limit_mib": (2, "3", 3),
     "ping_interval_s": (1.0, "2.5", 2.5),
     "sandbox": (Path("/a"), "/b", Path("/b")),
     "exposure": ("all", "two-phase", "two-phase"),

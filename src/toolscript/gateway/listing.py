@@ -65,8 +65,16 @@ class ListingDispatcher(JSONRPCDispatcher[Any]):
     all the others. It also says when the connection has ended.
     """
 
-    def __init__(self, read: Any, write: Any, *, on_closed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        read: Any,
+        write: Any,
+        *,
+        on_closed: Callable[[], None],
+        taken: Callable[[dict[str, Any]], Any],
+    ) -> None:
         super().__init__(read, write)
+        self._taken = taken
         self._on_closed = on_closed
         self.closed = False
         self.version = LATEST_HANDSHAKE_VERSION
@@ -96,6 +104,7 @@ class ListingDispatcher(JSONRPCDispatcher[Any]):
     ) -> dict[str, Any]:
         """See `JSONRPCDispatcher.send_raw_request`."""
         raw: Any = await super().send_raw_request(method, params, opts, **options)
+        raw = raw if isinstance(raw, Unparsed) else self._taken(raw)
         if isinstance(raw, Unparsed):
             return await self._opened(method, raw)
         return self._salvaged(raw) if method == "tools/list" else raw

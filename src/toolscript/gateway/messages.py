@@ -62,16 +62,16 @@ def read(line: bytes) -> JSONRPCMessage:
         if not is_object:
             raise
         whole = text.encode()
-        if (mended := _mended(whole)) != whole:
-            return read(mended)
+        if (other := mended(whole)) != whole:
+            return read(other)
         try:
             return _unparsed(whole, _problem(error))
         except ValueError:
             raise error from None
 
 
-def _mended(line: bytes) -> bytes:
-    """The line with no half of a character in it."""
+def mended(line: bytes) -> bytes:
+    """Return the line with no half of a character in it."""
     if len(line) > _MENDED_BYTES:
         return line
     return _HALVES.sub(lambda found: rb"\ufffd" if found[1] else found[0], line)
@@ -87,8 +87,8 @@ def _unparsed(line: bytes, problem: str) -> JSONRPCMessage:
     try:
         envelope = _ENVELOPE.decode(line)
     except (msgspec.MsgspecError, RecursionError) as error:
-        if not problem and (mended := _mended(line)) != line:
-            return read(mended)
+        if not problem and (other := mended(line)) != line:
+            return read(other)
         return unreadable(line, problem or str(error))
     result = bytes(envelope.result)
     if envelope.method is None and envelope.id is not None and result:
@@ -107,7 +107,12 @@ def unreadable(line: bytes, problem: str) -> JSONRPCMessage:
     found = _ID_FIRST.search(first) or _ID_LAST.search(line[-MARGIN_BYTES:])
     if found is None or b'"method"' in _CONTENT.split(first, maxsplit=1)[0]:
         raise ValueError(problem)
-    return _response(int(found[1]), Unparsed(b"", problem))
+    return answered(int(found[1]), problem)
+
+
+def answered(request: RequestId | None, problem: str) -> JSONRPCMessage:
+    """Return what stands for an answer that is of no use."""
+    return _response(request or 0, Unparsed(b"", problem))
 
 
 def _response(request: RequestId, result: Unparsed) -> JSONRPCResponse:
@@ -126,16 +131,34 @@ class BoundedBuffer:
         """Append; what is in the middle of too much is forgotten."""
         self.size += len(data)
         self._data += data
-        if self.size > self._limit:
+        if self.is_full:
             del self._data[MARGIN_BYTES : max(MARGIN_BYTES, len(self._data) - MARGIN_BYTES)]
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there was more than may be."""
+        return self.size > self._limit
+
+    @property
+    def problem(self) -> str:
+        """What is said of too much."""
+        mib = 2**20
+        told = f"it has {self.size / mib:.1f} MiB; at most {self._limit / mib:g} MiB are read"
+        return f"{told} (TOOLSCRIPT_MESSAGE_LIMIT)"
+
+    @property
+    def data(self) -> bytes:
+        """The bytes, or the beginning and the end."""
+        return bytes(self._data)
+
+    @property
+    def end(self) -> bytes:
+        """The last few bytes."""
+        return bytes(self._data[-3:])
 
     def message(self) -> JSONRPCMessage:
         """Return what `read` makes of it, or `unreadable` of too much."""
-        if self.size <= self._limit:
-            return read(bytes(self._data))
-        mib = 2**20
-        told = f"it has {self.size / mib:.1f} MiB; at most {self._limit / mib:g} MiB are read"
-        return unreadable(bytes(self._data), f"{told} (TOOLSCRIPT_MESSAGE_LIMIT)")
+        return unreadable(self.data, self.problem) if self.is_full else read(self.data)
 
 
 def _valid(line: bytes) -> bytes:

@@ -30,6 +30,7 @@ from toolscript.errors import UpstreamError
 from toolscript.files import file_name
 from toolscript.gateway.backoff import Backoff
 from toolscript.gateway.base import LAST_WORDS, Caller, Failed, Lost, Ready, Report
+from toolscript.gateway.bodies import IDENTITY, Bodies
 from toolscript.gateway.diagnosis import (
     ClosedError,
     answered,
@@ -208,8 +209,9 @@ class McpUpstream:
         self, transport: Transport
     ) -> AsyncGenerator[tuple[ClientSession, ListingDispatcher]]:
         async with AsyncExitStack() as stack:
-            read, write = await self._streams(transport, stack)
-            dispatcher = ListingDispatcher(read, write, on_closed=self._wake_up)
+            bodies = Bodies(self._limits.message_bytes)
+            read, write = await self._streams(transport, stack, bodies)
+            dispatcher = ListingDispatcher(read, write, on_closed=self._wake_up, taken=bodies.taken)
             session = ClientSession(
                 dispatcher=dispatcher,
                 message_handler=self._hear,
@@ -218,7 +220,7 @@ class McpUpstream:
             )
             yield await stack.enter_async_context(session), dispatcher
 
-    async def _streams(self, transport: Transport, stack: AsyncExitStack) -> Any:
+    async def _streams(self, transport: Transport, stack: AsyncExitStack, bodies: Bodies) -> Any:
         spec = self._spec
         if transport == "stdio":
             stack.enter_context(self._errors.opened())
@@ -234,15 +236,14 @@ class McpUpstream:
             streams = process_streams(parameters, self._errors, mark, self._turn, limit)
             return await stack.enter_async_context(streams)
         auth = self._login.refreshing() if self._login and self._login.exists else None
+        headers = {**IDENTITY, **spec.headers}
         if transport == "sse":
-            streams = sse_client(spec.url, headers=spec.headers, auth=auth)
+            streams = sse_client(spec.url, headers, auth=auth, httpx_client_factory=bodies.client)
             return await stack.enter_async_context(streams)
         # The library's own default of 5 s is too short for tools that work.
         timeout = httpx2.Timeout(self._limits.connect_s, read=max(300.0, self._limits.call_s))
-        hooks = {"response": [self._note_status]}
-        client = httpx2.AsyncClient(
-            headers=spec.headers, timeout=timeout, event_hooks=hooks, auth=auth
-        )
+        client = bodies.client(headers, timeout, auth)
+        client.event_hooks["response"].append(self._note_status)
         await stack.enter_async_context(client)
         streams = streamable_http_client(spec.url, http_client=client)
         return await stack.enter_async_context(streams)
