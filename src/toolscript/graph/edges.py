@@ -24,6 +24,8 @@ _DAY_S = 86_400.0
 _FIRST = 64
 LEAST_DISCOUNT = 0.5
 _REMEMBERED = 20_000
+_SUMS = 16
+"""So many tools' sums are remembered: those of a context or two."""
 _NONE = np.zeros(0, dtype=np.int64)
 
 
@@ -77,6 +79,7 @@ class Edges:
         self._leading: tuple[int, Ints] = (0, np.zeros(0, dtype=np.int64))
         self._around: dict[int, tuple[int, Ints]] = {}
         self._rows: dict[tuple[int, bool], tuple[Ints, Ints]] = {}
+        self._sums: tuple[tuple[int, int], dict[tuple[int, int], Floats]] = ((0, 0), {})
         self.once = self.twice = self.next_once = self.next_twice = 0
         """How many edges were seen once and twice: what `discount` is made of."""
 
@@ -164,8 +167,18 @@ class Edges:
         """A tool's sums of Adamic-Adar, by the other's number; its own is not meant.
 
         Over at most so many neighbours: those with the fewest of their own, since
-        they say most.
+        they say most. The last ones are remembered: not to be changed.
         """
+        state = (self.size, len(self.out))
+        if self._sums[0] != state or len(self._sums[1]) >= _SUMS:
+            self._sums = (state, {})
+        known = self._sums[1]
+        found = known.get((tool, most))
+        if found is None:
+            found = known[tool, most] = self._adamic_adar(tool, most)
+        return found
+
+    def _adamic_adar(self, tool: int, most: int) -> Floats:
         common = self._neighbours(tool)
         if common.size > most:
             common = common[np.lexsort((common, self.degree[common]))[:most]]
@@ -201,6 +214,7 @@ class Edges:
         tools = len(self.out)
         self.out, self.into = [], []
         self._around, self._rows, self._leading = {}, {}, (0, np.zeros(0, dtype=np.int64))
+        self._sums = ((0, 0), {})
         self.degree[:] = 0
         self.add_tools(tools)
         self.link()

@@ -97,7 +97,7 @@ class Forecast:
             edges = self._learned.edges
             row_of, numbers = self._places.of(self._learned.tools), self._numbers(context)
             for number in numbers:
-                sums = edges.adamic_adar(number, COMMON)
+                sums = edges.adamic_adar(number, COMMON).copy()
                 sums[number] = 0.0
                 sums[edges.stated_with(number)] += 1.0 / math.log(2)
                 prior[row_of] = np.maximum(prior[row_of], relatedness(sums))

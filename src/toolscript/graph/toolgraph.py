@@ -106,9 +106,8 @@ class ToolGraph:
             if number is None:
                 return []
             sums = self.learned.edges.adamic_adar(number, len(self.learned.tools))
-            sums[number] = 0.0
             others, ids = np.flatnonzero(sums).tolist(), self.learned.tools.ids
-            found = sorted((-float(sums[other]), ids[other]) for other in others)
+            found = sorted((-float(sums[each]), ids[each]) for each in others if each != number)
             return [(identifier, -total) for total, identifier in found[:limit]]
 
     def adamic_adar_between(self, a: str, b: str) -> float:
