@@ -9,7 +9,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 SCRIPTED = Path(__file__).resolve().parent.parent / "tests" / "servers" / "scripted.py"
 """A server that behaves, or misbehaves, as its argument says; see there."""
@@ -36,10 +36,11 @@ def gateway(folder: Path, **settings: str) -> Generator[Started]:
 
 
 @contextmanager
-def at_once(folder: Path, **settings: str) -> Generator[Started]:
-    """The same, as soon as it listens: its servers are not waited for."""
+def at_once(folder: Path, log: IO[bytes] | None = None, **settings: str) -> Generator[Started]:
+    """The same, as soon as it listens: its servers are not waited for. ``log`` gets its log."""
     command = [*_PROGRAM, "start", "--foreground", "--port", "0"]
-    with subprocess.Popen(command, env=_environ(folder, settings)) as process:
+    environ = _environ(folder, settings)
+    with subprocess.Popen(command, env=environ, stderr=log) as process:
         try:
             while not any(folder.glob("run/gateway-*.json")):
                 if process.poll() is not None:
