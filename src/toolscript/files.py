@@ -111,12 +111,12 @@ def writable_by_all(status: os.stat_result) -> bool:
     return bool(status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX)
 
 
-def unkept(error: Exception) -> dict[str, str]:
+def write_failure(error: Exception) -> dict[str, str]:
     """The ``extra`` of a log record that says of a file that it cannot be kept.
 
     By it the log says only once that nothing can be: see `surfaces.journal`.
     """
-    return {"unkept": getattr(error, "strerror", None) or str(error)}
+    return {"write_failure": getattr(error, "strerror", None) or str(error)}
 
 
 def open_private(path: Path) -> TextIO:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from toolscript import rows
 from toolscript.database import DamagedError, Database
-from toolscript.files import unkept
+from toolscript.files import write_failure
 from toolscript.rows import Damaged, Row
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Kept:
         try:
             yield
         except OSError as error:
-            log.warning("%s cannot be %s: %s", self.path, what, error, extra=unkept(error))
+            log.warning("%s cannot be %s: %s", self.path, what, error, extra=write_failure(error))
         except DamagedError as error:
             log.warning("%s is damaged (%s); rebuilding", self.path, error)
             with self._telling("deleted"), self._file.locked():

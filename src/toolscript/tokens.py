@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from toolscript.errors import InputError, TokenFileError, UnknownNameError
+from toolscript.errors import DataDirectoryError, InputError, TokenFileError, UnknownNameError
 from toolscript.files import check_owner, make_private, stamp, write_atomically
 from toolscript.types import EVERYTHING, SEPARATOR, Grant
 
@@ -72,8 +72,7 @@ class TokenStore:
     def all(self) -> tuple[Token, ...]:
         """Every token, in the order they were made; raises `TokenFileError` for a damaged file.
 
-        Nobody is let in by a file that cannot be read, or that another user may have made
-        (`DataDirectoryError`).
+        Nobody is let in by a file that cannot be read, or that another user may have made.
         """
         seen = stamp([self.path])
         if seen != self._stamp:
@@ -129,11 +128,13 @@ class TokenStore:
             yield
 
     def _read(self) -> tuple[Token, ...]:
-        check_owner(self._data_dir)
         try:
+            check_owner(self._data_dir)
             file = msgspec.json.decode(self.path.read_bytes(), type=_File)
         except (FileNotFoundError, NotADirectoryError):
             return ()
+        except DataDirectoryError as error:
+            raise TokenFileError(f"{error}; nobody is let in") from None
         except OSError as error:  # it may be well: no advice to delete it
             raise TokenFileError(
                 f"{self.path} cannot be read now ({error.strerror}), so nobody is let in"

@@ -15,7 +15,7 @@ import pytest
 from tests.support import Cli, Scripted, fetch, tool
 from toolscript.embedding.cache import EmbeddingCache
 from toolscript.embedding.loader import LazyModel
-from toolscript.errors import DataDirectoryError
+from toolscript.errors import DataDirectoryError, TokenFileError
 from toolscript.files import check_owner, write_atomically
 from toolscript.kept import Kept
 from toolscript.skills.folders import Added
@@ -35,7 +35,7 @@ def test_l7_temporary_files_of_killed_writers_are_deleted_when_they_are_old(
     for name in old + kept:
         (tmp_path / name).write_bytes(b"")
         if name != ".tokens-key.json.young123":
-            os.utime(tmp_path / name, (time.time() - 4000,) * 2)
+            os.utime(tmp_path / name, (time.time() - 4000, time.time() - 4000))
     write_atomically(path, b"{}")
     assert {each.name for each in tmp_path.iterdir()} == {path.name, *kept}
 
@@ -83,7 +83,7 @@ def test_l5_a_directory_of_another_user_is_refused(
         os.chown(tmp_path / "tokens", 12345, -1)
     with pytest.raises(DataDirectoryError, match="belongs to user"):
         check_owner(tmp_path)
-    with pytest.raises(DataDirectoryError, match="belongs to user"):
+    with pytest.raises(TokenFileError, match="belongs to user"):
         TokenStore(tmp_path, "key").all()
 
 
@@ -231,12 +231,12 @@ def test_m19_the_others_go_on_too(cli: Cli, scripted: Scripted) -> None:
 
 def test_m19_what_cannot_be_kept_for_another_reason_is_said_too() -> None:
     code = (
-        "import errno, logging; from toolscript.files import unkept\n"
+        "import errno, logging; from toolscript.files import write_failure\n"
         "from toolscript.surfaces import journal\n"
         "journal.set_up()\n"
         "for file, number in enumerate([errno.ENOSPC, errno.ENOSPC, errno.EROFS]):\n"
         "    error = OSError(number, {28: 'full', 30: 'read-only'}[number])\n"
-        "    logging.warning('%s: %s', file, error.strerror, extra=unkept(error))\n"
+        "    logging.warning('%s: %s', file, error.strerror, extra=write_failure(error))\n"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     said = [line.split(";")[0] for line in ran.stderr.splitlines()]

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from toolscript.embedding import sidecar
 from toolscript.embedding.sidecar import CachedVector, Entries
-from toolscript.files import make_private, unkept, write_atomically
+from toolscript.files import make_private, write_atomically, write_failure
 
 __all__ = ["CachedVector", "EmbeddingCache", "VectorCache"]
 
@@ -104,7 +104,7 @@ class EmbeddingCache:
                 self._write(model, entries, keep)
         except OSError as error:
             message = "embedding cache %s cannot be written: %s"
-            log.warning(message, self.path, error, extra=unkept(error))
+            log.warning(message, self.path, error, extra=write_failure(error))
             return False
         return True
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from toolscript.files import unkept, write_atomically
+from toolscript.files import write_atomically, write_failure
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
 from toolscript.types import ServerSpec, State
 
@@ -44,7 +44,7 @@ class SnapshotStore:
             write_atomically(self.path, msgspec.json.encode(_File(VERSION, entries)))
         except OSError as error:
             message = "catalogue snapshot %s cannot be written: %s"
-            log.warning(message, self.path, error, extra=unkept(error))
+            log.warning(message, self.path, error, extra=write_failure(error))
 
     def _read(self) -> tuple[ServerEntry, ...]:
         try:

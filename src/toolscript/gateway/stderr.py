@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
-from toolscript.files import open_private, unkept
+from toolscript.files import open_private, write_failure
 
 log = logging.getLogger(__name__)
 MAX_BYTES = 4 * 1024 * 1024
@@ -103,7 +103,7 @@ class ErrorLog:
         self._close()
         if not self._warned:
             message = "a server's standard error is not kept in %s: %s"
-            log.warning(message, self._path, error, extra=unkept(error))
+            log.warning(message, self._path, error, extra=write_failure(error))
         self._warned = True
 
     def _close(self) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolscript.database import DamagedError, Database
-from toolscript.files import unkept
+from toolscript.files import write_failure
 from toolscript.graph.counts import Change, Habits, Seen, Uses
 from toolscript.graph.learned import Learned
 from toolscript.graph.toolgraph import ToolGraph
@@ -150,7 +150,7 @@ class GraphStore:
         """Log why the file cannot be used, once until it can be written again."""
         level = logging.DEBUG if str(error) == self._warned else logging.WARNING
         message = "the graph %s cannot be %s now: %s"
-        log.log(level, message, self.path, what, error, extra=unkept(error))
+        log.log(level, message, self.path, what, error, extra=write_failure(error))
         self._warned = str(error)
 
 

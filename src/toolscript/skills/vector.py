@@ -22,7 +22,7 @@ from toolscript.embedding.base import Encoder
 from toolscript.embedding.cache import LOCK_TIMEOUT_S, CachedVector, EmbeddingCache
 from toolscript.embedding.loader import LazyModel
 from toolscript.errors import ArgumentsError, ModelError, SkillError
-from toolscript.files import make_private, stamp, unkept, write_atomically
+from toolscript.files import make_private, stamp, write_atomically, write_failure
 from toolscript.index.flat import FlatIndex
 from toolscript.settings import MAX_QUERY_CHARS
 from toolscript.skills.passages import split
@@ -186,7 +186,9 @@ class VectorIndex:
                 note = json.dumps({"version": 1, "paths": self._paths}).encode()
                 write_atomically(self._registry, note)
         except OSError as error:
-            log.warning("%s cannot be written: %s", self._registry, error, extra=unkept(error))
+            log.warning(
+                "%s cannot be written: %s", self._registry, error, extra=write_failure(error)
+            )
 
 
 def path_of(identifier: str) -> str:

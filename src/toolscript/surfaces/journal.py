@@ -42,13 +42,13 @@ class _OncePerReason(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """See `logging.Filter`."""
-        reason: str | None = getattr(record, "unkept", None)
+        reason: str | None = getattr(record, "write_failure", None)
         if reason is None:
             return True
         if record.created - self._said.get(reason, -_AGAIN_S) < _AGAIN_S:
             return False
         self._said[reason] = record.created
-        record.msg = f"{record.msg}; going on without what cannot be kept"
+        record.msg = f"{record.msg}; going on without it"
         return True
 
 
