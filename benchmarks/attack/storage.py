@@ -207,7 +207,7 @@ def _faults(data: _Data, effort: Effort) -> Iterator[Outcome]:
         for name, (finding, fault) in _PASSING.items():
             tried = lost = 0
             late: list[float] = []
-            for _ in range(effort.times(3)):
+            for _ in range(effort.times(2)):
                 data.count_again()
                 with contextlib.ExitStack() as stack:
                     stack.enter_context(fault(data, gateway))  # type: ignore[arg-type]
@@ -231,8 +231,8 @@ def _kills(data: _Data, times: int, chosen: random.Random) -> Outcome:
     """End a gateway at a random moment; what is older than a second is on the disk."""
     held = calls = 0
     for _ in range(times):
-        with _running(data) as gateway:
-            _call_for(gateway, data, chosen.uniform(0.5, 2.5))
+        with (data.folder / "log").open("wb") as log, _running(data, log) as gateway:
+            _call_for(gateway, data, chosen.uniform(0.3, 1.8))
             killed = time.monotonic()
             os.kill(gateway.pid, signal.SIGKILL)
         calls += len(data.made)
