@@ -80,6 +80,8 @@ class _Data:
     def learned(self) -> int:
         """How many calls are on the disk."""
         graph = ToolGraph()
+        if not [*self.folder.glob("graph/*.sqlite")]:
+            return 0
         key = self.graph.stem.removeprefix("graph-")
         return graph.stats().calls if GraphStore(self.graph.parent, key).load(graph, Usage()) else 0
 
