@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol, TypeVar
 from urllib.parse import urljoin, urlsplit
 
+from toolscript.embedding.integrity import is_known
 from toolscript.embedding.layout import POOLING, REQUIRED
 from toolscript.embedding.models import known
 from toolscript.embedding.progress import Progress
@@ -121,6 +122,8 @@ class Download:
     def _adopted(self, weights: Sequence[str]) -> list[str]:
         """The files, if huggingface-hub's own cache has them: copied, not downloaded."""
         found = {name: self._in_cache(name) for name in (*REQUIRED, POOLING, *weights)}
+        if not all(self._is_known(Path(path), name) for name, path in found.items() if path):
+            return []
         first = next((name for name in weights if found[name]), None)
         if first is None or not all(found[name] for name in REQUIRED):
             return []
@@ -250,7 +253,16 @@ class Download:
                 f"{self._repository.name}: {source.name} did not arrive as the hub describes it "
                 "(its size or checksum is wrong); it was thrown away"
             )
+        if not self._is_known(partial, source.name):
+            partial.unlink(missing_ok=True)
+            raise ModelError(
+                f"{self._repository.name}: {source.name} is not the file that toolscript knows "
+                "(its SHA-256 is another); it was thrown away"
+            )
         self._place(partial, source.name)
+
+    def _is_known(self, path: Path, name: str) -> bool:
+        return is_known(path, name, self._repository.revision)
 
     def _stream_patiently(self, source: _Source, file: IO[bytes]) -> None:
         passing = (self._http.TimeoutException, self._http.NetworkError, self._http.ProtocolError)

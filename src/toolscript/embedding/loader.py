@@ -15,6 +15,7 @@ from toolscript.embedding import device as devices
 from toolscript.embedding.base import Encoder
 from toolscript.embedding.failures import FailureNote
 from toolscript.embedding.hub import Hub, Repository
+from toolscript.embedding.integrity import check_bundled
 from toolscript.embedding.layout import (
     find_weights,
     has_choice,
@@ -221,6 +222,9 @@ class _Folder:
         # command that is wired needs it.
         from toolscript.embedding.onnx import OnnxEncoder  # noqa: PLC0415 - see above
 
+        if self.folder == BUNDLED_FOLDER:
+            kept = self.choice.directory
+            check_bundled(self.folder, kept and kept / "bundled.stamp")
         spec = spec_of(self.folder, self.name)
         return OnnxEncoder(self.folder, spec, self.choice.threads, self.choice.device)
 

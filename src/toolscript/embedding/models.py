@@ -1,6 +1,7 @@
 """The models known by name: what their publishers state about them."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -62,6 +63,27 @@ MODELS: tuple[ModelSpec, ...] = (
     ),
 )
 BUNDLED = "all-MiniLM-L6-v2"
+
+DIGESTS: Mapping[str, Mapping[str, str]] = {
+    "ea104dacec62c0de699686887e3f920caeb4f3e3": {
+        "config.json": "fa73f90bf92c8cace1fbcb709626306f2bdbc9ea3e5b5f94b440df9b6aa56350",
+        "tokenizer.json": "d241a60d5e8f04cc1b2b3e9ef7a4921b27bf526d9f6050ab90f9267a1f9e5c66",
+        "onnx/model.onnx": "828e1496d7fabb79cfa4dcd84fa38625c0d3d21da474a00f08db0f559940cf35",
+        "onnx/model_quantized.onnx": (
+            "6c9c6101a956d62dfb5e7190c538226c0c5bb9cb27b651234b6df063ee7dbfe4"
+        ),
+    },
+    "751bff37182d3f1213fa05d7196b954e230abad9": {
+        "config.json": "7135149f7cffa1a573466c6e4d8423ed73b62fd2332c575bf738a0d033f70df7",
+        "tokenizer.json": "da0e79933b9ed51798a3ae27893d3c5fa4a201126cef75586296df9b4d2c62a0",
+        "onnx/model.onnx": "759c3cd2b7fe7e93933ad23c4c9181b7396442a2ed746ec7c1d46192c469c46e",
+        "onnx/model_fp16.onnx": "2cdb5e58291813b6d6e248ed69010100246821a367fa17b1b81ae9483744533d",
+        "onnx/model_quantized.onnx": (
+            "afdb6f1a0e45b715d0bb9b11772f032c399babd23bfc31fed1c170afc848bdb1"
+        ),
+    },
+}
+"""The SHA-256 of files by commit and name: whichever hub or mirror they come from."""
 
 
 @dataclass(frozen=True, slots=True)

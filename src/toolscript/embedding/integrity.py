@@ -1,0 +1,57 @@
+"""Whether a model's files are those that are known by their SHA-256."""
+
+import contextlib
+import hashlib
+import json
+from functools import cache
+from pathlib import Path
+
+from toolscript.embedding.models import DIGESTS
+from toolscript.errors import ModelError
+from toolscript.files import stamp, write_atomically
+
+PROVENANCE = "PROVENANCE.json"
+"""Beside the bundled model: among other things the SHA-256 of its files."""
+
+
+def sha256(path: Path) -> str:
+    """Of a file's content."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def is_known(path: Path, name: str, revision: str) -> bool:
+    """Whether a file is the one of this commit, or none is known for it."""
+    digest = DIGESTS.get(revision, {}).get(name)
+    return digest is None or sha256(path) == digest
+
+
+def check_bundled(folder: Path, note: Path | None) -> None:
+    """Raise `ModelError` where a file of the bundled model is not as it was packaged.
+
+    The files are read once for each installation: ``note`` is where it is
+    remembered which state of them was found to be right.
+    """
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    seen = stamp(files)
+    if note is not None:
+        with contextlib.suppress(OSError):
+            if note.read_text("utf-8") == seen:
+                return
+    damaged = _damaged(folder, seen)
+    if damaged:
+        raise ModelError(f"the bundled model is damaged ({damaged}); install toolscript again")
+    if note is not None:
+        with contextlib.suppress(OSError):
+            write_atomically(note, seen.encode())
+
+
+@cache
+def _damaged(folder: Path, seen: str) -> str:
+    """The first file that is not as it was packaged; ``seen`` is the state it is cached for."""
+    del seen
+    try:
+        known: dict[str, str] = json.loads((folder / PROVENANCE).read_bytes())["results"]
+        return next((name for name in known if sha256(folder / name) != known[name]), "")
+    except (OSError, ValueError, KeyError) as error:
+        return str(error)
