@@ -17,6 +17,7 @@ from toolscript.errors import InputError, SkillError
 from toolscript.graph.files import read
 from toolscript.plain_yaml import MAX_DEPTH, parse
 from toolscript.skills.front import read_front
+from toolscript.skills.library import Library, Shelf
 from toolscript.skills.passages import split
 from toolscript.skills.sandbox import Sandbox
 from toolscript.surfaces.cli.types import table_cell
@@ -97,6 +98,17 @@ def test_h1_what_nobody_thought_of_is_contained_in_its_file(folder: Path) -> Non
     assert done.stdout.startswith("['good']")
     assert "bad/SKILL.md: it could not be read (RecursionError); the log says why" in done.stdout
     assert "RecursionError" in done.stderr
+
+
+def test_h1b_all_files_together_are_bounded(folder: Path) -> None:
+    """Each of a size that is allowed: a repository could fill the memory with them."""
+    for number in range(70):
+        with (folder / f"large{number:02}.md").open("wb") as file:
+            file.truncate(1024**2)
+    shelf = Library().look([folder], Shelf())
+    assert list(shelf.skills) == ["good"]
+    [told] = [problem for problem in shelf.problems if "in all" in problem]
+    assert "skills take more than 64 MiB in all; 7 files are left out, from large63.md on" in told
 
 
 def test_h1b_a_merge_bomb_is_refused_unmerged() -> None:

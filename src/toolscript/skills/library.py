@@ -22,7 +22,7 @@ from toolscript.kept import Kept
 from toolscript.memory import without_collecting
 from toolscript.skills.front import read_front
 from toolscript.skills.passages import Passage, split
-from toolscript.skills.sandbox import Found, Sandbox, Stamp
+from toolscript.skills.sandbox import MAX_FILE_BYTES, Found, Sandbox, Stamp
 from toolscript.text import compact, printable
 from toolscript.types import SKILLS, Document, skill_id
 
@@ -35,6 +35,8 @@ _NOT_SKILLS = frozenset(
     {"readme", "license", "licence", "notice", "changelog", "contributing", "codeofconduct"}
 )
 MAX_PROBLEMS = 200
+MAX_TOTAL_BYTES = 64 * 1024 * 1024
+"""Of all files that are skills; what comes later in the order of the folders is left out."""
 MADE_BY = "3"
 """Raised when a text is read or cut differently: what is kept of unchanged files is then of no
 use any more."""
@@ -166,8 +168,9 @@ class Library:
         self._recall()
         known: dict[tuple[str, str], _Read] = {}
         problems: list[str] = []
+        left = MAX_TOTAL_BYTES
         for root in roots:
-            self._look_into(root, known, problems)
+            left = self._look_into(root, known, problems, left)
         self._known = known
         shelf = _shelf(known.values(), problems)
         return before if shelf == before else shelf
@@ -199,19 +202,30 @@ class Library:
         self._known = _recalled(rows) | self._known
 
     def _look_into(
-        self, root: Path, known: dict[tuple[str, str], _Read], problems: list[str]
-    ) -> None:
+        self, root: Path, known: dict[tuple[str, str], _Read], problems: list[str], left: int
+    ) -> int:
+        """Read what has changed below a root; how many of ``left`` bytes are left."""
         try:
             sandbox = Sandbox(root)
             walk = sandbox.walk()
         except SkillError as error:
             problems.append(str(error))
-            return
+            return left
         problems += [f"{root}: {problem}" for problem in walk.problems]
-        for found in _skills_among(walk.files):
+        skills = _skills_among(walk.files)
+        for number, found in enumerate(skills):
+            left -= found.size if found.size <= MAX_FILE_BYTES else 0
+            if left < 0:
+                size = f"{MAX_TOTAL_BYTES // 2**20} MiB"
+                problems.append(
+                    f"{root}: skills take more than {size} in all; "
+                    f"{len(skills) - number} files are left out, from {found.path} on"
+                )
+                return 0
             key = str(root), found.path
             last = self._known.get(key)
             known[key] = last if last and last.stamp == found.stamp else self._read(sandbox, found)
+        return left
 
     def _read(self, sandbox: Sandbox, found: Found) -> _Read:
         self.files_read += 1

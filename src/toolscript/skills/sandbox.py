@@ -63,6 +63,11 @@ class Found(msgspec.Struct, frozen=True, gc=False):
     """Relative to the root, with ``/``."""
     stamp: Stamp
 
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return self.stamp[2]
+
 
 class Sandbox:
     """One folder. Holds nothing open between calls; the folder may come and go.
