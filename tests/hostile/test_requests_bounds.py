@@ -206,3 +206,37 @@ def test_m5_the_gateway_gives_itself_descriptors(url: str) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     soft, _ = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     assert soft >= min(hard, 4096)
+
+
+# M4, bodies
+
+
+def post_raw(url: str, path: str, body: bytes) -> int:
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    return fetch(url, path, method="POST", headers=headers, body=body)[0]
+
+
+@pytest.mark.parametrize("path", ["/message", "/tools/x__y", "/mcp", "/graph/import"])
+@pytest.mark.parametrize("bracket", [b"[],", b'{"a":[]},'])
+def test_m4_a_body_of_brackets_is_not_read(url: str, path: str, bracket: bytes) -> None:
+    """A megabyte of them takes a second of the event loop, and a hundred times its memory."""
+    assert post_raw(url, path, b'{"a":[' + bracket * 200_001 + b"1]}") == 400
+
+
+def test_m4_a_long_text_is_read(url: str) -> None:
+    assert post_raw(url, "/message", b'{"method":"ping","id":"' + b"x" * 3 * MIB + b'"}') == 200
+
+
+def test_m4_all_bodies_together_are_bounded(url: str) -> None:
+    """Bodies that do not come to an end take 64 MiB; a small one more is told to try again."""
+    pid = fetch(url, "/health")[1]["pid"]
+    before = resident_mib(pid)
+    begun = POST_JSON.replace(b"2\r\n{}\r\n", b"3f0000\r\n" + b" " * 0x3F0000 + b"\r\n")
+    with ExitStack() as stack:
+        for _ in range(24):
+            with contextlib.suppress(OSError):  # those that are refused
+                stack.enter_context(connected(url)).sendall(begun)
+        until(lambda: post_raw(url, "/message", b'{"method":"ping"}' + b" " * MIB) == 503, "full")
+        assert resident_mib(pid) < before + 200
+        assert fetch(url, "/health")[0] == 200
+    until(lambda: post_raw(url, "/message", b'{"method":"ping"}') == 200, "there is room again")

@@ -38,7 +38,7 @@ from toolscript.surfaces.http.guard import (
 )
 from toolscript.surfaces.http.metrics import metrics
 from toolscript.surfaces.http.pulse import Pulse
-from toolscript.surfaces.http.requests import body, check_kind, message, while_heard
+from toolscript.surfaces.http.requests import BodyLimit, body, check_kind, message, while_heard
 from toolscript.surfaces.http.sessions import Sessions, session_of
 from toolscript.surfaces.http.traffic import Traffic, Watch
 from toolscript.surfaces.mcp.door import Asker, Door, Exposure
@@ -107,6 +107,7 @@ def http_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
         middleware=[
             Middleware(Watch, traffic=traffic),
             Middleware(Guard, hosts=hosts, admit=admit, revocations=revocations),
+            Middleware(BodyLimit),
         ],
         exception_handlers={HTTPException: _http_error, Exception: _unexpected},
     )

@@ -174,7 +174,7 @@ class Guard:
             scope[_ACCESS] = access = self._granted(request)
             HOLDER.set(access.holder)
         except ToolscriptError as error:
-            await _denial(error)(scope, receive, send)
+            await denial(error)(scope, receive, send)
             return
         if access.holder in {OWNER, ""}:
             await self._app(scope, receive, send)
@@ -204,7 +204,7 @@ class Guard:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         else:
             gone = AccessError("the token was revoked, or has expired, while this was under way")
-            await _denial(gone)(scope, receive, send)
+            await denial(gone)(scope, receive, send)
 
     def _granted(self, request: HTTPConnection) -> Access:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
@@ -253,7 +253,8 @@ def _refusal(status: int, message: str) -> Response:
     return Response(body, status, media_type="application/json")
 
 
-def _denial(error: ToolscriptError) -> Response:
+def denial(error: ToolscriptError) -> Response:
+    """The answer to a request that no route has seen."""
     asks = {"www-authenticate": "Bearer"} if isinstance(error, AccessError) else None
     status = wire.STATUS[type(error)]
     return Response(wire.encode(wire.error(error)), status, asks, media_type="application/json")

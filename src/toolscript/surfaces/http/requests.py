@@ -6,16 +6,89 @@ from typing import Any, TypeVar, cast
 import anyio
 import msgspec
 from starlette.requests import ClientDisconnect, Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from toolscript.errors import InputError
+from toolscript.errors import InputError, NotReadyError, ToolscriptError
+from toolscript.surfaces.http.guard import denial
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
+MAX_BODIES_BYTES = 64 * 1024 * 1024
+"""Of all requests that are under way."""
+MAX_BRACKETS = 200_000
+"""Each may be an object or a list, which takes many times its bytes, and its time, to be read."""
 _T = TypeVar("_T")
+
+
+class BodyLimit:
+    """Reads what is posted, as far as it is bounded, before a route sees anything of it.
+
+    One body must not be too long or too intricate, and all together not too much.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._bytes = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        data = bytearray()
+        try:
+            await self._read(data, receive)
+        except ClientDisconnect:
+            self._bytes -= len(data)
+            return
+        except ToolscriptError as problem:
+            self._bytes -= len(data)
+            await denial(problem)(scope, receive, send)
+            return
+        length, replay = len(data), _replay(bytes(data), receive)
+        data.clear()
+        try:
+            await self._app(scope, replay, send)
+        finally:
+            self._bytes -= length
+
+    async def _read(self, data: bytearray, receive: Receive) -> None:
+        more, brackets = True, 0
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            piece: bytes = message.get("body", b"")
+            more = message.get("more_body", False)
+            data += piece
+            self._bytes += len(piece)
+            brackets += piece.count(b"[") + piece.count(b"{")
+            self._check(len(data), brackets)
+
+    def _check(self, length: int, brackets: int) -> None:
+        if length > MAX_BODY_BYTES:
+            what = f"the body is too long; at most {MAX_BODY_BYTES} bytes are read"
+            raise InputError(what)
+        if brackets > MAX_BRACKETS:
+            what = f"the body has too many brackets; at most {MAX_BRACKETS} are read"
+            raise InputError(what)
+        if self._bytes > MAX_BODIES_BYTES:
+            what = "requests with much in them are under way already; try again in a moment"
+            raise NotReadyError(what)
+
+
+def _replay(data: bytes, receive: Receive) -> Receive:
+    """What has been read already, then what comes after it."""
+    waiting: list[Message] = [{"type": "http.request", "body": data, "more_body": False}]
+
+    async def replay() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return replay
 
 
 async def body(request: Request) -> dict[str, Any]:
     """The JSON object that was sent; nothing at all is an empty one."""
-    data = await _read(request)
+    data = await request.body()
     value: Any = _decoded(data) if data else {}
     if not isinstance(value, dict):
         raise InputError(f"the body is {_named(value)}; expected a JSON object of arguments")
@@ -24,7 +97,7 @@ async def body(request: Request) -> dict[str, Any]:
 
 async def message(request: Request) -> Any:
     """The JSON value that was sent."""
-    return _decoded(await _read(request))
+    return _decoded(await request.body())
 
 
 def check_kind(request: Request, *, lenient: bool = False) -> None:
@@ -66,15 +139,6 @@ async def _cancel_on_hang_up(request: Request, scope: anyio.CancelScope) -> None
     while (await request.receive())["type"] != "http.disconnect":
         pass
     scope.cancel()
-
-
-async def _read(request: Request) -> bytes:
-    data = bytearray()
-    async for chunk in request.stream():
-        data += chunk
-        if len(data) > MAX_BODY_BYTES:
-            raise InputError(f"the body is too long; at most {MAX_BODY_BYTES} bytes are read")
-    return bytes(data)
 
 
 def _decoded(data: bytes) -> Any:
