@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,10 +25,13 @@ class Started:
 
 
 @contextmanager
-def gateway(folder: Path, **settings: str) -> Generator[Started]:
-    """A gateway over ``config.json`` in this folder; the keys of ``settings`` are variables."""
+def gateway(folder: Path, *, wrap: Sequence[str] = (), **settings: str) -> Generator[Started]:
+    """A gateway over ``config.json`` in this folder; the keys of ``settings`` are variables.
+
+    ``wrap`` is a command that starts the one that follows it, such as ``nice``.
+    """
     environ = _environ(folder, settings)
-    _run([*_PROGRAM, "start", "--port", "0"], environ)
+    _run([*wrap, *_PROGRAM, "start", "--port", "0"], environ)
     try:
         yield _started(folder)
     finally:
