@@ -116,7 +116,7 @@ class Target:
         try:
             client.request(method, path, body, dict(headers or {}))
             response = client.getresponse()
-            return response.status, response.read(), response.headers
+            return response.status, response.read(), dict(response.headers)
         except (OSError, http.client.HTTPException):
             return 0, b"", {}
         finally:
@@ -155,6 +155,7 @@ class Target:
         finally:
             ended.set()
             thread.join()
+            seen.peak_mib = max(seen.peak_mib, self.resident_mib)
             seen.blocked = self._blocked - blocked
 
 
@@ -183,11 +184,12 @@ def _floods(target: Target, effort: Effort) -> Iterator[Outcome]:
         what = f"5 × {size // MIB} MB of {name}"
         yield Outcome("M4", what, 1, int(held), f"{sent // 1024} KiB taken; {seen}")
     with target.observed() as seen, ExitStack() as stack:
-        for _ in range(effort.times(500)):
+        for _ in range(number := effort.times(500)):
             made = stack.enter_context(target.connect())
             made.sendall(HEAD + b"X-A: " + b"a" * 60_000)
         time.sleep(1)
-    yield Outcome("M4", "500 heads of 60 KB, begun", 1, int(seen.grown_mib < 128), str(seen))
+    held = int(seen.grown_mib < 2 * MAX_GROWTH_MIB)
+    yield Outcome("M4", f"{number} heads of 60 KB, begun", 1, held, str(seen))
 
 
 def _flood(target: Target, first: bytes, more: bytes, size: int) -> int:
@@ -296,7 +298,7 @@ def _revocations(target: Target, tokens: TokenStore, effort: Effort) -> Outcome:
     """Streams and calls under way, each in the name of a token that is revoked then."""
     number, held, worst = effort.times(40), 0, 0.0
     with ExitStack() as stack:
-        open_ones: list[tuple[str, http.client.HTTPResponse | socket.socket]] = []
+        open_ones: list[tuple[str, socket.socket]] = []
         for turn in range(number):
             made, secret = tokens.create(Grant(servers=("s",)) if turn % 2 else EVERYTHING)
             bearer = {"Authorization": f"Bearer {secret}"}
@@ -310,7 +312,7 @@ def _revocations(target: Target, tokens: TokenStore, effort: Effort) -> Outcome:
                 connection.sendall(_raw("POST", "/tools/s__hang", {**JSON, **bearer}, b"{}"))
             open_ones.append((made.id, connection))
         time.sleep(1)
-        for identifier, connection in open_ones:
+        for identifier, _ in open_ones:
             tokens.revoke(identifier)
         began = time.monotonic()
         for _, connection in open_ones:
@@ -326,7 +328,7 @@ def _raw(method: str, path: str, headers: Mapping[str, str], body: bytes = b"") 
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-def _is_over(made: Any) -> bool:
+def _is_over(made: socket.socket) -> bool:
     """Whether what was asked is ended, with a 401 or in the middle of its stream."""
     received = b""
     made.settimeout(5)
@@ -434,7 +436,7 @@ class Messages:
         *("query", "limit", "context_tools", "tools", "tool", "arguments", "skill", "file"),
         *("needed", "include_skills", "max_tools", "uri", "name", "_meta", ""),
     )
-    ODD = (
+    ODD: tuple[Any, ...] = (
         *(None, True, 0, -1, 1e308, 2**70, "", "x", "\x00", "﷽", "a" * 9000, "s__echo", "{}", "["),
         *([], {}, [None], {"": None}, "../../etc/passwd", "s:echo", "__", " ", "%00", "${HOME}"),
     )
