@@ -129,7 +129,8 @@ def test_m6_a_session_without_requests_ends(
 ) -> None:
     caplog.set_level(logging.INFO, "mcp")
     with door(tmp_path, idle_s=0.05) as mcp:
-        session = mcp.open()
+        status, session = mcp.ask(INITIALIZE)
+        assert status == 200
         until(lambda: f"{session} idle timeout" in caplog.text, "it is idle for too long")
         assert mcp.ask(LIST, session)[0] == 404
 

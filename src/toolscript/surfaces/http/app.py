@@ -30,9 +30,9 @@ from toolscript.surfaces.http import description, graph, runtime, wire
 from toolscript.surfaces.http.guard import (
     LOOPBACK_HOSTS,
     Admit,
-    AdmitEverybody,
     Guard,
     access_of,
+    admit_everybody,
     grant_of,
     holder_of,
 )
@@ -69,18 +69,19 @@ def http_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
     app: App,
     *,
     hosts: tuple[str, ...] = LOOPBACK_HOSTS,
-    admit: Admit | None = None,
+    admit: Admit = admit_everybody,
+    admits: Callable[[str], bool] = bool,
     traffic: Traffic | None = None,
     own: bool = True,
     exposure: Exposure | None = None,
 ) -> Starlette:
     """An ASGI application over ``app``, which it runs for as long as it lives if it is its ``own``.
 
-    Who may ask, and for what, is decided by the `Guard`. With an ``exposure``
+    Who may ask, and for what, is decided by the `Guard`; for how long, by
+    ``admits``, which is asked of a holder of an `Access`. With an ``exposure``
     it also has the MCP door.
     """
-    admit = admit or AdmitEverybody()
-    revocations = Revocations(admit.admits)
+    revocations = Revocations(admits)
     mount = Mount(app, exposure, grant_of, holder_of, revocations) if exposure else None
     traffic, pulse = traffic or Traffic(), Pulse()
 

@@ -5,8 +5,9 @@ Stands before every route of the HTTP door, those of other protocols included.
 
 import hmac
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TypeAlias
 
 import anyio
 from starlette.requests import HTTPConnection
@@ -39,30 +40,14 @@ class Access:
     """The id of a token, `OWNER` or `ANYONE`; empty for a caller who is granted nothing."""
 
 
-class Admit(Protocol):
-    """Decides who is let in."""
-
-    def __call__(self, token: str) -> Access:
-        """What the bearer of a token, which may be empty, may do; `AccessError` for nothing."""
-        ...
-
-    def admits(self, holder: str) -> bool:
-        """Whether this holder of an `Access` would still be let in."""
-        ...
+Admit: TypeAlias = Callable[[str], Access]
+"""What the bearer of a token, which may be empty, may do; raises `AccessError` for nothing."""
 
 
-class AdmitEverybody:
+def admit_everybody(token: str) -> Access:
     """For an application that only this process asks."""
-
-    def __call__(self, token: str) -> Access:
-        """See `Admit`."""
-        del token
-        return Access(EVERYTHING, OWNER)
-
-    def admits(self, holder: str) -> bool:
-        """See `Admit`."""
-        del holder
-        return True
+    del token
+    return Access(EVERYTHING, OWNER)
 
 
 class Doorkeeper:
@@ -101,7 +86,7 @@ class Doorkeeper:
         )
 
     def admits(self, holder: str) -> bool:
-        """See `Admit`."""
+        """Whether this holder of an `Access` would still be let in."""
         if holder == ANYONE:
             return self._local and not self._tokens.protected
         try:
@@ -184,7 +169,7 @@ class Guard:
     async def _while_admitted(
         self, holder: str, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Answer, unless what the caller was let in by is taken back first."""
+        """Answer for as long as the holder is let in."""
         begun = False
 
         async def noted(message: Message) -> None:

@@ -71,6 +71,7 @@ def _server(settings: Settings, config: Config, listening: socket.socket, key: s
         app,
         hosts=_hosts(listening),
         admit=admit,
+        admits=admit.admits,
         traffic=traffic,
         exposure=cast("Exposure", settings.exposure),
     )

@@ -98,10 +98,13 @@ class Mount:
         session = self._sessions.find(Headers(scope=scope).get(_SESSION_HEADER, ""))
         if session is None:
             await self._answer_without(exposure, scope, receive, send)
-        elif session.holder != self._holder_of(HTTPConnection(scope)):
+        elif not session.is_for(exposure, self._holder_of(HTTPConnection(scope))):
             await _unknown()(scope, receive, send)
         else:
-            await self._answer_within(session, scope, receive, send)
+            with self._sessions.using(session):
+                await self._managers[exposure].handle_request(scope, receive, send)
+            if scope["method"] == "DELETE":
+                self._sessions.finish(session)  # which the SDK may have refused
 
     async def _answer_without(
         self, exposure: Exposure, scope: Scope, receive: Receive, send: Send
@@ -117,19 +120,6 @@ class Mount:
             await send(message)
 
         await self._managers[exposure].handle_request(scope, receive, noted)
-
-    async def _answer_within(
-        self, session: OpenSession, scope: Scope, receive: Receive, send: Send
-    ) -> None:
-        async def noted(message: Message) -> None:
-            if message["type"] == "http.response.start" and message["status"] == _OK:
-                self._sessions.forget(session)
-            await send(message)
-
-        closing = scope["method"] == "DELETE"
-        with self._sessions.using(session):
-            manager = self._managers[session.exposure]
-            await manager.handle_request(scope, receive, noted if closing else send)
 
     def _end_soon(self, session: OpenSession) -> None:
         if self._tasks is not None:

@@ -1,6 +1,5 @@
 """The sessions of ``/mcp``: whose each is, and which of them ends when there are too many."""
 
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -23,14 +22,19 @@ class OpenSession:
     exposure: Exposure
     holder: str
     """In whose name it was opened; nobody else may use it."""
-    used: float = 0.0
-    """When a request of it last began or ended; of `time.monotonic`."""
     requests: int = 0
     """Those under way, an open stream included."""
 
+    def is_for(self, exposure: Exposure, holder: str) -> bool:
+        """Whether a request of this holder, to this exposure, may use it."""
+        return (self.exposure, self.holder) == (exposure, holder)
+
 
 class SessionLimit:
-    """Ends the session with the oldest last request for one too many, an idle one if there is."""
+    """Ends the session with the oldest last request for one too many, an idle one if there is.
+
+    Those that the SDK ends by itself, for want of requests, are the first to be forgotten.
+    """
 
     def __init__(
         self,
@@ -47,12 +51,10 @@ class SessionLimit:
     def add(self, session: OpenSession) -> None:
         """A session has been opened."""
         self._open[session.identifier] = session
-        self._touch(session)
-        self._revocations.add(session, session.holder, lambda: self._finish(session))
-        self._forget_idle(session.used - IDLE_S)
+        self._revocations.add(session, session.holder, lambda: self.finish(session))
         if len(self._open) > self._most:
             idle = (each for each in self._open.values() if not each.requests)
-            self._finish(next(idle, next(iter(self._open.values()))))
+            self.finish(next(idle, next(iter(self._open.values()))))
 
     def find(self, identifier: str) -> OpenSession | None:
         """The session of this id; None where it is not known, or not any more."""
@@ -69,22 +71,12 @@ class SessionLimit:
             session.requests -= 1
             self._touch(session)
 
-    def forget(self, session: OpenSession) -> None:
-        """It has ended."""
+    def finish(self, session: OpenSession) -> None:
+        """End a session."""
         self._open.pop(session.identifier, None)
         self._revocations.discard(session)
-
-    def _finish(self, session: OpenSession) -> None:
-        self.forget(session)
         self._end(session)
 
     def _touch(self, session: OpenSession) -> None:
-        session.used = time.monotonic()
         if session.identifier in self._open:
             self._open.move_to_end(session.identifier)
-
-    def _forget_idle(self, before: float) -> None:
-        """Forget those that the SDK has ended by itself."""
-        idle = [each for each in self._open.values() if each.used < before and not each.requests]
-        for each in idle:
-            self.forget(each)
