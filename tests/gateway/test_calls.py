@@ -233,7 +233,8 @@ def test_a_question_goes_to_the_one_who_called(scripted: Scripted, tmp_path: Pat
     with running(served(tmp_path, s=scripted(tool("greet"), elicits="Who are you?"))) as app:
         assert echoed(call(app, "s__greet", caller)) == caller.answer
     [question] = caller.questions
-    assert (question["method"], question["message"]) == ("elicitation/create", "s asks: Who are you?")
+    asked = question["method"], question["message"]
+    assert asked == ("elicitation/create", "s asks: Who are you?")
     assert question["requestedSchema"]["properties"] == {"name": {"type": "string"}}
 
 
