@@ -1,10 +1,12 @@
 """Gateways that are killed or do not end, and what others make of that."""
 
+import contextlib
 import http.server
 import json
 import os
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.support import FUZZY, READ_FILE, Cli, Scripted, alive, post, processes, tool, until
+from toolscript.gateway.sweep import MARK, sweep
 
 
 @pytest.fixture
@@ -116,3 +119,38 @@ def test_l4_commands_that_look_at_once_see_no_gateway_in_each_other(home: Cli) -
         for _ in range(6)
     ]
     assert {each.communicate(timeout=60)[0] for each in many} == {"not running\n"}
+
+
+_EMPTIES = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if os.fork() == 0:
+    code = "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(600)"
+    os.execve(sys.executable, [sys.executable, "-S", "-c", code, sys.argv[1]], {})
+time.sleep(600)
+"""
+
+
+def is_gone(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is marked")
+def test_l6_a_child_that_empties_its_environment_ends_with_its_group(tmp_path: Path) -> None:
+    """upstream:isolation: here by what ends the servers of a gateway that was killed."""
+    program = [sys.executable, "-S", "-c", _EMPTIES, str(tmp_path)]
+    mark = f"{os.getpid()}-empties."
+    process = subprocess.Popen(program, env={MARK: mark}, start_new_session=True)
+    try:
+        until(lambda: len(processes(str(tmp_path))) == 2, "it has begun")
+        sweep(mark)
+        process.wait(60)
+        until(lambda: is_gone(process.pid), "the whole group has ended", 10)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(60)

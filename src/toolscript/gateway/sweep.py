@@ -53,9 +53,23 @@ def _signalled(pid: int, mark: str, number: int) -> bool:
     with suppress(OSError), _held(pid) as held:
         if not _is_marked(pid, mark):
             return False
+        if number == signal.SIGKILL:
+            _kill_group(pid)
         signal.pidfd_send_signal(held, number)
         return True
     return False
+
+
+def _kill_group(pid: int) -> None:
+    """End the process with its group.
+
+    A server begins a session, so a group of it holds nothing but what it started,
+    also what has emptied its environment.
+    """
+    with suppress(*_GONE):
+        group = os.getpgid(pid)
+        if group != os.getpgrp():
+            os.killpg(group, signal.SIGKILL)
 
 
 @contextmanager
