@@ -144,7 +144,7 @@ def _schemas(effort: Effort) -> Outcome:
 
 def _listings(effort: Effort) -> Outcome:
     """As much as a server can list, in every part of a tool."""
-    number, size = effort.times(300), _MIB
+    number, size = effort.times(100), _MIB
     listings: dict[str, list[Any]] = {
         "descriptions": [_tool(f"t{n}", description="x" * size) for n in range(number)],
         "names": [_tool(f"{'n' * size}{n}") for n in range(number // 10 + 1)],
@@ -184,7 +184,7 @@ def _shapes(size: int) -> dict[str, str]:
 def _results(effort: Effort) -> Iterator[Outcome]:
     """Results below the limit, above it, and below a raised one; at every door."""
     sizes = {"7.9 MB": (7_900_000, "8"), "40 MB": (40_000_000, "8")}
-    for label, (size, limit) in (sizes | {"40 MB, limit raised": (40_000_000, "64")}).items():
+    for label, (size, limit) in (sizes | {"16 MB, limit raised": (15_900_000, "16")}).items():
         shapes = _shapes(int(size * min(effort.scale, 1)))
         raw = {kind: _ANSWER % result for kind, result in shapes.items()}
         tools = [_tool(kind) for kind in shapes]
@@ -228,7 +228,9 @@ def _bodies(answers: Mapping[str, str]) -> Generator[str]:
         prepared = {k: {"type": "application/json", "body": v} for k, v in answers.items()}
         file.write_text(json.dumps(prepared), "utf-8")
         command = [sys.executable, "-S", str(_BODIES), str(file)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        ) as process:
             try:
                 assert process.stdout  # noqa: S101 - it was opened with a pipe
                 yield process.stdout.readline().strip()

@@ -237,7 +237,7 @@ OPTIONS: tuple[Option, ...] = (
         "TOOLSCRIPT_MESSAGE_LIMIT",
         None,
         low=1,
-        high=64,
+        high=16,
     ),
     Option(
         "ping_interval_s",

@@ -163,7 +163,11 @@ def test_m18_a_large_result_is_never_turned_into_objects(
     scripted: Scripted, tmp_path: Path
 ) -> None:
     """It is passed on over HTTP as it came; a model gets it where it has few values."""
-    text = '{"content":[{"type":"text","text":"' + "1,[{" * SMALL_BYTES + '"}],"isError":false}'
+    text = (
+        '{"content":[{"type":"text","text":"'
+        + "1,[{" * SMALL_BYTES
+        + '"}],"isError":false,"resultType":"complete"}'
+    )
     numbers = '{"content":[],"structuredContent":{"n":[' + "1, " * MAX_VALUES + "1]}}"
     long = '{"content":[{"type":"text","text":"' + "x" * (MAX_OBJECT_BYTES + 1) + '"}]}'
     results = {"text": text, "numbers": numbers, "long": long}
@@ -174,7 +178,7 @@ def test_m18_a_large_result_is_never_turned_into_objects(
             called = _call(app, kind)
             assert isinstance(called, RawResult)
             assert called.text.decode() == result
-        assert _call(app, "text") == {"isError": False}
+        assert _call(app, "text") == {"isError": False, "resultType": "complete"}
 
 
 def test_m18_large_results_at_the_doors(scripted: Scripted, cli: Cli) -> None:

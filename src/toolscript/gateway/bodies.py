@@ -19,6 +19,7 @@ from toolscript.gateway.messages import (
     BoundedBuffer,
     Unparsed,
     answered,
+    aside,
     mended,
     read,
     unreadable,
@@ -79,7 +80,7 @@ class Bodies:
             if buffer.is_full:
                 yield self._referred(answered(asked, buffer.problem))
                 return
-        yield self._rewritten(buffer.data)
+        yield await self._rewritten(buffer.data)
 
     async def _events(self, chunks: _Chunks, asked: Any) -> AsyncGenerator[bytes]:
         buffer = BoundedBuffer(self._limit)
@@ -88,11 +89,11 @@ class Bodies:
             while found := _BLANK.search(buffer.end + rest):
                 cut = found.end() - len(buffer.end)
                 buffer.add(rest[:cut])
-                yield self._event(buffer, asked)
+                yield await self._event(buffer, asked)
                 buffer, rest = BoundedBuffer(self._limit), rest[cut:]
             buffer.add(rest)
 
-    def _event(self, buffer: BoundedBuffer, asked: Any) -> bytes:
+    async def _event(self, buffer: BoundedBuffer, asked: Any) -> bytes:
         """An event as it came, or with a reference as its data."""
         if buffer.is_full:
             return b"data: " + self._failed(buffer, asked) + b"\n\n"
@@ -101,7 +102,7 @@ class Bodies:
         lines = buffer.data.splitlines()
         data = b"\n".join(line[5:] for line in lines if line.startswith(b"data:"))
         others = [line for line in lines if line and not line.startswith(b"data:")]
-        return b"\n".join([*others, b"data: " + self._rewritten(data), b"", b""])
+        return b"\n".join([*others, b"data: " + await self._rewritten(data), b"", b""])
 
     def _failed(self, buffer: BoundedBuffer, asked: Any) -> bytes:
         if asked is not None:
@@ -111,11 +112,11 @@ class Bodies:
         except ValueError:
             return b""  # a notification, or nothing
 
-    def _rewritten(self, data: bytes) -> bytes:
+    async def _rewritten(self, data: bytes) -> bytes:
         if len(data) <= SMALL_BYTES:
             return mended(data)
         try:
-            return self._referred(read(data))
+            return self._referred(await aside(read, data))
         except ValueError:
             return data[:SMALL_BYTES]  # which the SDK cannot read, and says so
 

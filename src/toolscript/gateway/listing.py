@@ -18,7 +18,7 @@ from mcp_types.version import LATEST_HANDSHAKE_VERSION
 from pydantic import BaseModel, ValidationError
 
 from toolscript.errors import UpstreamError
-from toolscript.gateway.messages import Unparsed
+from toolscript.gateway.messages import Unparsed, aside
 from toolscript.gateway.results import RawResult, UnreadableError, opened
 from toolscript.text import deceptive_name, printable
 from toolscript.types import ServerSpec, ToolSpec
@@ -115,9 +115,11 @@ class ListingDispatcher(JSONRPCDispatcher[Any]):
             raise PassedResultError(await self._page(raw.text))
         if raw.problem:
             raise UnreadableError(f"sent an answer that cannot be read: {raw.problem}")
-        if method == "tools/call" and "resultType" not in (passed := RawResult(raw.text)):
-            raise PassedResultError(passed)
-        return opened(raw.text)
+        if method == "tools/call":
+            passed = await aside(RawResult, raw.text)
+            if passed.get("resultType") != "input_required":
+                raise PassedResultError(passed)
+        return await aside(opened, raw.text)
 
     async def _page(self, text: bytes) -> dict[str, Any]:
         """Read a page of a listing tool by tool, with time for others in between."""

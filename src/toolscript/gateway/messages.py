@@ -6,21 +6,24 @@ result stays the text that it came as.
 """
 
 import re
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import msgspec
+from anyio import to_thread
 from mcp_types import JSONRPCMessage, JSONRPCResponse, RequestId, jsonrpc_message_adapter
 from pydantic import ValidationError
 
 from toolscript.gateway.results import is_moderate
 from toolscript.text import printable
 
+_T = TypeVar("_T")
 SMALL_BYTES = 64 * 1024
 """Up to here a message is read by the SDK."""
 MARGIN_BYTES = 1024
 """At its beginning and at its end, a message says which request it answers."""
 
-_MENDED_BYTES = 1024 * 1024
+_MENDED_BYTES = _ASIDE_BYTES = 1024 * 1024
 _HALVES = re.compile(
     rb"\\\\|(\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
     rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD])[c-fC-F][0-9a-fA-F]{2}))"
@@ -119,6 +122,11 @@ def _response(request: RequestId, result: Unparsed) -> JSONRPCResponse:
     return JSONRPCResponse.model_construct(jsonrpc="2.0", id=request, result=cast("Any", result))
 
 
+async def aside(work: Callable[[bytes], _T], data: bytes) -> _T:
+    """Do the work in a thread where there is much of it: others get their turn in between."""
+    return work(data) if len(data) <= _ASIDE_BYTES else await to_thread.run_sync(work, data)
+
+
 class BoundedBuffer:
     """The bytes of one message. Past the limit, only its beginning and its end."""
 
@@ -156,9 +164,9 @@ class BoundedBuffer:
         """The last few bytes."""
         return bytes(self._data[-3:])
 
-    def message(self) -> JSONRPCMessage:
+    async def message(self) -> JSONRPCMessage:
         """Return what `read` makes of it, or `unreadable` of too much."""
-        return unreadable(self.data, self.problem) if self.is_full else read(self.data)
+        return unreadable(self.data, self.problem) if self.is_full else await aside(read, self.data)
 
 
 def _valid(line: bytes) -> bytes:

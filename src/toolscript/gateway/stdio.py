@@ -192,7 +192,7 @@ async def _receive(
                     *ends, rest = chunk.split(b"\n")
                     for end in ends:
                         buffer.add(end)
-                        await inbound.send(_message(buffer))
+                        await inbound.send(await _message(buffer))
                         buffer = BoundedBuffer(limit)
                     buffer.add(rest)
                     if buffer.size > limit + MAX_LINE_BYTES:
@@ -204,9 +204,9 @@ async def _receive(
                 pass
 
 
-def _message(line: BoundedBuffer) -> _Received:
+async def _message(line: BoundedBuffer) -> _Received:
     try:
-        return SessionMessage(line.message())
+        return SessionMessage(await line.message())
     except ValueError as error:
         return error
 

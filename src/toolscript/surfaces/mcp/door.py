@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import anyio
+import anyio.to_thread
 from msgspec.structs import replace
 
 from toolscript.app import App
@@ -173,7 +174,7 @@ class Door:
         if not isinstance(result, RawResult):
             return result
         try:
-            return opened(result.text)
+            return await anyio.to_thread.run_sync(opened, result.text)
         except UnreadableError as error:
             raise UpstreamError(f"{name}: {error}") from None
 
