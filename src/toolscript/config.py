@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from toolscript.entry import SECTIONS, Entry, Mistake, listed, server
 from toolscript.errors import ConfigMissingError, ConfigSyntaxError, ConfigUntrustedError
-from toolscript.files import expanded, is_file, stamp
+from toolscript.files import expanded, is_file, resolved, stamp
 from toolscript.text import encodable
 from toolscript.trust import TrustStore, read_file
 from toolscript.types import ServerSpec
@@ -140,9 +140,9 @@ def project_file(cwd: Path, environ: Mapping[str, str]) -> Path | None:
     home directory is where the search ends: the file there is the user's.
     """
     home = home_file(environ).parent
-    homes = {str(home), _real(home)}
+    homes = {home, resolved(home)}
     for directory in (cwd, *cwd.parents):
-        if str(directory) in homes:
+        if directory in homes:
             return None
         if is_file(directory / FILE_NAME):
             return directory / FILE_NAME
@@ -156,20 +156,13 @@ def home_file(environ: Mapping[str, str]) -> Path:
     return Path(environ.get("HOME") or Path.home()) / FILE_NAME
 
 
-def _real(path: Path) -> str:
-    try:
-        return os.path.realpath(path)
-    except ValueError:  # a name that cannot be
-        return ""
-
-
 def key_of(sources: tuple[Path, ...]) -> str:
     """16 hex digits that stand for a configuration: one gateway and one snapshot per key.
 
     The first file decides, however its path is spelled: a file of the user's
     that appears beside a project's makes no other configuration of it.
     """
-    return hashlib.sha256(os.fsencode(os.path.realpath(sources[0]))).hexdigest()[:16]
+    return hashlib.sha256(os.fsencode(resolved(sources[0]))).hexdigest()[:16]
 
 
 def _merge(project: Config, user: Config) -> Config:

@@ -42,6 +42,14 @@ def expanded(text: str) -> Path:
         return Path(text)
 
 
+def resolved(path: Path) -> Path:
+    """The path without links; as it is where it cannot be, or is exchanged at this moment."""
+    try:
+        return Path(os.path.realpath(path))
+    except (OSError, ValueError):
+        return path.absolute()
+
+
 def is_file(path: Path) -> bool:
     """Whether there is a file; not where it may not be looked at or the name is impossible."""
     try:

@@ -21,7 +21,7 @@ import msgspec
 
 from toolscript.entry import SECTIONS, URL_KEYS
 from toolscript.errors import ConfigSyntaxError, ConfigUntrustedError
-from toolscript.files import write_atomically
+from toolscript.files import resolved, write_atomically
 from toolscript.text import encodable, printable, redact
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
@@ -60,7 +60,7 @@ class ProjectFile:
         """Raises `ConfigSyntaxError` for a file that cannot be read."""
         place = _place(path)
         data, status = read_file(place)
-        target = Path(os.path.realpath(place))
+        target = resolved(place)
         folders = dict.fromkeys((place.parent, target.parent))
         try:
             flaws = [_flaw(status), *(_flaw(each.stat(), each) for each in folders)]
@@ -220,7 +220,7 @@ def writable_by_others(path: Path) -> str:
 
 def _place(path: Path) -> Path:
     """A file's path with its directory resolved, but not the file, where that is a link."""
-    return Path(os.path.realpath(path.parent)) / path.name
+    return resolved(path.parent) / path.name
 
 
 def _flaw(status: os.stat_result, folder: Path | None = None) -> str:

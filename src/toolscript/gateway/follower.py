@@ -52,7 +52,7 @@ class Follower:
                 return None
             self._seen = seen
             config = self._load()
-        except ConfigError as error:
+        except (ConfigError, OSError) as error:  # the second: exchanged while it was looked at
             self._note(str(error))
             return None
         except Exception as error:
