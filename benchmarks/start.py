@@ -31,12 +31,12 @@ def main() -> None:
         _configure(folder, arguments.servers)
         wanted = arguments.dead + arguments.hanging - 1
         began = time.monotonic()
-        with at_once(folder, **_SETTINGS) as started:
+        with at_once(folder, None, **_SETTINGS) as started:
             first = _watched(started.url, began, wanted, arguments.servers)
         _doom(folder, arguments.dead, {"exit": 1})
         _doom(folder, arguments.dead + arguments.hanging, {"hang": True}, arguments.dead)
         began = time.monotonic()
-        with at_once(folder, **_SETTINGS) as started:
+        with at_once(folder, None, **_SETTINGS) as started:
             again = _watched(started.url, began, wanted, arguments.servers - wanted - 1)
     rows = [[key, str(first[key]), str(again[key])] for key in again]
     report.table(["seconds until", "first start, all well", "second start"], rows)

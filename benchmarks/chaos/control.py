@@ -11,6 +11,7 @@ import anyio
 import anyio.to_thread
 
 from benchmarks.chaos.observed import BLOCKED_S
+from toolscript.supervisor import Supervisor
 from toolscript.surfaces.http.pulse import Pulse
 
 
@@ -18,7 +19,7 @@ async def main() -> None:
     """Watch until the end of the input."""
     pulse = Pulse()
     pulse.want()
-    async with pulse.running():
+    async with pulse.running(Supervisor()):
         await anyio.to_thread.run_sync(sys.stdin.read)
     counts = dict(pulse.late.buckets())
     late = counts["+Inf"] - counts[str(BLOCKED_S)]

@@ -122,7 +122,7 @@ def _as_a_gateway(home: Path, what: str, servers: Mapping[str, Any]) -> dict[str
     own = {"HOME": str(home), "TOOLSCRIPT_CONFIG": str(config)}
     watch, words = Watch(), 0.0
     with (
-        at_once(home / ".toolscript", **own, TOOLSCRIPT_SEARCH_MODEL="bundled") as started,
+        at_once(home / ".toolscript", None, **own, TOOLSCRIPT_SEARCH_MODEL="bundled") as started,
         httpx2.Client(base_url=started.url, timeout=60) as http,
     ):
         while watch.clock() < PATIENCE_S:

@@ -29,9 +29,9 @@ class _FailingStore(GraphStore):
         self._fail()
         return super().load(graph, usage)
 
-    def add(self, change: Change, usage: UsageChange, *more: Any) -> bool:
+    def add(self, change: Change, usage: UsageChange, everything: Any) -> bool:
         self._fail()
-        return self.fails is None and super().add(change, usage, *more)
+        return self.fails is None and super().add(change, usage, everything)
 
     def _fail(self) -> None:
         if isinstance(self.fails, BaseException):
