@@ -29,7 +29,7 @@ class _FailingStore(GraphStore):
         self._fail()
         return super().load(graph, usage)
 
-    def add(self, change: Change, usage: UsageChange, everything: Any) -> bool:
+    def add(self, change: Change, usage: UsageChange, everything: Any = None) -> bool:
         self._fail()
         return self.fails is None and super().add(change, usage, everything)
 
