@@ -202,11 +202,11 @@ def _bombs() -> Outcome:
     redact("", secrets)
     took: list[float] = []
     for piece in _PIECES:
-        begun = time.perf_counter()
+        begun = time.thread_time()
         redact(piece * (10 * MAX_CHARS // len(piece)), secrets)
-        took.append(1000 * (time.perf_counter() - begun))
+        took.append(1000 * (time.thread_time() - begun))
     held = sum(each < _MOST_MS for each in took)
-    return Outcome("M8", "hostile text", len(took), held, f"{max(took):.0f} ms at most")
+    return Outcome("M8", "hostile text", len(took), held, f"{max(took):.0f} ms of CPU at most")
 
 
 def _lookalikes(rng: random.Random, times: int) -> Outcome:
