@@ -59,7 +59,10 @@ _PR_SET_PDEATHSIG = 1
 """As ``sys/prctl.h`` has it."""
 _FLAGS = ("--no-prompt", "--no-config", "--no-lock", "--no-remote", "--no-npm", "--quiet")
 _CRASH = re.compile(rb"\s*(<--- Last few GCs|#\s+# Fatal \w+ out of memory)")
-_SPENT = re.compile(rb"<--- Last few GCs|# Fatal \w+ out of memory|Array buffer allocation failed")
+_SPENT = re.compile(
+    rb"<--- Last few GCs|# Fatal \w+ out of memory|Array buffer allocation failed"
+    rb"|memory allocation of \d+ bytes failed"
+)
 _ADVICE = re.compile(r", run again with the --allow-\w+ flag")
 """Of Deno's; here there is no such flag."""
 _SYSTEM = ("SYSTEMROOT", "TMPDIR", "TEMP", "TMP")
