@@ -51,8 +51,8 @@ def _callbacks(environ: dict[str, str], effort: Effort) -> Outcome:
         text=True,
     ) as process:
         assert process.stderr  # noqa: S101 - it is a pipe
-        url = "http://" + process.stderr.readline().partition("http://")[2].strip()
-        back = parse_qs(urlsplit(url).query)["redirect_uri"][0]
+        url: str = "http://" + process.stderr.readline().partition("http://")[2].strip()
+        back: str = parse_qs(urlsplit(str(url)).query)["redirect_uri"][0]
         refused = [_visit(f"{back}?error=x&state={number}") for number in range(tried)].count(404)
         done = _visit(url) == 200 and process.wait(60) == 0
     return Outcome("M13", "forged callbacks before the real one", tried, refused if done else 0)
