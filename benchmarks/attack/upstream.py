@@ -45,7 +45,7 @@ def attacks(effort: Effort) -> Iterator[Outcome]:
     """Attack a gateway of our own from behind, kind by kind."""
     yield _schemas(effort)
     yield _listings(effort)
-    yield from _results(effort)
+    yield from _results()
     yield _lines(effort)
     yield from _floods(effort)
     yield _stopped()
@@ -181,11 +181,11 @@ def _shapes(size: int) -> dict[str, str]:
     }
 
 
-def _results(effort: Effort) -> Iterator[Outcome]:
+def _results() -> Iterator[Outcome]:
     """Results below the limit, above it, and below a raised one; at every door."""
     sizes = {"7.9 MB": (7_900_000, "8"), "40 MB": (40_000_000, "8")}
     for label, (size, limit) in (sizes | {"16 MB, limit raised": (15_900_000, "16")}).items():
-        shapes = _shapes(int(size * min(effort.scale, 1)))
+        shapes = _shapes(size)
         raw = {kind: _ANSWER % result for kind, result in shapes.items()}
         tools = [_tool(kind) for kind in shapes]
         with _watched(
