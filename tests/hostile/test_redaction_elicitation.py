@@ -61,6 +61,8 @@ FIELDS: dict[str, dict[str, Any]] = {
     "f": {"type": "string", "title": "\uff30\uff41\uff53\uff53word"},
     "contraseña": {"type": "string"},
     "g": {"title": "One-time code"},
+    "h": {"title": "Password", "anyOf": [{"type": "string"}]},
+    "i": {"type": "array", "title": "Passwords", "items": {"type": "string"}},
 }
 
 
@@ -77,12 +79,28 @@ HARMLESS: dict[str, dict[str, Any]] = {
     "keep_token": {"type": "boolean", "title": "Keep the token?"},
     "auth": {"type": "string", "enum": ["password", "token"], "title": "Kind of secret"},
     "primary_key": {"type": "string"},
+    "kind": {"type": "string", "title": "Secret", "oneOf": [{"const": "a", "title": "A"}]},
+    "kinds": {"type": "array", "title": "Secrets", "items": {"enum": ["a", "b"]}},
 }
 
 
 def test_m16_other_fields_are_asked_for() -> None:
     form = {"message": "Where to?", "requestedSchema": {"properties": HARMLESS}}
     assert secret_asked_for(form) == ""
+
+
+def test_m16_a_form_of_very_many_fields_is_not_asked() -> None:
+    form = {"requestedSchema": {"properties": {f"a{n}": {"type": "string"} for n in range(201)}}}
+    assert secret_asked_for(form) == "one of 201 fields"
+
+
+def test_m16_a_field_hides_nothing_from_the_one_who_is_asked() -> None:
+    field = {"type": "string", "title": "To\u202ewn", "description": "a\x1b[31mb", "maxLength": 9}
+    form = {"message": "Hello", "requestedSchema": {"type": "object", "properties": {"a": field}}}
+    [shown] = attributed("weather", form, str)["requestedSchema"]["properties"].values()
+    assert shown["maxLength"] == 9
+    assert "\u202e" not in shown["title"]
+    assert "\x1b" not in shown["description"]
 
 
 @pytest.mark.parametrize("schema", [None, [], {"properties": []}, {"properties": {"a": 7}}])

@@ -1,4 +1,4 @@
-"""What a server asks a user: the question says who asks, and none is for a secret."""
+"""Prefixes a server's questions with its name, and finds by words those that ask for a secret."""
 
 import re
 from collections.abc import Callable
@@ -22,18 +22,43 @@ _SECRET = re.compile(
 
 
 def attributed(server: str, question: _Raw, redact: Callable[[str], str]) -> _Raw:
-    """Returns the question with its server's name before it and nothing that hides or deceives."""
+    """Returns the question with its server's name before it.
+
+    Its text, and the titles and descriptions of its fields, hold no control characters.
+    """
     lines = redact(str(question.get("message", ""))).splitlines()[:_MAX_LINES]
     shown = "\n".join(printable(line, _MAX_LINE_CHARS) for line in lines)
-    return {**question, "message": f"{server} asks: {shown}"}
+    marked = {**question, "message": f"{server} asks: {shown}"}
+    schema = question.get("requestedSchema")
+    if isinstance(schema, dict):
+        fields = {name: _plain(field, redact) for name, field in _fields(question)}
+        marked["requestedSchema"] = {**cast("_Raw", schema), "properties": fields}
+    return marked
+
+
+def _plain(field: Any, redact: Callable[[str], str]) -> Any:
+    """Returns a field whose title and description can be shown."""
+    if not isinstance(field, dict):
+        return field
+    texts = {key: cast("_Raw", field).get(key) for key in ("title", "description")}
+    shown = {
+        k: printable(redact(v), _MAX_LINE_CHARS) for k, v in texts.items() if isinstance(v, str)
+    }
+    return {**cast("_Raw", field), **shown}
+
+
+def _fields(question: _Raw) -> list[tuple[str, Any]]:
+    schema = question.get("requestedSchema")
+    properties = cast("_Raw", schema).get("properties") if isinstance(schema, dict) else None
+    return list(cast("_Raw", properties).items()) if isinstance(properties, dict) else []
 
 
 def secret_asked_for(question: _Raw) -> str:
     """Returns what of a question asks for a secret: a field's name, or "its text"."""
-    schema = question.get("requestedSchema")
-    properties = cast("_Raw", schema).get("properties") if isinstance(schema, dict) else None
-    fields = list(cast("_Raw", properties).items()) if isinstance(properties, dict) else []
-    free = [(name, field) for name, field in fields[:_MAX_FIELDS] if _is_free(field)]
+    fields = _fields(question)
+    if len(fields) > _MAX_FIELDS:
+        return f"one of {len(fields)} fields"
+    free = [(name, field) for name, field in fields if _is_free(field)]
     found = next((name for name, field in free if _names_a_secret(name, field)), "")
     return found or ("its text" if free and _is_secret(str(question.get("message", ""))) else "")
 
@@ -43,7 +68,13 @@ def _is_free(field: Any) -> bool:
     if not isinstance(field, dict):
         return True
     field = cast("_Raw", field)
-    return not {"enum", "oneOf", "anyOf"} & field.keys() and field.get("type") != "boolean"
+    if "items" in field:
+        return _is_free(field["items"])
+    choices = field.get("oneOf") or field.get("anyOf")
+    listed = isinstance(choices, list) and all(
+        isinstance(each, dict) and "const" in each for each in cast("list[Any]", choices)
+    )
+    return not (isinstance(field.get("enum"), list) or listed or field.get("type") == "boolean")
 
 
 def _names_a_secret(name: str, field: Any) -> bool:
