@@ -13,6 +13,7 @@ import pytest
 
 from tests.graph.test_toolgraph import Clock, graph_of
 from tests.support import Cli, until
+from toolscript.errors import LearningError
 from toolscript.graph.counts import Change
 from toolscript.graph.learning import Learning
 from toolscript.graph.store import VERSION, GraphStore
@@ -106,7 +107,8 @@ def test_h3_what_was_forgotten_while_the_graph_was_locked_does_not_come_back(
     learning = Learning(store)
     with locked(store.path):
         learning.open()
-        learning.clear()
+        with pytest.raises(LearningError):
+            learning.clear()
     learning.called(Trail(), "s__x", succeeded=True)
     learning.close()
     assert calls(store.path.parent) == 1

@@ -41,6 +41,7 @@ class ToolProxy:
         self.gateway, self.tools = gateway, frozenset(tools)
         self.key = secrets.token_urlsafe(32)
         self.calls = threading.BoundedSemaphore(MAX_CALLS)
+        self._serving = False
         self._server = _Server(self)
 
     @property
@@ -50,12 +51,15 @@ class ToolProxy:
 
     def serve(self) -> None:
         """Begin to answer; connections that were made before are answered now."""
+        self._serving = True
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._serving:
+            self._server.shutdown()
         self._server.server_close()
 
 

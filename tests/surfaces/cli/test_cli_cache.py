@@ -48,9 +48,10 @@ def test_vectors_of_skills_are_shown_and_deleted_too(cli: Cli) -> None:
     """skills:folders, skills:update: what was updated is embedded again when it is needed."""
     cli.configure()
     put(cli.home / ".agents" / "skills")
+    put(cli.home / "documents")
     assert cli("skills", "update").returncode == 0
     for tool, given in (("VectorUpdate", "path"), ("SearchSkills", "query")):
-        arguments = f'{{"{given}": ".agents/skills/notes.txt"}}'
+        arguments = f'{{"{given}": "documents/notes.txt"}}'
         assert cli("call", f"Vector.{tool}", arguments).returncode == 0
     skills, files = cli.json("cache", "info")["embeddings"]
     assert files["model"] == skills["model"]

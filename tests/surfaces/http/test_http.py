@@ -1,5 +1,6 @@
 """The HTTP door, knocked at over sockets: a gateway process with two scripted servers."""
 
+import contextlib
 import json
 import socket
 import subprocess
@@ -197,14 +198,13 @@ def raw(url: str, request_line: bytes) -> tuple[int, bytes]:
     parts = urlsplit(url)
     with socket.create_connection((parts.hostname, parts.port), PATIENCE_S) as connection:
         received = b""
-        try:
+        with contextlib.suppress(OSError):  # it may hang up before it has read everything
             head = request_line + b"Host: 127.0.0.1\r\nConnection: close\r\n\r\n"
             connection.sendall(head)
             connection.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(ConnectionResetError):
             while data := connection.recv(65536):
                 received += data
-        except (BrokenPipeError, ConnectionResetError):
-            pass  # it may hang up before it has read everything
     words = received.split(None, 2)
     return (int(words[1]) if len(words) > 1 else 0), received
 

@@ -28,6 +28,7 @@ CODE: dict[type[errors.ToolscriptError], int] = {
     errors.ConfigError: INTERNAL_ERROR,
     errors.ConfigMissingError: INTERNAL_ERROR,
     errors.ConfigSyntaxError: INTERNAL_ERROR,
+    errors.ConfigUntrustedError: INTERNAL_ERROR,
     errors.DataDirectoryError: INTERNAL_ERROR,
     errors.TokenFileError: INTERNAL_ERROR,
     errors.AccessError: INTERNAL_ERROR,
