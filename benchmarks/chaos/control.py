@@ -11,15 +11,15 @@ import anyio
 import anyio.to_thread
 
 from benchmarks.chaos.observed import BLOCKED_S
-from toolscript.supervisor import Supervisor
 from toolscript.surfaces.http.pulse import Pulse
+from toolscript.task_monitor import TaskMonitor
 
 
 async def main() -> None:
     """Watch until the end of the input."""
     pulse = Pulse()
     pulse.want()
-    async with pulse.running(Supervisor()):
+    async with pulse.running(TaskMonitor()):
         await anyio.to_thread.run_sync(sys.stdin.read)
     counts = dict(pulse.late.buckets())
     late = counts["+Inf"] - counts[str(BLOCKED_S)]

@@ -42,7 +42,7 @@ from toolscript.own import OwnTool, vector_tools
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.semantic import SemanticSignal
 from toolscript.skills.library import Shelf
-from toolscript.supervisor import Supervisor
+from toolscript.task_monitor import TaskMonitor
 from toolscript.types import (
     EVERYTHING,
     SEPARATOR,
@@ -81,7 +81,7 @@ class Health:
     download: "Download | None" = None
     """The model that is being downloaded."""
     tasks: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Each background task's state by its name: see `Supervisor`."""
+    """Each background task's state by its name: see `TaskMonitor`."""
     failure: TaskDiedError | None = None
     """One of them has died, and the process ends."""
 
@@ -111,7 +111,7 @@ class App:
         learning: Learning | None = None,
     ) -> None:
         self.handbook = handbook
-        self.supervisor = Supervisor()
+        self.task_monitor = TaskMonitor()
         self._own_tools = vector_tools(handbook.vector)
         self._gateway = gateway
         self._engine = engine
@@ -139,7 +139,7 @@ class App:
         try:
             async with anyio.create_task_group() as tasks:
                 for name, work in self._background().items():
-                    tasks.start_soon(self.supervisor.run, name, work, name=name)
+                    tasks.start_soon(self.task_monitor.run, name, work, name=name)
                 try:
                     yield self
                 except Exception as error:  # noqa: BLE001 - raised again, without the task group's wrapping
@@ -147,13 +147,13 @@ class App:
                 finally:
                     tasks.cancel_scope.cancel()
         except BaseExceptionGroup:  # of task groups; what died is in the log
-            self.supervisor.check()
+            self.task_monitor.check()
             raise
         finally:
             self._keep(self._gateway.catalogue)
             if self.learning is not None:
                 self.learning.close()
-        self.supervisor.check()
+        self.task_monitor.check()
         if failure is not None:
             raise failure
 
@@ -227,7 +227,7 @@ class App:
         """See `Health`; of what is kept from the caller nothing is named or counted."""
         current = self._indexed is self._gateway.catalogue
         return Health(
-            ready=not self.supervisor.failure
+            ready=not self.task_monitor.failure
             and self._gateway.settled
             and current
             and not self._engine.waiting
@@ -240,12 +240,12 @@ class App:
             config=self._gateway.config.stamp if grant.is_everything else "",
             config_problem=self._problem if grant.is_everything else "",
             tasks=self._tasks() if grant.is_everything else {},
-            failure=self.supervisor.failure,
+            failure=self.task_monitor.failure,
         )
 
     def _tasks(self) -> dict[str, str]:
         learning = {"learning": self.learning.state} if self.learning is not None else {}
-        return {**self.supervisor.states, **learning}
+        return {**self.task_monitor.states, **learning}
 
     def _download(self) -> Download | None:
         progress = self._semantic.model.progress

@@ -1,4 +1,4 @@
-"""SQLite files that several processes use: opened for one piece of work, and closed again.
+"""Opens SQLite files that several processes share, each for one transaction.
 
 Two kinds of failure are told apart. What fails for the moment or for this process
 (a lock, a full disk, a directory that may not be written, no descriptor left) is

@@ -1,4 +1,4 @@
-"""YAML as plain text: strings, lists and mappings, and nothing that constructs or repeats anything.
+"""Parses YAML into strings, lists and mappings; rejects tags, anchors and aliases.
 
 The files are other people's. A tag makes the library construct an object, and its constructors
 fail in ways of their own; an alias or a merge key lets a few hundred bytes stand for gigabytes.

@@ -1,4 +1,4 @@
-"""Which projects' configuration files may be used: those whose content their user has trusted.
+"""Stores which project configuration files the user trusts, by path and content digest.
 
 A project's file names programs that run with the user's rights, and variables
 that are sent to addresses. Anybody may have written it, so nothing in it counts

@@ -25,9 +25,9 @@ from tests.support import (
     until,
     write_config,
 )
-from toolscript.supervisor import Supervisor
 from toolscript.surfaces.mcp.mount import Mount
-from toolscript.surfaces.revocation import Revocations
+from toolscript.surfaces.revocation_watcher import RevocationWatcher
+from toolscript.task_monitor import TaskMonitor
 from toolscript.tokens import TokenStore
 from toolscript.types import EVERYTHING
 
@@ -98,7 +98,7 @@ def door(tmp_path: Path, **bounds: Any) -> Generator[Door]:
     config = write_config(tmp_path / "config.json", {})
     admitted = {"ana", "bo"}
     with running(config) as app:
-        revocations = Revocations(admitted.__contains__)
+        revocations = RevocationWatcher(admitted.__contains__)
 
         def holder(asked: Any) -> str:
             return asked.headers["holder"]
@@ -106,7 +106,7 @@ def door(tmp_path: Path, **bounds: Any) -> Generator[Door]:
         mount = Mount(app.app, "search", lambda _: EVERYTHING, holder, revocations, **bounds)
         portal = app.portal
         with (
-            portal.wrap_async_context_manager(revocations.running(Supervisor())),
+            portal.wrap_async_context_manager(revocations.running(TaskMonitor())),
             portal.wrap_async_context_manager(mount.running()),
         ):
             yield Door(app, mount, admitted)

@@ -22,7 +22,7 @@ from toolscript.gateway.base import Caller, Connect, Ready, Report
 from toolscript.gateway.catalogue import Catalogue
 from toolscript.gateway.follower import Follower
 from toolscript.gateway.gateway import Gateway
-from toolscript.supervisor import Supervisor
+from toolscript.task_monitor import TaskMonitor
 from toolscript.types import ServerSpec
 
 WATCHING = """
@@ -164,15 +164,15 @@ class _PanicError(BaseException):
     """As a library in Rust raises it."""
 
 
-def run_supervised(scene: Callable[[Supervisor], Any]) -> Supervisor:
-    supervisor = Supervisor()
+def run_supervised(scene: Callable[[TaskMonitor], Any]) -> TaskMonitor:
+    monitor = TaskMonitor()
 
     async def act() -> None:
         with anyio.fail_after(30):
-            await scene(supervisor)
+            await scene(monitor)
 
     anyio.run(act)
-    return supervisor
+    return monitor
 
 
 @pytest.mark.parametrize("error", [KeyError("x"), _PanicError("x"), MemoryError()])
@@ -182,13 +182,13 @@ def test_h1_whatever_a_task_dies_of_is_noted(error: BaseException) -> None:
             tasks.start_soon(anyio.sleep_forever)
             raise error
 
-    async def scene(supervisor: Supervisor) -> None:
+    async def scene(monitor: TaskMonitor) -> None:
         with pytest.raises(TaskDiedError):
-            await supervisor.run("one", die)
+            await monitor.run("one", die)
 
-    supervisor = run_supervised(scene)
-    assert supervisor.states == {"one": "died"}
-    assert type(error).__name__ in str(supervisor.failure)
+    monitor = run_supervised(scene)
+    assert monitor.states == {"one": "died"}
+    assert type(error).__name__ in str(monitor.failure)
 
 
 def test_h1_who_waits_for_a_task_that_dies_is_told() -> None:
@@ -203,16 +203,16 @@ def test_h1_who_waits_for_a_task_that_dies_is_told() -> None:
         waits.set()
         await anyio.sleep_forever()
 
-    async def scene(supervisor: Supervisor) -> None:
-        assert await supervisor.outlive(_soon("value")) == "value"
+    async def scene(monitor: TaskMonitor) -> None:
+        assert await monitor.outlive(_soon("value")) == "value"
         with pytest.raises(ValueError, match="of its own"):
-            await supervisor.outlive(_soon(ValueError("of its own")))
+            await monitor.outlive(_soon(ValueError("of its own")))
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(raises_task_died, partial(supervisor.run, "one", die))
-            tasks.start_soon(raises_task_died, partial(supervisor.outlive, wait()))
+            tasks.start_soon(raises_task_died, partial(monitor.run, "one", die))
+            tasks.start_soon(raises_task_died, partial(monitor.outlive, wait()))
 
-    supervisor = run_supervised(scene)
-    assert not supervisor.is_busy
+    monitor = run_supervised(scene)
+    assert not monitor.is_busy
 
 
 async def raises_task_died(work: Callable[[], Awaitable[object]]) -> None:

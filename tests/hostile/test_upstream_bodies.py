@@ -12,7 +12,7 @@ import pytest
 
 from tests.support import HELPERS, Running, running, write_config
 from toolscript.errors import UpstreamError
-from toolscript.gateway.results import RawResult
+from toolscript.gateway.raw_results import RawResult
 
 _MIB = 2**20
 _JSON, _EVENTS = "application/json", "text/event-stream"

@@ -20,8 +20,8 @@ from tests.support import (
 )
 from toolscript.errors import CallTimeoutError, UpstreamError
 from toolscript.gateway import listing
-from toolscript.gateway.messages import SMALL_BYTES
-from toolscript.gateway.results import MAX_OBJECT_BYTES, MAX_VALUES, RawResult
+from toolscript.gateway.jsonrpc_reader import SMALL_BYTES
+from toolscript.gateway.raw_results import MAX_OBJECT_BYTES, MAX_VALUES, RawResult
 
 _MIB = 2**20
 _ANSWER = '{"jsonrpc":"2.0","id":ID,"result":%s}'

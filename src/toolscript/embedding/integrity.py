@@ -1,4 +1,4 @@
-"""Whether a model's files are those that are known by their SHA-256."""
+"""Compares a model's files with the SHA-256 digests that are known of them."""
 
 import contextlib
 import hashlib

@@ -18,8 +18,8 @@ from mcp_types.version import LATEST_HANDSHAKE_VERSION
 from pydantic import BaseModel, ValidationError
 
 from toolscript.errors import UpstreamError
-from toolscript.gateway.messages import Unparsed, aside
-from toolscript.gateway.results import RawResult, UnreadableError, opened
+from toolscript.gateway.jsonrpc_reader import Unparsed, aside
+from toolscript.gateway.raw_results import RawResult, UnreadableError, opened
 from toolscript.text import deceptive_name, printable
 from toolscript.types import ServerSpec, ToolSpec
 

@@ -21,7 +21,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.client.stdio import StdioServerParameters, get_default_environment, stdio_client
 from mcp.shared.message import SessionMessage
 
-from toolscript.gateway.messages import BoundedBuffer
+from toolscript.gateway.jsonrpc_reader import BoundedBuffer
 from toolscript.gateway.stderr import ErrorLog
 from toolscript.gateway.sweep import sweep
 

@@ -30,7 +30,6 @@ from toolscript.errors import UpstreamError
 from toolscript.files import file_name
 from toolscript.gateway.backoff import Backoff
 from toolscript.gateway.base import LAST_WORDS, Caller, Failed, Lost, Ready, Report
-from toolscript.gateway.bodies import IDENTITY, Bodies
 from toolscript.gateway.diagnosis import (
     ClosedError,
     answered,
@@ -40,6 +39,7 @@ from toolscript.gateway.diagnosis import (
     is_unsaid,
     message,
 )
+from toolscript.gateway.http_responses import IDENTITY, Bodies
 from toolscript.gateway.keeper import Keeper
 from toolscript.gateway.listing import ListingDispatcher, list_tools
 from toolscript.gateway.login import Login, is_login_needed

@@ -1,4 +1,4 @@
-"""The audit log: who called which tool, and what came of it; and who was refused.
+"""Logs each call of a tool with caller and outcome, and counts callers without a valid token.
 
 Neither arguments nor results are logged. A line per call has the level INFO, one
 about refusals WARNING.

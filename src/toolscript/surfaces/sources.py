@@ -64,7 +64,7 @@ def _ask(project: Path, trust: TrustStore) -> None:
         return
     file = ProjectFile.read(project)
     if trust.is_open(file):
-        from toolscript.surfaces.consent import ask  # noqa: PLC0415 - seldom needed
+        from toolscript.surfaces.trust_prompt import ask  # noqa: PLC0415 - seldom needed
 
         ask(file, trust)
 

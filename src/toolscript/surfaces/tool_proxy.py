@@ -1,4 +1,4 @@
-"""The only address that a sandboxed script may reach: it passes calls of chosen tools on.
+"""Forwards a sandboxed script's calls of chosen tools to the gateway, over a loopback port.
 
 The script has a key of its own, which admits to these calls and nothing else, and
 is worth nothing once this process has ended. The gateway's key stays in this process.

@@ -12,12 +12,12 @@ import anyio
 import anyio.lowlevel
 from toolscript import bootstrap, settings
 from toolscript.surfaces.mcp.mount import Mount
-from toolscript.surfaces.revocation import Revocations
+from toolscript.surfaces.revocation_watcher import RevocationWatcher
 from toolscript.types import EVERYTHING
 
 environ = {"HOME": sys.argv[1], "TOOLSCRIPT_CONFIG": sys.argv[1] + "/config.json"}
 app = bootstrap.application(settings.load({}, environ), environ=environ)
-revocations = Revocations(lambda _: True)
+revocations = RevocationWatcher(lambda _: True)
 mount = Mount(app, "search", lambda _: EVERYTHING, lambda _: "", revocations)
 DOOR = "toolscript.surfaces.mcp.server"
 ASKED = {"type": "http", "method": "GET", "path": "/mcp", "headers": [], "query_string": b""}

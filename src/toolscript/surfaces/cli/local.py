@@ -27,7 +27,7 @@ class LocalClient:
     def __init__(self, portal: BlockingPortal, app: App) -> None:
         self._portal = portal
         self._asgi: ASGIApp = http_app(app, own=False)
-        self._supervisor = app.supervisor
+        self._monitor = app.task_monitor
         self.snapshot = False
 
     def get(self, path: str, parameters: Parameters = ()) -> dict[str, Any]:
@@ -40,7 +40,7 @@ class LocalClient:
 
     def _asked(self, method: str, where: str, body: bytes) -> dict[str, Any]:
         request = partial(_request, self._asgi, method, where, body)
-        return answer(*self._portal.call(lambda: self._supervisor.outlive(request())))
+        return answer(*self._portal.call(lambda: self._monitor.outlive(request())))
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""``toolscript trust``."""
+"""``toolscript trust``: records, lists and revokes trust in project configuration files."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ from toolscript.errors import ConfigMissingError, ConfigSyntaxError, ConfigUntru
 from toolscript.files import is_file
 from toolscript.surfaces.cli.options import output_option, settings_from, settings_options
 from toolscript.surfaces.cli.output import note, print_json, print_table
-from toolscript.surfaces.consent import ask, show
+from toolscript.surfaces.trust_prompt import ask, show
 from toolscript.text import printable
 from toolscript.trust import Decision, ProjectFile, TrustStore, refusal
 

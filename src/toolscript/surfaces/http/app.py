@@ -23,7 +23,7 @@ from toolscript.errors import (
     TaskDiedError,
     ToolscriptError,
 )
-from toolscript.gateway.results import RawResult
+from toolscript.gateway.raw_results import RawResult
 from toolscript.settings import OPTION, Option
 from toolscript.surfaces.audit import audited
 from toolscript.surfaces.http import description, graph, runtime, wire
@@ -45,7 +45,7 @@ from toolscript.surfaces.mcp.door import Asker, Door, Exposure
 from toolscript.surfaces.mcp.message import Messages
 from toolscript.surfaces.mcp.mount import Mount
 from toolscript.surfaces.mcp.passed import Passed
-from toolscript.surfaces.revocation import Revocations
+from toolscript.surfaces.revocation_watcher import RevocationWatcher
 from toolscript.text import printable
 from toolscript.types import Grant, SearchRequest
 
@@ -81,15 +81,15 @@ def http_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
     ``admits``, which is asked of a holder of an `Access`. With an ``exposure``
     it also has the MCP door.
     """
-    revocations = Revocations(admits)
+    revocations = RevocationWatcher(admits)
     mount = Mount(app, exposure, grant_of, holder_of, revocations) if exposure else None
     traffic, pulse = traffic or Traffic(), Pulse()
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
         serving = mount.running() if mount else nullcontext()
-        looking = revocations.running(app.supervisor)
-        async with app.running(), pulse.running(app.supervisor), looking, serving:
+        looking = revocations.running(app.task_monitor)
+        async with app.running(), pulse.running(app.task_monitor), looking, serving:
             yield
 
     async def numbers(app: App, request: Request) -> Any:
@@ -131,7 +131,7 @@ def _endpoint(app: App, answer: _Answer) -> Callable[[Request], Awaitable[Respon
     async def endpoint(request: Request) -> Response:
         try:
             if answer is not _health:
-                app.supervisor.check()
+                app.task_monitor.check()
             if request.method == "POST":
                 check_kind(request, lenient=request.url.path == _MESSAGE)
             return _response(await answer(app, request))

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from toolscript.errors import AccessError, TokenFileError, ToolscriptError
 from toolscript.surfaces.audit import ANYONE, HOLDER, OWNER, Refusals
 from toolscript.surfaces.http import wire
-from toolscript.surfaces.revocation import Revocations
+from toolscript.surfaces.revocation_watcher import RevocationWatcher
 from toolscript.tokens import TokenStore
 from toolscript.types import ANYBODY, EVERYTHING, Grant
 
@@ -137,7 +137,7 @@ class Guard:
         *,
         hosts: tuple[str, ...],
         admit: Admit,
-        revocations: Revocations,
+        revocations: RevocationWatcher,
     ) -> None:
         self._app = app
         self._hosts = hosts

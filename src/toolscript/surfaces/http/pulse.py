@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 
-from toolscript.supervisor import Supervisor
+from toolscript.task_monitor import TaskMonitor
 
 BEAT_S = 0.025
 """A loop that is blocked for so much longer than a bound is seen to be late by that bound."""
@@ -52,10 +52,10 @@ class Pulse:
         self._wanted.set()
 
     @asynccontextmanager
-    async def running(self, supervisor: Supervisor) -> AsyncGenerator[None]:
+    async def running(self, monitor: TaskMonitor) -> AsyncGenerator[None]:
         """Watch the loop for as long as the block lasts."""
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(supervisor.run, "event-loop", self._beat)
+            tasks.start_soon(monitor.run, "event-loop", self._beat)
             yield
             tasks.cancel_scope.cancel()
 

@@ -19,7 +19,6 @@ from toolscript import __version__, bootstrap, memory
 from toolscript.config import Config
 from toolscript.errors import PortInUseError, UnprotectedError
 from toolscript.settings import Settings
-from toolscript.supervisor import Supervisor
 from toolscript.surfaces import journal
 from toolscript.surfaces.http.app import http_app
 from toolscript.surfaces.http.guard import ANY_HOST, LOOPBACK_HOSTS, Doorkeeper
@@ -28,6 +27,7 @@ from toolscript.surfaces.mcp.door import Exposure
 from toolscript.surfaces.record import Record, RecordFile
 from toolscript.surfaces.signals import asking
 from toolscript.surfaces.sources import load
+from toolscript.task_monitor import TaskMonitor
 from toolscript.tokens import TokenStore
 
 log = logging.getLogger(__name__)
@@ -87,20 +87,20 @@ def _server(settings: Settings, config: Config, listening: socket.socket, key: s
         ),
         traffic,
         lambda: app.health().ready,
-        app.supervisor,
+        app.task_monitor,
     )
 
 
 def _bounds() -> dict[str, Any]:
     """What clients may take of the process: half of its descriptors are for servers and files."""
     try:
-        from toolscript.surfaces.http import protocol  # noqa: PLC0415 - see below
+        from toolscript.surfaces.http import connection_limits  # noqa: PLC0415 - see below
     except ImportError:  # Windows has no httptools; uvicorn's other parser bounds the head itself
         return {}
-    descriptors = protocol.raise_descriptor_limit()
-    room = protocol.Connections(min(protocol.MAX_CONNECTIONS, descriptors // 2))
+    descriptors = connection_limits.raise_descriptor_limit()
+    room = connection_limits.Connections(min(connection_limits.MAX_CONNECTIONS, descriptors // 2))
     return {
-        "http": protocol.bounded(room),
+        "http": connection_limits.bounded(room),
         "limit_concurrency": room.limit + 1,
         "backlog": descriptors // 4,
     }
@@ -118,10 +118,10 @@ class _Server(uvicorn.Server):
         config: uvicorn.Config,
         traffic: Traffic,
         ready: Callable[[], bool],
-        supervisor: Supervisor,
+        monitor: TaskMonitor,
     ) -> None:
         super().__init__(config)
-        self.supervisor = supervisor
+        self.task_monitor = monitor
         self._traffic = traffic
         self._ready = ready
         self._was_ready = False
@@ -143,7 +143,7 @@ class _Server(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         """See `uvicorn.Server`: whether to end. It asks ten times a second."""
-        if self.supervisor.failure:
+        if self.task_monitor.failure:
             self._fail()
         if not self._was_ready and self._ready():
             self._was_ready = True
@@ -163,7 +163,7 @@ class _Server(uvicorn.Server):
             deadline = threading.Timer(GRACE_S, os._exit, [1])
             deadline.daemon = True
             deadline.start()
-        self.should_exit = not self.supervisor.is_busy
+        self.should_exit = not self.task_monitor.is_busy
 
 
 def _run(server: "_Server", listening: socket.socket) -> None:
@@ -172,7 +172,7 @@ def _run(server: "_Server", listening: socket.socket) -> None:
     # Having closed down, uvicorn raises Ctrl-C's signal once more.
     with suppress(KeyboardInterrupt):
         server.run(sockets=[listening])
-    server.supervisor.check()
+    server.task_monitor.check()
     log.warning("stopped")
 
 

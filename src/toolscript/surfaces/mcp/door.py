@@ -19,7 +19,7 @@ from toolscript.errors import (
 )
 from toolscript.gateway.arguments import check_arguments
 from toolscript.gateway.base import NOBODY, Caller
-from toolscript.gateway.results import RawResult, UnreadableError, opened
+from toolscript.gateway.raw_results import RawResult, UnreadableError, opened
 from toolscript.graph.trail import Trail
 from toolscript.surfaces.audit import audited
 from toolscript.surfaces.mcp import tools, wire

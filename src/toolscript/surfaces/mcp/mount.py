@@ -27,7 +27,7 @@ from toolscript.gateway import arguments
 from toolscript.gateway.base import IMPORTING
 from toolscript.surfaces.mcp.door import EXPOSURES, Exposure
 from toolscript.surfaces.mcp.session_limit import IDLE_S, MAX_SESSIONS, OpenSession, SessionLimit
-from toolscript.surfaces.revocation import Revocations
+from toolscript.surfaces.revocation_watcher import RevocationWatcher
 from toolscript.types import Grant
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Mount:
         exposure: Exposure,
         grant_of: Callable[[HTTPConnection], Grant],
         holder_of: Callable[[HTTPConnection], str],
-        revocations: Revocations,
+        revocations: RevocationWatcher,
         *,
         max_sessions: int = MAX_SESSIONS,
         idle_s: float = IDLE_S,
@@ -82,7 +82,7 @@ class Mount:
     async def running(self) -> AsyncGenerator[None]:
         """Serve for as long as the block lasts; then end every session."""
         async with anyio.create_task_group() as self._tasks:
-            self._tasks.start_soon(self._app.supervisor.run, "mcp", self._serve)
+            self._tasks.start_soon(self._app.task_monitor.run, "mcp", self._serve)
             try:
                 yield
             finally:

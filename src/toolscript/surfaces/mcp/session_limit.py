@@ -1,4 +1,4 @@
-"""The sessions of ``/mcp``: whose each is, and which of them ends when there are too many."""
+"""Tracks the open sessions of ``/mcp`` with their owners, and ends the oldest above the limit."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Generator
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from toolscript.surfaces.mcp.door import Exposure
-from toolscript.surfaces.revocation import Revocations
+from toolscript.surfaces.revocation_watcher import RevocationWatcher
 
 MAX_SESSIONS = 1_000
 """Of all exposures together; one takes some 40 KiB."""
@@ -39,7 +39,7 @@ class SessionLimit:
     def __init__(
         self,
         end: Callable[[OpenSession], object],
-        revocations: Revocations,
+        revocations: RevocationWatcher,
         most: int = MAX_SESSIONS,
     ) -> None:
         self._end = end

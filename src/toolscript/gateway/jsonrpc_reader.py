@@ -1,4 +1,4 @@
-"""Reads what servers send, without turning a large message into objects.
+"""Reads JSON-RPC messages from servers, and keeps the results of large ones as raw JSON.
 
 The SDK's own reader takes half a second for a megabyte of small values, and the event
 loop waits. What is small is left to it. Of anything larger the envelope is read, and a
@@ -14,7 +14,7 @@ from anyio import to_thread
 from mcp_types import JSONRPCMessage, JSONRPCResponse, RequestId, jsonrpc_message_adapter
 from pydantic import ValidationError
 
-from toolscript.gateway.results import is_moderate
+from toolscript.gateway.raw_results import is_moderate
 from toolscript.text import printable
 
 _T = TypeVar("_T")

@@ -1,4 +1,4 @@
-"""Asking the user whether a project's configuration may be used."""
+"""Asks the user on a terminal whether to trust a project's configuration, and stores the answer."""
 
 import click
 

@@ -1,8 +1,8 @@
-"""Background tasks that cannot die unnoticed.
+"""Monitors background tasks: logs one that raises, and reports that the process has failed.
 
 What one file, one server or one call does wrong is contained where it happens. A task that
 raises in spite of that is a fault of ours, and the process cannot do its work any more: it is
-logged with its traceback, `Supervisor.failure` says so from then on, and the process ends.
+logged with its traceback, `TaskMonitor.failure` says so from then on, and the process ends.
 """
 
 import logging
@@ -18,7 +18,7 @@ RUNNING, ENDED, DIED = "running", "ended", "died"
 _T = TypeVar("_T")
 
 
-class Supervisor:
+class TaskMonitor:
     """Knows the background tasks of one application, and which of them has died."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What goes on in the name of a token ends with the token: requests, streams, sessions."""
+"""Ends the requests, streams and sessions of a token that was revoked or has expired."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -6,14 +6,14 @@ from typing import TypeAlias
 
 import anyio
 
-from toolscript.supervisor import Supervisor
+from toolscript.task_monitor import TaskMonitor
 
 LOOK_S = 0.5
 End: TypeAlias = Callable[[], object]
 """Ends what goes on; returns at once."""
 
 
-class Revocations:
+class RevocationWatcher:
     """Ends what goes on in the name of a holder who is not admitted any more.
 
     A token that expires is no event, and files are looked at rather than watched
@@ -35,10 +35,10 @@ class Revocations:
         self._under_way.pop(key, None)
 
     @asynccontextmanager
-    async def running(self, supervisor: Supervisor) -> AsyncGenerator[None]:
+    async def running(self, monitor: TaskMonitor) -> AsyncGenerator[None]:
         """Look again and again for as long as the block lasts."""
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(supervisor.run, "revocations", self._run)
+            tasks.start_soon(monitor.run, "revocations", self._run)
             yield
             tasks.cancel_scope.cancel()
 

@@ -1,4 +1,4 @@
-"""Results of calls that are too large to be turned into objects on the way."""
+"""Holds large results of calls as raw JSON, and decodes them only within a limit."""
 
 import re
 from itertools import islice

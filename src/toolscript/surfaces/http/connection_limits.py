@@ -1,7 +1,7 @@
-"""What a connection may take before its request is known: bytes, time, descriptors.
+"""Limits connections: their number, size of heads, requests in advance, and time to send and read.
 
-uvicorn bounds none of them where httptools reads the requests. All of this comes
-before any token is looked at.
+uvicorn limits none of them where httptools reads the requests. Heads and connections are
+counted before any token is looked at.
 """
 
 from asyncio import BaseTransport, TimerHandle, Transport

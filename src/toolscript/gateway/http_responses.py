@@ -1,7 +1,7 @@
-"""Bounds what is read of a server's HTTP answers, before the SDK turns them into objects.
+"""Limits how much of a server's HTTP responses is read, and keeps large results as raw JSON.
 
-A large answer waits here as text; the SDK is given a reference in its place, which the
-dispatcher gives back for the text.
+The SDK parses responses itself. It is given a reference in the place of a large result, and
+the dispatcher exchanges that for the raw JSON.
 """
 
 import re
@@ -14,7 +14,7 @@ import httpx2
 import msgspec
 from mcp_types import JSONRPCMessage
 
-from toolscript.gateway.messages import (
+from toolscript.gateway.jsonrpc_reader import (
     SMALL_BYTES,
     BoundedBuffer,
     Unparsed,
