@@ -70,6 +70,7 @@ DECEPTIVE = {
     "\uff57rite_note": "U+FF57",
     "write_n\u03bfte": "U+03BF",
     "\U0001d5ea_x": "U+1D5EA",
+    "\u691c\u7d22_\uff41dmin": "U+FF41",  # beside letters that are what they look like
 }
 
 

@@ -134,6 +134,20 @@ def quick_server(room: Connections) -> Generator[tuple[str, set[Any]]]:
         thread.join()
 
 
+@pytest.mark.parametrize(("number", "answered"), [(17, True), (18, False)])
+def test_m4_requests_that_come_before_their_turn_are_bounded(
+    number: int,
+    answered: bool,  # noqa: FBT001 - of the table
+) -> None:
+    with quick_server(Connections()) as (url, _), connected(url) as made:
+        made.sendall((HEAD + b"\r\n") * number)
+        received = 0
+        with contextlib.suppress(ConnectionResetError):
+            while received < 16 * MIB and (data := made.recv(MIB)):
+                received += len(data)
+    assert (received >= 16 * MIB) is answered
+
+
 @pytest.mark.parametrize(
     "sent",
     [b"", b"G", HEAD, HEAD + b"\r\n" + HEAD, b"\r\n", POST_JSON, POST_JSON + b"0\r\nX-A: b\r\n"],
@@ -182,6 +196,20 @@ def test_m5_those_that_wait_longest_make_room() -> None:
             assert made.recv(65536).startswith(b"HTTP/1.1 200 ")
         busy.sendall(b"0\r\n\r\n")
         assert b"{}" in busy.recv(65536)
+
+
+def test_m5_beyond_the_limit_the_longest_wait_is_cut() -> None:
+    room = Connections(limit=4)
+    with quick_server(room) as (url, connections), ExitStack() as stack:
+        slow = [stack.enter_context(connected(url)) for _ in range(8)]
+        until(lambda: len(connections) == 4, "four are left", 10)
+        for each in slow[:4]:
+            with contextlib.suppress(ConnectionResetError):
+                assert each.recv(1) == b""
+
+
+def test_m5_the_deadlines_are_those_that_are_documented() -> None:
+    assert Connections().deadlines == Deadlines(head=10, body=60, stall=30)
 
 
 def test_m5_half_requests_of_all_descriptors_keep_nobody_out(cli: Cli, scripted: Scripted) -> None:

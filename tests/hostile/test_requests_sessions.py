@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import anyio
 import pytest
 from starlette.types import Message, Scope
 
@@ -25,6 +26,7 @@ from tests.support import (
     until,
     write_config,
 )
+from toolscript.surfaces.http.guard import Access, Doorkeeper, Guard
 from toolscript.surfaces.mcp.mount import Mount
 from toolscript.surfaces.revocation_watcher import RevocationWatcher
 from toolscript.task_monitor import TaskMonitor
@@ -203,6 +205,47 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Generator[Client]:
         yield client
     finally:
         stop_all(json.loads(path.read_text("utf-8"))["pid"] for path in client.cli.records)
+
+
+def test_m7_a_request_ends_with_its_holder() -> None:
+    """Whatever it waits for."""
+    admitted, statuses = {"ana"}, list[int]()
+    revocations = RevocationWatcher(admitted.__contains__)
+
+    async def endless(scope: Scope, receive: Any, send: Any) -> None:
+        del scope, receive, send
+        admitted.clear()
+        await anyio.sleep_forever()
+
+    async def send(message: Message) -> None:
+        statuses.extend(filter(None, [message.get("status")]))
+
+    async def scene() -> None:
+        guard = Guard(
+            endless,
+            hosts=("127.0.0.1",),
+            admit=lambda _: Access(EVERYTHING, "ana"),
+            revocations=revocations,
+        )
+        headers = [(b"host", b"127.0.0.1")]
+        scope = {"type": "http", "method": "GET", "path": "/", "headers": headers}
+        with anyio.fail_after(10):
+            async with revocations.running(TaskMonitor()):
+                await guard(scope, anyio.sleep_forever, send)
+
+    anyio.run(scene)
+    assert statuses == [401]
+
+
+def test_m7_who_has_no_valid_token_is_not_admitted_any_more(tmp_path: Path) -> None:
+    store = TokenStore(tmp_path, "key")
+    keeper = Doorkeeper(store, "key", local=True)
+    assert keeper.admits("anyone")
+    [old, new] = [store.create(EVERYTHING, days=days)[0].id for days in (-1, 1)]
+    assert [keeper.admits(each) for each in ("owner", new, old, "gone", "anyone")] == [
+        *(True, True),
+        *(False, False, False),
+    ]
 
 
 def test_m7_a_stream_ends_with_its_token(client: Client) -> None:

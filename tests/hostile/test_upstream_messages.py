@@ -131,6 +131,17 @@ def test_m9_a_tool_past_a_bound_is_rejected_and_the_others_stay(
     assert f"at most {listing.MAX_SCHEMA_BYTES} are taken" in said
 
 
+def test_m9_the_bounds_are_those_that_are_documented() -> None:
+    assert listing.MAX_NAME_CHARS == 128
+    assert listing.MAX_TITLE_CHARS == 1_024
+    assert listing.MAX_DESCRIPTION_CHARS == 65_536
+    assert listing.MAX_SCHEMA_BYTES == 262_144
+    assert listing.MAX_ANNOTATIONS_BYTES == 16_384
+    assert listing.MAX_DEPTH == 128
+    assert listing.MAX_TOOL_BYTES == 655_360
+    assert listing.MAX_SERVER_BYTES == 16 * _MIB
+
+
 def test_m9_one_server_lists_so_much_and_no_more(scripted: Scripted, tmp_path: Path) -> None:
     tools = [tool(f"t{n:03}", "x" * listing.MAX_DESCRIPTION_CHARS) for n in range(300)]
     with running(_config(scripted, tmp_path, tools=tools, page_size=50)) as app:
