@@ -243,6 +243,17 @@ def test_m19_what_cannot_be_kept_for_another_reason_is_said_too() -> None:
     assert said == ["toolscript: 0: full", "toolscript: 2: read-only"]
 
 
+def test_m19_what_was_derived_from_files_is_not_kept(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    kept = Kept(tmp_path / "file" / "data" / "a.sqlite")
+    assert not kept.keep("files", "1", ["key"], lambda _: b"value")
+    assert kept.load("files", "1") == {}
+    [said] = caplog.messages
+    assert "cannot be written" in said
+
+
 # Out of descriptors: L13
 
 
