@@ -20,7 +20,12 @@ import anyio
 import httpx2
 import pytest
 from mcp.client.auth.exceptions import OAuthFlowError
-from mcp.shared.auth import AuthorizationCodeResult, OAuthToken
+from mcp.shared.auth import (
+    AuthorizationCodeResult,
+    OAuthClientInformationFull,
+    OAuthToken,
+)
+from pydantic import AnyUrl
 
 from tests.support import FUZZY, HELPERS, Cli, fetch
 from toolscript.gateway.login import Login, LoginNeededError, may_be_asked
@@ -124,6 +129,35 @@ def test_m12_processes_refresh_a_token_once_between_them(guarded: Cli, tmp_path:
     assert refreshes(tmp_path) == ["new"]
     [server] = fetch(guarded.record()["url"], "/servers")[1]["servers"]
     assert server["state"] == "ready"
+
+
+def test_m12_what_another_process_has_refreshed_is_taken_over(tmp_path: Path) -> None:
+    """upstream:transports: a refresh would fail here, since there is no server to ask."""
+    spec = ServerSpec(name="s", transport="http", url="http://127.0.0.1:9/mcp")
+    ours, theirs = Login(tmp_path, spec), Login(tmp_path, spec)
+    client = OAuthClientInformationFull(client_id="c", redirect_uris=[AnyUrl("http://127.0.0.1/")])
+    shown: list[str] = []
+
+    def token(name: str) -> OAuthToken:
+        return OAuthToken(access_token=name, refresh_token=f"r-{name}", expires_in=3600)
+
+    async def ask() -> None:
+        flow = ours.refreshing().async_auth_flow(httpx2.Request("POST", spec.url))
+        shown.append((await anext(flow)).headers["authorization"])
+        await flow.aclose()
+
+    async def scene() -> None:
+        await theirs.set_client_info(client)
+        await theirs.set_tokens(token("old"))
+        state = json.loads(theirs.path.read_bytes()) | {"expires_at": 1.0}
+        theirs.path.write_text(json.dumps(state), "utf-8")
+        async with anyio.create_task_group() as tasks, theirs.locked():
+            tasks.start_soon(ask)
+            await anyio.wait_all_tasks_blocked()
+            await theirs.set_tokens(token("new"))
+
+    anyio.run(scene)
+    assert shown == ["Bearer new"]
 
 
 def test_m12_a_token_that_is_refused_is_refreshed_once(guarded: Cli, tmp_path: Path) -> None:

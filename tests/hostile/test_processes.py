@@ -1,6 +1,7 @@
 """Gateways that are killed or do not end, and what others make of that."""
 
 import contextlib
+import fcntl
 import http.server
 import json
 import os
@@ -18,6 +19,7 @@ import pytest
 
 from tests.support import FUZZY, READ_FILE, Cli, Scripted, alive, post, processes, tool, until
 from toolscript.gateway.sweep import MARK, sweep
+from toolscript.surfaces.record import RecordFile
 
 
 @pytest.fixture
@@ -119,6 +121,15 @@ def test_l4_commands_that_look_at_once_see_no_gateway_in_each_other(home: Cli) -
         for _ in range(6)
     ]
     assert {each.communicate(timeout=60)[0] for each in many} == {"not running\n"}
+
+
+def test_l4_a_look_is_not_taken_for_a_gateway(tmp_path: Path) -> None:
+    file = RecordFile(tmp_path, "key")
+    with file.held():
+        assert file.is_held()
+    with file.path.with_suffix(".lock").open("ab+") as look:
+        fcntl.flock(look, fcntl.LOCK_SH)
+        assert not file.is_held()
 
 
 _EMPTIES = """

@@ -77,6 +77,22 @@ def test_m15_learning_goes_on_when_keeping_fails(
     assert stored(tmp_path) == 6
 
 
+def test_m15_what_could_not_be_added_to_a_file_is_added_later(tmp_path: Path) -> None:
+    """To one that is there, and is thus not made of everything that is known."""
+    store = _FailingStore(tmp_path, "key")
+    learning = Learning(store)
+    use(learning, 2)
+    assert learning.flush()
+    store.fails = "refuses"
+    use(learning, 3)
+    assert not learning.flush()
+    store.fails = None
+    use(learning)
+    assert learning.flush()
+    learning.close()
+    assert stored(tmp_path) == 6
+
+
 def test_m15_a_thread_that_died_is_replaced(
     tmp_path: Path, recwarn: pytest.WarningsRecorder
 ) -> None:
