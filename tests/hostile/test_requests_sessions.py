@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import anyio
 import pytest
-from starlette.types import Message, Scope
+from starlette.types import Message, Receive, Scope, Send
 
 from tests.support import (
     FUZZY,
@@ -212,10 +212,14 @@ def test_m7_a_request_ends_with_its_holder() -> None:
     admitted, statuses = {"ana"}, list[int]()
     revocations = RevocationWatcher(admitted.__contains__)
 
-    async def endless(scope: Scope, receive: Any, send: Any) -> None:
-        del scope, receive, send
+    async def endless(scope: Scope, receive: Receive, send: Send) -> None:
+        del scope, send
         admitted.clear()
+        await receive()
+
+    async def receive() -> Message:
         await anyio.sleep_forever()
+        raise AssertionError
 
     async def send(message: Message) -> None:
         statuses.extend(filter(None, [message.get("status")]))
@@ -231,7 +235,7 @@ def test_m7_a_request_ends_with_its_holder() -> None:
         scope = {"type": "http", "method": "GET", "path": "/", "headers": headers}
         with anyio.fail_after(10):
             async with revocations.running(TaskMonitor()):
-                await guard(scope, anyio.sleep_forever, send)
+                await guard(scope, receive, send)
 
     anyio.run(scene)
     assert statuses == [401]
