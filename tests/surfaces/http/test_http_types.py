@@ -299,7 +299,7 @@ asyncio.run(main())
 @pytest.mark.xdist_group("real servers")
 def test_real_servers(real_servers: dict[str, Any], cli: Cli, tmp_path: Path) -> None:
     """types:typescript, types:python: typed scripts, checked and run, against real servers."""
-    [root] = {Path(w).parent for e in real_servers.values() for w in e["args"] if "/repo" in w}
+    [root] = {Path(w).parent for e in real_servers.values() for w in e["args"] if Path(w).name == "repo"}
     work = tmp_path / "workspace"
     shutil.copytree(root, work)
     text = json.dumps(real_servers).replace(str(root), str(work))
