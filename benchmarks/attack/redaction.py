@@ -117,7 +117,7 @@ def _doors(effort: Effort) -> Outcome:
                 tried += 1
                 held += not (part := leaked(case.secret, text))
                 if part:
-                    at = text.index(part)
+                    at = text.find(part)
                     print(f"  {case.name}, {door}: {text[at - 80 : at + 80]}", file=sys.stderr)
     return Outcome("M8", "servers that tell their secrets, at every door", tried, held)
 
