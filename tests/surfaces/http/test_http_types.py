@@ -299,7 +299,8 @@ asyncio.run(main())
 @pytest.mark.xdist_group("real servers")
 def test_real_servers(real_servers: dict[str, Any], cli: Cli, tmp_path: Path) -> None:
     """types:typescript, types:python: typed scripts, checked and run, against real servers."""
-    [root] = {Path(w).parent for e in real_servers.values() for w in e["args"] if Path(w).name == "repo"}
+    given = [Path(word) for entry in real_servers.values() for word in entry["args"]]
+    [root] = {path.parent for path in given if path.name == "repo"}
     work = tmp_path / "workspace"
     shutil.copytree(root, work)
     text = json.dumps(real_servers).replace(str(root), str(work))
