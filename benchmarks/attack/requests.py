@@ -9,7 +9,10 @@ import itertools
 import json
 import os
 import random
+import re
 import socket
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -24,6 +27,7 @@ from urllib.parse import urlsplit
 from benchmarks.attack.base import Effort, Outcome
 from benchmarks.chaos.observed import lag
 from benchmarks.gateways import Started, configure, gateway, scripted
+from toolscript.surfaces.mcp.session_limit import MAX_SESSIONS
 from toolscript.tokens import TokenStore
 from toolscript.types import EVERYTHING, Grant
 
@@ -51,7 +55,7 @@ def attacks(effort: Effort) -> Iterator[Outcome]:
             yield _sessions(target, effort)
             yield from _pages(target)
             yield from _random_messages(target, effort)
-            yield _described(effort)
+            yield _described(target, effort)
         with gateway(folder, TOOLSCRIPT_SEARCH_MODEL="bundled") as started:
             tokens = TokenStore(folder, _key(folder))
             yield _guesses(Target(started), tokens, effort)
@@ -274,7 +278,7 @@ def _sessions(target: Target, effort: Effort) -> Outcome:
         for each in sample
     ]
     left = round(sum(alive) / len(alive) * number)
-    held = left <= 1_000 + number // 100 and alive[-1]
+    held = left <= MAX_SESSIONS + number // 100 and alive[-1]
     figure = f"some {left} left; {seen}"
     return Outcome("M6", f"{number} sessions opened", 1, int(held), figure)
 
@@ -475,9 +479,18 @@ class Messages:
         return parts if kind == 6 else {self._chance.choice(self.KEYS): each for each in parts}
 
 
-def _described(effort: Effort) -> Outcome:
-    """What schemathesis makes of the OpenAPI document, where that is installed."""
-    del effort
+def _described(target: Target, effort: Effort) -> Outcome:
+    """Ask as schemathesis makes it up from the OpenAPI document, where that is installed."""
     if find_spec("schemathesis") is None:
         return Outcome("L1", "schemathesis", 0, 0, "skipped: it is not installed")
-    return Outcome("L1", "schemathesis", 0, 0, "run: schemathesis run URL/openapi.json")
+    program = str(Path(sys.executable).with_name("schemathesis"))
+    checks = ["--checks", "not_a_server_error", "--suppress-health-check", "all", "--no-color"]
+    amount = ["--max-examples", str(effort.times(60)), "--seed", str(effort.seed)]
+    command = [program, "--config-file", os.devnull, "run", f"{target.url}/openapi.json"]
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [*command, *checks, *amount], cwd=folder, capture_output=True, text=True, check=False
+        )
+    counted = {name: int(number) for number, name in re.findall(r"(\d+) (\w+)", done.stdout)}
+    tried, held = counted.get("generated", 1), counted.get("passed", 0)
+    return Outcome("L1", "schemathesis", tried, tried if done.returncode == 0 else held)

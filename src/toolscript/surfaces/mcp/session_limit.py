@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from toolscript.surfaces.mcp.door import Exposure
 from toolscript.surfaces.revocation_watcher import RevocationWatcher
 
-MAX_SESSIONS = 1_000
-"""Of all exposures together; one takes some 40 KiB."""
+MAX_SESSIONS = 250
+"""Of all exposures together. One takes some 40 KiB, and with 1,000 of them the garbage collector
+held the event loop for more than 100 ms at a time."""
 IDLE_S = 30 * 60.0
 """A session that goes so long without a request is over."""
 
