@@ -164,7 +164,7 @@ def test_m1_a_call_that_a_script_gives_up_is_cancelled(served: Cli) -> None:
     with started(served, script) as process:
         try:
             calls, cancels = served.home / "calls", served.home / "cancels"
-            until(lambda: "mute" in calls.read_text("utf-8"), "the tool is called")
+            until(lambda: calls.exists() and "mute" in calls.read_text("utf-8"), "it is called")
             assert process.stdin
             process.stdin.close()
             until(cancels.exists, "the call is cancelled")
