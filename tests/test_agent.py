@@ -62,6 +62,7 @@ SEARCHES = calls(("tool_search", {"query": "read file contents"}))
 READS = calls(("read_file", {"path": "package.json"}))
 
 
+@pytest.mark.requirement("agent:two-phase")
 def test_the_flow_of_the_seed() -> None:
     """agent:two-phase: search, then only what was found, then the answer."""
     box = Box()
@@ -80,6 +81,7 @@ def test_the_flow_of_the_seed() -> None:
     assert (model.asked[0]["model"], model.keys[0]) == ("tiny", "Bearer sk-secret-1234")
 
 
+@pytest.mark.requirement("agent:two-phase")
 def test_what_two_phases_save_is_counted() -> None:
     """agent:two-phase: by hand: the definitions that were sent, and all of them each time."""
     with endpoint(SEARCHES, says("done")) as model:
@@ -97,6 +99,7 @@ def test_an_answer_without_tools() -> None:
     assert (outcome.answer, outcome.steps) == ("Hello.", ())
 
 
+@pytest.mark.requirement("agent:two-phase")
 def test_there_is_an_end_to_calls() -> None:
     """agent:two-phase: ten calls, then one more word from the model, without tools."""
     box = Box()
@@ -109,6 +112,7 @@ def test_there_is_an_end_to_calls() -> None:
     assert outcome.answer == "I give up"
 
 
+@pytest.mark.requirement("agent:two-phase")
 def test_a_model_that_never_stops_is_stopped() -> None:
     """agent:two-phase: also within one message, and when it goes on without being offered any."""
     box = Box()

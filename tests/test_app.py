@@ -72,6 +72,7 @@ def snapshot(config: Path) -> Path:
 # While it starts
 
 
+@pytest.mark.requirement("catalogue:progressive")
 def test_tools_are_searchable_as_their_server_connects(scripted: Scripted) -> None:
     """catalogue:progressive: nobody waits for a server that hangs."""
     servers = {"hangs": scripted(hang=True), "files": scripted(READ_FILE)}
@@ -82,6 +83,7 @@ def test_tools_are_searchable_as_their_server_connects(scripted: Scripted) -> No
         assert (health.ready, health.waiting_for) == (False, ("hangs",))
 
 
+@pytest.mark.requirement("catalogue:progressive")
 def test_nothing_to_search_yet(scripted: Scripted) -> None:
     """catalogue:progressive: an error says who is waited for."""
     servers = {"one": scripted(hang=True), "two": scripted(hang=True)}
@@ -92,6 +94,7 @@ def test_nothing_to_search_yet(scripted: Scripted) -> None:
         now.search("read_file")
 
 
+@pytest.mark.requirement("catalogue:progressive")
 def test_nothing_to_search_at_all(scripted: Scripted) -> None:
     """catalogue:progressive: an error says what is wrong with every server."""
     servers = {
@@ -110,6 +113,7 @@ def test_nothing_to_search_at_all(scripted: Scripted) -> None:
         assert part in message
 
 
+@pytest.mark.requirement("catalogue:progressive")
 def test_servers_without_tools(scripted: Scripted) -> None:
     """catalogue:progressive."""
     with running(write_config(scripted.directory / "servers.json", {"bare": scripted()})) as now:
@@ -118,6 +122,7 @@ def test_servers_without_tools(scripted: Scripted) -> None:
             now.search("read_file")
 
 
+@pytest.mark.requirement("config:file")
 def test_a_mistake_disables_that_server_only(scripted: Scripted) -> None:
     """config:file: the others are connected; the status names file, key and what was expected."""
     servers = {"odd": {"type": "pigeon", "command": "x"}, "files": scripted(READ_FILE)}
@@ -130,6 +135,7 @@ def test_a_mistake_disables_that_server_only(scripted: Scripted) -> None:
     assert status.error == f"{config}: type is 'pigeon'; expected stdio, http or sse"
 
 
+@pytest.mark.requirement("config:file")
 def test_a_disabled_server_is_not_started(counted: Counted) -> None:
     """config:file."""
     off = counted.server("off", SEND_MAIL) | {"disabled": True}
@@ -143,6 +149,7 @@ def test_a_disabled_server_is_not_started(counted: Counted) -> None:
 # Searching
 
 
+@pytest.mark.requirement("search:filter")
 def test_a_search_can_be_kept_to_servers(known: Counted) -> None:
     """search:filter: and a name that is not configured is refused, with those that are."""
     with running(known.config, wiring=OFFLINE) as now:
@@ -195,6 +202,7 @@ def test_a_client_has_what_is_granted(known: Counted) -> None:
             module(Grant())
 
 
+@pytest.mark.requirement("search:limits")
 @pytest.mark.parametrize(
     ("asked", "kind"),
     [
@@ -217,6 +225,7 @@ def test_what_is_out_of_range_is_refused(
             now.search(**asked)
 
 
+@pytest.mark.requirement("upstream:isolation")
 def test_many_searches_at_once(known: Counted) -> None:
     """upstream:isolation: each gets its own answer."""
     with running(known.config, wiring=OFFLINE) as now, ThreadPoolExecutor(16) as pool:
@@ -226,6 +235,7 @@ def test_many_searches_at_once(known: Counted) -> None:
     assert answers == ["mail__send_mail", "files__read_file"] * 50
 
 
+@pytest.mark.requirement("search:stats")
 def test_statistics(known: Counted) -> None:
     """search:stats: of a search without a model."""
     with running(known.config, wiring=OFFLINE) as now:
@@ -240,6 +250,7 @@ def test_statistics(known: Counted) -> None:
 # From the snapshot
 
 
+@pytest.mark.requirement("catalogue:snapshot")
 def test_what_is_known_is_not_connected_to(known: Counted) -> None:
     """catalogue:snapshot: it is searched as it was."""
     with running(known.config, wiring=OFFLINE) as now:
@@ -249,6 +260,7 @@ def test_what_is_known_is_not_connected_to(known: Counted) -> None:
     assert (known.starts("files"), known.starts("mail")) == (1, 1)
 
 
+@pytest.mark.requirement("catalogue:snapshot")
 def test_only_what_was_configured_anew_is_connected_to(known: Counted) -> None:
     """catalogue:snapshot: one entry changed and one added, one left alone."""
     changed = known.server("mail", tool("fax", "Send a fax"), again=True)
@@ -261,6 +273,7 @@ def test_only_what_was_configured_anew_is_connected_to(known: Counted) -> None:
     assert [known.starts(name) for name in ("files", "mail", "draw")] == [1, 2, 1]
 
 
+@pytest.mark.requirement("catalogue:snapshot")
 def test_what_is_no_longer_configured_is_gone(known: Counted) -> None:
     """catalogue:snapshot."""
     files = json.loads(known.config.read_text("utf-8"))["mcpServers"]["files"]

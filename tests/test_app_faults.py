@@ -106,6 +106,7 @@ def application(signal: Signal, tmp_path: Path, model: LazyModel | None = None) 
     )
 
 
+@pytest.mark.requirement("search:timeout")
 def test_a_search_that_takes_too_long_is_a_clear_error_and_the_next_one_is_answered(
     tmp_path: Path,
 ) -> None:
@@ -123,6 +124,7 @@ def test_a_search_that_takes_too_long_is_a_clear_error_and_the_next_one_is_answe
     assert anyio.run(scenario) == 1
 
 
+@pytest.mark.requirement("search:timeout")
 def test_a2_a_search_has_ten_seconds() -> None:
     """search:timeout: the seed's number; and no wiring gives it another."""
     given = inspect.signature(App).parameters["search_timeout_s"].default
@@ -130,6 +132,7 @@ def test_a2_a_search_has_ten_seconds() -> None:
     assert "search_timeout" not in inspect.getsource(bootstrap)
 
 
+@pytest.mark.requirement("search:stats")
 def test_a12_the_device_is_what_the_model_says(tmp_path: Path, encoder: Encoder) -> None:
     """search:stats: and none is named before there is a model."""
     model = LazyModel(lambda: Loaded(Narrow(encoder, 0.1, device="npu")))

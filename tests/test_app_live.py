@@ -37,6 +37,7 @@ def embedded(now: Running) -> object:
     return now.portal.call(now.app.stats)["documentsEmbedded"]
 
 
+@pytest.mark.requirement("upstream:live")
 def test_a_server_that_is_added_is_found_and_only_its_tools_embedded(
     tmp_path: Path, scripted: Scripted, now: Running, files: Entry, starts: Path
 ) -> None:
@@ -59,6 +60,7 @@ def test_a_server_that_is_removed_is_gone(tmp_path: Path, now: Running) -> None:
     until(lambda: not now.portal.call(now.app.health).tools, "nothing is indexed")
 
 
+@pytest.mark.requirement("upstream:live")
 def test_a_server_that_is_changed_is_started_anew(
     tmp_path: Path, scripted: Scripted, now: Running, starts: Path
 ) -> None:

@@ -97,12 +97,14 @@ def name_of(*servers: str) -> str:
 NAMES = ("fetch", "filesystem", "git", "memory", "time")
 
 
+@pytest.mark.requirement("cache:place", "cache:name")
 def test_the_embedding_cache_is_in_the_home_directory_named_by_the_servers(place: Place) -> None:
     """cache:place, cache:name"""
     assert place.stats()["documentsEmbedded"] == 24
     assert place.files == [place.home / ".toolscript" / "cache" / "embeddings" / name_of(*NAMES)]
 
 
+@pytest.mark.requirement("cache:place")
 @pytest.mark.parametrize("by", ["flag", "environment"])
 def test_the_data_directory_moves_it(
     place: Place, tools: tuple[ToolSpec, ...], tmp_path: Path, by: str
@@ -119,6 +121,7 @@ def test_the_data_directory_moves_it(
     assert place.files == [moved / "cache" / "embeddings" / name_of(*NAMES)]
 
 
+@pytest.mark.requirement("search:stats", "cache:incremental")
 def test_what_was_embedded_once_is_read_from_the_cache(place: Place) -> None:
     """cache:incremental, search:stats"""
     first, second = place.stats(), place.stats()
@@ -128,6 +131,7 @@ def test_what_was_embedded_once_is_read_from_the_cache(place: Place) -> None:
     assert second["toolsIndexed"] == second["embeddingsCached"] == 24
 
 
+@pytest.mark.requirement("cache:validity")
 def test_a_changed_tool_alone_is_embedded_again(place: Place, tools: tuple[ToolSpec, ...]) -> None:
     """cache:validity"""
     place.stats()
@@ -139,6 +143,7 @@ def test_a_changed_tool_alone_is_embedded_again(place: Place, tools: tuple[ToolS
     assert len(json.loads(place.files[0].read_bytes())["embeddings"]) == 23
 
 
+@pytest.mark.requirement("cache:validity")
 def test_a_damaged_cache_is_rebuilt_with_a_warning(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -154,6 +159,7 @@ def test_a_damaged_cache_is_rebuilt_with_a_warning(
     )
 
 
+@pytest.mark.requirement("cache:name", "cache:incremental")
 def test_another_set_of_servers_is_another_file(place: Place, tools: tuple[ToolSpec, ...]) -> None:
     """cache:incremental, cache:name"""
     place.search("read a file")
@@ -166,6 +172,7 @@ def test_another_set_of_servers_is_another_file(place: Place, tools: tuple[ToolS
     assert old.read_bytes() == before
 
 
+@pytest.mark.requirement("cache:off")
 def test_without_the_cache_nothing_is_written(place: Place) -> None:
     """cache:off"""
     place.environ["TOOLSCRIPT_SEARCH_NO_CACHE"] = "true"
@@ -174,6 +181,7 @@ def test_without_the_cache_nothing_is_written(place: Place) -> None:
     assert not (place.home / ".toolscript" / "cache" / "embeddings").exists()
 
 
+@pytest.mark.requirement("cache:off")
 def test_without_the_cache_nothing_is_read(place: Place) -> None:
     """cache:off"""
     place.search("read a file")
@@ -186,6 +194,7 @@ def test_without_the_cache_nothing_is_read(place: Place) -> None:
     assert path.stat().st_ino == before.st_ino
 
 
+@pytest.mark.requirement("search:rank")
 def test_a_question_is_answered_from_the_snapshot_with_no_server(place: Place) -> None:
     """catalogue:snapshot, search:rank"""
     result = place.search("download a web page")
@@ -194,6 +203,7 @@ def test_a_question_is_answered_from_the_snapshot_with_no_server(place: Place) -
     assert (result.limit, result.threshold) == (3, 0.35)
 
 
+@pytest.mark.requirement("search:fusion", "search:threshold", "search:limit")
 def test_limit_threshold_and_alpha_come_from_the_settings(place: Place) -> None:
     """search:limit, search:threshold, search:fusion"""
     place.environ |= {"TOOLSCRIPT_SEARCH_LIMIT": "5", "TOOLSCRIPT_SEARCH_THRESHOLD": "0.01"}
@@ -207,6 +217,7 @@ def test_limit_threshold_and_alpha_come_from_the_settings(place: Place) -> None:
     assert place.search("rename a document", limit=2).limit == 2
 
 
+@pytest.mark.requirement("model:lazy")
 def test_nothing_is_loaded_by_wiring(place: Place) -> None:
     """model:lazy"""
     stats = place.application().stats()
@@ -215,6 +226,7 @@ def test_nothing_is_loaded_by_wiring(place: Place) -> None:
     assert place.files == []
 
 
+@pytest.mark.requirement("search:stats", "model:bundled")
 def test_the_statistics_say_what_answers(place: Place) -> None:
     """search:stats, model:bundled"""
     stats = place.stats()
@@ -223,6 +235,7 @@ def test_the_statistics_say_what_answers(place: Place) -> None:
     assert (stats["device"], stats["degraded"]) == ("cpu", None)
 
 
+@pytest.mark.requirement("search:stats", "model:lazy")
 def test_a_question_asked_twice_is_embedded_once(place: Place) -> None:
     """model:lazy, search:stats"""
 
@@ -234,6 +247,7 @@ def test_a_question_asked_twice_is_embedded_once(place: Place) -> None:
     assert place.use(ask)["queryCacheHitRate"] == 0.5
 
 
+@pytest.mark.requirement("search:degraded", "model:bundled")
 @pytest.mark.parametrize(
     ("fallback", "signals", "found"),
     [("bundled", ["semantic", "fuzzy"], True), ("fuzzy", ["fuzzy"], False)],
@@ -265,6 +279,7 @@ def test_a_model_that_is_not_there_is_replaced_as_the_settings_say(
     assert len([r for r in caplog.records if "gone" in r.getMessage()]) == 1
 
 
+@pytest.mark.requirement("model:select")
 def test_a_model_folder_is_used_where_there_is_one(place: Place) -> None:
     """model:select"""
 
@@ -273,6 +288,7 @@ def test_a_model_folder_is_used_where_there_is_one(place: Place) -> None:
     assert place.search("download a web page", model=str(folder)).degraded == ()
 
 
+@pytest.mark.requirement("config:file")
 def test_without_a_configuration_there_is_no_application(tmp_path: Path) -> None:
     """config:file"""
     found = settings.load({"config": tmp_path / "gone.json"}, {"HOME": str(tmp_path)})

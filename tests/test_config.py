@@ -61,6 +61,7 @@ def test_the_nearest_of_several_files_is_the_projects(tmp_path: Path) -> None:
     assert config.sources == (near,)
 
 
+@pytest.mark.requirement("config:file")
 def test_the_projects_servers_are_put_over_the_users(tmp_path: Path) -> None:
     """config:file"""
     project = write(tmp_path / "p" / FILE_NAME, {"both": {"command": "project"}, "mine": GOOD})
@@ -135,6 +136,7 @@ def test_a_projects_servers_run_in_the_projects_directory(tmp_path: Path) -> Non
 # What is in it
 
 
+@pytest.mark.requirement("config:file")
 def test_a_local_server_has_command_arguments_environment_and_directory(tmp_path: Path) -> None:
     """config:file"""
     entry = {"command": "npx", "args": ["-y", "x"], "env": {"A": "b", "N": 1, "T": True}}
@@ -148,6 +150,7 @@ def test_a_local_server_has_command_arguments_environment_and_directory(tmp_path
     )
 
 
+@pytest.mark.requirement("config:file")
 @pytest.mark.parametrize("key", ["url", "serverUrl", "httpUrl"])
 def test_a_remote_server_has_an_address_under_any_usual_key_and_headers(
     tmp_path: Path, key: str
@@ -163,6 +166,7 @@ def test_a_remote_server_has_an_address_under_any_usual_key_and_headers(
     )
 
 
+@pytest.mark.requirement("config:file")
 @pytest.mark.parametrize(
     ("entry", "transport", "fallback"),
     [
@@ -190,6 +194,7 @@ def test_the_type_is_optional_and_written_in_several_ways(
     assert (spec.transport, spec.sse_fallback) == (transport, fallback)
 
 
+@pytest.mark.requirement("config:file")
 def test_tools_are_included_and_excluded_by_name(tmp_path: Path) -> None:
     """config:file"""
     spec = one(tmp_path, {**GOOD, "includeTools": ["read_*"], "excludeTools": ["read_secret"]})
@@ -199,6 +204,7 @@ def test_tools_are_included_and_excluded_by_name(tmp_path: Path) -> None:
     assert one(tmp_path, {**GOOD, "includeTools": []}).include_tools == ()
 
 
+@pytest.mark.requirement("config:file")
 def test_a12_what_is_excluded_is_not_offered(tmp_path: Path) -> None:
     """config:file: though it is included, and everything where nothing is said."""
     spec = one(tmp_path, {**GOOD, "includeTools": ["read_*"], "excludeTools": ["*_secret"]})
@@ -217,6 +223,7 @@ def test_a_server_may_have_times_of_its_own(tmp_path: Path, keys: tuple[str, str
     assert (spec.start_timeout_s, spec.call_timeout_s) == (90.0, 0.5)
 
 
+@pytest.mark.requirement("upstream:transports")
 def test_a_client_that_is_registered_already(tmp_path: Path) -> None:
     """config:file, upstream:transports: its secret is one."""
     known = {"clientId": "us", "clientSecret": "shared-secret", "callbackPort": 8123}
@@ -227,6 +234,7 @@ def test_a_client_that_is_registered_already(tmp_path: Path) -> None:
     assert "shared-secret" not in repr(spec) + repr(spec.oauth)
 
 
+@pytest.mark.requirement("config:file")
 def test_a_disabled_server_may_be_unfinished(tmp_path: Path) -> None:
     """config:file"""
     config = read(tmp_path, {"off": {"disabled": True, "command": "${MISSING}", "args": 1}})
@@ -234,6 +242,7 @@ def test_a_disabled_server_may_be_unfinished(tmp_path: Path) -> None:
     assert config.servers[0].disabled
 
 
+@pytest.mark.requirement("config:file")
 @pytest.mark.parametrize(
     ("written", "meant"),
     [
@@ -258,6 +267,7 @@ def test_variables_are_put_in(tmp_path: Path, written: str, meant: str) -> None:
     assert (spec.args, spec.env) == ((meant,), {"A": meant})
 
 
+@pytest.mark.requirement("config:file")
 def test_variables_are_put_into_every_text_of_a_server(tmp_path: Path) -> None:
     """config:file"""
     environ = {"A": "b"}
@@ -267,6 +277,7 @@ def test_variables_are_put_into_every_text_of_a_server(tmp_path: Path) -> None:
     assert (remote.url, remote.headers) == ("http://b/", {"k": "b"})
 
 
+@pytest.mark.requirement("config:file")
 @pytest.mark.parametrize("section", ["mcpServers", "servers"])
 def test_the_section_is_spelled_as_clients_spell_it(tmp_path: Path, section: str) -> None:
     """config:file"""
@@ -334,6 +345,7 @@ MISTAKES: list[tuple[str, Any, str]] = [
 ]
 
 
+@pytest.mark.requirement("config:file")
 @pytest.mark.parametrize(("name", "entry", "message"), MISTAKES, ids=[m for _, _, m in MISTAKES])
 def test_a_mistake_names_file_server_key_and_expectation_and_costs_only_that_server(
     tmp_path: Path, name: str, entry: Any, message: str
@@ -475,6 +487,7 @@ def test_any_json_is_either_a_configuration_or_a_configuration_error(
 # What is derived from it
 
 
+@pytest.mark.requirement("cache:name")
 def test_the_hash_is_that_of_the_sorted_names_of_the_enabled_servers(tmp_path: Path) -> None:
     """cache:name"""
     servers = {"time": GOOD, "Ärger": GOOD, "git": GOOD, "off": {"disabled": True}, "bad": {}}

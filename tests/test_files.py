@@ -42,6 +42,7 @@ def test_what_cannot_be_replaced_stays_and_no_temporary_file_is_left(tmp_path: P
     assert names(path) == ["kept"]
 
 
+@pytest.mark.requirement("cache:safe")
 def test_a12_a_reader_of_the_old_file_reads_it_to_its_end(tmp_path: Path) -> None:
     """cache:safe: the name is put on another file; the one that is being read is not written to."""
     path = tmp_path / "file.json"
@@ -64,6 +65,7 @@ except OSError:
 """
 
 
+@pytest.mark.requirement("cache:safe")
 def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     """cache:safe"""
     path = tmp_path / "file.json"
@@ -87,6 +89,7 @@ while True:
 """
 
 
+@pytest.mark.requirement("cache:safe")
 def test_a_kill_at_any_moment_leaves_a_whole_file(tmp_path: Path) -> None:
     """cache:safe"""
     path = tmp_path / "file.json"

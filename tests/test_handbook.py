@@ -54,6 +54,7 @@ def test_the_usual_folders_are_looked_into(now: Running) -> None:
     assert finds(now, "zxqv blorp") == []
 
 
+@pytest.mark.requirement("skills:folders")
 def test_an_edit_is_followed_and_only_that_embedded(now: Running, folder: Path) -> None:
     """skills:folders: the passage, and the text as a whole."""
     before = embedded(now)
@@ -66,6 +67,7 @@ def test_an_edit_is_followed_and_only_that_embedded(now: Running, folder: Path) 
     assert finds(now, "let the bread cool")[0] == "kitchen/bread.md"
 
 
+@pytest.mark.requirement("skills:folders")
 def test_what_is_added_and_deleted_is_followed(now: Running, folder: Path) -> None:
     """skills:folders: folders too, and what is moved into place."""
     (folder / "garden").mkdir()
@@ -81,6 +83,7 @@ def test_what_is_added_and_deleted_is_followed(now: Running, folder: Path) -> No
     until(lambda: finds(now, "trimming a hedge") == ["hedge.md"], "what was moved is found")
 
 
+@pytest.mark.requirement("skills:folders")
 def test_what_is_gone_is_gone_from_the_cache(now: Running, folder: Path, tmp_path: Path) -> None:
     """skills:folders"""
     [path] = (tmp_path / "data" / "cache" / "skills").glob("skills-*.sqlite")
@@ -159,6 +162,7 @@ def test_the_configuration_names_the_folders(now: Running, folder: Path, tmp_pat
     assert "pdf-forms" in until(lambda: names(now), "the usual folders count")
 
 
+@pytest.mark.requirement("skills:folders")
 def test_a_second_start_embeds_nothing(folder: Path, tmp_path: Path) -> None:
     """skills:folders: the index is kept, and what is in step is not written again."""
     config = write_config(tmp_path / "servers.json", {})
@@ -177,6 +181,7 @@ def test_a_second_start_embeds_nothing(folder: Path, tmp_path: Path) -> None:
     assert counts[1]["passagesFromCache"] == 8
 
 
+@pytest.mark.requirement("skills:folders")
 def test_tools_and_skills_stand_in_one_list(
     folder: Path, tmp_path: Path, scripted: Scripted
 ) -> None:

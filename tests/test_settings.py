@@ -33,6 +33,7 @@ def test_an_option_is_well_formed(option: Option) -> None:
     assert option.parse(option.default, "default") == option.default
 
 
+@pytest.mark.requirement("search:threshold", "search:limit", "cache:place")
 def test_the_defaults_are_those_of_the_specification() -> None:
     """search:limit, search:threshold, search:fusion, cache:place, model:default, model:device"""
     found = load({}, {"HOME": "/home/ana"})
@@ -143,6 +144,7 @@ def test_what_makes_no_sense_is_refused_with_what_was_expected(
     assert str(caught.value) == message
 
 
+@pytest.mark.requirement("cache:off")
 @pytest.mark.parametrize(
     ("raw", "meant"),
     [

@@ -24,12 +24,14 @@ TOOLS = st.one_of(
 )
 
 
+@pytest.mark.requirement("catalogue:ids")
 @given(server=SERVERS, name=TOOLS)
 def test_ids_split_back_into_what_they_were_made_of(server: str, name: str) -> None:
     """catalogue:ids"""
     assert split_tool_id(tool_id(server, name)) == (server, name)
 
 
+@pytest.mark.requirement("catalogue:ids")
 @pytest.mark.parametrize("identifier", ["", "time", "__now", "time__", "time_now", "__"])
 def test_what_has_no_server_or_no_tool_is_no_id(identifier: str) -> None:
     """catalogue:ids"""

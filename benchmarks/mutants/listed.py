@@ -3,13 +3,12 @@
 import ast
 import re
 import tomllib
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from tests.requirements import REQUIREMENTS
+from tests.requirements import REQUIREMENTS, functions_in, proofs
 
 ROOT = Path(__file__).resolve().parents[2]
 LIST = Path(__file__).with_name("mutants.toml")
@@ -60,7 +59,7 @@ def noticing_tests(mutant: Mutant) -> tuple[str, ...]:
     if mutant.tests:
         return mutant.tests
     if mutant.id in REQUIREMENTS:
-        return REQUIREMENTS[mutant.id].proved_by
+        return proofs().get(mutant.id, ())
     if not FINDING.fullmatch(mutant.id):
         return ()
     begins = f"test_{mutant.id.lower()}_"
@@ -72,13 +71,6 @@ def _every_test() -> tuple[str, ...]:
     return tuple(
         "::".join((str(path.relative_to(ROOT)), *names))
         for path in sorted((ROOT / "tests").rglob("test_*.py"))
-        for names in _tests_in(ast.parse(path.read_text("utf-8")))
+        for names, _ in functions_in(ast.parse(path.read_text("utf-8")))
+        if names[-1].startswith("test_")
     )
-
-
-def _tests_in(node: ast.Module | ast.ClassDef) -> Iterator[tuple[str, ...]]:
-    for each in node.body:
-        if isinstance(each, ast.FunctionDef):
-            yield (each.name,)
-        elif isinstance(each, ast.ClassDef):
-            yield from ((each.name, *names) for names in _tests_in(each))

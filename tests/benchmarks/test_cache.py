@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support import ROOT
 
 
+@pytest.mark.requirement("cache:safe")
 def test_the_cache_survives_kills_and_processes_at_once(tmp_path: Path) -> None:
     """cache:safe: 200 kills and more are the benchmark's own default."""
     out = tmp_path / "out.json"

@@ -14,6 +14,7 @@ from tests.support import ROOT
 SHORT = "0.33"
 
 
+@pytest.mark.requirement("upstream:isolation")
 @pytest.mark.timeout(400)
 def test_the_gateway_lives_on_whatever_its_servers_do(tmp_path: Path) -> None:
     """How long its event loop stands still is a matter of time, and left to the benchmark."""

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support import ROOT
 
 
@@ -19,6 +21,7 @@ def measured(tmp_path: Path, name: str, *options: str) -> dict[str, Any]:
     return json.loads(written.read_text("utf-8"))
 
 
+@pytest.mark.requirement("upstream:live")
 def test_each_change_is_found_and_costs_one_embedding(tmp_path: Path) -> None:
     """upstream:live"""
     found = measured(tmp_path, "live", "--tools", "20", "--repetitions", "2")["changes"]
@@ -26,6 +29,7 @@ def test_each_change_is_found_and_costs_one_embedding(tmp_path: Path) -> None:
     assert {each["embedded"] for each in found.values()} == {1.0}
 
 
+@pytest.mark.requirement("catalogue:snapshot")
 def test_with_dead_and_hanging_servers_the_snapshot_answers(tmp_path: Path) -> None:
     """catalogue:snapshot, upstream:isolation: the tool that is asked for is of one that hangs."""
     found = measured(tmp_path, "start", "--servers", "6", "--dead", "3", "--hanging", "1")

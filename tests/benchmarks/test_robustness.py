@@ -28,6 +28,7 @@ def data(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.requirement("search:calibrated")
 def test_names_typos_nonsense_and_survivors_are_counted(
     data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -62,6 +62,7 @@ def complaints(found: list[Complaint], lines: dict[int, str]) -> str:
     return "\n".join(f"{c.file}:{c.line}: {c.message}\n  {lines.get(c.line, '')}" for c in found)
 
 
+@pytest.mark.requirement("types:typescript")
 @IN_BULK
 @given(found=st.lists(cases(), min_size=30, max_size=30))
 def test_valid_values_are_assignable_in_typescript(
@@ -83,6 +84,7 @@ def test_valid_values_are_assignable_in_typescript(
     assert len(about) > len(found) / 2, "hardly any values"
 
 
+@pytest.mark.requirement("types:python")
 @IN_BULK
 @given(found=st.lists(cases(), min_size=30, max_size=30))
 def test_valid_values_are_assignable_in_python(
@@ -111,6 +113,7 @@ def test_anything_at_all_gives_a_type(schema: Any) -> None:
     read(schema)
 
 
+@pytest.mark.requirement("types:typescript", "types:python")
 @IN_BULK
 @given(found=st.lists(anything(), min_size=40, max_size=40))
 def test_anything_at_all_gives_modules_that_compile(
@@ -134,6 +137,7 @@ def test_anything_at_all_gives_modules_that_compile(
     assert not pyright(folder), about
 
 
+@pytest.mark.requirement("types:typescript", "types:python")
 def test_hostile_names_and_descriptions(tmp_path: Path) -> None:
     """types:typescript, types:python: names that collide or are reserved, texts that break out."""
     schema = {

@@ -31,6 +31,7 @@ def test_names(name: str, as_pascal: str, as_camel: str, as_snake: str) -> None:
     assert (pascal(name), camel(name), snake(name)) == (as_pascal, as_camel, as_snake)
 
 
+@pytest.mark.requirement("types:python")
 @pytest.mark.parametrize(
     ("name", "method"),
     [
@@ -49,6 +50,7 @@ def test_a_tool_keeps_its_name_in_python_where_it_can(name: str, method: str) ->
     assert python_method(name) == method
 
 
+@pytest.mark.requirement("types:typescript")
 @given(pairs=PAIRS)
 def test_names_are_names_and_all_different(pairs: list[tuple[str, str]]) -> None:
     """types:typescript, types:python: whatever servers and tools are called."""
@@ -61,6 +63,7 @@ def test_names_are_names_and_all_different(pairs: list[tuple[str, str]]) -> None
     assert not any(keyword.iskeyword(name) for table in python for name in table.values())
 
 
+@pytest.mark.requirement("types:typescript")
 def test_a_collision_is_resolved_the_same_way_whoever_else_is_there() -> None:
     """types:typescript: the first in order keeps the plain name."""
     both = Names([("s", "get-user"), ("s", "get_user")]).stems

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from benchmarks.compilers import PACKAGES, node, tsc
 
 from toolscript.codegen import typescript
@@ -87,6 +88,7 @@ def accepted(folder: Path) -> dict[tuple[int, int], bool]:
     return {place: key not in refused for key, place in about.items()}
 
 
+@pytest.mark.requirement("types:typescript")
 def test_we_agree_with_the_peer_or_say_why_not(tmp_path: Path) -> None:
     """types:typescript."""
     schemas = [schema for schema, _ in SCHEMAS]

@@ -134,6 +134,7 @@ def expected_of(seed: str) -> str:
     return f"{first}\n  filesystem: {{{second}"
 
 
+@pytest.mark.requirement("types:typescript")
 def test_the_module_has_the_form_of_the_seed() -> None:
     """types:typescript: header, interfaces, methods; the helpers come after them."""
     made, form = typescript.module([READ, OTHER], names_of(READ, OTHER)), expected_of(SEED)
@@ -152,12 +153,14 @@ def test_a11_every_difference_from_the_seed_is_a_function_at_the_end() -> None:
     assert len(changed) == 4 * 2 + 1  # four lines of each of two methods, and one more of a type
 
 
+@pytest.mark.requirement("cli:types")
 def test_the_example_calls_the_tool_with_what_it_needs() -> None:
     """cli:types: as in the seed."""
     example = typescript.usage(READ, names_of(READ, OTHER))
     assert example == 'await tools.desktopCommander.read_file({ path: "file.txt" })'
 
 
+@pytest.mark.requirement("http:types")
 def test_the_compact_form_says_the_same_in_less() -> None:
     """http:types."""
     full = typescript.module([READ, OTHER], names_of(READ, OTHER)).split("/** What a tool")[0]
@@ -174,6 +177,7 @@ TEXT = {"type": "string"}
 NUMBER = {"type": "number"}
 
 
+@pytest.mark.requirement("types:typescript")
 @pytest.mark.parametrize(
     ("schema", "expected"),
     [

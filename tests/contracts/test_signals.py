@@ -52,6 +52,7 @@ def prepared(name: str, corpus: Corpus) -> Signal:
     return signal
 
 
+@pytest.mark.requirement("search:fusion")
 @each_signal
 def test_a_ranking_scores_every_document_from_0_to_1_or_not_at_all(
     name: str, documents: tuple[Document, ...]

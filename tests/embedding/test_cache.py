@@ -35,6 +35,7 @@ def cache(tmp_path: Path) -> EmbeddingCache:
     return EmbeddingCache(tmp_path / "embeddings", "0123456789abcdef")
 
 
+@pytest.mark.requirement("cache:shape")
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     entries=st.dictionaries(
@@ -60,6 +61,7 @@ def test_what_is_written_is_read_bit_for_bit(
     assert all(entry.vector.dtype == np.float32 for entry in found.values())
 
 
+@pytest.mark.requirement("cache:place", "cache:name")
 def test_the_file_is_named_by_the_hash_and_made_with_its_directories(tmp_path: Path) -> None:
     """cache:name, cache:place"""
     directory = tmp_path / "not" / "yet" / "there"
@@ -71,6 +73,7 @@ def test_the_file_is_named_by_the_hash_and_made_with_its_directories(tmp_path: P
     assert stat.S_IMODE(cache.path.stat().st_mode) == 0o600
 
 
+@pytest.mark.requirement("cache:shape")
 def test_the_file_has_the_shape_of_the_specification(cache: EmbeddingCache) -> None:
     """cache:shape"""
     vector = np.array([0.5, -0.25], dtype=np.float32)
@@ -89,6 +92,7 @@ def test_the_file_has_the_shape_of_the_specification(cache: EmbeddingCache) -> N
     assert document["checksum"] == hashlib.sha256(body).hexdigest()
 
 
+@pytest.mark.requirement("cache:validity")
 def test_a_file_truncated_at_any_length_is_empty_and_never_fails(cache: EmbeddingCache) -> None:
     """cache:validity"""
     cache.save("m", {f"s__{number}": entry() for number in range(3)})
@@ -100,6 +104,7 @@ def test_a_file_truncated_at_any_length_is_empty_and_never_fails(cache: Embeddin
     assert len(cache.load("m")) == 3
 
 
+@pytest.mark.requirement("cache:validity")
 def test_a_changed_byte_anywhere_never_yields_another_vector(cache: EmbeddingCache) -> None:
     """cache:validity"""
     cache.save("m", {f"s__{number}": entry() for number in range(3)})
@@ -123,6 +128,7 @@ WARNED: dict[str, tuple[str, bytes, bytes, str]] = {
 }
 
 
+@pytest.mark.requirement("cache:validity")
 @pytest.mark.parametrize("case", WARNED)
 def test_a_file_that_does_not_fit_is_ignored_with_a_warning_and_replaced(
     cache: EmbeddingCache, caplog: pytest.LogCaptureFixture, case: str
@@ -141,6 +147,7 @@ def test_a_file_that_does_not_fit_is_ignored_with_a_warning_and_replaced(
     assert cache.load(model).keys() == {"s__u"}
 
 
+@pytest.mark.requirement("cache:validity")
 @pytest.mark.parametrize(
     "body",
     ["null", "[]", "7", '{"a":[]}', '{"a":{"hash":"d"}}', '{"a":{"hash":"d","embedding":["x"]}}'],
@@ -157,6 +164,7 @@ def test_a_right_checksum_over_a_wrong_shape_is_damage_too(
     assert cache.load("m") == {}
 
 
+@pytest.mark.requirement("cache:safe")
 def test_a_directory_that_cannot_be_made_is_a_warning_and_no_failure(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -180,6 +188,7 @@ for turn in range(20):
 """
 
 
+@pytest.mark.requirement("cache:safe")
 def test_two_processes_that_write_at_once_leave_one_whole_file(tmp_path: Path) -> None:
     """cache:safe"""
     cache = EmbeddingCache(tmp_path, "h")
@@ -202,6 +211,7 @@ def both(cache: EmbeddingCache) -> tuple[Path, Path]:
     return cache.path, cache.path.with_suffix(".npy")
 
 
+@pytest.mark.requirement("cache:shape")
 def test_the_sidecar_is_an_array_that_anything_can_read(cache: EmbeddingCache) -> None:
     """cache:shape"""
     entries = {f"s__{number}": entry() for number in range(3)}
@@ -221,6 +231,7 @@ def test_what_is_in_step_is_read_from_the_sidecar(cache: EmbeddingCache) -> None
     assert bits(cache.load("m")) == good
 
 
+@pytest.mark.requirement("cache:safe")
 def test_a_sidecar_of_another_file_is_ignored_and_made_anew(cache: EmbeddingCache) -> None:
     """cache:safe: as a kill between the two renames would leave it."""
     path, beside = both(cache)
@@ -237,6 +248,7 @@ def test_a_sidecar_of_another_file_is_ignored_and_made_anew(cache: EmbeddingCach
     assert cache.load("m") == {}
 
 
+@pytest.mark.requirement("cache:validity")
 def test_a_damaged_sidecar_costs_nothing_but_time(cache: EmbeddingCache) -> None:
     """cache:validity: cut at any length, or with any byte changed."""
     cache.save("m", {f"s__{number}": entry() for number in range(2)})
@@ -251,6 +263,7 @@ def test_a_damaged_sidecar_costs_nothing_but_time(cache: EmbeddingCache) -> None
         assert bits(cache.load("m")) == good, at
 
 
+@pytest.mark.requirement("cache:safe")
 def test_a_sidecar_that_cannot_be_written_is_no_failure(cache: EmbeddingCache) -> None:
     """cache:safe"""
     both(cache)[1].mkdir(parents=True)
@@ -261,6 +274,7 @@ def test_a_sidecar_that_cannot_be_written_is_no_failure(cache: EmbeddingCache) -
 # What others have written
 
 
+@pytest.mark.requirement("cache:safe")
 def test_what_is_to_be_kept_of_others_is_kept_and_the_rest_is_pruned(
     cache: EmbeddingCache,
 ) -> None:
@@ -273,6 +287,7 @@ def test_what_is_to_be_kept_of_others_is_kept_and_the_rest_is_pruned(
     assert cache.load("another").keys() == {"a__1"}
 
 
+@pytest.mark.requirement("cache:shape")
 def test_the_time_of_computing_stays(cache: EmbeddingCache) -> None:
     """cache:shape"""
     long_ago = CachedVector("d", entry().vector, "2020-01-01T00:00:00+00:00")
@@ -284,6 +299,7 @@ def test_the_time_of_computing_stays(cache: EmbeddingCache) -> None:
     assert times["a__2"] > "2020"
 
 
+@pytest.mark.requirement("cache:incremental")
 def test_vectors_are_found_in_the_files_of_other_sets_of_servers(tmp_path: Path) -> None:
     """cache:incremental: those of the same model, the latest first."""
     EmbeddingCache(tmp_path, "one").save("m", {"a__1": entry("old"), "a__2": entry()})

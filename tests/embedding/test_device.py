@@ -37,6 +37,7 @@ TRUTH: list[tuple[str, list[str], tuple[str, ...] | None]] = [
 ]
 
 
+@pytest.mark.requirement("model:device")
 @pytest.mark.parametrize(("asked", "there", "expected"), TRUTH)
 def test_what_is_asked_and_what_is_offered_decide(
     asked: str, there: list[str], expected: tuple[str, ...] | None
@@ -64,6 +65,7 @@ RUNNING: list[tuple[str, list[str], str | None]] = [
 ]
 
 
+@pytest.mark.requirement("model:device")
 @pytest.mark.parametrize(("asked", "providers", "expected"), RUNNING)
 def test_what_a_session_runs_on_is_what_it_says_itself(
     asked: str, providers: list[str], expected: str | None
@@ -76,6 +78,7 @@ def test_what_a_session_runs_on_is_what_it_says_itself(
         assert running_on(asked, providers) == expected
 
 
+@pytest.mark.requirement("model:device")
 def test_a_session_is_looked_at_after_it_is_made(
     tiny_model: TinyModel, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -95,6 +98,7 @@ def without_gpu() -> bool:
     return choose("auto", offered()) == (CPU,)
 
 
+@pytest.mark.requirement("model:device")
 @pytest.mark.skipif(not without_gpu(), reason="this ONNX Runtime offers an accelerator")
 def test_a_gpu_that_must_be_and_is_not_is_an_error_at_every_search() -> None:
     """model:device: nothing stands in for it."""
@@ -113,6 +117,7 @@ def test_auto_takes_what_there_is() -> None:
     assert (encoder.device == "cpu") is without_gpu()
 
 
+@pytest.mark.requirement("model:device")
 def test_the_weights_depend_on_the_device(tmp_path: Path) -> None:
     """model:device: int8 on the processor, floats on a GPU; what there is, where that is all."""
     (tmp_path / "onnx").mkdir()

@@ -49,6 +49,7 @@ def forget(store: module.Hub) -> None:
         path.unlink()
 
 
+@pytest.mark.requirement("model:default")
 def test_a_model_is_downloaded_once_with_progress_and_only_what_is_needed(
     hub: Hub, store: module.Hub
 ) -> None:
@@ -77,6 +78,7 @@ def test_all_files_are_of_the_commit_that_the_first_one_has(hub: Hub, store: mod
     assert set(revisions[1:]) == {COMMIT}
 
 
+@pytest.mark.requirement("model:device")
 def test_on_a_gpu_the_weights_that_are_not_int8_are_preferred(hub: Hub, store: module.Hub) -> None:
     """model:device"""
     hub.files[f"{REPOSITORY.name}/onnx/model_fp16.onnx"] = b"half"
@@ -105,6 +107,7 @@ def test_the_token_reaches_the_hub_and_not_the_store_elsewhere(
 # Interrupted
 
 
+@pytest.mark.requirement("model:default")
 def test_a_download_that_is_cut_goes_on_where_it_was(hub: Hub, store: module.Hub) -> None:
     """model:default"""
     hub.cut_after, hub.cuts = 8_000_000, 2
@@ -126,6 +129,7 @@ Hub(Path(sys.argv[1]), sys.argv[2]).fetch(Repository("acme/mini"), ON_CPU, Progr
 """
 
 
+@pytest.mark.requirement("model:default")
 def test_what_a_process_had_when_it_was_killed_is_gone_on_with(hub: Hub, store: module.Hub) -> None:
     """model:default"""
     hub.hang_after = 8_000_000
@@ -171,6 +175,7 @@ def refused(store: module.Hub, kind: type[ModelError] = ModelError) -> str:
     return str(caught.value)
 
 
+@pytest.mark.requirement("model:default")
 @pytest.mark.parametrize("name", NEEDED)
 def test_a_file_that_arrives_damaged_is_thrown_away(hub: Hub, store: module.Hub, name: str) -> None:
     """model:default"""
@@ -184,6 +189,7 @@ def test_a_file_that_arrives_damaged_is_thrown_away(hub: Hub, store: module.Hub,
     store.fetch(REPOSITORY, ON_CPU, Progress())
 
 
+@pytest.mark.requirement("model:select")
 @pytest.mark.parametrize("name", NEEDED)
 def test_a_repository_without_one_of_the_files_is_refused_naming_it(
     hub: Hub, store: module.Hub, name: str
@@ -193,6 +199,7 @@ def test_a_repository_without_one_of_the_files_is_refused_naming_it(
     assert name in refused(store)
 
 
+@pytest.mark.requirement("model:select")
 @pytest.mark.parametrize(
     ("status", "message"),
     [
@@ -212,6 +219,7 @@ def test_a_hub_that_refuses_is_quoted(
     assert message in refused(store)
 
 
+@pytest.mark.requirement("model:bundled")
 @pytest.mark.parametrize("how", ["down", "hanging", "store hanging", "no hub"])
 def test_a_hub_that_does_not_answer_is_given_up_and_that_is_remembered(
     hub: Hub, tmp_path: Path, how: str
@@ -293,6 +301,7 @@ except ModelError as error:
 """
 
 
+@pytest.mark.requirement("model:default")
 def test_a_disk_that_fills_up_is_told_and_nothing_counts_as_downloaded(
     hub: Hub, store: module.Hub
 ) -> None:
@@ -350,6 +359,7 @@ def test_a_model_from_the_hub_is_what_it_is_on_the_disk(hub: Hub, tmp_path: Path
     assert loaded.encoder.name.startswith("mini@")
 
 
+@pytest.mark.requirement("model:bundled")
 @pytest.mark.parametrize(("fallback", "there"), [("bundled", True), ("fuzzy", False)])
 def test_where_the_hub_does_not_answer_the_bundled_model_does(
     hub: Hub, tmp_path: Path, fallback: str, *, there: bool

@@ -18,6 +18,7 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
+@pytest.mark.requirement("model:bundled")
 def test_the_bundled_model_is_loaded_with_no_network_and_no_download() -> None:
     """model:bundled"""
     loaded = load("bundled", "bundled", 1)
@@ -27,6 +28,7 @@ def test_the_bundled_model_is_loaded_with_no_network_and_no_download() -> None:
     assert not loaded.degraded
 
 
+@pytest.mark.requirement("model:select")
 def test_a_folder_in_the_hubs_layout_is_loaded(folder: Path) -> None:
     """model:select"""
     loaded = load(str(folder), "fuzzy", 1)
@@ -40,6 +42,7 @@ def test_a_folder_in_the_hubs_layout_is_loaded(folder: Path) -> None:
 IMPOSSIBLE = ["no/such/folder", "~no-such-user/model", "x" * 5000, "a\0b", ""]
 
 
+@pytest.mark.requirement("search:degraded", "model:bundled")
 @pytest.mark.parametrize("model", IMPOSSIBLE)
 def test_where_a_model_cannot_be_the_bundled_one_answers_and_says_why(model: str) -> None:
     """search:degraded, model:bundled"""
@@ -59,12 +62,14 @@ def test_with_the_fuzzy_fallback_there_is_no_model_and_it_says_why(model: str) -
     assert repr(model)[:100] in loaded.degraded
 
 
+@pytest.mark.requirement("model:select")
 def test_what_is_missing_in_a_folder_is_in_the_reason(folder: Path) -> None:
     """model:select, search:degraded"""
     (folder / "tokenizer.json").unlink()
     assert "has no tokenizer.json" in load(str(folder), "fuzzy", 1).degraded
 
 
+@pytest.mark.requirement("model:select")
 def test_a_folder_of_any_name_is_read_as_its_files_say(folder: Path) -> None:
     """model:select"""
     other = folder.rename(folder.with_name("my-model"))
@@ -75,6 +80,7 @@ def test_a_folder_of_any_name_is_read_as_its_files_say(folder: Path) -> None:
     assert (found.query("read a file") == bundled.query("read a file")).all()
 
 
+@pytest.mark.requirement("model:lazy")
 def test_nothing_is_loaded_before_it_is_needed_and_then_once_for_all_threads() -> None:
     """model:lazy"""
     calls: list[int] = []

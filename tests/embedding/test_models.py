@@ -12,6 +12,7 @@ from toolscript.retrieval.calibration import CURVES
 from toolscript.settings import OPTION
 
 
+@pytest.mark.requirement("model:table")
 @pytest.mark.parametrize("spec", MODELS, ids=lambda spec: spec.name)
 def test_a_row_of_the_table_is_complete(spec: ModelSpec) -> None:
     """model:table"""
@@ -25,11 +26,13 @@ def test_a_row_of_the_table_is_complete(spec: ModelSpec) -> None:
     assert spec.query_prefix == "" or spec.query_prefix.endswith(" ")
 
 
+@pytest.mark.requirement("model:table")
 def test_no_model_is_in_the_table_twice() -> None:
     """model:table"""
     assert len({spec.name.casefold() for spec in MODELS}) == len(MODELS)
 
 
+@pytest.mark.requirement("model:default", "model:table", "model:prefix")
 def test_the_table_has_the_three_models_of_the_specification_and_the_default_is_one() -> None:
     """model:table, model:default, model:prefix: prefix, pooling and size as published."""
     rows = {spec.repository: spec for spec in MODELS}
@@ -44,12 +47,14 @@ def test_the_table_has_the_three_models_of_the_specification_and_the_default_is_
     assert OPTION["model"].default == "Xenova/bge-small-en-v1.5"
 
 
+@pytest.mark.requirement("search:calibrated", "model:table")
 def test_what_was_measured_is_in_the_table() -> None:
     """search:calibrated, model:table"""
     assert BUNDLED in CURVES
     assert CURVES.keys() <= {spec.name for spec in MODELS}
 
 
+@pytest.mark.requirement("model:bundled", "model:table")
 def test_the_bundled_models_row_says_what_its_files_say() -> None:
     """model:table, model:bundled"""
     config = json.loads((BUNDLED_FOLDER / "config.json").read_text("utf-8"))
@@ -63,6 +68,7 @@ def test_the_bundled_models_row_says_what_its_files_say() -> None:
     assert provenance["upstream"].endswith(f"/{spec.name}")
 
 
+@pytest.mark.requirement("model:table")
 @pytest.mark.parametrize(
     "name",
     ["all-MiniLM-L6-v2", "Xenova/all-MiniLM-L6-v2", "SENTENCE-TRANSFORMERS/ALL-MINILM-L6-V2/"],
@@ -74,6 +80,7 @@ def test_a_model_is_known_whatever_repository_publishes_it(name: str) -> None:
     assert spec.name == "all-MiniLM-L6-v2"
 
 
+@pytest.mark.requirement("model:select")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -117,6 +124,7 @@ def folder_with(folder: Path, config: object, pooling: object = None) -> Path:
 SIZES = {"hidden_size": 96, "max_position_embeddings": 1024}
 
 
+@pytest.mark.requirement("model:select", "model:prefix")
 @pytest.mark.parametrize(
     ("name", "stated", "pooling", "prefix"),
     [
@@ -137,6 +145,7 @@ def test_an_unknown_model_is_read_from_its_files_and_its_family(
     assert (spec.pooling, spec.query_prefix) == (pooling, prefix)
 
 
+@pytest.mark.requirement("model:select")
 @pytest.mark.parametrize(
     ("config", "pooling", "message"),
     [

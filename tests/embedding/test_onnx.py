@@ -43,6 +43,7 @@ def unit(vector: Vectors) -> Vectors:
 # The bundled model
 
 
+@pytest.mark.requirement("model:bundled")
 def test_the_bundled_model_agrees_with_the_publishers_at_full_precision(encoder: Encoder) -> None:
     """model:bundled"""
     expected = np.array([item["vector"] for item in REFERENCE], dtype=np.float32)
@@ -54,6 +55,7 @@ def test_the_bundled_model_agrees_with_the_publishers_at_full_precision(encoder:
     assert cosines.mean() >= 0.99
 
 
+@pytest.mark.requirement("model:bundled")
 def test_the_bundled_files_are_those_that_provenance_names() -> None:
     """model:bundled"""
     provenance = json.loads((BUNDLED_FOLDER / "PROVENANCE.json").read_text("utf-8"))
@@ -94,6 +96,7 @@ def test_several_threads_get_what_one_gets(encoder: Encoder) -> None:
 # A model small enough to compute by hand
 
 
+@pytest.mark.requirement("model:table")
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
 @settings(max_examples=30)
 @given(
@@ -121,6 +124,7 @@ def pooled(tiny_model: TinyModel, tmp_path_factory: pytest.TempPathFactory) -> N
         tiny_model("source").rename(folder)
 
 
+@pytest.mark.requirement("model:prefix")
 def test_questions_get_the_models_prefix_and_documents_do_not(tiny_model: TinyModel) -> None:
     """model:prefix"""
     encoder = OnnxEncoder(tiny_model(), spec(query_prefix="query "))
@@ -142,6 +146,7 @@ def test_the_parts_of_a_question(tiny_model: TinyModel, pooling: Pooling) -> Non
     np.testing.assert_allclose(rows[1:], apart if pooling == "mean" else alone, atol=1e-6)
 
 
+@pytest.mark.requirement("model:prefix")
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
 @pytest.mark.parametrize("parts", [[], ["read file", "write"]])
 def test_a3_a_whole_question_gets_the_prefix_whatever_its_parts(
@@ -157,6 +162,7 @@ def test_a3_a_whole_question_gets_the_prefix_whatever_its_parts(
     assert len(of_parts) == len(parts)
 
 
+@pytest.mark.requirement("model:table")
 def test_a_text_is_cut_at_the_models_token_limit(tiny_model: TinyModel) -> None:
     """model:table"""
     encoder = OnnxEncoder(tiny_model(), spec(max_tokens=2))
@@ -177,6 +183,7 @@ def test_the_quantized_weights_are_preferred(tiny_model: TinyModel) -> None:
     assert find_weights(folder).name == "model_quantized.onnx"
 
 
+@pytest.mark.requirement("cache:validity")
 def test_other_weights_have_another_name(tiny_model: TinyModel) -> None:
     """cache:validity"""
     one, two, other = tiny_model("one"), tiny_model("two"), tiny_model("other")
@@ -192,6 +199,7 @@ def test_other_weights_have_another_name(tiny_model: TinyModel) -> None:
 # What cannot be used
 
 
+@pytest.mark.requirement("model:select")
 @pytest.mark.parametrize("missing", ["tokenizer.json", "config.json", "onnx/model.onnx"])
 def test_a_folder_without_one_of_the_files_is_refused_naming_it(
     tiny_model: TinyModel, missing: str
@@ -205,6 +213,7 @@ def test_a_folder_without_one_of_the_files_is_refused_naming_it(
     assert str(folder) in str(caught.value)
 
 
+@pytest.mark.requirement("model:select")
 @pytest.mark.parametrize("broken", ["tokenizer.json", "onnx/model.onnx"])
 @pytest.mark.parametrize("content", [b"", b"not this", b"\x00\xff" * 50])
 def test_a_damaged_file_is_refused_naming_it(

@@ -113,6 +113,7 @@ def server(encoder: Encoder) -> Generator[Server]:
 # Addresses
 
 
+@pytest.mark.requirement("model:select")
 @pytest.mark.parametrize(
     ("text", "url", "model"),
     [
@@ -152,6 +153,7 @@ def test_an_address_that_is_none_is_told_without_its_secrets(text: str, message:
 # What it embeds
 
 
+@pytest.mark.requirement("model:select")
 @pytest.mark.parametrize("kind", ["ollama", "openai"])
 def test_its_vectors_are_the_servers_at_length_1(
     server: Server, encoder: Encoder, kind: str
@@ -167,6 +169,7 @@ def test_its_vectors_are_the_servers_at_length_1(
     assert set(server.paths) == {"/api/embed" if kind == "ollama" else "/v1/embeddings"}
 
 
+@pytest.mark.requirement("model:lazy")
 def test_texts_are_sent_in_batches_that_are_bounded(server: Server) -> None:
     """model:lazy, search:limits"""
     found = RemoteEncoder(Address.parse(server.ollama))
@@ -196,6 +199,7 @@ def test_a_question_and_its_parts_are_one_request(server: Server) -> None:
     assert [text.rpartition(": ")[2] for text in sent] == ["read, write", "read", "write"]
 
 
+@pytest.mark.requirement("model:select")
 def test_the_key_is_sent_and_never_told(
     server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -236,6 +240,7 @@ def test_a_failure_that_may_pass_is_one_that_is_asked_again(server: Server, stat
     assert f"answered HTTP {status}" in why(server, error=UnreachableError)
 
 
+@pytest.mark.requirement("model:select")
 @pytest.mark.parametrize(
     "body",
     [
@@ -266,6 +271,7 @@ def test_another_number_of_dimensions_is_refused(server: Server) -> None:
         found.query("x")
 
 
+@pytest.mark.requirement("model:select")
 @pytest.mark.parametrize("how", ["down", "hanging"])
 def test_where_it_does_not_answer_the_bundled_model_does_and_that_is_remembered(
     server: Server, tmp_path: Path, how: str
@@ -297,6 +303,7 @@ def prepared(signal: SemanticSignal, count: int) -> Corpus:
     return corpus
 
 
+@pytest.mark.requirement("model:select")
 def test_what_a_server_has_embedded_is_cached_like_any_other(
     server: Server, tmp_path: Path
 ) -> None:

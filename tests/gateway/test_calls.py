@@ -97,6 +97,7 @@ def served(tmp_path: Path, **servers: Any) -> Path:
     return write_config(tmp_path / "config.json", servers)
 
 
+@pytest.mark.requirement("http:others")
 def test_a_result_comes_back_as_it_is(scripted: Scripted, tmp_path: Path) -> None:
     """http:others: every kind of content, structured content, what is an error, metadata."""
     failed = {"content": [{"type": "text", "text": "no"}], "isError": True}
@@ -118,6 +119,7 @@ def test_arguments_arrive_as_they_are(scripted: Scripted, tmp_path: Path) -> Non
         assert echoed(call(app, "s__echo__twice", **given))["arguments"] == given
 
 
+@pytest.mark.requirement("catalogue:ids")
 @pytest.mark.parametrize("name", ["s__echo", "s:echo"])
 def test_a_tool_goes_by_its_id_and_as_the_seed_writes_it(
     scripted: Scripted, tmp_path: Path, name: str
@@ -127,6 +129,7 @@ def test_a_tool_goes_by_its_id_and_as_the_seed_writes_it(
         assert echoed(call(app, name))["name"] == "echo"
 
 
+@pytest.mark.requirement("catalogue:ids")
 def test_a_tool_goes_by_the_name_that_models_see(scripted: Scripted, tmp_path: Path) -> None:
     """catalogue:ids: a name that is too long, or has what no vendor accepts."""
     names = ["x" * 90, "with space", "a/b", "ünï"]

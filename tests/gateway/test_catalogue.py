@@ -26,6 +26,7 @@ def entry(server: str, *tools: ToolSpec) -> ServerEntry:
 # Snapshots of the catalogue
 
 
+@pytest.mark.requirement("catalogue:ids")
 def test_tools_are_by_id_and_in_the_order_of_the_ids() -> None:
     """catalogue:ids"""
     catalogue = Catalogue.of(
@@ -36,6 +37,7 @@ def test_tools_are_by_id_and_in_the_order_of_the_ids() -> None:
     assert list(catalogue.servers) == ["a", "b"]
 
 
+@pytest.mark.requirement("upstream:live")
 def test_replacing_a_server_leaves_the_old_catalogue_as_it_was() -> None:
     """upstream:live"""
     old = Catalogue.of([entry("a", tool("a", "x")), entry("b", tool("b", "y"))])
@@ -55,6 +57,7 @@ def test_equal_tools_have_equal_digests_whatever_is_said_of_their_servers() -> N
     assert one.digest != Catalogue({}).digest
 
 
+@pytest.mark.requirement("upstream:live")
 def test_what_makes_one_catalogue_into_another() -> None:
     """upstream:live"""
     old = Catalogue.of([entry("a", tool("a", "same"), tool("a", "changed"), tool("a", "gone"))])
@@ -73,6 +76,7 @@ def test_what_makes_one_catalogue_into_another() -> None:
     assert (back.added, back.removed) == (found.removed, found.added)
 
 
+@pytest.mark.requirement("upstream:live")
 @pytest.mark.parametrize(("old", "new"), [("", "x"), ("x", ""), ("x", "y")])
 def test_any_difference_is_a_difference(old: str, new: str) -> None:
     """upstream:live"""
@@ -94,6 +98,7 @@ def fits(identifier: str) -> bool:
     return NAME.fullmatch(identifier) is not None
 
 
+@pytest.mark.requirement("catalogue:ids")
 @given(ids=st.sets(IDS, max_size=20))
 def test_exposed_names_are_short_plain_and_all_different(ids: set[str]) -> None:
     """catalogue:ids"""
@@ -104,6 +109,7 @@ def test_exposed_names_are_short_plain_and_all_different(ids: set[str]) -> None:
     assert all(names[i] == i for i in ids if fits(i))
 
 
+@pytest.mark.requirement("catalogue:ids")
 @given(ids=st.sets(IDS, min_size=1, max_size=20), keep=st.integers(1, 20))
 def test_an_exposed_name_does_not_change_when_other_tools_come_and_go(
     ids: set[str], keep: int
@@ -115,6 +121,7 @@ def test_an_exposed_name_does_not_change_when_other_tools_come_and_go(
     assert exposed_names(sorted(ids, reverse=True)) == names
 
 
+@pytest.mark.requirement("catalogue:ids")
 def test_an_id_that_does_not_fit_is_cut_and_gets_a_part_of_its_hash() -> None:
     """catalogue:ids"""
     long = "server__" + "x" * 80
@@ -126,6 +133,7 @@ def test_an_id_that_does_not_fit_is_cut_and_gets_a_part_of_its_hash() -> None:
     assert names[odd] == f"my_server__do_it-{hashlib.sha256(odd.encode()).hexdigest()[:8]}"
 
 
+@pytest.mark.requirement("catalogue:ids")
 def test_a_name_of_64_characters_is_left_alone_and_one_of_65_is_not() -> None:
     """catalogue:ids"""
     fitting, long = "s__" + "x" * 61, "s__" + "x" * 62
@@ -135,6 +143,7 @@ def test_a_name_of_64_characters_is_left_alone_and_one_of_65_is_not() -> None:
     assert len(names[long]) == 64
 
 
+@pytest.mark.requirement("catalogue:ids")
 def test_a_tool_that_has_the_name_made_for_another_keeps_it() -> None:
     """catalogue:ids"""
     odd = "s__do.it"

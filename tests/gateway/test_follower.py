@@ -50,6 +50,7 @@ def names(config: Config | None) -> list[str]:
     return [spec.name for spec in config.servers]
 
 
+@pytest.mark.requirement("upstream:live")
 def test_an_edit_is_handed_over_once(project: Path, followed: Follower) -> None:
     """upstream:live"""
     assert followed.look() is None

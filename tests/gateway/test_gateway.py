@@ -128,6 +128,7 @@ def states(gateway: Gateway) -> dict[str, str]:
     return {status.name: status.state for status in gateway.statuses()}
 
 
+@pytest.mark.requirement("catalogue:progressive")
 def test_tools_are_there_as_their_server_reports_ready(stage: Stage) -> None:
     """catalogue:progressive"""
     gateway = make(stage, A, B, OFF)
@@ -196,6 +197,7 @@ def test_the_tools_of_a_lost_connection_stay_until_reconnecting_has_failed(stage
     play(scene)
 
 
+@pytest.mark.requirement("upstream:live")
 def test_who_waits_for_a_change_gets_the_latest_catalogue(stage: Stage) -> None:
     """upstream:live"""
     gateway = make(stage, A)
@@ -327,6 +329,7 @@ def configured(*specs: ServerSpec) -> Config:
     return Config((SOURCE,), specs)
 
 
+@pytest.mark.requirement("upstream:live")
 def test_only_what_changed_is_restarted(stage: Stage) -> None:
     """upstream:live: the others keep their connections."""
     gateway = make(stage, A, B)

@@ -417,6 +417,7 @@ def numbers(file: Path, kind: Callable[[str], _Number]) -> list[_Number]:
     return [kind(line) for line in file.read_text("utf-8").split()] if file.exists() else []
 
 
+@pytest.mark.requirement("upstream:live")
 def test_its_tools_change(scripted: Scripted) -> None:
     """upstream:live: over a legacy stdio connection, list_changed changes the catalogue."""
     file = scripted.directory / "tools.json"
@@ -594,6 +595,7 @@ def test_no_process_is_left_of_a_hung_server(scripted: Scripted) -> None:
     assert not alive(int(child.read_text("utf-8")))
 
 
+@pytest.mark.requirement("upstream:isolation")
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a process is known by its group")
 def test_no_process_is_left_that_left_its_group(scripted: Scripted) -> None:
     """upstream:isolation: a daemon with a session of its own, of a server that goes on or ended."""

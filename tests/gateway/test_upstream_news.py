@@ -59,6 +59,7 @@ def finds(now: Running, tool: str) -> bool:
     return now.tools() == [f"one__{tool}"] and now.finds(tool) == [f"one__{tool}"]
 
 
+@pytest.mark.requirement("upstream:live")
 @pytest.mark.parametrize(("transport", "protocol"), CONNECTIONS)
 def test_a_change_that_is_told_is_found(name: Path, transport: str, protocol: str) -> None:
     """upstream:live: with no polling that could help, and more than once."""
@@ -69,6 +70,7 @@ def test_a_change_that_is_told_is_found(name: Path, transport: str, protocol: st
             until(lambda each=each: finds(now, each), f"the {each} tool is found", 10)
 
 
+@pytest.mark.requirement("upstream:live")
 @pytest.mark.parametrize(("transport", "protocol"), CONNECTIONS)
 def test_a_change_that_is_not_told_is_found(name: Path, transport: str, protocol: str) -> None:
     """upstream:live: by listing again now and then."""
@@ -77,6 +79,7 @@ def test_a_change_that_is_not_told_is_found(name: Path, transport: str, protocol
         until(lambda: finds(now, "second"), "the second tool is found")
 
 
+@pytest.mark.requirement("upstream:live")
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_a_stream_that_breaks_is_opened_again(name: Path, transport: str) -> None:
     """upstream:live: and what was said meanwhile is not missed."""

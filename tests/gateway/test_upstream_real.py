@@ -61,6 +61,7 @@ def now(servers: tuple[Path, dict[str, Any]]) -> Generator[Running]:
     assert not processes(str(directory))
 
 
+@pytest.mark.requirement("upstream:transports")
 def test_all_are_ready(now: Running) -> None:
     """upstream:transports: eleven servers by as many authors, in Python and JavaScript."""
     statuses = now.statuses()
@@ -69,6 +70,7 @@ def test_all_are_ready(now: Running) -> None:
     assert all(status.tools and not status.rejected for status in statuses.values())
 
 
+@pytest.mark.requirement("search:rank", "search:typo", "search:exact", "search:intent")
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
@@ -89,6 +91,7 @@ def test_telling_queries(now: Running, query: str, expected: tuple[str, ...]) ->
     assert found[0].startswith(expected)
 
 
+@pytest.mark.requirement("search:none")
 def test_gibberish(now: Running) -> None:
     """search:none."""
     assert now.finds("zxqv blorp") == []
@@ -100,6 +103,7 @@ def test_a10_the_readme_counts_the_tools_of_the_demo(now: Running) -> None:
     assert f"{len(NAMES)} third-party servers, {len(now.tools())} tools" in readme
 
 
+@pytest.mark.requirement("search:exact")
 def test_every_tool_is_found_by_its_id(now: Running) -> None:
     """search:exact: at rank 1, with confidence 1."""
     for name in now.tools():
@@ -107,6 +111,7 @@ def test_every_tool_is_found_by_its_id(now: Running) -> None:
         assert (first.document.id, first.score) == (name, 1.0)
 
 
+@pytest.mark.requirement("cli:search")
 def test_on_the_command_line(servers: tuple[Path, dict[str, Any]], now: Running) -> None:
     """cli:search: the snapshot that the application left is all that a search needs."""
     directory, _ = servers
@@ -118,6 +123,7 @@ def test_on_the_command_line(servers: tuple[Path, dict[str, Any]], now: Running)
     assert [hit["toolId"] for hit in answer["results"]] == now.finds("commit my changes to git")
 
 
+@pytest.mark.requirement("upstream:isolation", "cli:others")
 def test_one_gateway_with_all(servers: tuple[Path, dict[str, Any]], cli: Cli) -> None:
     """cli:others, upstream:isolation: started and stopped, and none of them is left."""
     directory, entries = servers
@@ -139,6 +145,7 @@ def test_one_gateway_with_all(servers: tuple[Path, dict[str, Any]], cli: Cli) ->
         stop_all(cli.record()["pid"] for _ in cli.records)
 
 
+@pytest.mark.requirement("upstream:transports")
 def test_the_installed_data_is_left_alone(
     real_servers: dict[str, Any], servers: tuple[Path, dict[str, Any]], now: Running
 ) -> None:

@@ -54,12 +54,14 @@ def offers(tmp_path: Path, entry: Entry) -> None:
         assert now.finds("current_time")[0] == "one__current_time"
 
 
+@pytest.mark.requirement("upstream:transports")
 @pytest.mark.parametrize("protocol", ["auto", "legacy"])
 def test_stdio(tmp_path: Path, protocol: str) -> None:
     """upstream:transports: stdio, in the newest protocol and in the older one."""
     offers(tmp_path, STDIO | {"protocol": protocol})
 
 
+@pytest.mark.requirement("upstream:transports")
 @pytest.mark.parametrize("protocol", ["auto", "legacy"])
 @pytest.mark.parametrize("kind", ["http", "streamable-http", None])
 def test_streamable_http(tmp_path: Path, protocol: str, kind: str | None) -> None:
@@ -80,18 +82,21 @@ def test_slow_to_start_and_modern(tmp_path: Path) -> None:
         assert now.wait_for("one", "ready").tools == 2
 
 
+@pytest.mark.requirement("upstream:transports")
 def test_sse(tmp_path: Path) -> None:
     """upstream:transports: SSE."""
     with listening("sse") as (url, _):
         offers(tmp_path, {"url": url, "type": "sse"})
 
 
+@pytest.mark.requirement("upstream:transports")
 def test_a_url_without_a_type_that_only_speaks_sse(tmp_path: Path) -> None:
     """upstream:transports: found by trying SSE when streamable HTTP is refused."""
     with listening("events") as (url, _):
         offers(tmp_path, {"url": url})
 
 
+@pytest.mark.requirement("upstream:transports")
 def test_a_stated_type_is_not_second_guessed(tmp_path: Path) -> None:
     """upstream:transports: with ``"type": "http"`` nothing else is tried."""
     with listening("events") as (url, _):
@@ -100,6 +105,7 @@ def test_a_stated_type_is_not_second_guessed(tmp_path: Path) -> None:
             assert now.wait_for("one", "failed").error == "answered HTTP 405"
 
 
+@pytest.mark.requirement("upstream:transports")
 @pytest.mark.parametrize("transport", ["http", "sse"])
 def test_headers_reach_the_server(tmp_path: Path, transport: str) -> None:
     """upstream:transports: with the header it answers, without it does not."""

@@ -13,6 +13,7 @@ workflows:
 PAIRS = (("git__diff", "files__write"), ("files__write", "mail__send"))
 
 
+@pytest.mark.requirement("graph:methods")
 @pytest.mark.parametrize(
     "text",
     [

@@ -41,6 +41,7 @@ def best(made: Forecast, context: str) -> str:
     return max(found, key=lambda letter: found[letter])
 
 
+@pytest.mark.requirement("graph:learning")
 def test_what_followed_follows() -> None:
     """graph:learning"""
     made = forecast("abc", "abc", "abd")
@@ -49,6 +50,7 @@ def test_what_followed_follows() -> None:
     assert found["c"] > found["d"] > found["e"]
 
 
+@pytest.mark.requirement("graph:learning")
 def test_chances_by_hand() -> None:
     """graph:learning"""
     made = forecast(*["ab"] * 4, letters="abc")
@@ -79,6 +81,7 @@ def test_what_is_remembered_between_two_questions_follows_every_use() -> None:
             assert chances(made, asked) == chances(fresh, asked)
 
 
+@pytest.mark.requirement("graph:context")
 def test_an_empty_graph_and_a_context_of_nothing_known_say_nothing() -> None:
     """graph:context"""
     assert forecast().scores(["s__a"]) is None
@@ -127,6 +130,7 @@ def test_what_is_near_in_meaning_is_likelier() -> None:
     assert found[nearest[0]] > found[nearest[-1]]
 
 
+@pytest.mark.requirement("graph:learning")
 def test_a_tool_whose_calls_fail_is_less_likely() -> None:
     """graph:learning"""
     made = forecast("abc", "acb")
@@ -144,6 +148,7 @@ def test_repeats_are_as_likely_as_they_are() -> None:
     assert found["a"] == found["b"] == pytest.approx(20.5 / 65 / 2)
 
 
+@pytest.mark.requirement("graph:methods")
 def test_a_template_is_enough_for_a_start() -> None:
     """graph:methods"""
     made = forecast()
@@ -155,6 +160,7 @@ def test_a_template_is_enough_for_a_start() -> None:
     assert scores.argmax() == 1
 
 
+@pytest.mark.requirement("graph:methods")
 def test_a5_before_any_use_the_score_is_the_seeds_relatedness() -> None:
     """graph:methods: and more for what a template puts right beside the context."""
     made = forecast()
@@ -176,6 +182,7 @@ def test_a5_before_any_use_the_score_is_the_seeds_relatedness() -> None:
     assert [made.ids[row] for row in made.connected(["s__a"])] == ["s__a", "s__b", "s__c"]
 
 
+@pytest.mark.requirement("graph:learning")
 def test_a5_the_forecast_takes_over_as_uses_are_seen() -> None:
     """graph:learning: what is supposed counts as eight uses do, however often it is given."""
     made = forecast()
@@ -191,6 +198,7 @@ def test_a5_the_forecast_takes_over_as_uses_are_seen() -> None:
     assert scores[made.ids.index("s__c")] < related / 4
 
 
+@pytest.mark.requirement("graph:learning")
 def test_a_graph_of_sequences_that_mean_nothing_has_no_skill_and_one_of_habits_has() -> None:
     """graph:learning"""
     order = random.Random(0)  # noqa: S311 - the same draw every time

@@ -14,6 +14,7 @@ def schema(*required: str, **properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
+@pytest.mark.requirement("graph:learning")
 @pytest.mark.parametrize(
     "said",
     [

@@ -58,6 +58,7 @@ class TestStore:
         )
         assert not again.taken()
 
+    @pytest.mark.requirement("graph:learning")
     def test_what_is_learned_later_is_added(self, tmp_path: Path) -> None:
         """graph:learning"""
         store, graph = GraphStore(tmp_path, "key"), graph_of("ab")
@@ -67,6 +68,7 @@ class TestStore:
         store.add(graph.taken(), UsageChange())
         assert stored(tmp_path)[0].stats() == graph.stats()
 
+    @pytest.mark.requirement("graph:learning")
     def test_two_processes_keep_one_graph(self, tmp_path: Path) -> None:
         """graph:learning"""
         one, other = graph_of("ab", "xa"), graph_of("ba", "ab")
@@ -157,6 +159,7 @@ class TestStore:
 
 
 class TestLearning:
+    @pytest.mark.requirement("graph:learning")
     def test_calls_become_steps_of_their_session(self, tmp_path: Path) -> None:
         """graph:learning"""
         learning = Learning(GraphStore(tmp_path, "key"))
@@ -178,6 +181,7 @@ class TestLearning:
         until(lambda: stored(tmp_path)[0].edge_count == 1)
         learning.close()
 
+    @pytest.mark.requirement("graph:learning")
     def test_a_question_counts_for_the_tool_that_it_led_to(self) -> None:
         """graph:learning"""
         asked: list[str] = []
@@ -280,6 +284,7 @@ while True:
 """
 
 
+@pytest.mark.requirement("graph:learning")
 def test_a_kill_while_recording_costs_at_most_what_was_not_kept_yet(tmp_path: Path) -> None:
     """graph:learning"""
     kept = 0
@@ -320,6 +325,7 @@ for number in range(10_000):
 """
 
 
+@pytest.mark.requirement("graph:learning")
 def test_a_kill_costs_at_most_the_last_second(tmp_path: Path) -> None:
     """graph:learning"""
     command = [sys.executable, "-c", PACED, str(tmp_path)]

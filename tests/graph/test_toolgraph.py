@@ -42,6 +42,7 @@ def needing(*pairs: str) -> ToolGraph:
 PAIRS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=40)
 
 
+@pytest.mark.requirement("graph:methods")
 @given(pairs=PAIRS)
 def test_adamic_adar_is_that_of_networkx(pairs: list[tuple[int, int]]) -> None:
     """graph:methods"""
@@ -64,6 +65,7 @@ def test_adamic_adar_is_that_of_networkx(pairs: list[tuple[int, int]]) -> None:
         assert found == sorted(found, key=lambda pair: (-pair[1], pair[0]))
 
 
+@pytest.mark.requirement("graph:methods")
 def test_relatedness_is_the_largest_with_the_context_in_0_to_1_by_hand() -> None:
     """graph:methods"""
     graph = ToolGraph()
@@ -82,6 +84,7 @@ def test_relatedness_is_the_largest_with_the_context_in_0_to_1_by_hand() -> None
     assert graph.adamic_adar("z") == []
 
 
+@pytest.mark.requirement("graph:methods")
 def test_neighbours_by_direction() -> None:
     """graph:methods"""
     graph = graph_of("ab", "cb")
@@ -93,6 +96,7 @@ def test_neighbours_by_direction() -> None:
     assert graph.edge_count == 2
 
 
+@pytest.mark.requirement("graph:alpha")
 @pytest.mark.parametrize(
     ("edges", "alpha"),
     [(0, 1.0), (1, 0.8), (49, 0.8), (50, 0.6), (199, 0.6), (200, 0.5), (10**6, 0.5)],
@@ -102,6 +106,7 @@ def test_alpha_follows_the_number_of_edges(edges: int, alpha: float) -> None:
     assert adaptive_alpha(edges) == alpha
 
 
+@pytest.mark.requirement("graph:learning")
 def test_a_sequence_leads_from_each_tool_to_all_after_it() -> None:
     """graph:learning"""
     graph = graph_of("abc", "ab")
@@ -124,6 +129,7 @@ def test_only_the_latest_tools_of_a_sequence_lead_on() -> None:
     assert graph.neighbors(last, "in") == [f"s__{c}" for c in letters[-1 - WINDOW : -1]]
 
 
+@pytest.mark.requirement("graph:learning")
 def test_a_failure_is_counted_and_leads_nowhere() -> None:
     """graph:learning"""
     graph = ToolGraph()
@@ -140,6 +146,7 @@ def test_a_tool_used_twice_is_no_edge_to_itself() -> None:
     assert graph.learned.habits.repeats == 2
 
 
+@pytest.mark.requirement("graph:learning")
 def test_what_was_long_ago_weighs_less() -> None:
     """graph:learning"""
     clock = Clock()
@@ -154,6 +161,7 @@ def test_what_was_long_ago_weighs_less() -> None:
     assert old.times == new.times == 1
 
 
+@pytest.mark.requirement("graph:methods")
 def test_templates_are_taken_over_once_and_do_not_decay() -> None:
     """graph:methods"""
     clock = Clock()
@@ -232,6 +240,7 @@ def test_everything_can_be_forgotten() -> None:
     assert graph.neighbors("s__a") == []
 
 
+@pytest.mark.requirement("graph:learning")
 def test_skill_is_the_mean_gain_with_a_little_supposed() -> None:
     """graph:learning"""
     graph = ToolGraph()

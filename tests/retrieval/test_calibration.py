@@ -19,6 +19,7 @@ from toolscript.types import Document, SearchRequest
 EVERY = {**CURVES, "another": Curve(0.55, 0.75)}
 
 
+@pytest.mark.requirement("search:calibrated")
 @pytest.mark.parametrize("name", EVERY)
 def test_unrelated_is_0_a_good_answer_is_good_and_1_stays_1(name: str) -> None:
     """search:calibrated"""
@@ -27,6 +28,7 @@ def test_unrelated_is_0_a_good_answer_is_good_and_1_stays_1(name: str) -> None:
     np.testing.assert_allclose(curve(cosines), [0.0, 0.0, GOOD, 1.0], atol=1e-6)
 
 
+@pytest.mark.requirement("search:calibrated")
 @pytest.mark.parametrize("name", EVERY)
 @given(cosines=st.lists(st.floats(-1.125, 1.125, width=32), min_size=2))
 def test_calibration_keeps_the_order_and_stays_in_0_to_1(name: str, cosines: list[float]) -> None:
@@ -36,6 +38,7 @@ def test_calibration_keeps_the_order_and_stays_in_0_to_1(name: str, cosines: lis
     assert ((scores >= 0) & (scores <= 1)).all()
 
 
+@pytest.mark.requirement("search:calibrated")
 @pytest.mark.parametrize("name", EVERY)
 def test_between_floor_and_1_no_two_cosines_fall_together(name: str) -> None:
     """search:calibrated"""
@@ -43,6 +46,7 @@ def test_between_floor_and_1_no_two_cosines_fall_together(name: str) -> None:
     assert (np.diff(EVERY[name](cosines)) > 0).all()
 
 
+@pytest.mark.requirement("search:calibrated")
 def test_the_points_between_are_on_straight_lines() -> None:
     """search:calibrated"""
     curve = Curve(0.2, 0.6)
@@ -64,6 +68,7 @@ QUERIES = [
 """Four that have an answer and two that have none."""
 
 
+@pytest.mark.requirement("search:calibrated")
 def test_the_bundled_model_is_measured_as_it_was_on_the_retrieval_sets(encoder: Encoder) -> None:
     """search:calibrated"""
     found, known = measure(encoder, document_vectors), CURVES[encoder.model]
@@ -71,6 +76,7 @@ def test_the_bundled_model_is_measured_as_it_was_on_the_retrieval_sets(encoder: 
     assert found.good == pytest.approx(known.good, abs=0.03)
 
 
+@pytest.mark.requirement("search:calibrated")
 @pytest.mark.parametrize("part", [0.3, 0.6])
 def test_a_model_on_another_scale_gives_nearly_the_same_confidences(
     encoder: Encoder, documents: tuple[Document, ...], part: float
@@ -91,6 +97,7 @@ def test_a_model_on_another_scale_gives_nearly_the_same_confidences(
     assert all(score < 0.35 for _, score in there[4:])
 
 
+@pytest.mark.requirement("search:calibrated")
 def test_a_model_is_measured_once_and_that_is_kept(encoder: Encoder, tmp_path: Path) -> None:
     """search:calibrated, cache:validity"""
     model = Narrow(encoder, 0.5)

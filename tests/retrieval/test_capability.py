@@ -35,6 +35,7 @@ def array(*scores: float) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     return np.array(scores, dtype=np.float32)
 
 
+@pytest.mark.requirement("search:intent")
 def test_the_table_is_complete_and_no_capability_is_in_it_twice() -> None:
     """search:intent"""
     table = load_table(Stemmer())
@@ -51,6 +52,7 @@ def test_the_table_is_complete_and_no_capability_is_in_it_twice() -> None:
     assert all(table.executor_names + table.executor_descriptions)
 
 
+@pytest.mark.requirement("search:intent")
 @pytest.mark.parametrize(
     ("text", "short"),
     [
@@ -69,6 +71,7 @@ def test_a_question_is_read_for_what_it_wants(text: str, short: str) -> None:
     assert short in [c.short for c in index().wanted(Query(text))]
 
 
+@pytest.mark.requirement("search:intent")
 def test_a_question_that_wants_nothing_of_the_table_wants_nothing() -> None:
     """search:intent"""
     assert index().wanted(Query("tell me a joke")) == []
@@ -79,6 +82,7 @@ THINK = Document(
 )
 
 
+@pytest.mark.requirement("search:reason")
 @pytest.mark.parametrize(
     ("text", "labels"),
     [
@@ -97,6 +101,7 @@ def test_a8_a_tool_is_labelled_by_what_the_question_asks_of_it(
     assert [of.label(rows[each.id], Query(text)) for each in documents] == labels
 
 
+@pytest.mark.requirement("search:intent")
 def test_a_shell_is_raised_part_of_the_way_to_1_by_hand() -> None:
     """search:intent"""
     boosted = boost(index(SHELL), "commit my changes to git", 0.2)
@@ -126,6 +131,7 @@ def test_where_a_dedicated_tool_scores_well_nothing_is_inferred() -> None:
         assert boosted.scores[0] == np.float32(score)
 
 
+@pytest.mark.requirement("search:intent")
 def test_where_any_tool_answers_surely_nothing_is_inferred() -> None:
     """search:intent: whatever it is for; of shells, one that is sure does not keep the others."""
     of = index(READ, SHELL)
@@ -135,6 +141,7 @@ def test_where_any_tool_answers_surely_nothing_is_inferred() -> None:
     assert boost(index(SHELL), "commit my changes to git", ANSWERED).inferred
 
 
+@pytest.mark.requirement("search:intent")
 def test_a1_what_is_out_of_reach_keeps_nothing_from_being_inferred() -> None:
     """search:intent: not by a dedicated tool, nor by one that is sure; nor is it raised."""
     text = "commit my changes to git"

@@ -51,6 +51,7 @@ def hits(engine: SearchEngine, text: str, **more: object) -> dict[str, Hit]:
 QUESTIONS = ["put my changes on record", "read a file", "what time is it", "git_diff", "zxqv"]
 
 
+@pytest.mark.requirement("graph:context")
 def test_without_context_every_score_is_bit_for_bit_that_of_no_graph(
     model: LazyModel, documents: tuple[Document, ...], habitual: SearchEngine
 ) -> None:
@@ -70,6 +71,7 @@ def test_without_context_every_score_is_bit_for_bit_that_of_no_graph(
             assert other.search(SearchRequest(text=text)).alpha == 1.0
 
 
+@pytest.mark.requirement("graph:context")
 def test_a5_without_a_context_the_second_stage_does_not_run(habitual: SearchEngine) -> None:
     """graph:context"""
     plain = hits(habitual, "read a file")
@@ -78,6 +80,7 @@ def test_a5_without_a_context_the_second_stage_does_not_run(habitual: SearchEngi
     assert all(hit.own is not None and "graph" in hit.signals for hit in known.values())
 
 
+@pytest.mark.requirement("graph:context")
 def test_with_an_empty_graph_a_context_changes_nothing(
     model: LazyModel, documents: tuple[Document, ...]
 ) -> None:
@@ -90,6 +93,7 @@ def test_with_an_empty_graph_a_context_changes_nothing(
         assert not any("graph" in hit.signals for hit in found.values())
 
 
+@pytest.mark.requirement("graph:context")
 def test_the_score_is_alpha_own_plus_the_rest_graph(habitual: SearchEngine) -> None:
     """graph:alpha, graph:context"""
     found = hits(habitual, "put my changes on record", context=tuple(HABIT[:2]))
@@ -104,6 +108,7 @@ def test_the_score_is_alpha_own_plus_the_rest_graph(habitual: SearchEngine) -> N
     assert best.document.id == HABIT[2]
 
 
+@pytest.mark.requirement("graph:context")
 def test_what_goes_with_the_context_comes_first(
     model: LazyModel, documents: tuple[Document, ...]
 ) -> None:
@@ -123,6 +128,7 @@ def test_what_goes_with_the_context_comes_first(
     assert found.explanation.steps[-1].name == "context"
 
 
+@pytest.mark.requirement("graph:methods")
 def test_a5_with_templates_alone_a_context_raises_what_they_connect(
     model: LazyModel, documents: tuple[Document, ...]
 ) -> None:
@@ -159,6 +165,7 @@ def test_an_exact_name_is_first_whatever_the_context(habitual: SearchEngine) -> 
     assert found["fetch__fetch"].score == 1.0
 
 
+@pytest.mark.requirement("graph:context")
 def test_a_context_keeps_nothing_out_that_passed(habitual: SearchEngine) -> None:
     """graph:context"""
     passing = set(hits(habitual, "read a file", threshold=0.5))
@@ -175,6 +182,7 @@ def test_scores_stay_in_0_to_1_and_in_order(habitual: SearchEngine, context: lis
     assert all(0 <= score <= 1 for score in scores)
 
 
+@pytest.mark.requirement("graph:learning")
 def test_what_the_best_tools_need_is_ranked_among_them(
     model: LazyModel, documents: tuple[Document, ...]
 ) -> None:
@@ -270,6 +278,7 @@ def test_without_a_history_nothing_moves() -> None:
     assert moved(experience({}), 1, 1, 0, 0) == pytest.approx([0.5**0.5, 0.5**0.5, 0, 0])
 
 
+@pytest.mark.requirement("graph:learning")
 def test_a_history_decides_between_tools_that_have_one_and_raises_none_above_the_best() -> None:
     """graph:learning"""
     made = experience({"s__a": [[0, 0.1, 1, 1]] * 9, "s__b": [[1, 1, 0.2, 0]] * 9})

@@ -41,6 +41,7 @@ def everything(engine: SearchEngine, text: str) -> dict[str, float]:
 # Ranking
 
 
+@pytest.mark.requirement("search:rank")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -66,6 +67,7 @@ def test_a_question_in_plain_words_finds_the_tool(
         assert hit.signals.keys() == {"semantic", "fuzzy"}
 
 
+@pytest.mark.requirement("search:rank")
 def test_hits_are_ordered_by_confidence_and_then_by_id(make_engine: MakeEngine) -> None:
     """search:rank"""
     twins = [
@@ -78,6 +80,7 @@ def test_hits_are_ordered_by_confidence_and_then_by_id(make_engine: MakeEngine) 
     assert len({hit.score for hit in result.hits}) == 2
 
 
+@pytest.mark.requirement("search:typo")
 @pytest.mark.parametrize("text", ["read_fil", "raed_file", "readfile", "read file"])
 def test_a_misspelled_name_finds_the_tool(engine: SearchEngine, text: str) -> None:
     """search:typo"""
@@ -86,6 +89,7 @@ def test_a_misspelled_name_finds_the_tool(engine: SearchEngine, text: str) -> No
     assert best.score >= 0.75
 
 
+@pytest.mark.requirement("search:typo")
 def test_confidence_falls_with_the_distance_from_the_name(engine: SearchEngine) -> None:
     """search:typo"""
     spellings = ("read_file", "raed_file", "raed_fil", "rxxd_xxlx")
@@ -108,6 +112,7 @@ def weighted(
     return make_engine([*documents, *shell_documents], alpha=request.param)
 
 
+@pytest.mark.requirement("search:exact")
 def test_an_exact_name_id_or_its_words_is_always_first_whatever_the_weights(
     weighted: SearchEngine,
     documents: tuple[Document, ...],
@@ -124,6 +129,7 @@ def test_an_exact_name_id_or_its_words_is_always_first_whatever_the_weights(
             assert all(hit.score < 1 for hit in result.hits[1:]), text
 
 
+@pytest.mark.requirement("search:exact")
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_tools_of_the_same_name_tie_and_the_qualified_one_is_alone(
     make_engine: MakeEngine, documents: tuple[Document, ...], alpha: float
@@ -173,6 +179,7 @@ class Delighted:
         return ("everything is perfect",)
 
 
+@pytest.mark.requirement("search:exact")
 def test_a_perfect_score_that_is_no_exact_name_stays_below_one() -> None:
     """search:exact"""
     engine = SearchEngine([Delighted()], search_profile(0.7, 10, 0.0))
@@ -189,6 +196,7 @@ def test_a_perfect_score_that_is_no_exact_name_stays_below_one() -> None:
 # Intent
 
 
+@pytest.mark.requirement("search:intent", "search:reason")
 def test_with_only_a_shell_the_shell_is_inferred_with_its_confidence_raised(
     make_engine: MakeEngine, shell_documents: tuple[Document, ...]
 ) -> None:
@@ -202,6 +210,7 @@ def test_with_only_a_shell_the_shell_is_inferred_with_its_confidence_raised(
     assert best.score >= 0.35 > fused
 
 
+@pytest.mark.requirement("search:intent")
 def test_with_a_git_tool_present_that_is_first_and_nothing_is_inferred(
     make_engine: MakeEngine,
     documents: tuple[Document, ...],
@@ -214,6 +223,7 @@ def test_with_a_git_tool_present_that_is_first_and_nothing_is_inferred(
     assert not [hit for hit in result.hits if "inference" in hit.reason]
 
 
+@pytest.mark.requirement("search:intent")
 def test_for_what_no_shell_can_do_a_shell_is_no_answer(
     make_engine: MakeEngine, shell_documents: tuple[Document, ...]
 ) -> None:
@@ -221,6 +231,7 @@ def test_for_what_no_shell_can_do_a_shell_is_no_answer(
     assert ids(ask(make_engine(shell_documents), "add a meeting to my calendar")) == []
 
 
+@pytest.mark.requirement("search:intent")
 @pytest.mark.parametrize(
     "reach",
     [{"servers": ("shell",)}, {"grant": Grant(servers=("shell",))}],
@@ -242,6 +253,7 @@ def test_a1_a_shell_is_inferred_whatever_there_is_out_of_reach(
 # Scores
 
 
+@pytest.mark.requirement("search:fusion")
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 0.7, 1.0])
 def test_the_score_is_alpha_semantic_plus_the_rest_fuzzy(
     make_engine: MakeEngine, documents: tuple[Document, ...], alpha: float
@@ -275,6 +287,7 @@ def test_a_name_that_the_question_says_moves_the_score_towards_one_by_its_words_
     assert step.score == hit.score == pytest.approx(boosted, abs=2e-6)
 
 
+@pytest.mark.requirement("search:fusion")
 def test_every_candidate_is_scored_by_every_signal_wherever_it_ranks(
     engine: SearchEngine, documents: tuple[Document, ...]
 ) -> None:
@@ -287,6 +300,7 @@ def test_every_candidate_is_scored_by_every_signal_wherever_it_ranks(
     assert sum(hit.signals["semantic"] > 0 for hit in every) > 10
 
 
+@pytest.mark.requirement("search:fusion", "search:degraded")
 def test_when_the_model_is_missing_fuzzy_carries_the_whole_weight(
     make_engine: MakeEngine, documents: tuple[Document, ...], no_model: LazyModel
 ) -> None:
@@ -300,6 +314,7 @@ def test_when_the_model_is_missing_fuzzy_carries_the_whole_weight(
         assert [(s.signal, s.weight) for s in hit.explanation.shares] == [("fuzzy", 1.0)]
 
 
+@pytest.mark.requirement("search:calibrated")
 @pytest.mark.parametrize(
     "text",
     [
@@ -323,6 +338,7 @@ def test_gibberish_and_what_is_off_topic_finds_nothing(engine: SearchEngine, tex
 # Reasons
 
 
+@pytest.mark.requirement("search:reason")
 @pytest.mark.parametrize(
     ("text", "alpha", "reason"),
     [
@@ -345,6 +361,7 @@ def test_the_reason_is_the_signal_that_contributed_most(
     assert ask(make_engine(documents, alpha=alpha), text, threshold=0).hits[0].reason == reason
 
 
+@pytest.mark.requirement("search:reason")
 def test_the_reason_agrees_with_the_weighted_signals_of_every_hit(
     engine: SearchEngine,
 ) -> None:
@@ -357,6 +374,7 @@ def test_the_reason_agrees_with_the_weighted_signals_of_every_hit(
 # Threshold and limit
 
 
+@pytest.mark.requirement("search:threshold")
 def test_a_result_at_the_threshold_stays_and_one_above_it_goes(engine: SearchEngine) -> None:
     """search:threshold"""
     text = "list what is in a folder"
@@ -368,6 +386,7 @@ def test_a_result_at_the_threshold_stays_and_one_above_it_goes(engine: SearchEng
             assert score not in [hit.score for hit in above.hits]
 
 
+@pytest.mark.requirement("search:threshold")
 def test_a_threshold_of_exactly_0_35_keeps_0_35(make_engine: MakeEngine) -> None:
     """search:threshold"""
     engine = make_engine([])
@@ -375,6 +394,7 @@ def test_a_threshold_of_exactly_0_35_keeps_0_35(make_engine: MakeEngine) -> None
     assert ask(engine, "x").threshold == 0.35
 
 
+@pytest.mark.requirement("search:limit")
 def test_at_most_limit_results_three_when_nothing_is_said(engine: SearchEngine) -> None:
     """search:limit"""
     every = ask(engine, "file", threshold=0, limit=100)
@@ -385,6 +405,7 @@ def test_at_most_limit_results_three_when_nothing_is_said(engine: SearchEngine) 
         assert result.limit == limit
 
 
+@pytest.mark.requirement("search:rank", "search:limit")
 def test_the_best_of_many_are_the_first_of_all(
     make_engine: MakeEngine, no_model: LazyModel
 ) -> None:
@@ -405,6 +426,7 @@ def test_the_best_of_many_are_the_first_of_all(
         assert ids(ask(engine, "read the folder", threshold=0, limit=limit)) == ids(every)[:limit]
 
 
+@pytest.mark.requirement("search:none")
 def test_where_nothing_passes_the_best_below_the_threshold_is_named(engine: SearchEngine) -> None:
     """search:none"""
     result = ask(engine, "rename a document", threshold=0.99)
@@ -415,12 +437,14 @@ def test_where_nothing_passes_the_best_below_the_threshold_is_named(engine: Sear
     assert result.below.reason.startswith("Semantic similarity")
 
 
+@pytest.mark.requirement("search:none")
 def test_where_something_passes_nothing_below_is_named(engine: SearchEngine) -> None:
     """search:none"""
     assert ask(engine, "rename a document").hits
     assert ask(engine, "rename a document").below is None
 
 
+@pytest.mark.requirement("search:none")
 def test_where_nothing_scores_at_all_nothing_is_named(
     make_engine: MakeEngine, documents: tuple[Document, ...], no_model: LazyModel
 ) -> None:
@@ -429,6 +453,7 @@ def test_where_nothing_scores_at_all_nothing_is_named(
     assert (result.hits, result.below) == ((), None)
 
 
+@pytest.mark.requirement("search:filter")
 def test_a_search_can_be_kept_to_servers(engine: SearchEngine) -> None:
     """search:filter"""
     both = ask(engine, "read", threshold=0, limit=100, servers=("git", "memory"))
@@ -443,6 +468,7 @@ def test_a_search_can_be_kept_to_servers(engine: SearchEngine) -> None:
 # Degraded
 
 
+@pytest.mark.requirement("search:degraded")
 def test_with_no_usable_model_every_answer_says_so_and_a_warning_is_logged_once(
     make_engine: MakeEngine,
     documents: tuple[Document, ...],
@@ -461,6 +487,7 @@ def test_with_no_usable_model_every_answer_says_so_and_a_warning_is_logged_once(
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
+@pytest.mark.requirement("search:degraded", "model:bundled")
 def test_with_the_bundled_fallback_meaning_is_found_and_every_answer_says_why(
     make_engine: MakeEngine,
     documents: tuple[Document, ...],
@@ -479,11 +506,13 @@ def test_with_the_bundled_fallback_meaning_is_found_and_every_answer_says_why(
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
+@pytest.mark.requirement("search:degraded")
 def test_with_its_model_an_answer_is_not_degraded(engine: SearchEngine) -> None:
     """search:degraded"""
     assert ask(engine, "read a file").degraded == ()
 
 
+@pytest.mark.requirement("search:degraded")
 @pytest.mark.parametrize("alpha", [0.0, 0.7, 1.0])
 def test_without_a_model_names_and_words_still_answer_whatever_alpha(
     make_engine: MakeEngine,
@@ -501,6 +530,7 @@ def test_without_a_model_names_and_words_still_answer_whatever_alpha(
 # Limits
 
 
+@pytest.mark.requirement("search:limits")
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -524,6 +554,7 @@ def test_a_value_out_of_range_is_refused_naming_value_and_range(
     assert str(caught.value) == message
 
 
+@pytest.mark.requirement("search:limits")
 @pytest.mark.parametrize("text", ["", " ", "\t\r\n", "\u2003\u00a0"])
 def test_an_empty_or_blank_question_is_refused(engine: SearchEngine, text: str) -> None:
     """search:limits"""
@@ -555,6 +586,7 @@ def test_what_is_no_unicode_text_is_answered_too(engine: SearchEngine) -> None:
     assert ask(engine, "\ud800", threshold=0).hits
 
 
+@pytest.mark.requirement("search:rank")
 @settings(max_examples=80)
 @given(text=st.text(min_size=1).filter(lambda text: text.strip()), limit=st.integers(1, 100))
 def test_any_question_is_answered_with_scores_in_0_to_1_in_order(
@@ -570,6 +602,7 @@ def test_any_question_is_answered_with_scores_in_0_to_1_in_order(
     json.dumps([hit.reason for hit in result.hits])
 
 
+@pytest.mark.requirement("search:rank")
 @settings(max_examples=10)
 @given(order=st.permutations(range(24)))
 def test_the_order_of_the_documents_changes_no_score_and_no_order(
@@ -593,6 +626,7 @@ def test_an_empty_engine_finds_nothing(make_engine: MakeEngine) -> None:
     assert (result.hits, result.below) == ((), None)
 
 
+@pytest.mark.requirement("upstream:live")
 def test_an_update_replaces_what_can_be_found(
     make_engine: MakeEngine, documents: tuple[Document, ...]
 ) -> None:
@@ -605,6 +639,7 @@ def test_an_update_replaces_what_can_be_found(
     assert not everything(engine, "read").keys() & {d.id for d in documents[:10]}
 
 
+@pytest.mark.requirement("catalogue:progressive")
 def test_what_is_new_is_found_by_its_words_before_it_is_embedded(
     model: LazyModel, documents: tuple[Document, ...]
 ) -> None:
@@ -632,6 +667,7 @@ def test_what_is_new_is_found_by_its_words_before_it_is_embedded(
     assert seen[1][2] == ()
 
 
+@pytest.mark.requirement("upstream:live")
 def test_a_superseded_update_ends_early_and_keeps_what_it_did(model: LazyModel) -> None:
     """upstream:live"""
     semantic = SemanticSignal(model, lambda: None)

@@ -18,6 +18,7 @@ def rankings(**scores: list[float]) -> dict[str, Ranking]:
     return {name: Ranking(np.array(row, dtype=np.float32)) for name, row in scores.items()}
 
 
+@pytest.mark.requirement("search:fusion")
 def test_the_score_is_alpha_semantic_plus_the_rest_fuzzy() -> None:
     """search:fusion"""
     found = fuse(
@@ -28,6 +29,7 @@ def test_the_score_is_alpha_semantic_plus_the_rest_fuzzy() -> None:
     np.testing.assert_allclose(found, [0.71, 0.34, 1.0, 0.0], atol=1e-6)
 
 
+@pytest.mark.requirement("search:fusion")
 @pytest.mark.parametrize(("alpha", "expected"), [(0.0, 0.5), (1.0, 0.8), (0.25, 0.575)])
 def test_alpha_moves_the_weight(alpha: float, expected: float) -> None:
     """search:fusion"""
@@ -35,6 +37,7 @@ def test_alpha_moves_the_weight(alpha: float, expected: float) -> None:
     np.testing.assert_allclose(found, [expected], atol=1e-6)
 
 
+@pytest.mark.requirement("search:fusion")
 def test_the_weight_of_a_silent_signal_is_renormalised_away() -> None:
     """search:fusion, search:degraded"""
     weights = {"semantic": 0.7, "fuzzy": 0.3}
@@ -102,6 +105,7 @@ def test_the_order_of_the_signals_does_not_matter(row: list[float]) -> None:
     np.testing.assert_allclose(results, results[0], atol=1e-6)
 
 
+@pytest.mark.requirement("search:reason")
 def test_contributions_are_what_each_signal_added() -> None:
     """search:reason"""
     found = contributions(

@@ -69,6 +69,7 @@ def test_words_are_found_whatever_their_ending() -> None:
         assert scores(of, text)[0] > 0 == scores(of, text)[1], text
 
 
+@pytest.mark.requirement("search:typo")
 def test_a_typo_finds_the_word_and_counts_less_the_farther_it_is() -> None:
     """search:typo"""
     of = index(document("t", "directory of things"), document("u", "nothing at all"))
@@ -79,6 +80,7 @@ def test_a_typo_finds_the_word_and_counts_less_the_farther_it_is() -> None:
     assert exact > one > two > 0 == more == nothing
 
 
+@pytest.mark.requirement("search:typo")
 @pytest.mark.parametrize(
     ("word", "allowed"), [("lig", False), ("lgo", False), ("fiel", True), ("serch", True)]
 )

@@ -22,6 +22,7 @@ def matched(text: str, *pairs: tuple[str, str]) -> dict[str, float]:
 FILES = (("fs", "read_file"), ("fs", "write_file"), ("git", "status"))
 
 
+@pytest.mark.requirement("search:exact")
 @pytest.mark.parametrize(
     "text",
     [
@@ -34,6 +35,7 @@ def test_every_spelling_of_a_name_is_that_name(text: str) -> None:
     assert matched(text, *FILES) == {"fs__read_file": 1.0}
 
 
+@pytest.mark.requirement("search:exact")
 def test_a_name_that_two_servers_have_is_both() -> None:
     """search:exact"""
     pairs = (("a", "search"), ("b", "search"), ("c", "other"))
@@ -42,6 +44,7 @@ def test_a_name_that_two_servers_have_is_both() -> None:
     assert matched("b:search", *pairs) == {"b__search": 1.0}
 
 
+@pytest.mark.requirement("search:exact")
 def test_among_near_twins_the_one_that_was_typed_is_meant() -> None:
     """search:exact"""
     pairs = (("s", "getFile"), ("s", "get_file"), ("s", "get-file"))
@@ -72,6 +75,7 @@ def test_any_tool_is_found_by_its_name_its_id_and_its_words(
             assert index.match(Query(spelled))[row].score == 1.0
 
 
+@pytest.mark.requirement("search:typo")
 @pytest.mark.parametrize(
     ("text", "alike"), [("read_fil", 0.875), ("raed_file", 0.875), ("raed_fil", 0.75)]
 )
@@ -80,6 +84,7 @@ def test_a_misspelled_name_is_as_alike_as_its_edits_leave_it(text: str, alike: f
     assert matched(text, *FILES)["fs__read_file"] == pytest.approx(alike)
 
 
+@pytest.mark.requirement("search:typo")
 def test_what_is_too_far_from_every_name_is_none() -> None:
     """search:typo"""
     assert matched("rxxd_fxle", *FILES) == {}

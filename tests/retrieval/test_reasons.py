@@ -7,6 +7,7 @@ from toolscript.retrieval.reasons import Evidence, reason
 GIT = Capability("git operations", "git ops", shell=True, intents=(), tools=())  # noqa: S604 - not a process
 
 
+@pytest.mark.requirement("search:reason")
 @pytest.mark.parametrize(
     ("evidence", "expected"),
     [

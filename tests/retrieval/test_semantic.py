@@ -75,6 +75,7 @@ def stored(directory: Path) -> dict[str, str]:
 # What is computed
 
 
+@pytest.mark.requirement("model:prefix")
 def test_what_is_embedded_is_everything_the_name_and_the_first_sentence() -> None:
     """model:prefix"""
     text = "Makes v1.2 of it. Then more."
@@ -107,6 +108,7 @@ def test_a_documents_vector_is_the_weighted_mean_of_its_texts_vectors(encoder: E
     np.testing.assert_allclose(found, mean / np.sqrt((mean**2).sum()), atol=1e-6)
 
 
+@pytest.mark.requirement("search:calibrated")
 def test_a_score_is_the_calibrated_cosine_with_the_question(
     signal: SemanticSignal, encoder: Encoder, documents: tuple[Document, ...]
 ) -> None:
@@ -139,6 +141,7 @@ def test_the_right_tool_is_nearest_for_paraphrases(
 # How much is computed
 
 
+@pytest.mark.requirement("cache:validity")
 def test_only_what_changed_is_embedded_again(signal: SemanticSignal) -> None:
     """cache:validity"""
     prepared(signal, document(1), document(2), document(3))
@@ -151,6 +154,7 @@ def test_only_what_changed_is_embedded_again(signal: SemanticSignal) -> None:
     assert signal.embedded == 1
 
 
+@pytest.mark.requirement("model:lazy")
 def test_documents_are_embedded_in_batches_and_can_be_found_in_between(
     signal: SemanticSignal,
 ) -> None:
@@ -168,6 +172,7 @@ def test_documents_are_embedded_in_batches_and_can_be_found_in_between(
     assert not signal.index(corpus).rank(Query("read")).silent
 
 
+@pytest.mark.requirement("model:lazy")
 def test_a_questions_vector_is_remembered(signal: SemanticSignal) -> None:
     """model:lazy"""
     index = signal.index(prepared(signal, document(1)))
@@ -193,6 +198,7 @@ def test_a_part_is_read_with_its_question_and_leaves_the_same_words_alone_as_the
     assert part != alone
 
 
+@pytest.mark.requirement("model:lazy")
 def test_the_memory_of_questions_is_bounded_and_keeps_the_latest(signal: SemanticSignal) -> None:
     """model:lazy, search:limits"""
     index = signal.index(prepared(signal, document(1)))
@@ -209,6 +215,7 @@ def test_the_memory_of_questions_is_bounded_and_keeps_the_latest(signal: Semanti
     assert signal.counters.queries_embedded == embedded + 1
 
 
+@pytest.mark.requirement("model:lazy")
 def test_nothing_is_loaded_before_there_is_something_to_embed() -> None:
     """model:lazy"""
     calls: list[int] = []
@@ -227,6 +234,7 @@ def test_nothing_is_loaded_before_there_is_something_to_embed() -> None:
 # The cache
 
 
+@pytest.mark.requirement("cache:incremental")
 def test_a_second_process_computes_nothing_and_ranks_alike(
     model: LazyModel, directory: Path
 ) -> None:
@@ -253,6 +261,7 @@ def test_a_changed_tool_alone_is_embedded_again_and_one_that_is_gone_is_pruned(
     assert stored(directory) == {"s__tool_1": "1 Read a file.", "s__tool_2": "2 changed"}
 
 
+@pytest.mark.requirement("cache:incremental")
 def test_a_file_that_is_in_step_is_not_written_again(model: LazyModel, directory: Path) -> None:
     """cache:incremental"""
     prepared(cached(model, directory), document(1))
@@ -363,6 +372,7 @@ def test_vectors_of_another_length_are_made_anew(
         assert {entry.vector.size for entry in entries.values()} == {dimensions}
 
 
+@pytest.mark.requirement("cache:incremental")
 def test_another_set_of_servers_takes_over_what_it_shares(
     model: LazyModel, directory: Path
 ) -> None:
@@ -381,6 +391,7 @@ def name(model: LazyModel) -> str:
     return encoder.name
 
 
+@pytest.mark.requirement("model:lazy")
 def test_what_is_cached_can_be_found_before_the_model_is_loaded(directory: Path) -> None:
     """model:lazy, cache:incremental"""
     choice, gate = Choice("bundled"), threading.Event()
@@ -403,6 +414,7 @@ def test_what_is_cached_can_be_found_before_the_model_is_loaded(directory: Path)
     assert signal.counters.documents_embedded == 0
 
 
+@pytest.mark.requirement("cache:incremental")
 def test_what_is_embedded_reaches_the_file_on_the_way_and_what_others_wrote_is_used(
     model: LazyModel, directory: Path
 ) -> None:

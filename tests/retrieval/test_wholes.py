@@ -53,6 +53,7 @@ def found(engine: SearchEngine, text: str, **more: object) -> list[str]:
     return [hit.document.id for hit in engine.search(request).hits]
 
 
+@pytest.mark.requirement("skills:folders")
 def test_the_best_passage_stands_for_the_whole(engine: SearchEngine) -> None:
     """skills:folders"""
     assert found(engine, "how is the loaf baked")[0] == "skills__bread#1"

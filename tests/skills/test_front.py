@@ -25,6 +25,7 @@ def test_what_front_matter_says(text: str, front: Front) -> None:
     assert read_front(text) == front
 
 
+@pytest.mark.requirement("skills:folders")
 @pytest.mark.parametrize(
     ("text", "told"),
     [

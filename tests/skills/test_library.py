@@ -39,6 +39,7 @@ def look(*roots: Path, library: Library | None = None, before: Shelf | None = No
     return (library or Library()).look(roots, before or Shelf())
 
 
+@pytest.mark.requirement("skills:folders")
 def test_a_folder_with_a_manifest_is_one_skill(tmp_path: Path) -> None:
     """skills:folders: its other files are its own, and no skills."""
     write(tmp_path, "office/pdf/SKILL.md", PDF)
@@ -54,6 +55,7 @@ def test_a_folder_with_a_manifest_is_one_skill(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.requirement("skills:folders")
 def test_text_files_are_skills_by_themselves(tmp_path: Path) -> None:
     """skills:folders: by their path, or the name that they state."""
     write(tmp_path, "deploy/how-to.md", "# Deploying\n\nPush the button.")
@@ -92,6 +94,7 @@ def test_a_skill_is_found_by_its_name_or_id(tmp_path: Path, name: str) -> None:
     assert look(tmp_path).find("other") is None
 
 
+@pytest.mark.requirement("skills:folders")
 @pytest.mark.parametrize(
     ("path", "data", "told"),
     [
@@ -156,6 +159,7 @@ def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
 # Looking again
 
 
+@pytest.mark.requirement("skills:folders")
 def test_only_what_changed_is_read_again(tmp_path: Path) -> None:
     """skills:folders: and a look that finds nothing new makes no new shelf."""
     for number in range(5):
@@ -229,6 +233,7 @@ def test_an_edit_that_keeps_size_and_time_is_noticed(tmp_path: Path) -> None:
     assert second.skills["a.md"].passages[0].text == "two"
 
 
+@pytest.mark.requirement("skills:folders")
 def test_edits_right_after_each_other_are_all_noticed(tmp_path: Path) -> None:
     """skills:folders: the clock of a file system is coarse."""
     path = tmp_path / "a.md"

@@ -1,5 +1,6 @@
 """Passages: cut where a reader would, nothing lost, none too long."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -73,6 +74,7 @@ def test_headings_without_a_text_make_no_passage() -> None:
     assert split("# One\n\n## Two\n\n") == ()
 
 
+@pytest.mark.requirement("skills:folders")
 @given(text=st.text(alphabet="ab .\n#`~ü\t", max_size=3000), most=st.integers(10, 900))
 def test_nothing_is_lost_and_no_passage_is_too_long(text: str, most: int) -> None:
     """skills:folders: of a text without headings every letter is in some passage, in order."""

@@ -47,6 +47,7 @@ def test_line_ends_and_a_byte_order_mark_are_made_plain(root: Path) -> None:
     assert Sandbox(root).read("a.txt").text == "one\ntwo\nthree\n"
 
 
+@pytest.mark.requirement("skills:update")
 @pytest.mark.parametrize(
     ("path", "told"),
     [
@@ -72,6 +73,7 @@ def test_a_path_that_leads_elsewhere_or_nowhere(root: Path, path: str, told: str
     assert said.isprintable()
 
 
+@pytest.mark.requirement("skills:update")
 @pytest.mark.parametrize(
     "link",
     ["folder/link.md", "link"],
@@ -94,6 +96,7 @@ def test_the_root_itself_may_be_a_link(root: Path) -> None:
     assert Sandbox(root.parent / "alias").read("folder/notes.md").text == "inside"
 
 
+@pytest.mark.requirement("skills:update")
 def test_what_is_no_regular_file_is_refused_at_once(root: Path) -> None:
     """skills:update: a FIFO would keep its reader waiting for ever."""
     os.mkfifo(root / "pipe.md")
@@ -108,11 +111,13 @@ def test_what_is_no_regular_file_is_refused_at_once(root: Path) -> None:
         assert "is no regular file" in refusal(root, "socket.md")
 
 
+@pytest.mark.requirement("skills:update")
 def test_a_device_is_refused(root: Path) -> None:
     """skills:update"""
     assert "is a device; expected a text file" in refusal(Path("/dev"), "zero")
 
 
+@pytest.mark.requirement("skills:update")
 def test_a_large_file_is_refused_unread(root: Path) -> None:
     """skills:update: a gigabyte, of which nothing is read."""
     with (root / "large.md").open("wb") as file:
@@ -123,6 +128,7 @@ def test_a_large_file_is_refused_unread(root: Path) -> None:
     assert len(Sandbox(root).read("most.md").text) == MAX_FILE_BYTES
 
 
+@pytest.mark.requirement("skills:update")
 @pytest.mark.parametrize(
     ("data", "told"),
     [
@@ -138,6 +144,7 @@ def test_what_is_no_text(root: Path, data: bytes, told: str) -> None:
     assert told in refusal(root, "a.md")
 
 
+@pytest.mark.requirement("skills:update")
 def test_what_may_not_be_read(root: Path) -> None:
     """skills:update: by somebody who is not the superuser, for whom nothing is closed."""
     (root / "closed.md").write_text("x", "utf-8")
@@ -200,6 +207,7 @@ def outcomes(read: Callable[[], str], enough: Callable[[dict[str, int]], bool]) 
     return counts
 
 
+@pytest.mark.requirement("skills:update")
 @pytest.mark.parametrize("path", ["swapped/notes.md", "folder/swapped.md"])
 def test_a_link_that_is_put_there_meanwhile_is_never_followed(root: Path, path: str) -> None:
     """skills:update: a folder on the way, or the file, is exchanged for a link again and again."""
@@ -232,6 +240,7 @@ def test_a_link_that_is_put_there_meanwhile_is_never_followed(root: Path, path: 
     assert counts.get("refused: link", 0) >= 300, f"the race was not run: {counts}"
 
 
+@pytest.mark.requirement("skills:folders")
 def test_a_walk_meets_no_link_that_is_put_there_meanwhile(root: Path) -> None:
     """skills:folders: there is time between listing a folder's name and opening it."""
     (root.parent / "outside" / "other.md").write_text(ELSEWHERE, "utf-8")
@@ -256,6 +265,7 @@ def test_a_walk_meets_no_link_that_is_put_there_meanwhile(root: Path) -> None:
     assert linked, "the link was never there when it was looked at"
 
 
+@pytest.mark.requirement("skills:update")
 def test_a_file_that_changes_while_it_is_read_is_read_whole_or_refused(root: Path) -> None:
     """skills:update: never half of one state and half of another."""
     path, size = root / "changing.md", 400_000

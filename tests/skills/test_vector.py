@@ -46,6 +46,7 @@ def found(index: VectorIndex, query: str) -> dict[str, float]:
     return {each["path"]: each["score"] for each in answer}
 
 
+@pytest.mark.requirement("skills:update", "skills:search")
 def test_the_seeds_examples(index: VectorIndex) -> None:
     """skills:search, skills:update: prerequisite, example 1, 2 and 3 of the seed, as written."""
     assert index.VectorUpdate(MATH) == "OK"
@@ -70,6 +71,7 @@ def test_each_question_finds_its_file_first(index: VectorIndex) -> None:
     assert next(iter(found(index, "put strings together with a separator"))) == STRINGS
 
 
+@pytest.mark.requirement("skills:search")
 def test_the_score_is_the_raw_cosine_of_the_best_passage(
     index: VectorIndex, sandbox: Path, encoder: Encoder
 ) -> None:
@@ -84,6 +86,7 @@ def test_the_score_is_the_raw_cosine_of_the_best_passage(
     }
 
 
+@pytest.mark.requirement("skills:search")
 def test_the_threshold_is_on_the_raw_cosine(index: VectorIndex, sandbox: Path) -> None:
     """skills:search: everything at least at it, nothing below, by falling score."""
     for name in ("bread", "cake", "cat", "car"):
@@ -101,6 +104,7 @@ def test_an_empty_index_finds_nothing(index: VectorIndex) -> None:
     assert index.SearchSkills("anything") == "[]"
 
 
+@pytest.mark.requirement("skills:update")
 def test_an_update_replaces_what_was_known(index: VectorIndex, sandbox: Path) -> None:
     """skills:update: also when the file became shorter, or empty."""
     index.VectorUpdate(MATH)
@@ -114,6 +118,7 @@ def test_an_update_replaces_what_was_known(index: VectorIndex, sandbox: Path) ->
     assert found(index, "watering roses") == {}
 
 
+@pytest.mark.requirement("skills:update")
 @pytest.mark.parametrize(
     ("path", "told"),
     [
@@ -144,6 +149,7 @@ def test_a_failed_update_is_told_and_changes_nothing(
     assert index.SearchSkills("How do I add two numbers?") == before
 
 
+@pytest.mark.requirement("skills:search")
 @pytest.mark.parametrize("value", [None, 5, ["x"], b"x", "x" * 8193])
 @pytest.mark.parametrize("name", ["VectorUpdate", "SearchSkills"])
 def test_only_a_text_is_taken(index: VectorIndex, name: str, value: Any) -> None:
@@ -152,6 +158,7 @@ def test_only_a_text_is_taken(index: VectorIndex, name: str, value: Any) -> None
         getattr(index, name)(value)
 
 
+@pytest.mark.requirement("skills:search")
 def test_a_failed_embedding_is_a_message(sandbox: Path, no_model: LazyModel) -> None:
     """skills:search, skills:update"""
     index = VectorIndex(sandbox, no_model)
@@ -184,6 +191,7 @@ class FailingEncoder:
         return bool(word)
 
 
+@pytest.mark.requirement("skills:search")
 def test_a_model_that_fails_later_is_a_message_too(sandbox: Path) -> None:
     """skills:search"""
     index = VectorIndex(sandbox, LazyModel(lambda: Loaded(FailingEncoder())))
@@ -194,6 +202,7 @@ def test_a_model_that_fails_later_is_a_message_too(sandbox: Path) -> None:
 # On the disk
 
 
+@pytest.mark.requirement("skills:update")
 def test_another_process_finds_what_was_updated(sandbox: Path, model: LazyModel) -> None:
     """skills:update: without embedding anything again; and sees what comes later."""
     writer, reader = kept(sandbox, model), kept(sandbox, model)
@@ -204,6 +213,7 @@ def test_another_process_finds_what_was_updated(sandbox: Path, model: LazyModel)
     assert list(found(kept(sandbox, model), "How do I add two numbers?")) == [MATH]
 
 
+@pytest.mark.requirement("skills:update")
 @pytest.mark.parametrize("damage", ["truncated", "gone", "another model's"])
 def test_lost_vectors_are_made_anew(sandbox: Path, model: LazyModel, damage: str) -> None:
     """skills:update: from the files, whose paths are remembered by themselves."""
@@ -233,6 +243,7 @@ def test_a_damaged_list_of_paths_costs_no_vectors(sandbox: Path, model: LazyMode
     assert len(found(kept(sandbox, model), "How do I add two numbers?")) == 1
 
 
+@pytest.mark.requirement("skills:update")
 def test_processes_at_once_lose_nothing(sandbox: Path) -> None:
     """skills:update"""
     for number in range(12):
@@ -263,6 +274,7 @@ class Angled(FailingEncoder):
         return np.array([1.0, 0.0], dtype=np.float32)
 
 
+@pytest.mark.requirement("skills:search")
 def test_a6_at_least_a_half_stays_and_the_nearest_comes_first(sandbox: Path) -> None:
     """skills:search: the seed's numbers, whatever ours are called."""
     index = VectorIndex(sandbox, LazyModel(lambda: Loaded(Angled())))

@@ -86,6 +86,7 @@ def check_formula(found: dict[str, Any]) -> None:
         assert each["score"] == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.requirement("mcp:search_tools", "graph:context")
 def test_calls_teach_the_graph_which_search_uses(place: Cli) -> None:
     """graph:learning, graph:alpha, graph:context, mcp:search_tools"""
     url = place.start_gateway()
@@ -120,6 +121,7 @@ def test_calls_teach_the_graph_which_search_uses(place: Cli) -> None:
     ]
 
 
+@pytest.mark.requirement("mcp:search_tools", "graph:context")
 def test_the_context_is_what_the_session_has_used(place: Cli) -> None:
     """graph:context, mcp:search_tools"""
     url = place.start_gateway()
@@ -150,6 +152,7 @@ def test_the_context_is_what_the_session_has_used(place: Cli) -> None:
     assert json.loads(answer["result"]["content"][0]["text"])["meta"]["alpha"] == 1
 
 
+@pytest.mark.requirement("graph:learning")
 def test_what_was_learned_survives_a_restart_and_holds_nothing_of_the_arguments(
     place: Cli,
 ) -> None:
@@ -167,6 +170,7 @@ def test_what_was_learned_survives_a_restart_and_holds_nothing_of_the_arguments(
     db.close()
 
 
+@pytest.mark.requirement("graph:learning")
 def test_learning_can_be_switched_off(place: Cli) -> None:
     """graph:learning"""
     place.env = {**FUZZY, "TOOLSCRIPT_NO_LEARNING": "true"}
@@ -189,6 +193,7 @@ dependencies:
 """
 
 
+@pytest.mark.requirement("graph:methods")
 @pytest.mark.parametrize("running", [False, True])
 def test_the_commands(place: Cli, *, running: bool) -> None:
     """graph:methods, graph:learning, cli:others"""

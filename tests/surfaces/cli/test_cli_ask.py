@@ -19,6 +19,7 @@ SEARCHES = calls(("tool_search", {"query": "read_file", "max_tools": 1}))
 READS = calls(("files__read_file", {"path": "package.json"}))
 
 
+@pytest.mark.requirement("agent:two-phase")
 @pytest.mark.parametrize("gateway", [False, True])
 def test_a_question(asking: Cli, *, gateway: bool) -> None:
     """agent:two-phase: the answer on standard output, how it came about and its cost beside it."""
@@ -36,6 +37,7 @@ def test_a_question(asking: Cli, *, gateway: bool) -> None:
     assert "3 requests: 300 tokens read, 21 written" in done.stderr
 
 
+@pytest.mark.requirement("agent:two-phase")
 def test_as_json_with_settings_from_the_environment(asking: Cli) -> None:
     """agent:two-phase."""
     with endpoint(SEARCHES, READS, says("done")) as model:

@@ -77,6 +77,7 @@ def server(cli: Cli) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.requirement("upstream:transports")
 def test_logging_in_connects_a_running_gateway(guarded: Cli) -> None:
     """upstream:transports: before, it says what to do; tokens are the owner's only."""
     guarded.start_gateway()
@@ -97,6 +98,7 @@ def test_logging_in_connects_a_running_gateway(guarded: Cli) -> None:
     assert guarded("search", "read_file").stdout.count("guarded__read_file") == 1
 
 
+@pytest.mark.requirement("upstream:transports")
 @pytest.mark.parametrize("life_s", ["31"])
 def test_a_token_is_refreshed_before_it_expires(guarded: Cli) -> None:
     """upstream:transports: by a process that did not log in; it counts as expired after 1 s."""
@@ -112,6 +114,7 @@ def refreshed(cli: Cli, before: dict[str, Any]) -> bool:
     return kept(cli)["tokens"]["access_token"] != before["access_token"]
 
 
+@pytest.mark.requirement("upstream:transports")
 def test_a_token_that_is_not_taken_any_more_is_refreshed(guarded: Cli, tmp_path: Path) -> None:
     """upstream:transports: though it has not expired."""
     assert log_in(guarded)[0] == 0
@@ -123,6 +126,7 @@ def test_a_token_that_is_not_taken_any_more_is_refreshed(guarded: Cli, tmp_path:
     until(lambda: server(guarded)["state"] == "ready", "the gateway is connected again")
 
 
+@pytest.mark.requirement("upstream:transports")
 def test_a_login_that_has_ended_is_told(guarded: Cli, tmp_path: Path) -> None:
     """upstream:transports: nothing can be refreshed; logging in again helps."""
     assert log_in(guarded)[0] == 0
@@ -159,6 +163,7 @@ class TestARegisteredClient:
     def client(self, port: int) -> str:
         return f"our-id our-own-secret {port}"
 
+    @pytest.mark.requirement("upstream:transports")
     def test_it_logs_in(self, guarded: Cli, port: int) -> None:
         known = {"clientId": "our-id", "clientSecret": "${OUR_SECRET}", "callbackPort": port}
         self.configured(guarded, **known)

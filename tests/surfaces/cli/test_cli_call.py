@@ -35,6 +35,7 @@ def echoed(done: "subprocess.CompletedProcess[str]") -> Any:
     return json.loads(done.stdout)["arguments"]
 
 
+@pytest.mark.requirement("cli:others")
 def test_a_call_without_a_gateway_starts_that_server_only(called: Cli) -> None:
     """cli:others."""
     assert echoed(called("call", "s__echo", '{"a": [1, null]}')) == {"a": [1, None]}
@@ -42,6 +43,7 @@ def test_a_call_without_a_gateway_starts_that_server_only(called: Cli) -> None:
     assert not (called.home / "others").exists()
 
 
+@pytest.mark.requirement("cli:others")
 def test_a_call_through_a_gateway(called: Cli) -> None:
     """cli:others: the servers stay as they are."""
     called.start_gateway()
@@ -49,6 +51,7 @@ def test_a_call_through_a_gateway(called: Cli) -> None:
     assert len((called.home / "others").read_text("utf-8").splitlines()) == 1
 
 
+@pytest.mark.requirement("cli:others")
 def test_what_a_tool_says_and_its_failure(called: Cli) -> None:
     """cli:others: text as it is, what is no text by its kind; the status tells of a failure."""
     done = called("call", "s__mixed")
@@ -76,6 +79,7 @@ def test_arguments_from_standard_input(called: Cli, tmp_path: Path) -> None:
     assert echoed(done) == {"a": 1}
 
 
+@pytest.mark.requirement("cli:others")
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

@@ -39,6 +39,7 @@ def test_nothing_is_wrong(cli: Cli, scripted: Scripted, port: str) -> None:
     assert "server files" in table
 
 
+@pytest.mark.requirement("cli:others")
 def test_what_is_wrong_is_told_with_what_to_do(cli: Cli, scripted: Scripted) -> None:
     """cli:others: the port, a server, an entry, the model, a file of tokens."""
     cli.env = FUZZY

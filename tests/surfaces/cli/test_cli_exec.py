@@ -47,6 +47,7 @@ def run(
     )
 
 
+@pytest.mark.requirement("types:typescript")
 def test_calls_are_chained_in_one_go(served: Cli) -> None:
     """types:typescript: each call's arguments come from the answer before."""
     script = """
@@ -91,6 +92,7 @@ def test_a_tool_that_fails(served: Cli) -> None:
     )
 
 
+@pytest.mark.requirement("types:typescript")
 @pytest.mark.parametrize(
     ("script", "expected"),
     [
@@ -123,6 +125,7 @@ def test_what_a_script_may_not(served: Cli, script: str, expected: str) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.requirement("types:typescript")
 @pytest.mark.parametrize(
     ("script", "flags", "expected"),
     [

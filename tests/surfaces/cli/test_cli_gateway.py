@@ -60,6 +60,7 @@ def ready(cli: Cli) -> bool:
         return False
 
 
+@pytest.mark.requirement("cli:others")
 def test_start_status_stop(home: Cli) -> None:
     """cli:others: the whole life of a gateway."""
     done = home("gateway", "status")
@@ -84,6 +85,7 @@ def test_start_status_stop(home: Cli) -> None:
     assert home("gateway", "stop").stdout == "not running\n"
 
 
+@pytest.mark.requirement("cli:others")
 def test_starting_twice_is_refused(home: Cli) -> None:
     """cli:others: with the one that runs, and how to stop it."""
     url = home.start_gateway()
@@ -96,6 +98,7 @@ def test_starting_twice_is_refused(home: Cli) -> None:
     assert home.record()["url"] == url
 
 
+@pytest.mark.requirement("cli:others")
 def test_a_port_that_is_taken(home: Cli) -> None:
     """cli:others."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -107,6 +110,7 @@ def test_a_port_that_is_taken(home: Cli) -> None:
     assert said.endswith("choose another with --port (0 picks a free one)")
 
 
+@pytest.mark.requirement("cli:others")
 def test_a_configuration_that_cannot_be_used(cli: Cli) -> None:
     """cli:others."""
     done = cli("gateway", "start")
@@ -114,6 +118,7 @@ def test_a_configuration_that_cannot_be_used(cli: Cli) -> None:
     assert "no .toolscript.json" in done.stderr
 
 
+@pytest.mark.requirement("upstream:isolation")
 def test_failures_are_told_at_the_start(home: Cli, scripted: Scripted) -> None:
     """upstream:isolation: and nothing secret is in the log."""
     gone = scripted(exit=1, stderr_env="TOKEN", env={"TOKEN": SECRET})
@@ -257,6 +262,7 @@ def test_a_data_directory_that_cannot_be(home: Cli, place: str) -> None:
 # Stale records
 
 
+@pytest.mark.requirement("cli:others")
 def test_a_record_of_a_dead_gateway_is_ignored(home: Cli) -> None:
     """cli:others: killed, so it could not take its record away."""
     home.start_gateway()
@@ -273,6 +279,7 @@ def test_a_record_of_a_dead_gateway_is_ignored(home: Cli) -> None:
     assert home.record()["pid"] != pid
 
 
+@pytest.mark.requirement("cli:others")
 def test_a_record_whose_port_is_somebody_elses(home: Cli) -> None:
     """cli:others: another server answers there, and is neither asked nor stopped."""
     home.start_gateway()
@@ -316,6 +323,7 @@ def test_a_record_whose_port_is_another_gateways(home: Cli, tmp_path: Path) -> N
         stop_all([other.record()["pid"]])
 
 
+@pytest.mark.requirement("cli:others")
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"url": "x"}', '{"stamps": 5}', "\x00" * 9])
 def test_a_damaged_record_is_ignored(home: Cli, damage: str) -> None:
     """cli:others."""
@@ -332,6 +340,7 @@ def test_a_damaged_record_is_ignored(home: Cli, damage: str) -> None:
 # What holds for a call
 
 
+@pytest.mark.requirement("cli:per-call")
 def test_a_data_directory_holds_for_the_call(home: Cli, tmp_path: Path) -> None:
     """cli:per-call: with a gateway running, another directory is another application."""
     home.start_gateway()
@@ -340,6 +349,7 @@ def test_a_data_directory_holds_for_the_call(home: Cli, tmp_path: Path) -> None:
     assert list((other / "cache" / "catalogue").iterdir())
 
 
+@pytest.mark.requirement("cli:per-call")
 def test_a_model_holds_for_the_call(home: Cli) -> None:
     """cli:per-call: the gateway has no model; this call has the bundled one."""
     home.start_gateway()
@@ -350,6 +360,7 @@ def test_a_model_holds_for_the_call(home: Cli) -> None:
     assert home.json("search", "read_file")["degraded"], "the gateway is what it was"
 
 
+@pytest.mark.requirement("model:select")
 def test_a_model_from_the_environment_holds_for_the_gateway(home: Cli) -> None:
     """model:select: what the gateway was started with."""
     home.env = {}
@@ -357,6 +368,7 @@ def test_a_model_from_the_environment_holds_for_the_gateway(home: Cli) -> None:
     assert home.json("search", "read what is in a file")["degraded"] == []
 
 
+@pytest.mark.requirement("upstream:live")
 def test_an_edited_configuration_is_followed(home: Cli, scripted: Scripted) -> None:
     """upstream:live: a command that comes after the edit is answered after it."""
     home.start_gateway()
@@ -395,6 +407,7 @@ def test_two_configurations_have_two_gateways(home: Cli, scripted: Scripted) -> 
     assert home.json("search", "draw_picture")["results"] == []
 
 
+@pytest.mark.requirement("catalogue:snapshot")
 def test_a_gateway_answers_before_its_servers_are_up(home: Cli, scripted: Scripted) -> None:
     """catalogue:snapshot: what hangs at the second start is found all the same."""
     program = home.home / "program"
@@ -442,6 +455,7 @@ def test_whoever_is_told_where_it_listens_is_not_refused(home: Cli) -> None:
 # The end
 
 
+@pytest.mark.requirement("upstream:isolation")
 @pytest.mark.parametrize("how", SIGNALS, ids=lambda how: how.name)
 def test_no_process_is_left_after_a_signal(home: Cli, scripted: Scripted, how: int) -> None:
     """upstream:isolation: not even of a hung server and what it started."""
@@ -457,6 +471,7 @@ def test_no_process_is_left_after_a_signal(home: Cli, scripted: Scripted, how: i
         assert process.returncode == 0
 
 
+@pytest.mark.requirement("upstream:isolation")
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere servers see that their input ends")
 def test_no_process_is_left_after_a_kill(home: Cli, scripted: Scripted) -> None:
     """upstream:isolation: SIGKILL; hung servers, what they started, and daemons of theirs end."""
@@ -479,6 +494,7 @@ def parent(pid: int) -> int:
     return int(subprocess.run(asked, capture_output=True, check=False).stdout or 0)
 
 
+@pytest.mark.requirement("upstream:isolation")
 def test_no_process_is_left_after_stop(home: Cli, scripted: Scripted) -> None:
     """upstream:isolation."""
     child = scripted.directory / "child"
@@ -491,6 +507,7 @@ def test_no_process_is_left_after_stop(home: Cli, scripted: Scripted) -> None:
     assert processes(str(scripted.directory)) == {}
 
 
+@pytest.mark.requirement("upstream:isolation")
 def test_no_process_is_left_after_a_search(home: Cli, scripted: Scripted) -> None:
     """upstream:isolation: nor of a command that connected by itself."""
     child = scripted.directory / "child"
@@ -499,6 +516,7 @@ def test_no_process_is_left_after_a_search(home: Cli, scripted: Scripted) -> Non
     assert processes(str(scripted.directory)) == {}
 
 
+@pytest.mark.requirement("upstream:isolation")
 @pytest.mark.parametrize("how", SIGNALS, ids=lambda how: how.name)
 @pytest.mark.parametrize("command", [["search", "a"], ["list-servers", "--refresh"]], ids=" ".join)
 def test_an_interrupted_search(

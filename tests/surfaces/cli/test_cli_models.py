@@ -35,6 +35,7 @@ def first(shown: str) -> str:
     return shown.splitlines()[1].split()[0]
 
 
+@pytest.mark.requirement("model:default", "model:select")
 def test_a_model_is_downloaded_at_the_first_search_and_the_hub_not_asked_again(
     online: Cli, hub: Hub
 ) -> None:
@@ -52,6 +53,7 @@ def test_a_model_is_downloaded_at_the_first_search_and_the_hub_not_asked_again(
     assert len(hub.asked) == asked
 
 
+@pytest.mark.requirement("model:default")
 def test_a_download_is_shown_on_a_terminal(online: Cli, hub: Hub) -> None:
     """model:default: a download that is over before the next look would not be seen."""
     seen = hub.pause = threading.Event()
@@ -62,6 +64,7 @@ def test_a_download_is_shown_on_a_terminal(online: Cli, hub: Hub) -> None:
     assert "files__read_file" in table
 
 
+@pytest.mark.requirement("model:bundled")
 @pytest.mark.parametrize("model", [OPTION["model"].default, MODEL])
 def test_with_a_hub_that_hangs_the_bundled_model_answers_with_one_warning(
     online: Cli, hub: Hub, model: str
@@ -82,6 +85,7 @@ def test_with_a_hub_that_hangs_the_bundled_model_answers_with_one_warning(
     assert len(hub.asked) == asked
 
 
+@pytest.mark.requirement("cache:validity")
 def test_the_model_that_stands_in_leaves_the_others_vectors_alone(online: Cli, hub: Hub) -> None:
     """cache:validity, model:bundled: a hub that is down for once costs nothing twice."""
     hub.status = 500
@@ -96,6 +100,7 @@ def test_the_model_that_stands_in_leaves_the_others_vectors_alone(online: Cli, h
     assert models["embeddings"].startswith("mini@")
 
 
+@pytest.mark.requirement("model:bundled")
 def test_offline_is_offline(online: Cli, hub: Hub) -> None:
     """model:bundled"""
     online.env["HF_HUB_OFFLINE"] = "1"
@@ -105,6 +110,7 @@ def test_offline_is_offline(online: Cli, hub: Hub) -> None:
     assert not hub.asked
 
 
+@pytest.mark.requirement("model:default")
 def test_a_model_that_the_hubs_client_has_already_is_not_downloaded(
     online: Cli, hub: Hub, tmp_path: Path
 ) -> None:
@@ -124,6 +130,7 @@ def test_a_model_that_the_hubs_client_has_already_is_not_downloaded(
     assert not hub.asked
 
 
+@pytest.mark.requirement("model:lazy")
 def test_lists_ask_no_hub(online: Cli, hub: Hub) -> None:
     """model:lazy"""
     for command in ("list-tools", "list-servers"):
@@ -131,6 +138,7 @@ def test_lists_ask_no_hub(online: Cli, hub: Hub) -> None:
     assert not hub.asked
 
 
+@pytest.mark.requirement("model:default")
 def test_a_gateway_downloads_the_model_before_it_is_ready(online: Cli, hub: Hub) -> None:
     """model:default, search:stats"""
     url = online.start_gateway()

@@ -74,6 +74,7 @@ def line(cli: Cli, *arguments: str, code: int = 2, env: dict[str, str] | None = 
 # Answers
 
 
+@pytest.mark.requirement("cli:search")
 def test_a_table(cli: Cli, scripted: Scripted) -> None:
     """cli:search: columns as in the seed, and nothing else, when piped."""
     cli.configure(files=scripted(READ_FILE, MOVE_FILE))
@@ -90,6 +91,7 @@ def test_a_table(cli: Cli, scripted: Scripted) -> None:
         assert all(row[at - 1] == " " != row[at] for row in done.stdout.splitlines())
 
 
+@pytest.mark.requirement("cli:search")
 def test_plain_when_piped(known: Cli) -> None:
     """cli:search: no colour, no progress, though servers are connected to."""
     done = known("search", "read_file", "--refresh", env={"FORCE_COLOR": "", "TERM": "xterm"})
@@ -99,6 +101,7 @@ def test_plain_when_piped(known: Cli) -> None:
     assert all("none-such" in note for note in notes)
 
 
+@pytest.mark.requirement("cli:search", "http:search")
 def test_json_is_what_the_gateway_answers(cli: Cli, scripted: Scripted) -> None:
     """cli:search, http:search: in-process and from a gateway, the same."""
     cli.configure(files=scripted(READ_FILE, MOVE_FILE))
@@ -110,6 +113,7 @@ def test_json_is_what_the_gateway_answers(cli: Cli, scripted: Scripted) -> None:
     assert cli.json("search", "read a file", "--limit", "2", env={"TOOLSCRIPT_GATEWAY_URL": url})
 
 
+@pytest.mark.requirement("search:none")
 def test_nothing_found(known: Cli) -> None:
     """search:none: the advice, and the nearest with its confidence; that is no failure."""
     done = known("search", "raed_fil", "--threshold", "0.99")
@@ -120,6 +124,7 @@ def test_nothing_found(known: Cli) -> None:
     assert re.fullmatch(r"The nearest was files__read_file with 0\.\d\d\.", nearest)
 
 
+@pytest.mark.requirement("search:threshold", "search:limit")
 def test_limit_and_threshold_from_flag_and_environment(known: Cli) -> None:
     """search:limit, search:threshold: a flag wins over the environment, that over the default."""
     env = {"TOOLSCRIPT_SEARCH_LIMIT": "2", "TOOLSCRIPT_SEARCH_THRESHOLD": "0"}
@@ -130,6 +135,7 @@ def test_limit_and_threshold_from_flag_and_environment(known: Cli) -> None:
     assert (answer["limit"], answer["threshold"]) == (3, 0.35)
 
 
+@pytest.mark.requirement("search:filter")
 def test_only_some_servers(known: Cli) -> None:
     """search:filter: repeatable."""
     everything = ["search", "send_mail", "--threshold", "0", "--server"]
@@ -139,6 +145,7 @@ def test_only_some_servers(known: Cli) -> None:
     assert {hit["serverName"] for hit in found} == {"files"}
 
 
+@pytest.mark.requirement("search:degraded")
 def test_degraded_is_told(known: Cli) -> None:
     """search:degraded: on stderr for people, in the answer for programs."""
     done = known("search", "read_file")
@@ -146,6 +153,7 @@ def test_degraded_is_told(known: Cli) -> None:
     assert known.json("search", "read_file")["degraded"]
 
 
+@pytest.mark.requirement("cli:search")
 def test_terminal_escapes_are_neutralised(cli: Cli, scripted: Scripted) -> None:
     """cli:search: what a server says cannot steer the terminal."""
     cli.configure(evil=scripted(tool("read_file", ESCAPES), tool(f"bad{ESCAPES}")))
@@ -181,6 +189,7 @@ def test_errors_cannot_steer_a_terminal(cli: Cli) -> None:
 # What is refused
 
 
+@pytest.mark.requirement("search:limits")
 @pytest.mark.parametrize(
     ("flag", "value", "expected"),
     [
@@ -199,6 +208,7 @@ def test_a_flag_out_of_range(known: Cli, flag: str, value: str, expected: str) -
     assert said == f"toolscript: {expected}"
 
 
+@pytest.mark.requirement("search:limits")
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
@@ -213,6 +223,7 @@ def test_a_query_that_cannot_be_searched(known: Cli, query: str, expected: str) 
     assert refusal(known, "search", query).splitlines()[-1].endswith(expected)
 
 
+@pytest.mark.requirement("cli:search")
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -230,6 +241,7 @@ def test_usage(cli: Cli, arguments: list[str]) -> None:
     assert "Usage: " in refusal(cli, *arguments)
 
 
+@pytest.mark.requirement("search:limits")
 def test_a_mistake_in_the_environment(cli: Cli) -> None:
     """search:limits: the variable is named."""
     expected = "TOOLSCRIPT_SEARCH_LIMIT is 'x'; expected a whole number"
@@ -239,6 +251,7 @@ def test_a_mistake_in_the_environment(cli: Cli) -> None:
 # The configuration
 
 
+@pytest.mark.requirement("config:file")
 def test_no_configuration(cli: Cli) -> None:
     """config:file: with an example of one."""
     said = line(cli, "search", "a")
@@ -246,12 +259,14 @@ def test_no_configuration(cli: Cli) -> None:
     assert '{"mcpServers": ' in said
 
 
+@pytest.mark.requirement("config:file")
 def test_a_configuration_that_is_not_there(cli: Cli) -> None:
     """config:file."""
     said = line(cli, "search", "a", "--config", "nowhere.json")
     assert said.startswith("configuration file nowhere.json does not exist")
 
 
+@pytest.mark.requirement("config:file")
 def test_a_configuration_that_is_not_json(cli: Cli) -> None:
     """config:file: line and column."""
     path = cli.home / ".toolscript.json"
@@ -259,6 +274,7 @@ def test_a_configuration_that_is_not_json(cli: Cli) -> None:
     assert line(cli, "search", "a").startswith(f"{path} is not valid JSON: line 2, column 9: ")
 
 
+@pytest.mark.requirement("config:file")
 def test_a_mistake_disables_that_server_only(cli: Cli, scripted: Scripted) -> None:
     """config:file: list-servers says so; the others are searched."""
     cli.env = FUZZY
@@ -272,6 +288,7 @@ def test_a_mistake_disables_that_server_only(cli: Cli, scripted: Scripted) -> No
     assert odd.endswith("type is 'pigeon'; expected stdio, http or sse")
 
 
+@pytest.mark.requirement("upstream:isolation")
 def test_a_server_that_fails_is_told(cli: Cli, scripted: Scripted) -> None:
     """upstream:isolation: the answer says whom it could not ask."""
     cli.env = FUZZY
@@ -283,6 +300,7 @@ def test_a_server_that_fails_is_told(cli: Cli, scripted: Scripted) -> None:
     assert "not searched: gone" in done.stderr
 
 
+@pytest.mark.requirement("catalogue:progressive")
 def test_nothing_to_search(cli: Cli, scripted: Scripted) -> None:
     """catalogue:progressive: exit 1, with what is wrong with every server."""
     cli.env = FUZZY
@@ -291,6 +309,7 @@ def test_nothing_to_search(cli: Cli, scripted: Scripted) -> None:
     assert said.startswith("no tools: gone (closed the connection before it was ready; ")
 
 
+@pytest.mark.requirement("config:file")
 def test_a_project_over_the_home_directory(cli: Cli, scripted: Scripted) -> None:
     """config:file: from the directory one is in, or one above it."""
     cli.env = FUZZY
@@ -307,6 +326,7 @@ def test_a_project_over_the_home_directory(cli: Cli, scripted: Scripted) -> None
 # The snapshot
 
 
+@pytest.mark.requirement("catalogue:snapshot")
 def test_the_second_search_starts_no_server(known: Cli) -> None:
     """catalogue:snapshot."""
     before = starts(known)
@@ -315,6 +335,7 @@ def test_the_second_search_starts_no_server(known: Cli) -> None:
     assert "--refresh connects again" in known("list-servers").stderr
 
 
+@pytest.mark.requirement("catalogue:snapshot")
 def test_refresh_connects_again(known: Cli) -> None:
     """catalogue:snapshot."""
     before = starts(known)
@@ -322,6 +343,7 @@ def test_refresh_connects_again(known: Cli) -> None:
     assert starts(known) == before + 1
 
 
+@pytest.mark.requirement("catalogue:snapshot")
 def test_a_server_that_failed_can_be_tried_again(cli: Cli, scripted: Scripted) -> None:
     """catalogue:snapshot: what failed is known too, and --refresh tries it again."""
     cli.env = FUZZY
@@ -334,6 +356,7 @@ def test_a_server_that_failed_can_be_tried_again(cli: Cli, scripted: Scripted) -
     assert found[0]["toolId"] == "late__send_mail"
 
 
+@pytest.mark.requirement("cli:per-call")
 def test_a_data_directory_of_its_own(known: Cli, tmp_path: Path) -> None:
     """cli:per-call: caches and snapshots are kept there and read from there."""
     other = tmp_path / "other"
@@ -348,6 +371,7 @@ def test_a_data_directory_of_its_own(known: Cli, tmp_path: Path) -> None:
 # A terminal
 
 
+@pytest.mark.requirement("cli:search")
 def test_progress_on_a_terminal(cli: Cli, scripted: Scripted) -> None:
     """cli:search: servers and their state while they are waited for, then the table."""
     cli.env = FUZZY | {"TOOLSCRIPT_CONNECT_TIMEOUT": "1"}
@@ -361,6 +385,7 @@ def test_progress_on_a_terminal(cli: Cli, scripted: Scripted) -> None:
     assert "files__read_file" in table
 
 
+@pytest.mark.requirement("cli:search")
 def test_a_long_description_is_cut_to_the_terminal(cli: Cli, scripted: Scripted) -> None:
     """cli:search."""
     cli.env = FUZZY
@@ -563,6 +588,7 @@ def test_asking_a_gateway_imports_nothing_heavy(served: Cli) -> None:
         assert not found & {*HEAVY, LOCK}
 
 
+@pytest.mark.requirement("catalogue:snapshot")
 def test_searching_a_snapshot_imports_no_mcp(known: Cli) -> None:
     """catalogue:snapshot: an MCP client takes most of a second to import."""
     found = imported(known, "search", "read_file")

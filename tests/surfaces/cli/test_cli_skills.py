@@ -27,6 +27,7 @@ def said(cli: Cli, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.requirement("skills:update", "skills:search")
 def test_the_seeds_examples(cli: Cli) -> None:
     """skills:search, skills:update: with their arguments, in a sandbox that is the folder here."""
     cli.configure()
@@ -42,6 +43,7 @@ def test_the_seeds_examples(cli: Cli) -> None:
     assert said(cli, "call", "Vector.SearchSkills", json.dumps(nothing)) == "[]\n"
 
 
+@pytest.mark.requirement("skills:update", "skills:search")
 def test_the_pair_through_a_gateway(cli: Cli) -> None:
     """skills:search, skills:update: by command, by HTTP, over MCP; in another sandbox."""
     cli.configure()
@@ -68,6 +70,7 @@ def test_the_pair_through_a_gateway(cli: Cli) -> None:
     assert MATH in post(url, "/message", message)[1]["result"]["content"][0]["text"]
 
 
+@pytest.mark.requirement("skills:update")
 @pytest.mark.parametrize(
     ("tool", "arguments", "code", "told"),
     [
@@ -90,6 +93,7 @@ def test_what_the_pair_refuses(
     assert told in line
 
 
+@pytest.mark.requirement("skills:search")
 def test_a_failed_embedding_is_the_seeds_message(cli: Cli) -> None:
     """skills:search"""
     cli.configure()
@@ -99,6 +103,7 @@ def test_a_failed_embedding_is_the_seeds_message(cli: Cli) -> None:
     assert done.stdout.startswith("SearchSkills embedding generation failed: ")
 
 
+@pytest.mark.requirement("skills:folders")
 def test_skills_are_listed_and_searched(skilled: Cli) -> None:
     """skills:folders: without a gateway; the best passage is shown."""
     listed = said(skilled, "skills", "list")
@@ -127,6 +132,7 @@ def test_tools_and_skills_in_one_list(skilled: Cli, scripted: Scripted) -> None:
     assert all("kind" not in row for row in skilled.json(*words)["results"])
 
 
+@pytest.mark.requirement("skills:folders")
 def test_a_gateway_follows_what_is_added_and_edited(skilled: Cli, tmp_path: Path) -> None:
     """skills:folders: what is written is found without a restart."""
     url = skilled.start_gateway()

@@ -61,6 +61,7 @@ def recorded(url: str) -> Generator[tuple[str, list[str]]]:
         server.shutdown()
 
 
+@pytest.mark.requirement("cli:types")
 def test_search_results_as_types(served: Cli) -> None:
     """cli:types: the two calls of the seed, and its Markdown."""
     with recorded(served.record()["url"]) as (url, asked):
@@ -86,6 +87,7 @@ def test_search_results_as_types(served: Cli) -> None:
     assert module.removesuffix("```\n\nUsage example:\n") == same
 
 
+@pytest.mark.requirement("cli:types")
 def test_without_a_gateway_it_is_the_same(served: Cli) -> None:
     """cli:types."""
     asked = ("search", "read_file", "--output", "types")
@@ -94,6 +96,7 @@ def test_without_a_gateway_it_is_the_same(served: Cli) -> None:
     assert served(*asked).stdout == served_by_gateway
 
 
+@pytest.mark.requirement("cli:types")
 def test_a_hostile_description_stays_in_its_comment(served: Cli, tmp_path: Path) -> None:
     """cli:types: the Markdown has two blocks, the table its columns, the code compiles."""
     done = served("search", "copy|file", "--output", "types", "--limit", "1")
@@ -106,6 +109,7 @@ def test_a_hostile_description_stays_in_its_comment(served: Cli, tmp_path: Path)
     assert not check(tmp_path, "usage.ts")
 
 
+@pytest.mark.requirement("cli:types")
 def test_nothing_found(served: Cli) -> None:
     """cli:types: as in a table."""
     done = served("search", "zxqv blorp", "--output", "types", "--threshold", "0.99")
@@ -125,6 +129,7 @@ def check(folder: Path, name: str) -> str:
     return done.stderr if done.returncode else ""
 
 
+@pytest.mark.requirement("cli:others")
 def test_types_are_what_the_gateway_serves(served: Cli) -> None:
     """cli:others: get-types, in both languages, in full and compact."""
     url = served.record()["url"]
@@ -137,6 +142,7 @@ def test_types_are_what_the_gateway_serves(served: Cli) -> None:
     assert one == fetch(url, "/runtime/tools.ts", {"filter": "mail,files__read_file"})[1]
 
 
+@pytest.mark.requirement("cli:others")
 def test_a_name_that_is_not_there(served: Cli) -> None:
     """cli:others: get-types."""
     done = served("get-types", "--filter", "mial")
@@ -144,6 +150,7 @@ def test_a_name_that_is_not_there(served: Cli) -> None:
     assert done.stderr == "toolscript: no server is called 'mial'; configured are: files, mail\n"
 
 
+@pytest.mark.requirement("cli:types")
 @pytest.mark.servers
 @pytest.mark.xdist_group("real servers")
 def test_what_is_printed_runs(real_servers: dict[str, Any], cli: Cli, tmp_path: Path) -> None:

@@ -65,6 +65,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Generator[Gateway]:
 # /search
 
 
+@pytest.mark.requirement("http:search")
 def test_a_search(gateway: Gateway) -> None:
     """http:search: the shape of the seed's answer."""
     answer = gateway.get("/search", q="read what is in a file")
@@ -83,6 +84,7 @@ def test_a_search(gateway: Gateway) -> None:
     assert confidences == sorted(confidences, reverse=True)
 
 
+@pytest.mark.requirement("http:search")
 def test_limit_and_threshold(gateway: Gateway) -> None:
     """http:search."""
     every = gateway.get("/search", q="file", limit=10, threshold=0)
@@ -93,6 +95,7 @@ def test_limit_and_threshold(gateway: Gateway) -> None:
     assert [hit["toolId"] for hit in kept] == [hit["toolId"] for hit in every["results"][:2]]
 
 
+@pytest.mark.requirement("search:filter")
 def test_only_some_servers(gateway: Gateway) -> None:
     """search:filter."""
     answer = gateway.get("/search", q="send_mail", server="files", threshold=0)
@@ -100,6 +103,7 @@ def test_only_some_servers(gateway: Gateway) -> None:
     assert gateway.refusal("/search", q="x", server="nobody")[0] == 404
 
 
+@pytest.mark.requirement("search:none")
 def test_nothing_found(gateway: Gateway) -> None:
     """search:none: the best that fell below the threshold is named."""
     answer = gateway.get("/search", q="zxqv blorp", threshold=0.99)
@@ -107,6 +111,7 @@ def test_nothing_found(gateway: Gateway) -> None:
     assert answer["below"] is None or answer["below"]["confidence"] < 0.99
 
 
+@pytest.mark.requirement("search:limits", "http:search")
 @pytest.mark.parametrize(
     ("parameters", "expected"),
     [
@@ -139,6 +144,7 @@ def test_what_cannot_be_searched(
     assert len(message) < 500
 
 
+@pytest.mark.requirement("http:search")
 @pytest.mark.parametrize(
     "query",
     [
@@ -158,6 +164,7 @@ def test_odd_queries(gateway: Gateway, query: str) -> None:
     assert gateway.get("/search", q=query)["query"] == query
 
 
+@pytest.mark.requirement("http:search")
 @pytest.mark.parametrize(
     "target", ["/search?q=%ff%fe", "/search?q=%", "/search?q=a&q=b", "//search?q=a"]
 )
@@ -166,6 +173,7 @@ def test_odd_targets(gateway: Gateway, target: str) -> None:
     assert fetch(gateway.url, target)[0] in {200, 404}
 
 
+@pytest.mark.requirement("search:limits", "http:search")
 def test_a_query_of_a_megabyte(gateway: Gateway) -> None:
     """http:search, search:limits: one plain refusal, and the gateway goes on."""
     status, body = raw(gateway.url, b"GET /search?q=" + b"x" * 1_000_000 + b" HTTP/1.1\r\n")
@@ -174,6 +182,7 @@ def test_a_query_of_a_megabyte(gateway: Gateway) -> None:
     assert gateway.get("/health")["status"] == "ready"
 
 
+@pytest.mark.requirement("http:search")
 @pytest.mark.parametrize(
     "request_line",
     [
@@ -223,6 +232,7 @@ def test_many_searches_at_once(gateway: Gateway) -> None:
 # The other paths
 
 
+@pytest.mark.requirement("http:others")
 def test_health(gateway: Gateway) -> None:
     """http:others."""
     answer = gateway.get("/health")
@@ -231,6 +241,7 @@ def test_health(gateway: Gateway) -> None:
     assert isinstance(answer["pid"], int)
 
 
+@pytest.mark.requirement("http:others")
 def test_servers(gateway: Gateway) -> None:
     """http:others: with what was left out, and no secret."""
     answer = gateway.get("/servers")
@@ -241,6 +252,7 @@ def test_servers(gateway: Gateway) -> None:
     assert "a-long-secret" not in json.dumps(answer)
 
 
+@pytest.mark.requirement("http:others")
 def test_tools(gateway: Gateway) -> None:
     """http:others."""
     answer = gateway.get("/tools")
@@ -255,6 +267,7 @@ def test_tools(gateway: Gateway) -> None:
     assert gateway.refusal("/tools", server="male")[0] == 404
 
 
+@pytest.mark.requirement("search:stats")
 def test_statistics(gateway: Gateway) -> None:
     """search:stats."""
     gateway.get("/search", q="read a file")
@@ -264,6 +277,7 @@ def test_statistics(gateway: Gateway) -> None:
     assert {"model", "cacheHitRate", "queryCacheHitRate"} <= set(answer)
 
 
+@pytest.mark.requirement("http:others")
 def test_a_path_that_is_not_there(gateway: Gateway) -> None:
     """http:others: 404 in JSON, with the paths that are."""
     status, message = gateway.refusal("/nowhere")
@@ -271,6 +285,7 @@ def test_a_path_that_is_not_there(gateway: Gateway) -> None:
     assert "/search" in message
 
 
+@pytest.mark.requirement("http:others")
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
 def test_a_method_that_is_not_answered(gateway: Gateway, method: str) -> None:
     """http:others: 405 in JSON."""
@@ -279,6 +294,7 @@ def test_a_method_that_is_not_answered(gateway: Gateway, method: str) -> None:
     assert f"{method} is not answered at /search" in value["error"]
 
 
+@pytest.mark.requirement("http:others")
 @pytest.mark.parametrize(
     "host", ["evil.example", "127.0.0.1.evil.example", "evil.example:7337", ""]
 )
@@ -304,12 +320,14 @@ def test_a_page_of_the_gateway_itself_is_not_refused(gateway: Gateway) -> None:
     assert fetch(gateway.url, "/health", headers={"Origin": gateway.url})[0] == 200
 
 
+@pytest.mark.requirement("http:others")
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "localhost:1234", "[::1]", "[::1]:99"])
 def test_this_machine_is_not_refused(gateway: Gateway, host: str) -> None:
     """http:others."""
     assert fetch(gateway.url, "/health", headers={"Host": host})[0] == 200
 
 
+@pytest.mark.requirement("catalogue:progressive", "http:search")
 def test_not_ready(cli: Cli, scripted: Scripted) -> None:
     """http:search, catalogue:progressive: 503 with the reason, then answers as servers connect."""
     release = scripted.directory / "release"
@@ -342,6 +360,7 @@ def answers(url: str) -> bool:
         return False
 
 
+@pytest.mark.requirement("http:others")
 def test_listens_on_this_machine_only(gateway: Gateway) -> None:
     """http:others."""
     assert urlsplit(gateway.url).hostname == "127.0.0.1"

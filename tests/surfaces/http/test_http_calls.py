@@ -56,6 +56,7 @@ def url(home: Path) -> Generator[str]:
         assert not processes(str(home))
 
 
+@pytest.mark.requirement("http:others")
 def test_a_call(url: str) -> None:
     """http:others: the arguments are the body."""
     status, answer = post(url, "/tools/s__echo", {"text": "ż"})
@@ -70,6 +71,7 @@ def test_no_body_is_no_arguments(url: str) -> None:
     assert json.loads(answer["content"][0]["text"])["arguments"] == {}
 
 
+@pytest.mark.requirement("http:others")
 def test_a_failure_is_the_tools_to_tell(url: str) -> None:
     """http:others: isError, structuredContent and metadata come back as they are."""
     assert post(url, "/tools/s__fails", {}) == (200, RESULT)
@@ -80,6 +82,7 @@ def test_a_name_with_everything(url: str) -> None:
     assert (status, json.loads(answer["content"][0]["text"])["name"]) == (200, "a/b c")
 
 
+@pytest.mark.requirement("http:others")
 @pytest.mark.parametrize(
     ("path", "sent", "status", "kind", "message"),
     [
@@ -150,6 +153,7 @@ def test_many_calls_at_once(url: str) -> None:
         assert all(pool.map(ask, range(100)))
 
 
+@pytest.mark.requirement("http:others")
 def test_a_tool_is_not_called_by_looking(url: str) -> None:
     """http:others: 405, and what to use instead."""
     status, answer = fetch(url, "/tools/s__echo")

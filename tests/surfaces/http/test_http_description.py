@@ -44,6 +44,7 @@ def test_the_document_is_valid_and_served_as_it_is(url: str) -> None:
     assert fetch(url, PATH) == (200, DOCUMENT)
 
 
+@pytest.mark.requirement("http:others")
 def test_every_route_is_described_and_nothing_else(url: str) -> None:
     """http:others: the protocol's own door is no interface of this kind."""
     _, refused = fetch(url, "/nothing")
@@ -56,6 +57,7 @@ def test_every_route_is_described_and_nothing_else(url: str) -> None:
             assert status not in {404, 405}, path
 
 
+@pytest.mark.requirement("http:others")
 @pytest.mark.parametrize(
     ("path", "parameters"),
     [

@@ -31,6 +31,7 @@ def key(name: str, **labels: str) -> tuple[str, frozenset[tuple[str, str]]]:
     return name, frozenset(labels.items())
 
 
+@pytest.mark.requirement("http:others")
 def test_servers_tools_and_requests_are_counted(gateway: Cli) -> None:
     url = gateway.record()["url"]
     fetch(url, "/search", {"q": "hunter2-horse"})
@@ -63,6 +64,7 @@ def test_the_event_loop_is_watched_from_the_first_question_on(gateway: Cli) -> N
     assert found[key("toolscript_event_loop_lag_cpu_seconds_sum")] <= whole
 
 
+@pytest.mark.requirement("http:others")
 def test_a_token_bounds_what_is_counted(gateway: Cli) -> None:
     token = gateway("token", "create", "--server", "files").stdout.strip()
     assert fetch(gateway.record()["url"], "/metrics")[0] == 401

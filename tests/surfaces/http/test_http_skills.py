@@ -46,6 +46,7 @@ def test_skills_are_listed(url: str, cli: Cli) -> None:
     assert answer["stats"]["passages"] == 8
 
 
+@pytest.mark.requirement("skills:folders")
 def test_skills_are_searched(url: str) -> None:
     """skills:folders"""
     answer = get(url, "/skills/search", q="how long does a loaf bake", limit=1)
@@ -73,6 +74,7 @@ def test_a_skill_is_read(url: str) -> None:
     assert other["text"] == "Text, check box, radio button, signature."
 
 
+@pytest.mark.requirement("skills:folders")
 @pytest.mark.parametrize(
     ("name", "file", "status", "told"),
     [
@@ -120,6 +122,7 @@ def test_an_update_looks_at_once(url: str, cli: Cli) -> None:
     assert post(url, "/skills/update", {})[1]["totalSkills"] == 3
 
 
+@pytest.mark.requirement("skills:folders")
 def test_a_token_bounds_the_skills(url: str, cli: Cli) -> None:
     """skills:folders: a caller finds, lists and reads what is granted; the pair is a server."""
 

@@ -48,6 +48,7 @@ def test_with_one_token_nobody_is_let_in_without(guarded: Cli) -> None:
     assert guarded("gateway", "status").returncode == 0
 
 
+@pytest.mark.requirement("http:others")
 def test_a_token_of_one_server_finds_and_lists_nothing_else(guarded: Cli) -> None:
     """http:others"""
     token = made(guarded, "--server", "files")
@@ -64,6 +65,7 @@ def test_a_token_of_one_server_finds_and_lists_nothing_else(guarded: Cli) -> Non
         assert value["error"] == "no server is called 'mail'; configured are: files"
 
 
+@pytest.mark.requirement("http:others")
 def test_a_token_of_one_server_calls_nothing_else(guarded: Cli) -> None:
     """http:others: what may not be called is as unknown as what is not there."""
     token, url = made(guarded, "--server", "files"), guarded.record()["url"]
@@ -90,6 +92,7 @@ def test_a_wrong_token_opens_no_door_of_the_protocol(guarded: Cli, path: str) ->
         assert fetch(url, path, method="POST", headers=headers, body=body)[0] == 401
 
 
+@pytest.mark.requirement("http:others")
 @pytest.mark.parametrize("module", ["/runtime/tools.ts", "/runtime/tools.py"])
 def test_a_token_of_one_server_gets_no_types_of_another(guarded: Cli, module: str) -> None:
     """http:others: neither in a module nor by asking for one."""
@@ -104,6 +107,7 @@ def test_a_token_of_one_server_gets_no_types_of_another(guarded: Cli, module: st
         assert "mail" not in value["error"].partition(";")[2]
 
 
+@pytest.mark.requirement("http:others")
 def test_a_token_of_one_server_is_told_no_figures_of_another(guarded: Cli) -> None:
     """http:others"""
     stats = ask(guarded, "/search/stats", made(guarded, "--server", "files"))[1]

@@ -71,6 +71,7 @@ def ids(text: str) -> list[str]:
     return [line.split('"')[1] for line in text.splitlines() if "return await answer(" in line]
 
 
+@pytest.mark.requirement("http:types")
 def test_every_tool(url: str) -> None:
     """http:types: without a filter."""
     status, headers, text = ask(url, "/runtime/tools.ts")
@@ -80,6 +81,7 @@ def test_every_tool(url: str) -> None:
     assert len(every) == 6
 
 
+@pytest.mark.requirement("http:types")
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
@@ -95,6 +97,7 @@ def test_a_filter(url: str, query: str, expected: list[str]) -> None:
     assert ids(module(url, query)) == expected
 
 
+@pytest.mark.requirement("http:types")
 @pytest.mark.parametrize(
     ("names", "expected"),
     [
@@ -111,12 +114,14 @@ def test_names_that_choose_nothing_are_reported(url: str, names: str, expected: 
     assert expected in value["error"]
 
 
+@pytest.mark.requirement("http:types")
 def test_a_parameter_that_is_neither(url: str) -> None:
     """http:types."""
     status, value = fetch(url, "/runtime/tools.ts", {"compact": "maybe"})
     assert (status, value["error"]) == (400, "compact is 'maybe'; expected 1 or 0")
 
 
+@pytest.mark.requirement("http:types")
 @pytest.mark.parametrize("language", ["ts", "py"])
 def test_what_is_known_is_not_sent_again(url: str, language: str) -> None:
     """http:types: ETag."""
@@ -129,6 +134,7 @@ def test_what_is_known_is_not_sent_again(url: str, language: str) -> None:
     assert ask(url, f"{path}&compact=1")[1]["etag"] != tag
 
 
+@pytest.mark.requirement("types:typescript")
 def test_names_do_not_depend_on_the_filter(url: str) -> None:
     """types:typescript: code written with one module works with another."""
     assert "odd: {" in module(url, "filter=odd__echo")
@@ -164,6 +170,7 @@ TOLD = [
 ]
 
 
+@pytest.mark.requirement("types:typescript")
 @pytest.mark.parametrize("compact", [0, 1])
 def test_calls_under_deno(url: str, tmp_path: Path, compact: int) -> None:
     """types:typescript: the module is imported from the gateway, and its calls work."""
@@ -177,6 +184,7 @@ def test_calls_under_deno(url: str, tmp_path: Path, compact: int) -> None:
     assert json.loads(done.stdout) == TOLD
 
 
+@pytest.mark.requirement("types:typescript")
 @pytest.mark.parametrize("compact", [0, 1])
 def test_calls_under_node(url: str, tmp_path: Path, compact: int) -> None:
     """types:typescript: Node reads the same file, and a global says where the gateway is."""
@@ -208,6 +216,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.requirement("types:python")
 @pytest.mark.parametrize("compact", [0, 1])
 def test_calls_from_python(url: str, tmp_path: Path, compact: int) -> None:
     """types:python: the same calls, with nothing but the standard library."""
@@ -225,6 +234,7 @@ def test_calls_from_python(url: str, tmp_path: Path, compact: int) -> None:
     assert json.loads(done.stdout) == TOLD
 
 
+@pytest.mark.requirement("types:python")
 @pytest.mark.parametrize(
     ("gateway", "expected"),
     [("", "TOOLSCRIPT_GATEWAY_URL not set"), ("http://127.0.0.1:9", "no gateway answers at 127")],
@@ -295,6 +305,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.requirement("types:typescript", "types:python")
 @pytest.mark.servers
 @pytest.mark.xdist_group("real servers")
 def test_real_servers(real_servers: dict[str, Any], cli: Cli, tmp_path: Path) -> None:

@@ -87,6 +87,7 @@ def found(client: Client, query: str) -> list[str]:
     return [each["id"] for each in said(client.call("search_tools", query=query))["tools"]]
 
 
+@pytest.mark.requirement("mcp:search_tools")
 @pytest.mark.parametrize("name", EVERY)
 def test_it_searches_describes_and_calls(name: str, gateway: Gateway) -> None:
     """mcp:search_tools, mcp:transports."""
@@ -104,6 +105,7 @@ def test_it_searches_describes_and_calls(name: str, gateway: Gateway) -> None:
         assert "path is missing" in text(mistake)
 
 
+@pytest.mark.requirement("mcp:transports")
 @pytest.mark.parametrize("name", EVERY)
 def test_it_calls_every_tool_by_its_name(name: str, gateway: Gateway) -> None:
     """mcp:transports: a plain proxy; results that a client checks, and images."""
@@ -119,6 +121,7 @@ def test_it_calls_every_tool_by_its_name(name: str, gateway: Gateway) -> None:
         assert (image["type"], image["mimeType"]) == ("image", "image/png")
 
 
+@pytest.mark.requirement("upstream:live", "mcp:transports")
 @pytest.mark.parametrize("name", HEARING)
 def test_it_hears_of_changes(name: str, gateway: Gateway, tmp_path: Path) -> None:
     """mcp:transports, upstream:live: what a server tells, and an edit of the configuration."""
@@ -141,6 +144,7 @@ def test_it_hears_of_changes(name: str, gateway: Gateway, tmp_path: Path) -> Non
             assert f"{fresh} (1)" in client.tools()["search_tools"]
 
 
+@pytest.mark.requirement("mcp:tool_search")
 @pytest.mark.parametrize("name", LISTENING)
 def test_it_sees_what_two_phases_found(name: str, gateway: Gateway) -> None:
     """mcp:tool_search."""
@@ -154,6 +158,7 @@ def test_it_sees_what_two_phases_found(name: str, gateway: Gateway) -> None:
         assert json.loads(text(now))["timezone"] == "UTC"
 
 
+@pytest.mark.requirement("mcp:transports")
 @pytest.mark.parametrize("name", EVERY)
 def test_it_starts_us_from_its_configuration(
     name: str, cli: Cli, real_servers: dict[str, Any]

@@ -140,6 +140,7 @@ async def failure(client: Client, name: str, arguments: dict[str, Any]) -> str:
 # Search
 
 
+@pytest.mark.requirement("mcp:transports")
 @pytest.mark.parametrize("mode", MODES)
 def test_models_see_the_search_and_what_is_pinned(url: str, mode: Mode) -> None:
     """mcp:transports: three tools, and a summary of what is behind them."""
@@ -158,6 +159,7 @@ def test_models_see_the_search_and_what_is_pinned(url: str, mode: Mode) -> None:
     talk(f"{url}/mcp", work, mode)
 
 
+@pytest.mark.requirement("mcp:search_tools")
 @pytest.mark.parametrize("mode", MODES)
 def test_search_tools_answers_as_the_seed_has_it(url: str, mode: Mode) -> None:
     """mcp:search_tools."""
@@ -186,6 +188,7 @@ def test_search_tools_answers_as_the_seed_has_it(url: str, mode: Mode) -> None:
     talk(f"{url}/mcp/search", work, mode)
 
 
+@pytest.mark.requirement("mcp:search_tools")
 def test_what_was_found_is_described_and_called(url: str) -> None:
     """mcp:search_tools: by the id that the search gives, its own id, or its exposed name."""
 
@@ -229,6 +232,7 @@ def test_a_mistake_is_told_to_the_model(
 # All
 
 
+@pytest.mark.requirement("catalogue:ids")
 @pytest.mark.parametrize("mode", MODES)
 def test_every_tool_as_a_plain_proxy(url: str, mode: Mode) -> None:
     """catalogue:ids."""
@@ -318,6 +322,7 @@ def test_a_cancelled_call_is_cancelled_on_the_server(
 # Two phases
 
 
+@pytest.mark.requirement("mcp:tool_search")
 @pytest.mark.parametrize("mode", MODES)
 def test_two_phases(url: str, mode: Mode) -> None:
     """mcp:tool_search: what was found is listed, the client is told, others see nothing of it."""
@@ -350,6 +355,7 @@ def test_two_phases(url: str, mode: Mode) -> None:
     talk(f"{url}/mcp/two-phase", work, mode, message_handler=handler)
 
 
+@pytest.mark.requirement("mcp:tool_search")
 def test_a_client_that_ignores_changes_can_call_at_once(url: str) -> None:
     """mcp:tool_search."""
 
@@ -365,6 +371,7 @@ def test_a_client_that_ignores_changes_can_call_at_once(url: str) -> None:
 # Changes
 
 
+@pytest.mark.requirement("mcp:transports")
 def test_a_change_of_an_upstream_is_told(scripted: Scripted, tmp_path: Path) -> None:
     """mcp:transports, upstream:live: in both eras, as each hears of changes."""
     listed = tmp_path / "tools.json"
@@ -468,6 +475,7 @@ def rpc(url: str, method: str, **params: Any) -> Any:
     return answer
 
 
+@pytest.mark.requirement("mcp:search_tools")
 def test_the_seeds_own_request(url: str) -> None:
     """mcp:search_tools: as curl sends it, with neither a version nor an id nor a content type."""
     call = {"method": "tools/call"}
@@ -481,6 +489,7 @@ def test_the_seeds_own_request(url: str) -> None:
     }
 
 
+@pytest.mark.requirement("mcp:search_tools")
 def test_messages(url: str) -> None:
     """mcp:search_tools: lists, calls and errors, one request at a time."""
     listed = rpc(url, "tools/list")["result"]["tools"]
@@ -512,6 +521,7 @@ def parameters(cli: Cli, *arguments: str) -> StdioServerParameters:
     return StdioServerParameters(command=command, args=words, env=cli.environment())
 
 
+@pytest.mark.requirement("mcp:transports")
 @pytest.mark.parametrize("mode", MODES)
 def test_over_standard_input_and_output(cli: Cli, scripted: Scripted, mode: Mode) -> None:
     """mcp:transports."""
@@ -531,6 +541,7 @@ def test_over_standard_input_and_output(cli: Cli, scripted: Scripted, mode: Mode
     talk(stdio_client(parameters(cli)), work, mode)
 
 
+@pytest.mark.requirement("mcp:search_tools")
 def test_the_first_search_waits_for_the_index(cli: Cli, scripted: Scripted) -> None:
     """mcp:search_tools: the server is there, as the call shows, but its tools are not indexed."""
     listed = cli.home / "tools.json"
@@ -546,6 +557,7 @@ def test_the_first_search_waits_for_the_index(cli: Cli, scripted: Scripted) -> N
     talk(stdio_client(parameters(cli)), work)
 
 
+@pytest.mark.requirement("mcp:tool_search")
 @pytest.mark.parametrize("mode", MODES)
 def test_two_phases_over_standard_input_and_output(
     cli: Cli, scripted: Scripted, mode: Mode

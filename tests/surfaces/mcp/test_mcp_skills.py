@@ -28,6 +28,7 @@ def url(home: Path) -> Generator[str]:
         yield url
 
 
+@pytest.mark.requirement("skills:folders")
 def test_the_skills_are_searched_and_read(url: str) -> None:
     """skills:folders: two tools more, where there are skills."""
 
@@ -49,6 +50,7 @@ def test_the_skills_are_searched_and_read(url: str) -> None:
     talk(f"{url}/mcp", work)
 
 
+@pytest.mark.requirement("skills:folders")
 def test_tools_and_skills_in_one_list(url: str) -> None:
     """skills:folders: each marked; by itself the search has tools only."""
 

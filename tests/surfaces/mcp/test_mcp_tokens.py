@@ -122,6 +122,7 @@ async def said(client: Client, name: str, **arguments: Any) -> str:
         return str(error)
 
 
+@pytest.mark.requirement("http:others")
 @pytest.mark.parametrize("mode", MODES)
 def test_nothing_else_is_found_listed_described_or_called(bounded: Bounded, mode: Mode) -> None:
     """http:others: in every exposure, in either era."""
@@ -151,6 +152,7 @@ def test_nothing_else_is_found_listed_described_or_called(bounded: Bounded, mode
     assert not bounded.calls.exists()
 
 
+@pytest.mark.requirement("http:others")
 def test_nothing_else_is_told_in_messages(bounded: Bounded) -> None:
     """http:others"""
     listed = bounded.rpc("tools/list")
@@ -165,6 +167,7 @@ def test_nothing_else_is_told_in_messages(bounded: Bounded) -> None:
     assert not bounded.calls.exists()
 
 
+@pytest.mark.requirement("http:others")
 @pytest.mark.parametrize("mode", MODES)
 def test_of_changes_it_hears_its_own(bounded: Bounded, mode: Mode) -> None:
     """http:others: that there is more to see for others is no news."""
@@ -186,6 +189,7 @@ def test_of_changes_it_hears_its_own(bounded: Bounded, mode: Mode) -> None:
     anyio.run(session)
 
 
+@pytest.mark.requirement("http:others")
 @pytest.mark.servers
 @pytest.mark.parametrize("mode", MODES)
 def test_prompts_and_resources_of_others_are_not_passed_on(
