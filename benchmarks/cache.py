@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks import report
-from toolscript.embedding.cache import CachedVector, EmbeddingCache
 from toolscript.embedding.loader import Choice, LazyModel, foresee, lazy
+from toolscript.embedding.vector_cache import CachedVector, EmbeddingCache
 from toolscript.retrieval.base import Corpus
-from toolscript.retrieval.semantic import SemanticSignal
+from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.types import Document
 
 CHOICE = Choice("bundled", threads=1)

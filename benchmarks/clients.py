@@ -19,7 +19,7 @@ import msgspec
 
 from benchmarks import report
 from benchmarks.compilers import deno_check, pyright, tsc
-from toolscript.codegen.clients import Clients, Language, Wanted
+from toolscript.codegen.typed_clients import Clients, Language, Wanted
 from toolscript.types import ToolSpec
 
 _FEW = 500

@@ -24,11 +24,11 @@ import numpy as np
 from benchmarks import report
 from benchmarks.quality import datasets
 from benchmarks.quality.own import document, encoder, semantic
+from toolscript.config.settings import MAX_QUERY_CHARS, OPTION
 from toolscript.retrieval.base import Corpus
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.fuzzy import FuzzySignal
+from toolscript.retrieval.lexical.bm25f import FuzzySignal
 from toolscript.retrieval.profiles import search_profile
-from toolscript.settings import MAX_QUERY_CHARS, OPTION
 from toolscript.types import Document, SearchRequest
 
 QUESTIONS = 200

@@ -16,11 +16,11 @@ from pathlib import Path
 import click
 
 from toolscript import errors
+from toolscript.config.settings import OPTIONS, Option
 from toolscript.errors import ToolscriptError
-from toolscript.settings import OPTIONS, Option
 from toolscript.surfaces.cli import wire as cli_wire
 from toolscript.surfaces.cli.main import cli
-from toolscript.surfaces.http import wire as http_wire
+from toolscript.surfaces.server import wire as http_wire
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 WIDTH = 80

@@ -11,9 +11,9 @@ from tests.corpus import ROWS, SHELL, tools_of
 from toolscript.embedding.base import Encoder
 from toolscript.embedding.loader import LazyModel, Loaded, load
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.fuzzy import FuzzySignal
+from toolscript.retrieval.lexical.bm25f import FuzzySignal
 from toolscript.retrieval.profiles import search_profile
-from toolscript.retrieval.semantic import SemanticSignal
+from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.types import Document, ToolSpec
 
 # No deadline: time belongs in benchmarks/. In CI the same examples at every run.

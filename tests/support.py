@@ -22,19 +22,19 @@ from urllib.parse import urlencode, urlsplit
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from toolscript import config as configuration
-from toolscript import settings
-from toolscript.app import App
+from toolscript.app.application import App
 from toolscript.bootstrap import Wiring, application
+from toolscript.config import servers as configuration
+from toolscript.config import settings
+from toolscript.config.trust import ProjectFile, TrustStore
 from toolscript.embedding.loader import LazyModel, Loaded
-from toolscript.handbook import Handbook
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.fuzzy import FuzzySignal
+from toolscript.retrieval.lexical.bm25f import FuzzySignal
 from toolscript.retrieval.profiles import search_profile
-from toolscript.retrieval.semantic import SemanticSignal
+from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.skills.folders import Added, Folders
-from toolscript.skills.vector import VectorIndex
-from toolscript.trust import ProjectFile, TrustStore
+from toolscript.skills.service import Handbook
+from toolscript.skills.vector_pair import VectorIndex
 from toolscript.types import SearchRequest, SearchResult, ServerStatus
 
 ROOT = Path(__file__).resolve().parent.parent

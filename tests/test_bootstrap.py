@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 import anyio
 import pytest
 
-from toolscript import config as configuration
-from toolscript import settings
-from toolscript.app import App
+from toolscript.app.application import App
 from toolscript.bootstrap import Wiring, application
+from toolscript.config import servers as configuration
+from toolscript.config import settings
 from toolscript.embedding.loader import BUNDLED_FOLDER
 from toolscript.errors import ConfigMissingError
 from toolscript.gateway.catalogue import Catalogue, ServerEntry

@@ -25,13 +25,13 @@ from tests.hostile.redaction_corpus import (
 
 from benchmarks.attack.base import Effort, Outcome
 from benchmarks.gateways import Started, configure, gateway, scripted
-from toolscript.entry import Mistake, server
-from toolscript.gateway.elicitation import secret_asked_for
+from toolscript.config.server_entry import Mistake, server
+from toolscript.gateway.upstream.elicitation import secret_asked_for
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.fuzzy import FuzzySignal
+from toolscript.retrieval.lexical.bm25f import FuzzySignal
 from toolscript.retrieval.profiles import search_profile
-from toolscript.secret import MAX_CHARS
 from toolscript.text import deceptive_name, redact
+from toolscript.text.redaction import MAX_CHARS
 from toolscript.types import Document, SearchRequest, tool_id
 
 _AT_ONCE = 12

@@ -27,8 +27,8 @@ from urllib.parse import urlsplit
 from benchmarks.attack.base import Effort, Outcome
 from benchmarks.chaos.observed import lag
 from benchmarks.gateways import Started, configure, gateway, scripted
+from toolscript.config.access_tokens import TokenStore
 from toolscript.surfaces.mcp.session_limit import MAX_SESSIONS
-from toolscript.tokens import TokenStore
 from toolscript.types import EVERYTHING, Grant
 
 MIB = 1024 * 1024

@@ -27,8 +27,8 @@ from urllib.parse import urlsplit
 
 from benchmarks import gateways
 from benchmarks.attack.base import Effort, Outcome
-from toolscript.graph.store import GraphStore
-from toolscript.graph.toolgraph import ToolGraph
+from toolscript.graph.graph_store import GraphStore
+from toolscript.graph.tool_graph import ToolGraph
 from toolscript.graph.usage import Usage
 
 TOOL = "good__echo"

@@ -22,9 +22,9 @@ from urllib.parse import urlsplit
 
 from benchmarks.attack.base import Effort, Outcome
 from benchmarks.gateways import configure, gateway, scripted
-from toolscript import config as configuration
+from toolscript.config import servers as configuration
+from toolscript.config.trust import ProjectFile, TrustStore
 from toolscript.errors import ConfigError
-from toolscript.trust import ProjectFile, TrustStore
 
 NOBODY = 65534
 SECRET = "AKIA-not-for-strangers"  # noqa: S105 - nobody's

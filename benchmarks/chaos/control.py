@@ -11,8 +11,8 @@ import anyio
 import anyio.to_thread
 
 from benchmarks.chaos.observed import BLOCKED_S
-from toolscript.surfaces.http.pulse import Pulse
-from toolscript.task_monitor import TaskMonitor
+from toolscript.app.task_monitor import TaskMonitor
+from toolscript.surfaces.server.event_loop_lag import Pulse
 
 
 async def main() -> None:

@@ -21,17 +21,17 @@ import numpy as np
 from benchmarks.graph.results import Figures, Result
 from benchmarks.quality import datasets
 from benchmarks.quality.own import document, encoder, semantic
-from toolscript.embedding.cache import CachedVector
+from toolscript.config.settings import OPTION
+from toolscript.embedding.vector_cache import CachedVector
+from toolscript.graph.graph_store import GraphStore
 from toolscript.graph.learning import Learning
-from toolscript.graph.store import GraphStore
-from toolscript.graph.toolgraph import ToolGraph
-from toolscript.graph.trail import Trail
+from toolscript.graph.session_history import Trail
+from toolscript.graph.tool_graph import ToolGraph
 from toolscript.graph.usage import Usage
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.fuzzy import FuzzySignal
+from toolscript.retrieval.lexical.bm25f import FuzzySignal
 from toolscript.retrieval.profiles import search_profile
-from toolscript.retrieval.semantic import SemanticSignal
-from toolscript.settings import OPTION
+from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.types import Document, SearchRequest
 
 TOOLS, EDGES = 10_000, 200_000

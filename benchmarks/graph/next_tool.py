@@ -19,10 +19,10 @@ from benchmarks.graph.data import Item, Used, load
 from benchmarks.graph.results import Figures, Result
 from benchmarks.quality.own import document, semantic
 from toolscript.graph.forecast import Forecast
-from toolscript.graph.toolgraph import ToolGraph
+from toolscript.graph.tool_graph import ToolGraph
 from toolscript.graph.usage import Usage
 from toolscript.retrieval.base import Corpus
-from toolscript.retrieval.semantic import SemanticSignal
+from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 
 DEPTH = 10
 HINDSIGHT = 1 / 3

@@ -23,12 +23,12 @@ from benchmarks.graph.results import Figures, Result
 from benchmarks.quality import datasets, metrics
 from benchmarks.quality.datasets import SEED, Query
 from benchmarks.quality.own import encoder
-from toolscript.graph.files import Known
+from toolscript.config.settings import MAX_QUERY_CHARS, OPTION
+from toolscript.graph.file_formats import Known
 from toolscript.graph.learning import Learning
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.fuzzy import FuzzySignal
+from toolscript.retrieval.lexical.bm25f import FuzzySignal
 from toolscript.retrieval.profiles import search_profile
-from toolscript.settings import MAX_QUERY_CHARS, OPTION
 from toolscript.types import SearchRequest
 
 COUNTED = 0.3

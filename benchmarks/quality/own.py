@@ -10,15 +10,15 @@ import numpy as np
 from benchmarks.quality.datasets import Tool
 from benchmarks.quality.metrics import DEPTH
 from benchmarks.quality.timed import Build, Find
+from toolscript.config.settings import MAX_QUERY_CHARS, OPTION
 from toolscript.embedding.base import Encoder
 from toolscript.embedding.loader import LazyModel, load
 from toolscript.errors import ModelError
 from toolscript.retrieval.base import Corpus, Query, Signal
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.fuzzy import FuzzySignal
+from toolscript.retrieval.lexical.bm25f import FuzzySignal
 from toolscript.retrieval.profiles import search_profile
-from toolscript.retrieval.semantic import SemanticSignal
-from toolscript.settings import MAX_QUERY_CHARS, OPTION
+from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.types import Document, SearchRequest, ToolSpec
 
 

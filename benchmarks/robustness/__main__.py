@@ -12,10 +12,10 @@ from benchmarks.quality import datasets
 from benchmarks.quality.datasets import DataError, Dataset, Tool
 from benchmarks.quality.own import document, semantic
 from benchmarks.robustness.edits import SENTENCES, misspelled
+from toolscript.config.settings import MAX_QUERY_CHARS, OPTION
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.fuzzy import FuzzySignal
+from toolscript.retrieval.lexical.bm25f import FuzzySignal
 from toolscript.retrieval.profiles import search_profile
-from toolscript.settings import MAX_QUERY_CHARS, OPTION
 from toolscript.text import compact, words
 from toolscript.types import Document, Hit, SearchRequest
 

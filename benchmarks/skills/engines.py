@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from benchmarks.quality.own import encoder, semantic
+from toolscript.config.settings import OPTION
 from toolscript.retrieval.base import Signal
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.fuzzy import FuzzySignal, Stemmer
+from toolscript.retrieval.lexical.bm25f import FuzzySignal, Stemmer
 from toolscript.retrieval.profiles import skills_profile
-from toolscript.settings import OPTION
-from toolscript.skills.library import Shelf, Skill
+from toolscript.skills.scanner import Shelf, Skill
 from toolscript.text import STOP_WORDS, words
 from toolscript.types import Document, SearchRequest
 

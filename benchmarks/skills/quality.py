@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.skills.engines import ENGINES, Find
-from toolscript.skills.library import Library, Shelf
+from toolscript.skills.scanner import Library, Shelf
 
 FOLDER = Path(__file__).parent
 COLLECTIONS = ("notes", "guides")

@@ -24,11 +24,12 @@ import numpy as np
 
 from benchmarks.gateways import at_once, scripted, write
 from benchmarks.skills.quality import questions, texts
-from toolscript import bootstrap, settings
-from toolscript.app import App
-from toolscript.embedding.cache import CachedVector
+from toolscript import bootstrap
+from toolscript.app.application import App
+from toolscript.config import settings
 from toolscript.embedding.loader import Choice, foresee
-from toolscript.skills.library import Library, Shelf
+from toolscript.embedding.vector_cache import CachedVector
+from toolscript.skills.scanner import Library, Shelf
 from toolscript.types import SearchRequest
 
 DIMENSIONS = 384

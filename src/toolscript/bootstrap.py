@@ -11,32 +11,32 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolscript import config as configuration
-from toolscript.app import App
-from toolscript.config import Config
+from toolscript.app.application import App
+from toolscript.config import servers as configuration
+from toolscript.config.follower import Follower
+from toolscript.config.servers import Config
+from toolscript.config.settings import Settings
+from toolscript.config.trust import TrustStore
 from toolscript.embedding import loader
-from toolscript.embedding.cache import EmbeddingCache
-from toolscript.embedding.kept import KeptVectors
 from toolscript.embedding.loader import LazyModel
-from toolscript.files import check_owner
+from toolscript.embedding.sqlite_vector_cache import KeptVectors
+from toolscript.embedding.vector_cache import EmbeddingCache
 from toolscript.gateway.base import IMPORTING, Connect
 from toolscript.gateway.catalogue import Catalogue
-from toolscript.gateway.follower import Follower
 from toolscript.gateway.gateway import Gateway
 from toolscript.gateway.snapshot import SnapshotStore
+from toolscript.graph.graph_store import GraphStore
 from toolscript.graph.learning import Learning
-from toolscript.graph.store import GraphStore
-from toolscript.handbook import Handbook
-from toolscript.kept import Kept
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.fuzzy import FuzzySignal
+from toolscript.retrieval.lexical.bm25f import FuzzySignal
 from toolscript.retrieval.profiles import search_profile, skills_profile
-from toolscript.retrieval.semantic import SemanticSignal
-from toolscript.settings import Settings
+from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.skills.folders import Added, Folders
-from toolscript.skills.library import Following
-from toolscript.skills.vector import VectorIndex
-from toolscript.trust import TrustStore
+from toolscript.skills.scanner import Following
+from toolscript.skills.service import Handbook
+from toolscript.skills.vector_pair import VectorIndex
+from toolscript.storage.atomic_files import check_owner
+from toolscript.storage.blob_store import Kept
 
 log = logging.getLogger(__name__)
 
@@ -222,7 +222,7 @@ def _standing_in(model: LazyModel) -> bool:
 
 def _connect(settings: Settings, config_key: str) -> Connect:
     with IMPORTING:
-        from toolscript.gateway.upstream import Limits, McpConnect  # noqa: PLC0415 - see Gateway.run
+        from toolscript.gateway.upstream.connection import Limits, McpConnect  # noqa: PLC0415 - see Gateway.run
 
     limits = Limits(
         settings.connect_timeout_s,

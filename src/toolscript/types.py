@@ -10,7 +10,7 @@ from typing import Any, Literal, cast
 import msgspec
 
 from toolscript.errors import InputError
-from toolscript.secret import (
+from toolscript.text.redaction import (
     MAX_WORD,
     argument_secrets,
     is_harmless,

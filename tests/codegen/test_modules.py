@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, Phase, Verbosity, given, settings
 from hypothesis import strategies as st
 
 from tests.codegen.schemas import Case, anything, cases, shown
-from toolscript.codegen.clients import Clients, Wanted
 from toolscript.codegen.schema import read
+from toolscript.codegen.typed_clients import Clients, Wanted
 from toolscript.types import ToolSpec
 
 IN_BULK = settings(

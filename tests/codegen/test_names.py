@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolscript.codegen.names import Names, camel, pascal, python_method, snake
+from toolscript.codegen.identifiers import Names, camel, pascal, python_method, snake
 
 PAIRS = st.lists(st.tuples(st.text(max_size=5), st.text(max_size=5)), unique=True, max_size=30)
 

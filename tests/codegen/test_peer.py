@@ -8,7 +8,7 @@ import pytest
 from benchmarks.compilers import PACKAGES, node, tsc
 
 from toolscript.codegen import typescript
-from toolscript.codegen.names import Names
+from toolscript.codegen.identifiers import Names
 from toolscript.types import ToolSpec
 
 TEXT, NUMBER = {"type": "string"}, {"type": "number"}

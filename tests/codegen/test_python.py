@@ -7,7 +7,7 @@ import pytest
 from benchmarks.compilers import pyright
 
 from toolscript.codegen import python
-from toolscript.codegen.names import Names
+from toolscript.codegen.identifiers import Names
 from toolscript.types import ToolSpec
 
 TEXT, NUMBER = {"type": "string"}, {"type": "number"}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from toolscript.codegen import typescript
-from toolscript.codegen.names import Names
+from toolscript.codegen.identifiers import Names
 from toolscript.codegen.schema import read
 from toolscript.types import ToolSpec
 

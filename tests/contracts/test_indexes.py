@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolscript.embedding.base import Vectors
-from toolscript.index.base import VectorIndex
-from toolscript.index.flat import FlatIndex
+from toolscript.retrieval.semantic.flat_index import FlatIndex
+from toolscript.retrieval.semantic.index_base import VectorIndex
 
 Build = Callable[[Vectors], VectorIndex]
 INDEXES: list[Build] = [FlatIndex]

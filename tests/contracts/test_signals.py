@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from toolscript.embedding.loader import LazyModel, Loaded, load
 from toolscript.retrieval.base import Corpus, Query, Signal
-from toolscript.retrieval.fuzzy import FuzzySignal
-from toolscript.retrieval.semantic import SemanticSignal
+from toolscript.retrieval.lexical.bm25f import FuzzySignal
+from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.types import Document
 
 MODEL = LazyModel(lambda: load("bundled", "bundled", 1))

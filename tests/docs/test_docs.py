@@ -38,8 +38,8 @@ from tests.docs.pages import (
     prose,
 )
 from tests.support import NO_HUB
-from toolscript import config
-from toolscript.settings import OPTIONS
+from toolscript.config import servers as config
+from toolscript.config.settings import OPTIONS
 from toolscript.surfaces.cli.main import cli
 
 TOOLSCRIPT = [sys.executable, "-m", "toolscript"]
@@ -174,7 +174,10 @@ class TestCompleteness:
 
     def test_every_key_of_an_entry_is_in_the_guide(self) -> None:
         package = ROOT / "src" / "toolscript"
-        source = "".join((package / name).read_text("utf-8") for name in ("config.py", "entry.py"))
+        source = "".join(
+            (package / name).read_text("utf-8")
+            for name in ("config/servers.py", "config/server_entry.py")
+        )
         keys = set(re.findall(r'reader\.(?:text|texts|flag|mapping)\("(\w+)"\)', source))
         for table in re.findall(r"(?:SECTIONS|URL_KEYS) = \((.*?)\)", source):
             keys |= set(re.findall(r'"(\w+)"', table))

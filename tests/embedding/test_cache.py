@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from toolscript.embedding.cache import CachedVector, EmbeddingCache
+from toolscript.embedding.vector_cache import CachedVector, EmbeddingCache
 
 SEED = np.random.default_rng(3)
 
@@ -180,7 +180,7 @@ WRITER = """
 import sys
 from pathlib import Path
 import numpy as np
-from toolscript.embedding.cache import CachedVector, EmbeddingCache
+from toolscript.embedding.vector_cache import CachedVector, EmbeddingCache
 cache = EmbeddingCache(Path(sys.argv[1]), "h")
 for turn in range(20):
     vector = np.full(300, float(sys.argv[2]), dtype=np.float32)

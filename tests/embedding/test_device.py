@@ -5,8 +5,8 @@ import pytest
 
 from tests.embedding.conftest import TinyModel
 from toolscript.embedding.device import CPU, choose, offered, running_on
-from toolscript.embedding.layout import find_weights, has_choice
 from toolscript.embedding.loader import BUNDLED_FOLDER, Choice, LazyModel, lazy
+from toolscript.embedding.model_layout import find_weights, has_choice
 from toolscript.embedding.models import ModelSpec
 from toolscript.embedding.onnx import OnnxEncoder
 from toolscript.errors import DeviceError, ModelError

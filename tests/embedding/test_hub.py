@@ -16,9 +16,9 @@ import pytest
 from tests.hub import COMMIT, Hub
 from tests.support import until
 from toolscript.embedding import hub as module
-from toolscript.embedding.layout import ON_CPU, ON_GPU
+from toolscript.embedding.download_progress import Progress
 from toolscript.embedding.loader import BUNDLED_FOLDER, Choice, foresee, load_choice
-from toolscript.embedding.progress import Progress
+from toolscript.embedding.model_layout import ON_CPU, ON_GPU
 from toolscript.errors import ModelError, UnreachableError
 
 REPOSITORY = module.Repository("acme/mini")
@@ -123,8 +123,8 @@ FETCH = """
 import sys
 from pathlib import Path
 from toolscript.embedding.hub import Hub, Repository
-from toolscript.embedding.layout import ON_CPU
-from toolscript.embedding.progress import Progress
+from toolscript.embedding.model_layout import ON_CPU
+from toolscript.embedding.download_progress import Progress
 Hub(Path(sys.argv[1]), sys.argv[2]).fetch(Repository("acme/mini"), ON_CPU, Progress())
 """
 
@@ -289,8 +289,8 @@ FULL = """
 import resource, signal, sys
 from pathlib import Path
 from toolscript.embedding.hub import Hub, Repository
-from toolscript.embedding.layout import ON_CPU
-from toolscript.embedding.progress import Progress
+from toolscript.embedding.model_layout import ON_CPU
+from toolscript.embedding.download_progress import Progress
 from toolscript.errors import ModelError
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (5_000_000, resource.RLIM_INFINITY))

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from toolscript.embedding.cache import CachedVector, EmbeddingCache, VectorCache
-from toolscript.embedding.kept import KeptVectors
-from toolscript.kept import Kept
-from toolscript.rows import ROW_BYTES
+from toolscript.embedding.sqlite_vector_cache import KeptVectors
+from toolscript.embedding.vector_cache import CachedVector, EmbeddingCache, VectorCache
+from toolscript.storage.blob_store import Kept
+from toolscript.storage.rows import ROW_BYTES
 
 Make = Callable[[Path, str], VectorCache]
 

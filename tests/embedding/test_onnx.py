@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.embedding.conftest import TABLE, WORDS, TinyModel
 from toolscript.embedding.base import Encoder, Vectors
-from toolscript.embedding.layout import find_weights
 from toolscript.embedding.loader import BUNDLED_FOLDER
+from toolscript.embedding.model_layout import find_weights
 from toolscript.embedding.models import ModelSpec, Pooling
 from toolscript.embedding.onnx import BATCH_TEXTS, OnnxEncoder
 from toolscript.errors import ModelError

@@ -16,16 +16,16 @@ import pytest
 
 from toolscript.embedding import remote
 from toolscript.embedding.base import Encoder
-from toolscript.embedding.cache import EmbeddingCache
+from toolscript.embedding.download_progress import Progress
 from toolscript.embedding.loader import Choice, foresee, lazy, load_choice
-from toolscript.embedding.progress import Progress
 from toolscript.embedding.remote import BATCH_TEXTS, Address, RemoteEncoder
+from toolscript.embedding.vector_cache import EmbeddingCache
 from toolscript.errors import ModelError, UnreachableError
 from toolscript.retrieval.base import Corpus, Query
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.fuzzy import FuzzySignal
+from toolscript.retrieval.lexical.bm25f import FuzzySignal
 from toolscript.retrieval.profiles import search_profile
-from toolscript.retrieval.semantic import SemanticSignal
+from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.types import Document, SearchRequest
 
 KEY = "sk-very-secret"

@@ -11,7 +11,7 @@ import anyio.lowlevel
 import msgspec
 import pytest
 
-from toolscript.config import Config, Problem
+from toolscript.config.servers import Config, Problem
 from toolscript.gateway.base import Caller, Connect, Failed, Lost, Ready, Report
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
 from toolscript.gateway.gateway import Gateway

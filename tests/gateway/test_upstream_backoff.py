@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolscript.gateway.backoff import (
+from toolscript.gateway.upstream.backoff import (
     FIRST_RETRY_S,
     LAST_RETRY_S,
     LASTING_S,

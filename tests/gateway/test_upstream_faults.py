@@ -32,8 +32,8 @@ from tests.support import (
     until,
     write_config,
 )
-from toolscript.gateway.stderr import MAX_BYTES
-from toolscript.gateway.upstream import LISTING_PAUSE_S
+from toolscript.gateway.process.stderr_log import MAX_BYTES
+from toolscript.gateway.upstream.connection import LISTING_PAUSE_S
 from toolscript.types import ServerStatus
 
 _Number = TypeVar("_Number", int, float)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from toolscript.gateway.stderr import MAX_BYTES, ErrorLog
+from toolscript.gateway.process.stderr_log import MAX_BYTES, ErrorLog
 
 
 def test_the_last_words_are_those_of_this_run(tmp_path: Path) -> None:

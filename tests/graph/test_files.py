@@ -1,7 +1,7 @@
 import pytest
 
 from toolscript.errors import InputError
-from toolscript.graph.files import read
+from toolscript.graph.file_formats import read
 
 TASKS = """
 workflows:

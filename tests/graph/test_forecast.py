@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.graph.test_toolgraph import Clock
 from toolscript.graph.base import Template
 from toolscript.graph.forecast import Forecast
-from toolscript.graph.toolgraph import ToolGraph, relatedness
+from toolscript.graph.tool_graph import ToolGraph, relatedness
 
 LETTERS = "abcdefgh"
 

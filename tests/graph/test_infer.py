@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from toolscript.graph.infer import Inference, inferred
+from toolscript.graph.inference import Inference, inferred
 from toolscript.types import ToolSpec
 
 

@@ -14,11 +14,11 @@ import pytest
 from tests.graph.test_toolgraph import Clock, graph_of
 from toolscript.graph.base import Template
 from toolscript.graph.counts import Change
-from toolscript.graph.files import read
+from toolscript.graph.file_formats import read
+from toolscript.graph.graph_store import GraphStore
 from toolscript.graph.learning import MAX_WAITING, Learning
-from toolscript.graph.store import GraphStore
-from toolscript.graph.toolgraph import ToolGraph
-from toolscript.graph.trail import PAUSE_S, Trail
+from toolscript.graph.session_history import PAUSE_S, Trail
+from toolscript.graph.tool_graph import ToolGraph
 from toolscript.graph.usage import Usage, UsageChange
 
 
@@ -267,8 +267,8 @@ KILLED = """
 import sys
 from pathlib import Path
 from toolscript.graph.learning import Learning
-from toolscript.graph.store import GraphStore
-from toolscript.graph.trail import Trail
+from toolscript.graph.graph_store import GraphStore
+from toolscript.graph.session_history import Trail
 
 learning = Learning(GraphStore(Path(sys.argv[1]), "key"))
 learning.open()
@@ -313,8 +313,8 @@ PACED = """
 import sys, time
 from pathlib import Path
 from toolscript.graph.learning import Learning
-from toolscript.graph.store import GraphStore
-from toolscript.graph.trail import Trail
+from toolscript.graph.graph_store import GraphStore
+from toolscript.graph.session_history import Trail
 
 learning = Learning(GraphStore(Path(sys.argv[1]), "key"))
 learning.open()

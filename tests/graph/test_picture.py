@@ -2,7 +2,7 @@ from xml.etree import ElementTree as ET
 
 from tests.graph.test_toolgraph import graph_of
 from toolscript.graph.base import Edge
-from toolscript.graph.picture import dot, svg
+from toolscript.graph.svg_picture import dot, svg
 
 ODD = 's__<script>"&\\\n\x1b'
 SVG = "{http://www.w3.org/2000/svg}"

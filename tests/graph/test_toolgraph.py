@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from toolscript.graph.base import Edge, Template, adaptive_alpha
 from toolscript.graph.edges import EPOCH, discount
-from toolscript.graph.toolgraph import MAX_DEPTH, WINDOW, ToolGraph, relatedness
+from toolscript.graph.tool_graph import MAX_DEPTH, WINDOW, ToolGraph, relatedness
 
 DAY_S = 86_400.0
 networkx: Any = import_module("networkx")  # without types of its own

@@ -8,9 +8,9 @@ import pytest
 
 from tests.support import FUZZY, Cli, Scripted, fetch, post, stop_all, tool
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.fuzzy import FuzzySignal
+from toolscript.retrieval.lexical.bm25f import FuzzySignal
 from toolscript.retrieval.profiles import search_profile
-from toolscript.surfaces.mcp.tools import (
+from toolscript.surfaces.mcp.meta_tools import (
     OWN_NAMES,
     call_tool,
     describe_tools,

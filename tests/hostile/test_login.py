@@ -28,7 +28,7 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl
 
 from tests.support import FUZZY, HELPERS, Cli, fetch
-from toolscript.gateway.login import Login, LoginNeededError, may_be_asked
+from toolscript.gateway.oauth.login import Login, LoginNeededError, may_be_asked
 from toolscript.types import ServerSpec
 
 

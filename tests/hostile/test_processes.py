@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from tests.support import FUZZY, READ_FILE, Cli, Scripted, alive, post, processes, tool, until
-from toolscript.gateway.sweep import MARK, sweep
-from toolscript.surfaces.record import RecordFile
+from toolscript.gateway.process.reap import MARK, sweep
+from toolscript.surfaces.server.gateway_file import RecordFile
 
 
 @pytest.fixture

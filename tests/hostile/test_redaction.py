@@ -12,7 +12,7 @@ from tests.hostile.redaction_corpus import (
     leaked,
     spellings,
 )
-from toolscript.entry import Mistake, server
+from toolscript.config.server_entry import Mistake, server
 from toolscript.text import redact
 
 NAMED = {case.name: case for case in CASES}

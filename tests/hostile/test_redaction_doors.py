@@ -13,9 +13,9 @@ import pytest
 from tests.hostile.redaction_corpus import WORD, leaked, spellings
 from tests.support import FUZZY, Cli, Scripted, fetch, post, stop_all, tool, until
 from toolscript.gateway.base import LAST_WORDS
-from toolscript.gateway.stderr import ErrorLog
-from toolscript.secret import MAX_CHARS
+from toolscript.gateway.process.stderr_log import ErrorLog
 from toolscript.text import redact
+from toolscript.text.redaction import MAX_CHARS
 
 TOLD = f"unknown option {WORD} (token {WORD!r})"
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support import Entry, Running, Scripted, running, tool, write_config
 from toolscript.errors import RefusedError, UpstreamError
-from toolscript.gateway.elicitation import attributed, secret_asked_for
+from toolscript.gateway.upstream.elicitation import attributed, secret_asked_for
 
 ASKS = "toolscript needs your GitHub password"
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.support import Entry, Running, Scripted, running, tool, write_config
 from toolscript.errors import UnknownNameError
-from toolscript.surfaces.mcp.door import Asker
-from toolscript.surfaces.mcp.passed import Passed, qualified
+from toolscript.surfaces.mcp.endpoint import Asker
+from toolscript.surfaces.mcp.prompts_and_resources import Passed, qualified
 
 
 class Two:

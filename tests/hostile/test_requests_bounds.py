@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from tests.support import FUZZY, READ_FILE, Cli, Scripted, fetch, stop_all, until
-from toolscript.surfaces.http.connection_limits import Connections, Deadlines, bounded
+from toolscript.surfaces.server.connection_limits import Connections, Deadlines, bounded
 
 MIB = 1024 * 1024
 POST_JSON = (

@@ -26,11 +26,11 @@ from tests.support import (
     until,
     write_config,
 )
-from toolscript.surfaces.http.guard import Access, Doorkeeper, Guard
-from toolscript.surfaces.mcp.mount import Mount
-from toolscript.surfaces.revocation_watcher import RevocationWatcher
-from toolscript.task_monitor import TaskMonitor
-from toolscript.tokens import TokenStore
+from toolscript.app.task_monitor import TaskMonitor
+from toolscript.config.access_tokens import TokenStore
+from toolscript.surfaces.mcp.mcp_routes import Mount
+from toolscript.surfaces.server.authentication import Access, Doorkeeper, Guard
+from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 from toolscript.types import EVERYTHING
 
 ACCEPT = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support import FUZZY, READ_FILE, SEND_MAIL, Cli, Scripted, fetch
-from toolscript.tokens import TokenStore
+from toolscript.config.access_tokens import TokenStore
 from toolscript.types import EVERYTHING, Grant
 
 FILES = Grant(servers=("files",))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import FUZZY, Cli, Scripted, fetch, processes, stop_all, tool, until
-from toolscript.surfaces.tool_proxy import MAX_BODY_BYTES, Gateway, ToolProxy
+from toolscript.surfaces.cli.tool_proxy import MAX_BODY_BYTES, Gateway, ToolProxy
 
 IMPORT = 'import { text, ToolError, tools } from "toolscript";\n'
 OLD = time.time() - 3600

@@ -15,10 +15,10 @@ from tests.graph.test_toolgraph import Clock, graph_of
 from tests.support import Cli, until
 from toolscript.errors import LearningError
 from toolscript.graph.counts import Change
+from toolscript.graph.graph_store import VERSION, GraphStore
 from toolscript.graph.learning import Learning
-from toolscript.graph.store import VERSION, GraphStore
-from toolscript.graph.toolgraph import ToolGraph
-from toolscript.graph.trail import Trail
+from toolscript.graph.session_history import Trail
+from toolscript.graph.tool_graph import ToolGraph
 from toolscript.graph.usage import Usage, UsageChange
 
 WAIT_S = 0.05
@@ -118,8 +118,8 @@ FAILS = """
 import resource, sys
 from pathlib import Path
 from toolscript.graph.counts import Change
-from toolscript.graph.store import GraphStore
-from toolscript.graph.toolgraph import ToolGraph
+from toolscript.graph.graph_store import GraphStore
+from toolscript.graph.tool_graph import ToolGraph
 from toolscript.graph.usage import Usage, UsageChange
 graph = ToolGraph()
 graph.learn([f"s__{number}" for number in range(40)])

@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from tests.support import Cli, Scripted, fetch, tool
-from toolscript.embedding.cache import EmbeddingCache
+from toolscript.config.access_tokens import TokenStore
 from toolscript.embedding.loader import LazyModel
+from toolscript.embedding.vector_cache import EmbeddingCache
 from toolscript.errors import DataDirectoryError, TokenFileError
-from toolscript.files import check_owner, write_atomically
-from toolscript.kept import Kept
 from toolscript.skills.folders import Added
-from toolscript.skills.vector import VectorIndex
-from toolscript.tokens import TokenStore
+from toolscript.skills.vector_pair import VectorIndex
+from toolscript.storage.atomic_files import check_owner, write_atomically
+from toolscript.storage.blob_store import Kept
 from toolscript.types import EVERYTHING
 
 # L7: temporary files
@@ -48,7 +48,7 @@ def test_l8_a_file_that_is_just_being_made_is_not_damaged(
 ) -> None:
     """Two processes that start together: one makes the file, the other one reads."""
     code = (
-        "import sys; from pathlib import Path; from toolscript.kept import Kept\n"
+        "import sys; from pathlib import Path; from toolscript.storage.blob_store import Kept\n"
         "for line in sys.stdin:\n"
         "    kept = Kept(Path(line.strip()))\n"
         "    print(flush=True)\n"
@@ -231,7 +231,7 @@ def test_m19_the_others_go_on_too(cli: Cli, scripted: Scripted) -> None:
 
 def test_m19_what_cannot_be_kept_for_another_reason_is_said_too() -> None:
     code = (
-        "import errno, logging; from toolscript.files import write_failure\n"
+        "import errno, logging; from toolscript.storage.atomic_files import write_failure\n"
         "from toolscript.surfaces import journal\n"
         "journal.set_up()\n"
         "for file, number in enumerate([errno.ENOSPC, errno.ENOSPC, errno.EROFS]):\n"
@@ -262,8 +262,8 @@ import resource, sys
 from pathlib import Path
 from toolscript.errors import ToolscriptError
 from toolscript.skills.folders import Added
-from toolscript.skills.vector import VectorIndex
-from toolscript.tokens import TokenStore
+from toolscript.skills.vector_pair import VectorIndex
+from toolscript.config.access_tokens import TokenStore
 data = Path(sys.argv[1])
 stores = [Added.of(data).folders, Added.of(data)._read, TokenStore(data, "key").all]
 resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))

@@ -16,13 +16,13 @@ import anyio
 import pytest
 
 from tests.support import READ_FILE, Cli, Scripted, fetch, kill_all, post, processes, until
-from toolscript.config import Config
+from toolscript.app.task_monitor import TaskMonitor
+from toolscript.config.follower import Follower
+from toolscript.config.servers import Config
 from toolscript.errors import TaskDiedError
 from toolscript.gateway.base import Caller, Connect, Ready, Report
 from toolscript.gateway.catalogue import Catalogue
-from toolscript.gateway.follower import Follower
 from toolscript.gateway.gateway import Gateway
-from toolscript.task_monitor import TaskMonitor
 from toolscript.types import ServerSpec
 
 WATCHING = """

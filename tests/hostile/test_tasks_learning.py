@@ -12,11 +12,11 @@ from tests.support import READ_FILE, SEND_MAIL, Cli, Scripted, fetch, post, unti
 from toolscript.errors import LearningError
 from toolscript.graph.base import Template
 from toolscript.graph.counts import Change
-from toolscript.graph.files import Known
+from toolscript.graph.file_formats import Known
+from toolscript.graph.graph_store import GraphStore
 from toolscript.graph.learning import Learning
-from toolscript.graph.store import GraphStore
-from toolscript.graph.toolgraph import ToolGraph
-from toolscript.graph.trail import Trail
+from toolscript.graph.session_history import Trail
+from toolscript.graph.tool_graph import ToolGraph
 from toolscript.graph.usage import Usage, UsageChange
 
 

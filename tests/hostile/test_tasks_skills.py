@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from tests.support import READ_FILE, Cli, Running, Scripted, fetch, running, until, write_config
 from toolscript.bootstrap import Wiring
 from toolscript.errors import InputError, SkillError
-from toolscript.graph.files import read
-from toolscript.plain_yaml import MAX_DEPTH, parse
-from toolscript.skills.front import read_front
-from toolscript.skills.library import Library, Shelf
+from toolscript.graph.file_formats import read
+from toolscript.skills.confined_reader import Sandbox
+from toolscript.skills.front_matter import read_front
 from toolscript.skills.passages import split
-from toolscript.skills.sandbox import Sandbox
-from toolscript.surfaces.cli.types import table_cell
+from toolscript.skills.scanner import Library, Shelf
+from toolscript.surfaces.cli.types_command import table_cell
+from toolscript.text.plain_yaml import MAX_DEPTH, parse
 
 TAGS = ["!!bool foo", "!!int ''", "!!float ''", "!!timestamp x", "!!binary '%'", "!!set x", "!x y"]
 GOOD = "---\nname: good\ndescription: How to water the lawn.\n---\nBefore sunrise.\n"
@@ -83,7 +83,7 @@ def test_h1_a_file_that_cannot_be_read_costs_no_server_and_no_other_skill(
 OUT_OF_STACK = """
 import sys
 from pathlib import Path
-from toolscript.skills.library import Library, Shelf
+from toolscript.skills.scanner import Library, Shelf
 sys.setrecursionlimit(90)
 shelf = Library().look([Path(sys.argv[1])], Shelf())
 print(list(shelf.skills), *shelf.problems)

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from tests.support import FUZZY, READ_FILE, SEND_MAIL, Cli, Scripted, fetch, trust, until
-from toolscript import config as configuration
+from toolscript.config import servers as configuration
+from toolscript.config.trust import TrustStore
 from toolscript.errors import ConfigError, ConfigMissingError, ConfigUntrustedError
-from toolscript.trust import TrustStore
 
 SECRET = "AKIA-not-for-strangers"  # noqa: S105 - of this test
 COMMANDS = (

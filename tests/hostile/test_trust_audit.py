@@ -12,7 +12,7 @@ from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.support import FUZZY, READ_FILE, SEND_MAIL, Cli, Scripted, fetch
-from toolscript.surfaces.audit import Refusals
+from toolscript.surfaces.server.audit_log import Refusals
 
 ARGUMENT = "an argument that is nobody's business"
 ONE, ALL = "files__read_file", "mail__send_mail"

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from tests.hub import Hub
+from toolscript.embedding.download_progress import Progress
 from toolscript.embedding.hub import Hub as Models
 from toolscript.embedding.hub import Repository
 from toolscript.embedding.integrity import check_bundled, is_known, sha256
-from toolscript.embedding.layout import weights_for
 from toolscript.embedding.loader import BUNDLED_FOLDER
+from toolscript.embedding.model_layout import weights_for
 from toolscript.embedding.models import DIGESTS, MODELS
-from toolscript.embedding.progress import Progress
 from toolscript.errors import ModelError
 
 

@@ -19,9 +19,9 @@ from tests.support import (
     write_config,
 )
 from toolscript.errors import CallTimeoutError, UpstreamError
-from toolscript.gateway import listing
 from toolscript.gateway.jsonrpc_reader import SMALL_BYTES
 from toolscript.gateway.raw_results import MAX_OBJECT_BYTES, MAX_VALUES, RawResult
+from toolscript.gateway.upstream import tool_listing as listing
 
 _MIB = 2**20
 _ANSWER = '{"jsonrpc":"2.0","id":ID,"result":%s}'

@@ -9,9 +9,10 @@ import pytest
 
 from tests.hostile.schemas import HOSTILE
 from tests.support import FUZZY, Cli, Scripted, fetch, post, running, tool, write_config
+from toolscript.app import argument_checks as arguments
+from toolscript.app import schema_validation as validation
+from toolscript.app.argument_checks import check_arguments, check_foreign_arguments
 from toolscript.errors import ArgumentsError
-from toolscript.gateway import arguments, validation
-from toolscript.gateway.arguments import check_arguments, check_foreign_arguments
 
 _HANGS = ("all_of", "pattern_properties", "additional_beside_patterns", "unevaluated_properties")
 """What held the event loop for good; ``{}`` was enough for the first."""

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from tests.encoders import Narrow
 from toolscript.embedding.base import Encoder
 from toolscript.embedding.loader import LazyModel, Loaded
-from toolscript.retrieval.calibration import CURVES, GOOD, Curve, Curves, measure
-from toolscript.retrieval.embedded import document_vectors
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.fuzzy import FuzzySignal
+from toolscript.retrieval.lexical.bm25f import FuzzySignal
 from toolscript.retrieval.profiles import search_profile
-from toolscript.retrieval.semantic import SemanticSignal
+from toolscript.retrieval.semantic.calibration import CURVES, GOOD, Curve, Curves, measure
+from toolscript.retrieval.semantic.document_text import document_vectors
+from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.types import Document, SearchRequest
 
 EVERY = {**CURVES, "another": Curve(0.55, 0.75)}

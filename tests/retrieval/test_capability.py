@@ -13,8 +13,8 @@ from toolscript.retrieval.capability import (
     CapabilityIndex,
     load_table,
 )
-from toolscript.retrieval.wholes import Rows
-from toolscript.retrieval.wording import Stemmer
+from toolscript.retrieval.lexical.analyzer import Stemmer
+from toolscript.retrieval.parents import Rows
 from toolscript.types import Document
 
 SHELL = Document(id="sh__run_command", server="sh", name="run_command", description="Run it.")

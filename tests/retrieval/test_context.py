@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from toolscript.embedding.loader import LazyModel
 from toolscript.graph.base import Template
 from toolscript.graph.learning import Learning
-from toolscript.retrieval.context import NEEDED, SUPPOSED
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.experience import MOST, Experience
-from toolscript.retrieval.fuzzy import FuzzySignal
+from toolscript.retrieval.lexical.bm25f import FuzzySignal
 from toolscript.retrieval.profiles import search_profile
-from toolscript.retrieval.semantic import SemanticSignal
+from toolscript.retrieval.rerank import NEEDED, SUPPOSED
+from toolscript.retrieval.semantic.relevance_feedback import MOST, Experience
+from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.types import Document, Grant, Hit, SearchRequest
 
 HABIT = ["git__git_status", "git__git_add", "git__git_commit"]

@@ -1,4 +1,4 @@
-from toolscript.retrieval.derived import PerDocument
+from toolscript.retrieval.per_document_cache import PerDocument
 from toolscript.types import Document
 
 

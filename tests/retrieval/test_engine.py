@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from toolscript.config.settings import MAX_QUERY_CHARS
 from toolscript.embedding.loader import LazyModel, load
 from toolscript.errors import QueryError, RangeError
 from toolscript.retrieval.base import Corpus, Query, Ranking
 from toolscript.retrieval.engine import DECIMALS, SearchEngine
-from toolscript.retrieval.fuzzy import FuzzySignal
+from toolscript.retrieval.lexical.bm25f import FuzzySignal
 from toolscript.retrieval.profiles import search_profile
-from toolscript.retrieval.semantic import SemanticSignal
-from toolscript.settings import MAX_QUERY_CHARS
+from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.text import words
 from toolscript.types import Document, Grant, Hit, SearchRequest, SearchResult
 

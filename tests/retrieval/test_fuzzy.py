@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from toolscript.retrieval.base import Corpus, Query
-from toolscript.retrieval.fuzzy import FuzzyIndex, FuzzySignal, saturated
-from toolscript.retrieval.wording import Stemmer
+from toolscript.retrieval.lexical.analyzer import Stemmer
+from toolscript.retrieval.lexical.bm25f import FuzzyIndex, FuzzySignal, saturated
 from toolscript.types import Document
 
 

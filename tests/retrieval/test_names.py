@@ -3,8 +3,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from toolscript.retrieval.base import Corpus, Query
-from toolscript.retrieval.fuzzy import FuzzySignal
-from toolscript.retrieval.names import NEAR, NameIndex, Names
+from toolscript.retrieval.lexical.bm25f import FuzzySignal
+from toolscript.retrieval.lexical.name_matching import NEAR, NameIndex, Names
 from toolscript.text import words
 from toolscript.types import Document, tool_id
 

@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolscript.retrieval.base import Corpus
-from toolscript.retrieval.parts import LEAST_TOOLS, MAX_PARTS, Actions, split
-from toolscript.retrieval.wording import Stemmer
+from toolscript.retrieval.lexical.analyzer import Stemmer
+from toolscript.retrieval.subqueries import LEAST_TOOLS, MAX_PARTS, Actions, split
 from toolscript.types import Document
 
 ACTIONS = {"find", "read", "push", "post"}

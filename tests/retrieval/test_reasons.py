@@ -1,7 +1,7 @@
 import pytest
 
 from toolscript.retrieval.capability import Capability
-from toolscript.retrieval.names import Named
+from toolscript.retrieval.lexical.name_matching import Named
 from toolscript.retrieval.reasons import Evidence, reason
 
 GIT = Capability("git operations", "git ops", shell=True, intents=(), tools=())  # noqa: S604 - not a process

@@ -9,8 +9,7 @@ import pytest
 
 from tests.encoders import Narrow
 from toolscript.embedding.base import Encoder
-from toolscript.embedding.cache import EmbeddingCache, VectorCache
-from toolscript.embedding.kept import KeptVectors
+from toolscript.embedding.download_progress import Progress
 from toolscript.embedding.loader import (
     BUNDLED_FOLDER,
     Choice,
@@ -22,13 +21,14 @@ from toolscript.embedding.loader import (
     load,
     load_choice,
 )
-from toolscript.embedding.progress import Progress
-from toolscript.kept import Kept
+from toolscript.embedding.sqlite_vector_cache import KeptVectors
+from toolscript.embedding.vector_cache import EmbeddingCache, VectorCache
 from toolscript.retrieval.base import Corpus, Query
-from toolscript.retrieval.calibration import CURVES
-from toolscript.retrieval.embedded import document_vectors, embedded_texts
-from toolscript.retrieval.nearness import QUERIES_REMEMBERED
-from toolscript.retrieval.semantic import BATCH_DOCUMENTS, SemanticSignal
+from toolscript.retrieval.semantic.calibration import CURVES
+from toolscript.retrieval.semantic.document_text import document_vectors, embedded_texts
+from toolscript.retrieval.semantic.semantic_index import QUERIES_REMEMBERED
+from toolscript.retrieval.semantic.semantic_signal import BATCH_DOCUMENTS, SemanticSignal
+from toolscript.storage.blob_store import Kept
 from toolscript.types import Document
 
 

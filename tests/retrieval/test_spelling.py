@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rapidfuzz.distance import OSA
 
-from toolscript.retrieval.spelling import Spellings
+from toolscript.retrieval.lexical.spelling import Spellings
 
 WORD = st.text(alphabet="abcdeé漢_1", min_size=1, max_size=12)
 WORDS = st.lists(WORD, max_size=30, unique=True)

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from tests.conftest import MakeEngine
 from toolscript.embedding.loader import LazyModel
 from toolscript.retrieval.base import Corpus, Query
-from toolscript.retrieval.calibration import CURVES
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.fuzzy import FuzzySignal
+from toolscript.retrieval.lexical.bm25f import FuzzySignal
+from toolscript.retrieval.parents import Groups
 from toolscript.retrieval.profiles import skills_profile
-from toolscript.retrieval.semantic import SemanticSignal
-from toolscript.retrieval.wholes import Groups
+from toolscript.retrieval.semantic.calibration import CURVES
+from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.types import Document, Grant, SearchRequest
 
 TEXTS = {

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from toolscript.kept import Kept
 from toolscript.retrieval.base import Corpus, Query
-from toolscript.retrieval.fuzzy import FuzzySignal
-from toolscript.retrieval.wording import BEHIND, VERSION, Stemmer, Wording
+from toolscript.retrieval.lexical.analyzer import BEHIND, VERSION, Stemmer, Wording
+from toolscript.retrieval.lexical.bm25f import FuzzySignal
+from toolscript.storage.blob_store import Kept
 from toolscript.types import Document
 
 TEXTS = ("Read the contents of a file.", "readFiles beta Ünï 天気", "running the directories", "")

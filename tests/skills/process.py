@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from toolscript.embedding.cache import EmbeddingCache
 from toolscript.embedding.loader import LazyModel, load
-from toolscript.skills.vector import VectorIndex
+from toolscript.embedding.vector_cache import EmbeddingCache
+from toolscript.skills.vector_pair import VectorIndex
 
 
 def update_many(sandbox: Path, paths: list[str]) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from toolscript.errors import SkillError
-from toolscript.skills.front import MAX_CHARS, Front, read_front
+from toolscript.skills.front_matter import MAX_CHARS, Front, read_front
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from tests.support import until
-from toolscript.kept import Kept
-from toolscript.skills.library import MADE_BY, Library, Shelf, Skill, read_skill
+from toolscript.skills.scanner import MADE_BY, Library, Shelf, Skill, read_skill
+from toolscript.storage.blob_store import Kept
 
 PDF = """\
 ---

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolscript.errors import SkillError
-from toolscript.skills.sandbox import MAX_DEPTH, MAX_FILE_BYTES, QUIET_S, Sandbox
+from toolscript.skills.confined_reader import MAX_DEPTH, MAX_FILE_BYTES, QUIET_S, Sandbox
 
 ELSEWHERE = "of somebody else"
 NOBODY = 65534

@@ -12,10 +12,10 @@ import pytest
 
 from tests.skills.process import update_many
 from toolscript.embedding.base import Encoder
-from toolscript.embedding.cache import EmbeddingCache
 from toolscript.embedding.loader import LazyModel, Loaded, load
+from toolscript.embedding.vector_cache import EmbeddingCache
 from toolscript.errors import ArgumentsError, ModelError
-from toolscript.skills.vector import THRESHOLD, VectorIndex
+from toolscript.skills.vector_pair import THRESHOLD, VectorIndex
 
 LIBRARY = Path(__file__).parent / "library"
 MATH, STRINGS = "library/math_helpers.ns.txt", "library/string_utils.ns.txt"

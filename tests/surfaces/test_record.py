@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from toolscript.errors import GatewayRunningError
-from toolscript.surfaces.record import Record, RecordFile
+from toolscript.surfaces.server.gateway_file import Record, RecordFile
 
 
 def record(**changes: object) -> Record:

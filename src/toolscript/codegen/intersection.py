@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from toolscript.codegen.tree import (
+from toolscript.codegen.type_tree import (
     NEVER,
     Array,
     Constant,

@@ -10,11 +10,11 @@ from itertools import groupby
 from typing import Any, cast
 
 from toolscript.codegen import comments
-from toolscript.codegen.names import TYPE_ENDINGS, Names, pascal
+from toolscript.codegen.identifiers import TYPE_ENDINGS, Names, pascal
 from toolscript.codegen.runtimes import PYTHON
 from toolscript.codegen.sample import sample
 from toolscript.codegen.schema import read
-from toolscript.codegen.tree import (
+from toolscript.codegen.type_tree import (
     Array,
     Constant,
     Field,

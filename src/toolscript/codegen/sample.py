@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from toolscript.codegen.tree import (
+from toolscript.codegen.type_tree import (
     Array,
     Constant,
     Field,

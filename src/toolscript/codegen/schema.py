@@ -16,10 +16,10 @@ from urllib.parse import unquote
 
 import msgspec
 
+from toolscript.codegen.identifiers import pascal
 from toolscript.codegen.intersection import MAX_DEPTH, Intersection
-from toolscript.codegen.names import pascal
 from toolscript.codegen.references import NOWHERE, find
-from toolscript.codegen.tree import (
+from toolscript.codegen.type_tree import (
     NEVER,
     NULL,
     STRING,

@@ -14,11 +14,11 @@ from urllib.parse import quote
 import msgspec
 
 from toolscript.codegen import comments
-from toolscript.codegen.names import Names
+from toolscript.codegen.identifiers import Names
 from toolscript.codegen.runtimes import TYPESCRIPT, TYPESCRIPT_CALL
 from toolscript.codegen.sample import sample
 from toolscript.codegen.schema import read
-from toolscript.codegen.tree import (
+from toolscript.codegen.type_tree import (
     UNKNOWN,
     Array,
     Constant,

@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import IO, Any, Protocol, TypeVar
 from urllib.parse import urljoin, urlsplit
 
+from toolscript.embedding.download_progress import Progress
 from toolscript.embedding.integrity import is_known
-from toolscript.embedding.layout import POOLING, REQUIRED
+from toolscript.embedding.model_layout import POOLING, REQUIRED
 from toolscript.embedding.models import known
-from toolscript.embedding.progress import Progress
 from toolscript.errors import ModelError, UnreachableError
-from toolscript.files import make_private, write_atomically
+from toolscript.storage.atomic_files import make_private, write_atomically
 from toolscript.text import printable, redact
 
 REACH_S = 1.5

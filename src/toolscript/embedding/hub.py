@@ -10,11 +10,11 @@ from pathlib import Path
 import filelock
 
 from toolscript.embedding.download import MARKER, Download, size_of
-from toolscript.embedding.failures import FailureNote
+from toolscript.embedding.download_progress import Progress
 from toolscript.embedding.models import known
-from toolscript.embedding.progress import Progress
+from toolscript.embedding.negative_cache import FailureNote
 from toolscript.errors import ModelError, UnreachableError
-from toolscript.files import file_name, make_private
+from toolscript.storage.atomic_files import file_name, make_private
 
 FORGET_S = 600.0
 """How long it is remembered that a model could not be had."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from toolscript.embedding.models import DIGESTS
 from toolscript.errors import ModelError
-from toolscript.files import stamp, write_atomically
+from toolscript.storage.atomic_files import stamp, write_atomically
 
 PROVENANCE = "PROVENANCE.json"
 """Beside the bundled model: among other things the SHA-256 of its files."""

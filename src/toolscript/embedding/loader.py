@@ -13,10 +13,10 @@ from pathlib import Path
 
 from toolscript.embedding import device as devices
 from toolscript.embedding.base import Encoder
-from toolscript.embedding.failures import FailureNote
+from toolscript.embedding.download_progress import Progress
 from toolscript.embedding.hub import Hub, Repository
 from toolscript.embedding.integrity import check_bundled
-from toolscript.embedding.layout import (
+from toolscript.embedding.model_layout import (
     find_weights,
     has_choice,
     spec_of,
@@ -24,9 +24,9 @@ from toolscript.embedding.layout import (
     weights_for,
 )
 from toolscript.embedding.models import BUNDLED
-from toolscript.embedding.progress import Progress
+from toolscript.embedding.negative_cache import FailureNote
 from toolscript.errors import DeviceError, ModelError, UnreachableError
-from toolscript.files import expanded, is_dir
+from toolscript.storage.atomic_files import expanded, is_dir
 
 log = logging.getLogger(__name__)
 FORGET_REMOTE_S = 60.0

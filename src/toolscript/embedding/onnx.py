@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 
 from toolscript.embedding import device as devices
 from toolscript.embedding.base import Vectors
-from toolscript.embedding.layout import find_weights, vectors_name
+from toolscript.embedding.model_layout import find_weights, vectors_name
 from toolscript.embedding.models import ModelSpec
 from toolscript.errors import ModelError
 

@@ -18,7 +18,7 @@ import numpy as np
 import orjson
 
 from toolscript.embedding.base import Vectors
-from toolscript.files import write_atomically
+from toolscript.storage.atomic_files import write_atomically
 
 _LENGTH_BYTES = 8
 

@@ -12,7 +12,7 @@ import anyio.to_thread
 import msgspec
 from anyio.abc import TaskGroup
 
-from toolscript.config import Config
+from toolscript.config.servers import Config
 from toolscript.errors import NotConnectedError
 from toolscript.gateway.base import (
     Caller,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from toolscript.files import write_atomically, write_failure
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
+from toolscript.storage.atomic_files import write_atomically, write_failure
 from toolscript.types import ServerSpec, State
 
 log = logging.getLogger(__name__)

@@ -30,8 +30,8 @@ import numpy as np
 from toolscript.embedding.base import Vectors
 from toolscript.graph.counts import Tools
 from toolscript.graph.edges import LEAST_DISCOUNT, Floats, Ints, Rows, discount
-from toolscript.graph.learned import Learned
-from toolscript.graph.toolgraph import SKILL_BEFORE, ToolGraph, relatedness
+from toolscript.graph.graph_data import Learned
+from toolscript.graph.tool_graph import SKILL_BEFORE, ToolGraph, relatedness
 
 MASS = 1.0
 """Uses that the level below counts for, beside what is taken off."""

@@ -12,11 +12,11 @@ from typing import TypeAlias
 from toolscript.embedding.base import Vectors
 from toolscript.errors import LearningError
 from toolscript.graph.counts import Change
-from toolscript.graph.files import Known
+from toolscript.graph.file_formats import Known
 from toolscript.graph.forecast import Forecast
-from toolscript.graph.store import GraphStore
-from toolscript.graph.toolgraph import ToolGraph
-from toolscript.graph.trail import Trail
+from toolscript.graph.graph_store import GraphStore
+from toolscript.graph.session_history import Trail
+from toolscript.graph.tool_graph import ToolGraph
 from toolscript.graph.usage import Usage, UsageChange
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ import numpy as np
 from toolscript.graph.base import DEPENDENCY, TEMPLATE
 from toolscript.graph.counts import Seen
 from toolscript.graph.edges import Floats, discount
-from toolscript.graph.toolgraph import DECLARED, ToolGraph
+from toolscript.graph.tool_graph import DECLARED, ToolGraph
 from toolscript.types import Related, Relations
 
 LIMIT = 3

@@ -17,9 +17,9 @@ import numpy as np
 
 from toolscript.embedding.base import Vectors
 from toolscript.retrieval.base import Corpus, Query
-from toolscript.retrieval.derived import PerDocument
-from toolscript.retrieval.wholes import Rows
-from toolscript.retrieval.wording import Stemmer
+from toolscript.retrieval.lexical.analyzer import Stemmer
+from toolscript.retrieval.parents import Rows
+from toolscript.retrieval.per_document_cache import PerDocument
 from toolscript.text import first_sentence, words
 from toolscript.types import Document
 

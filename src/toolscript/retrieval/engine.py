@@ -12,24 +12,24 @@ from dataclasses import replace
 import numpy as np
 from msgspec.structs import replace as replace_fields
 
+from toolscript.config.settings import MAX_QUERY_CHARS, OPTION
 from toolscript.errors import QueryError
 from toolscript.graph.forecast import Forecast
 from toolscript.graph.learning import Learning
 from toolscript.graph.related import relations
-from toolscript.memory import without_collecting
 from toolscript.retrieval.base import Corpus, Query, Signal, SignalIndex
 from toolscript.retrieval.capability import Capabilities
-from toolscript.retrieval.context import place
 from toolscript.retrieval.fusion import DECIMALS, Scores
-from toolscript.retrieval.fuzzy import FuzzySignal
-from toolscript.retrieval.names import Names
-from toolscript.retrieval.nearness import SemanticIndex
-from toolscript.retrieval.parts import Actions
+from toolscript.retrieval.lexical.bm25f import FuzzySignal
+from toolscript.retrieval.lexical.name_matching import Names
+from toolscript.retrieval.parents import Groups, Rows
+from toolscript.retrieval.pipeline import Scored, State, score
 from toolscript.retrieval.profiles import Profile
 from toolscript.retrieval.reasons import evidence, explain, reason
-from toolscript.retrieval.scoring import Scored, State, score
-from toolscript.retrieval.wholes import Groups, Rows
-from toolscript.settings import MAX_QUERY_CHARS, OPTION
+from toolscript.retrieval.rerank import place
+from toolscript.retrieval.semantic.semantic_index import SemanticIndex
+from toolscript.retrieval.subqueries import Actions
+from toolscript.storage.gc_tuning import without_collecting
 from toolscript.text import compact, printable, words
 from toolscript.types import Document, Hit, SearchRequest, SearchResult, Whereabouts
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from toolscript.retrieval.capability import Capability
 from toolscript.retrieval.fusion import DECIMALS, contributions, fuse, shares
-from toolscript.retrieval.names import Named
-from toolscript.retrieval.scoring import Scored
+from toolscript.retrieval.lexical.name_matching import Named
+from toolscript.retrieval.pipeline import Scored
 from toolscript.text import printable
 from toolscript.types import Explanation, Share, Step
 

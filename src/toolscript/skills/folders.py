@@ -15,7 +15,7 @@ from typing import Any
 import filelock
 
 from toolscript.errors import SkillError
-from toolscript.files import is_dir, make_private, write_atomically
+from toolscript.storage.atomic_files import is_dir, make_private, write_atomically
 
 log = logging.getLogger(__name__)
 USUAL = (".agents/skills", ".claude/skills")

@@ -253,6 +253,6 @@ def test_without_deno(served: Cli, tmp_path: Path) -> None:
 
 def test_no_more_is_imported_than_for_a_search(served: Cli) -> None:
     """types:typescript: a command is quick to start."""
-    code = "import sys, toolscript.surfaces.cli.execute as e; print(*sys.modules)"
+    code = "import sys, toolscript.surfaces.cli.exec_command as e; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"numpy", "mcp", "starlette"} & set(done.stdout.split())

@@ -25,8 +25,8 @@ from tests.support import (
     until,
 )
 
-from toolscript import config
-from toolscript.surfaces.record import RecordFile
+from toolscript.config import servers as config
+from toolscript.surfaces.server.gateway_file import RecordFile
 
 SIGNALS = [signal.SIGTERM, signal.SIGHUP, signal.SIGINT]
 SECRET = "hunter2-correct-horse"  # noqa: S105 - looked for where it must not be

@@ -9,8 +9,8 @@ import pytest
 from tests.hub import Hub
 from tests.support import READ_FILE, SEND_MAIL, Cli, Scripted, on_a_terminal
 
+from toolscript.config.settings import OPTION
 from toolscript.embedding.loader import BUNDLED_FOLDER
-from toolscript.settings import OPTION
 
 MODEL = "acme/mini"
 QUERY = ("search", "read the contents of a document")

@@ -6,7 +6,7 @@ import pytest
 
 from toolscript.errors import GatewayError, ModelError
 from toolscript.surfaces.cli.client import Parameters
-from toolscript.surfaces.cli.progress import wait_until_ready
+from toolscript.surfaces.cli.progress_bar import wait_until_ready
 
 
 class Answers:

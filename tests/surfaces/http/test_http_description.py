@@ -11,7 +11,7 @@ from tests.skills.sample import put
 from tests.support import READ_FILE, SEND_MAIL, Cli, Scripted, fetch, post, processes, stop_all
 
 from toolscript import __version__
-from toolscript.surfaces.http.description import PATH, describe
+from toolscript.surfaces.http.openapi import PATH, describe
 
 DOCUMENT = describe(__version__)
 ID = "files__read_file"

@@ -4,7 +4,7 @@ import inspect
 
 from toolscript import errors
 from toolscript.errors import ToolscriptError
-from toolscript.surfaces.http.wire import STATUS
+from toolscript.surfaces.server.wire import STATUS
 
 
 def test_every_error_has_a_status() -> None:

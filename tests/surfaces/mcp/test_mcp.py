@@ -31,7 +31,7 @@ from tests.support import (
     until,
 )
 
-from toolscript.surfaces.mcp.server import fitting
+from toolscript.surfaces.mcp.sdk_server import fitting
 
 Mode: TypeAlias = Literal["auto", "legacy"]
 MODES: list[Mode] = ["auto", "legacy"]

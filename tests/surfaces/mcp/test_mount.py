@@ -10,16 +10,17 @@ import os, sys
 from pathlib import Path
 import anyio
 import anyio.lowlevel
-from toolscript import bootstrap, settings
-from toolscript.surfaces.mcp.mount import Mount
-from toolscript.surfaces.revocation_watcher import RevocationWatcher
+from toolscript import bootstrap
+from toolscript.config import settings
+from toolscript.surfaces.mcp.mcp_routes import Mount
+from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 from toolscript.types import EVERYTHING
 
 environ = {"HOME": sys.argv[1], "TOOLSCRIPT_CONFIG": sys.argv[1] + "/config.json"}
 app = bootstrap.application(settings.load({}, environ), environ=environ)
 revocations = RevocationWatcher(lambda _: True)
 mount = Mount(app, "search", lambda _: EVERYTHING, lambda _: "", revocations)
-DOOR = "toolscript.surfaces.mcp.server"
+DOOR = "toolscript.surfaces.mcp.sdk_server"
 ASKED = {"type": "http", "method": "GET", "path": "/mcp", "headers": [], "query_string": b""}
 said = []
 

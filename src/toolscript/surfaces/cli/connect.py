@@ -6,17 +6,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from toolscript import config as configuration
+from toolscript.config import servers as configuration
+from toolscript.config.settings import Settings
 from toolscript.errors import GatewayMissingError, ToolscriptError
-from toolscript.files import check_owner
-from toolscript.settings import Settings
+from toolscript.storage.atomic_files import check_owner
 from toolscript.surfaces.cli.client import TIMEOUT_S, Client, RemoteClient
 from toolscript.surfaces.cli.output import note
-from toolscript.surfaces.record import Record, RecordFile
-from toolscript.surfaces.sources import sources, stamped
+from toolscript.surfaces.server.config_sources import sources, stamped
+from toolscript.surfaces.server.gateway_file import Record, RecordFile
 
 if TYPE_CHECKING:
-    from toolscript.skills.library import Following
+    from toolscript.skills.scanner import Following
 
 _PROBE_TIMEOUT_S = 2.0
 _EDIT_S, _POLL_S = 2.0, 0.02
@@ -96,7 +96,7 @@ def connected(  # noqa: PLR0913 - what a command may want different, each by its
     if remote is not None:
         yield remote
         return
-    from toolscript.surfaces.cli.local import local_client  # noqa: PLC0415 - imports the engine
+    from toolscript.surfaces.cli.local_client import local_client  # noqa: PLC0415 - imports the engine
 
     alone = local_client(
         settings, refresh=refresh, only=only, embed=embed, live=live, skills=skills

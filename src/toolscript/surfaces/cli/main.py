@@ -12,30 +12,45 @@ import click
 
 from toolscript import __version__
 from toolscript.errors import ToolscriptError
-from toolscript.surfaces import journal
 from toolscript.surfaces.cli.wire import EXIT
-from toolscript.surfaces.signals import EndedError, raise_when_asked_to_end
+from toolscript.surfaces.server import logs as journal
+from toolscript.surfaces.server.signals import EndedError, raise_when_asked_to_end
 from toolscript.text import printable
 
 _BY_A_SIGNAL = 128
 
 _COMMANDS = {
-    "search": ("toolscript.surfaces.cli.search", "Find the tools that do what a sentence says."),
-    "list-servers": ("toolscript.surfaces.cli.listing", "Show the configured servers' state."),
-    "list-tools": ("toolscript.surfaces.cli.listing", "Show every tool, or one server's."),
-    "skills": ("toolscript.surfaces.cli.skills", "Find, list and add skills."),
-    "get-types": ("toolscript.surfaces.cli.types", "Print a typed client of the tools."),
-    "call": ("toolscript.surfaces.cli.call", "Call a tool."),
-    "ask": ("toolscript.surfaces.cli.ask", "Let a model answer with your tools."),
-    "mcp": ("toolscript.surfaces.cli.mcp", "Serve an MCP client over standard input and output."),
-    "auth": ("toolscript.surfaces.cli.auth", "Log in to a remote server."),
-    "trust": ("toolscript.surfaces.cli.trust", "Let a project's configuration be used."),
-    "token": ("toolscript.surfaces.cli.token", "Say who may use which tools of the gateway."),
-    "doctor": ("toolscript.surfaces.cli.doctor", "Say what is wrong, and what to do."),
-    "cache": ("toolscript.surfaces.cli.cache", "Show and clear what is kept."),
-    "exec": ("toolscript.surfaces.cli.execute", "Run a script that calls tools, and only that."),
-    "graph": ("toolscript.surfaces.cli.graph", "Show and fill what is used together."),
-    "gateway": ("toolscript.surfaces.cli.gateway", "Start, look at and stop the gateway."),
+    "search": (
+        "toolscript.surfaces.cli.search_command",
+        "Find the tools that do what a sentence says.",
+    ),
+    "list-servers": (
+        "toolscript.surfaces.cli.list_commands",
+        "Show the configured servers' state.",
+    ),
+    "list-tools": ("toolscript.surfaces.cli.list_commands", "Show every tool, or one server's."),
+    "skills": ("toolscript.surfaces.cli.skills_command", "Find, list and add skills."),
+    "get-types": ("toolscript.surfaces.cli.types_command", "Print a typed client of the tools."),
+    "call": ("toolscript.surfaces.cli.call_command", "Call a tool."),
+    "ask": ("toolscript.surfaces.cli.ask_command", "Let a model answer with your tools."),
+    "mcp": (
+        "toolscript.surfaces.cli.mcp_command",
+        "Serve an MCP client over standard input and output.",
+    ),
+    "auth": ("toolscript.surfaces.cli.auth_command", "Log in to a remote server."),
+    "trust": ("toolscript.surfaces.cli.trust_command", "Let a project's configuration be used."),
+    "token": (
+        "toolscript.surfaces.cli.token_command",
+        "Say who may use which tools of the gateway.",
+    ),
+    "doctor": ("toolscript.surfaces.cli.doctor_command", "Say what is wrong, and what to do."),
+    "cache": ("toolscript.surfaces.cli.cache_command", "Show and clear what is kept."),
+    "exec": (
+        "toolscript.surfaces.cli.exec_command",
+        "Run a script that calls tools, and only that.",
+    ),
+    "graph": ("toolscript.surfaces.cli.graph_command", "Show and fill what is used together."),
+    "gateway": ("toolscript.surfaces.cli.gateway_command", "Start, look at and stop the gateway."),
 }
 
 

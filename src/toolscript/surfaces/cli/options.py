@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
-from toolscript.settings import OPTION, Settings, load
+from toolscript.config.settings import OPTION, Settings, load
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

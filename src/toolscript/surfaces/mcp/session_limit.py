@@ -5,8 +5,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from toolscript.surfaces.mcp.door import Exposure
-from toolscript.surfaces.revocation_watcher import RevocationWatcher
+from toolscript.surfaces.mcp.endpoint import Exposure
+from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 
 MAX_SESSIONS = 250
 """Of all exposures together. One takes some 40 KiB, and with 1,000 of them the garbage collector

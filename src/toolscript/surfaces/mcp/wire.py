@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolscript import errors
-from toolscript.gateway.arguments import signature
-from toolscript.surfaces.mcp.tools import marked
+from toolscript.app.argument_checks import signature
+from toolscript.surfaces.mcp.meta_tools import marked
 from toolscript.text import printable
 from toolscript.types import SEPARATOR, Hit, Relations, SearchResult, ToolSpec, split_tool_id
 

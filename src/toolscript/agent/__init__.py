@@ -1,0 +1,1 @@
+"""Answers a question with tools that a language model chooses."""

@@ -1,0 +1,1 @@
+"""The application: what every surface asks, without knowing its wire."""

@@ -1,0 +1,110 @@
+"""What one caller may see of the servers and their tools, and what to say of the rest."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from toolscript.config.servers import EXAMPLE
+from toolscript.errors import UnknownNameError
+from toolscript.gateway.base import without_last_words
+from toolscript.gateway.gateway import Gateway
+from toolscript.retrieval.lexical.spelling import not_known
+from toolscript.text import printable
+from toolscript.types import SEPARATOR, Grant, ServerStatus, ToolSpec, Whereabouts
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A gateway as a grant shows it. Holds nothing; it is made for one answer."""
+
+    gateway: Gateway
+    grant: Grant
+
+    def servers(self) -> list[ServerStatus]:
+        """Every configured server that the caller may know, by name."""
+        return [self._within(status) for status in self._statuses()]
+
+    def tools(self, server: str | None = None) -> list[ToolSpec]:
+        """Every tool that is the caller's, or one server's, by id."""
+        if server is not None:
+            self.check((server,))
+        every = self.gateway.catalogue.tools.values()
+        return [t for t in every if server in {None, t.server} and self.grant.allows(t.id)]
+
+    def tool(self, name: str) -> ToolSpec:
+        """The tool of this id or exposed name; `UnknownNameError` names the nearest instead."""
+        found = self.gateway.catalogue.find(name)
+        if found is None or not self.grant.allows(found.id):
+            raise UnknownNameError(self._unknown(name))
+        return found
+
+    def check(self, servers: Iterable[str]) -> None:
+        """Raise `UnknownNameError` for a server that is not configured."""
+        known = [status.name for status in self._statuses()]
+        for name in servers:
+            if name not in known:
+                raise UnknownNameError(self._no_server(name))
+
+    def chosen(self, name: str) -> list[ToolSpec]:
+        """The tool of this id, or the tools of this server."""
+        catalogue = self.gateway.catalogue
+        entry = catalogue.servers.get(name)
+        tool = catalogue.tools.get(name)
+        found = entry.tools if entry else (tool,) if tool else ()
+        return [tool for tool in found if self.grant.allows(tool.id)]
+
+    def unchosen(self, name: str) -> str:
+        """Why that is no tool."""
+        for status in self.servers():
+            if status.name == name:
+                return f"the server {name!r} has no tools ({status.error or status.state})"
+        return self._unknown(name) if SEPARATOR in name else self._no_server(name)
+
+    def absence(self, name: str) -> Whereabouts:
+        """Why a tool that was asked after cannot be found at all."""
+        server, _, tool = re.split(f"({SEPARATOR}|:)", name + SEPARATOR, maxsplit=1)
+        shown = self.grant.shows(server)
+        known = self.gateway.absence(server, tool[: -len(SEPARATOR)]) if shown else ""
+        known = known if self.grant.is_owner else without_last_words(known)
+        return Whereabouts(id=name, verdict=known or self._unknown(name))
+
+    def unsettled(self) -> tuple[str, ...]:
+        """The servers that have neither become ready nor failed yet."""
+        return tuple(name for name in self.gateway.unsettled if self.grant.shows(name))
+
+    def nothing(self) -> str:
+        """Why there is no tool to be searched."""
+        waiting = self.unsettled()
+        if waiting:
+            return f"no tools yet: waiting for {', '.join(waiting)}; try again in a moment"
+        if self.gateway.catalogue.tools:
+            return "the tools are being indexed; try again in a moment"
+        bad = [f"{s.name} ({s.error or s.state})" for s in self.servers() if s.state != "ready"]
+        if bad:
+            return f"no tools: {'; '.join(bad)}"
+        if not self.gateway.statuses():
+            return f"no tools: the configuration names no server; add one, such as {EXAMPLE}"
+        return "no tools: the configured servers offer none"
+
+    def _statuses(self) -> list[ServerStatus]:
+        return [status for status in self.gateway.statuses() if self.grant.shows(status.name)]
+
+    def _within(self, status: ServerStatus) -> ServerStatus:
+        if not self.grant.is_owner:
+            status = replace(status, error=without_last_words(status.error))
+        entry = self.gateway.catalogue.servers.get(status.name)
+        if self.grant.is_everything or entry is None:
+            return status
+        theirs = sum(self.grant.allows(tool.id) for tool in entry.tools)
+        return replace(status, tools=theirs, rejected=())
+
+    def _unknown(self, name: str) -> str:
+        return not_known(
+            "tool", name, [tool.id for tool in self.tools()], "search for what it should do"
+        )
+
+    def _no_server(self, name: str) -> str:
+        known = ", ".join(status.name for status in self._statuses()) or "none"
+        return f"no server is called {printable(name, 100)!r}; configured are: {known}"

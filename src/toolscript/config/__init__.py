@@ -1,0 +1,1 @@
+"""Reads and checks settings, servers, access tokens and trust."""

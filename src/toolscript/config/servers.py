@@ -1,0 +1,243 @@
+"""The configuration: ``mcpServers`` as every MCP client writes it.
+
+A mistake in one server disables that server and is kept as a `Problem` that
+names file, server, key and what was expected. Only a file that cannot be read
+at all raises.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from toolscript.config.server_entry import SECTIONS, Entry, Mistake, listed, server
+from toolscript.config.trust import TrustStore, read_file
+from toolscript.errors import ConfigMissingError, ConfigSyntaxError, ConfigUntrustedError
+from toolscript.storage.atomic_files import expanded, is_file, resolved, stamp
+from toolscript.text import encodable
+from toolscript.types import ServerSpec
+
+FILE_NAME = ".toolscript.json"
+EXAMPLE = '{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}'
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why one server of the configuration cannot be used."""
+
+    source: Path
+    server: str
+    message: str
+
+    def __str__(self) -> str:
+        """One line: the file, the server, the mistake."""
+        return f"{encodable(str(self.source))}: server {self.server!r}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The servers to connect to, and those that cannot be."""
+
+    sources: tuple[Path, ...]
+    servers: tuple[ServerSpec, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    stamp: str = ""
+    """Of what `watched` names, from before it was read; see `files.stamp`."""
+    skills: tuple[Path, ...] | None = None
+    """The folders of skills that are named; None where nothing is said of them."""
+    skills_problem: str = ""
+    """Why what is said of them cannot be used."""
+    refused: str = ""
+    """Why the project's file is none of the sources, where it is not trusted."""
+
+    @property
+    def key(self) -> str:
+        """See `key_of`."""
+        return key_of(self.sources)
+
+    @property
+    def servers_hash(self) -> str:
+        """First 16 hex digits of SHA-256 over the compact JSON list of sorted server names."""
+        names = sorted(spec.name for spec in self.servers if not spec.disabled)
+        compact = json.dumps(names, separators=(",", ":"), ensure_ascii=False)
+        return hashlib.sha256(compact.encode()).hexdigest()[:16]
+
+
+def load(
+    path: Path | None, cwd: Path, environ: Mapping[str, str], trust: TrustStore | None = None
+) -> Config:
+    """The configuration at ``path``, or the project's over the user's.
+
+    A server that both define is the project's. A project's file counts only
+    where ``trust`` has its content: else the user's is read alone, and `refused`
+    says why. Raises `ConfigMissingError`, `ConfigSyntaxError`, and
+    `ConfigUntrustedError` where there is no other file.
+    """
+    sources = locate(path, cwd, environ)
+    if path is not None and not is_file(sources[0]):
+        raise ConfigMissingError(
+            f"configuration file {path} does not exist; name another with --config"
+        )
+    own = sources[0] if path is not None else home_file(environ)
+    try:
+        return _load(sources, own, environ, trust)
+    except ConfigUntrustedError as error:
+        if len(sources) == 1:
+            raise
+        return replace(_load(sources[1:], own, environ, trust), refused=str(error))
+
+
+def _load(
+    sources: tuple[Path, ...], own: Path, environ: Mapping[str, str], trust: TrustStore | None
+) -> Config:
+    """The files put together. All but the user's ``own`` have to be trusted."""
+    seen = stamp(watched(sources, own, trust))
+    configs = [
+        _read(p, read_file(p)[0], environ, None)
+        if p == own
+        else _read(p, _trusted(p, trust), environ, p.parent)
+        for p in sources
+    ]
+    found = configs[0] if len(configs) == 1 else _merge(configs[0], configs[1])
+    return replace(found, stamp=seen)
+
+
+def _trusted(path: Path, trust: TrustStore | None) -> bytes:
+    if trust is None:
+        raise ConfigUntrustedError(f"{path} is not trusted; name it as the configuration to use")
+    return trust.read(path)
+
+
+def watched(sources: tuple[Path, ...], own: Path, trust: TrustStore | None) -> tuple[Path, ...]:
+    """The files on which a configuration depends: its sources, and the decision on a project's."""
+    return (*sources, *(trust.record(p) for p in sources if trust is not None and p != own))
+
+
+def locate(path: Path | None, cwd: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """The files that `load` looks at, unread: ``path``, or else the project's and the user's.
+
+    `ConfigMissingError` when there is none.
+    """
+    if path is not None:
+        return ((cwd / path).absolute(),)
+    found = (project_file(cwd, environ), home_file(environ))
+    there = tuple(p for p in found if p is not None and is_file(p))
+    if not there:
+        raise ConfigMissingError(
+            f"no {FILE_NAME} in {cwd}, above it or in the home directory; "
+            f"create one, such as {EXAMPLE}, or name a file with --config"
+        )
+    return there
+
+
+def project_file(cwd: Path, environ: Mapping[str, str]) -> Path | None:
+    """The nearest ``.toolscript.json``, from ``cwd`` upwards.
+
+    The root of a repository is the last directory that is looked into, and the
+    home directory is where the search ends: the file there is the user's.
+    """
+    home = home_file(environ).parent
+    homes = {home, resolved(home)}
+    for directory in (cwd, *cwd.parents):
+        if directory in homes:
+            return None
+        if is_file(directory / FILE_NAME):
+            return directory / FILE_NAME
+        if os.path.lexists(directory / ".git"):
+            return None
+    return None
+
+
+def home_file(environ: Mapping[str, str]) -> Path:
+    """Where the user's own file is, be it there or not."""
+    return Path(environ.get("HOME") or Path.home()) / FILE_NAME
+
+
+def key_of(sources: tuple[Path, ...]) -> str:
+    """16 hex digits that stand for a configuration: one gateway and one snapshot per key.
+
+    The first file decides, however its path is spelled: a file of the user's
+    that appears beside a project's makes no other configuration of it.
+    """
+    return hashlib.sha256(os.fsencode(resolved(sources[0]))).hexdigest()[:16]
+
+
+def _merge(project: Config, user: Config) -> Config:
+    taken = {spec.name for spec in project.servers} | {p.server for p in project.problems}
+    return Config(
+        sources=project.sources + user.sources,
+        servers=project.servers + tuple(s for s in user.servers if s.name not in taken),
+        problems=project.problems + tuple(p for p in user.problems if p.server not in taken),
+        skills=None
+        if project.skills is user.skills
+        else (project.skills or ()) + (user.skills or ()),
+        skills_problem=project.skills_problem or user.skills_problem,
+    )
+
+
+def _read(path: Path, data: bytes, environ: Mapping[str, str], base: Path | None) -> Config:
+    servers: list[ServerSpec] = []
+    problems: list[Problem] = []
+    document = _document(path, data)
+    for name, raw in _section(path, document).items():
+        try:
+            servers.append(server(name, raw, environ, base))
+        except Mistake as mistake:
+            problems.append(Problem(path, encodable(name), encodable(str(mistake))))
+    found = Config((path,), tuple(servers), tuple(problems))
+    try:
+        return replace(found, skills=_skills(path, document, environ))
+    except Mistake as mistake:
+        return replace(found, skills_problem=encodable(f"{path}: {mistake}"))
+
+
+def _skills(
+    path: Path, document: dict[str, Any], environ: Mapping[str, str]
+) -> tuple[Path, ...] | None:
+    """The folders of skills that a file names, from where it lies."""
+    named = Entry(document, environ).texts("skills")
+    return None if named is None else tuple(path.parent / expanded(each) for each in named)
+
+
+def _document(path: Path, data: bytes) -> dict[str, Any]:
+    try:
+        document: Any = json.loads(data.decode("utf-8-sig"), object_pairs_hook=_unique(path))
+    except UnicodeDecodeError as error:
+        raise ConfigSyntaxError(f"{path} cannot be read: {error}") from None
+    except json.JSONDecodeError as error:
+        raise ConfigSyntaxError(
+            f"{path} is not valid JSON: line {error.lineno}, column {error.colno}: {error.msg}"
+        ) from None
+    except RecursionError:
+        raise ConfigSyntaxError(f"{path} is nested too deeply") from None
+    except ValueError as error:  # a number of thousands of digits
+        raise ConfigSyntaxError(f"{path} cannot be read: {error}") from None
+    if not isinstance(document, dict):
+        raise ConfigSyntaxError(f"{path} must hold a JSON object, such as {EXAMPLE}")
+    return cast("dict[str, Any]", document)
+
+
+def _section(path: Path, document: dict[str, Any]) -> dict[str, Any]:
+    section = next((document[key] for key in SECTIONS if key in document), None)
+    if section is None and "skills" in document:
+        return {}
+    if not isinstance(section, dict):
+        raise ConfigSyntaxError(
+            f"{path} has no object 'mcpServers' (it has {listed(document)}); expected {EXAMPLE}"
+        )
+    return cast("dict[str, Any]", section)
+
+
+def _unique(path: Path) -> Callable[[list[tuple[str, Any]]], dict[str, Any]]:
+    def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ConfigSyntaxError(f"{path} has the key {twice!r} twice in one object")
+        return made
+
+    return build

@@ -1,0 +1,120 @@
+"""A model's files in the hub's layout, and what they say without the model being loaded.
+
+The layout is ``config.json``, ``tokenizer.json`` and one of several weights
+under ``onnx/``. Only these, and ``1_Pooling/config.json`` where there is one,
+are ever read or downloaded; nothing is executed.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from toolscript.embedding.models import ModelSpec, Pooling, family, known, short_name
+from toolscript.errors import ModelError
+from toolscript.storage.atomic_files import is_file
+
+REQUIRED = ("config.json", "tokenizer.json")
+POOLING = "1_Pooling/config.json"
+_QUANTIZED, _HALF, _WHOLE = "onnx/model_quantized.onnx", "onnx/model_fp16.onnx", "onnx/model.onnx"
+ON_CPU = (_QUANTIZED, _WHOLE)
+ON_GPU = (_HALF, _WHOLE, _QUANTIZED)
+"""Accelerators are slow at int8: the operators of dynamic quantisation run on the processor."""
+_MAX_TOKENS = 512
+"""The most that is read of a text, whatever a model could."""
+_MAX_JSON_BYTES = 1024 * 1024
+
+
+def weights_for(*, gpu: bool) -> tuple[str, ...]:
+    """The weights to look for, best first."""
+    return ON_GPU if gpu else ON_CPU
+
+
+def find_weights(folder: Path, *, gpu: bool = False) -> Path:
+    """The weights of a model folder; raises `ModelError` naming what is missing."""
+    for required in REQUIRED:
+        if not is_file(folder / required):
+            raise ModelError(f"model folder {folder} has no {required}; expected the hub's layout")
+    names = weights_for(gpu=gpu)
+    for name in names:
+        if is_file(folder / name):
+            return folder / name
+    raise ModelError(f"model folder {folder} has neither {' nor '.join(names)}")
+
+
+def has_choice(folder: Path) -> bool:
+    """Whether which weights are used depends on the device."""
+    return sum(is_file(folder / name) for name in ON_GPU) > 1
+
+
+def vectors_name(spec: ModelSpec, weights: Path) -> str:
+    """What to call the vectors: equal names mean interchangeable vectors."""
+    return f"{spec.name}@{fingerprint(weights)}"
+
+
+def fingerprint(weights: Path) -> str:
+    """Eight hex digits that change when the weights do, without reading all of them."""
+    size = weights.stat().st_size
+    with weights.open("rb") as file:
+        head = file.read(65536)
+        file.seek(max(0, size - 65536))
+        tail = file.read()
+    return hashlib.sha256(str(size).encode() + head + tail).hexdigest()[:8]
+
+
+def spec_of(folder: Path, name: str) -> ModelSpec:
+    """The table's row for a model, or what its files and its family say.
+
+    Of a model that neither knows, the mean is taken: sentence-transformers'
+    default, and that of most models in this layout.
+    """
+    row = known(name)
+    if row is not None:
+        return row
+    config = _json(folder / "config.json")
+    pooling, said_by = _pooling(folder, name)
+    found = family(name)
+    return ModelSpec(
+        name=short_name(name),
+        dimensions=_count(config, "hidden_size", folder),
+        pooling=pooling,
+        query_prefix=found.query_prefix if found else "",
+        max_tokens=min(_MAX_TOKENS, _count(config, "max_position_embeddings", folder)),
+        licence="",
+        source=said_by,
+    )
+
+
+def _pooling(folder: Path, name: str) -> tuple[Pooling, str]:
+    """How a model pools, and who says so."""
+    if is_file(folder / POOLING):
+        stated = _json(folder / POOLING)
+        if stated.get("pooling_mode_cls_token") is True:
+            return "cls", POOLING
+        if stated.get("pooling_mode_mean_tokens") is True:
+            return "mean", POOLING
+        raise ModelError(
+            f"{folder / POOLING} asks for neither the mean nor the first token, which is all "
+            "that is known here; choose another model"
+        )
+    found = family(name)
+    return (found.pooling, "its family") if found else ("mean", "nobody; the usual")
+
+
+def _count(config: dict[str, Any], key: str, folder: Path) -> int:
+    value = config.get(key)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ModelError(f"{folder / 'config.json'} has no {key}, a whole number above 0")
+    return value
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        if path.stat().st_size > _MAX_JSON_BYTES:
+            raise ModelError(f"{path} has more than {_MAX_JSON_BYTES} bytes")
+        found: Any = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{path} cannot be read: {error}") from None
+    if not isinstance(found, dict):
+        raise ModelError(f"{path} is no JSON object")
+    return found  # pyright: ignore[reportUnknownVariableType] - third-party JSON

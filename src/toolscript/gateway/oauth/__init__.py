@@ -1,0 +1,1 @@
+"""Logs in to remote upstreams with OAuth."""

@@ -1,0 +1,1 @@
+"""Upstreams that are child processes: started, spoken to and ended."""

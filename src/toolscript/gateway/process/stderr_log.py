@@ -1,0 +1,112 @@
+"""What a server says on standard error: the end of it in memory, and two files that stay short."""
+
+import logging
+import os
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TextIO
+
+from toolscript.storage.atomic_files import open_private, write_failure
+
+log = logging.getLogger(__name__)
+MAX_BYTES = 4 * 1024 * 1024
+_TAIL_BYTES = 8192
+_HALF_CHARS = 4096
+"""Of a line that begins before the tail so much is not shown: it may begin with half a secret."""
+
+
+class ErrorLog:
+    """One server's standard error. The files are for people: nothing depends on them.
+
+    A new run, or a file that is full, begins a new file; the one before is kept
+    beside it, so that what a server said when it died can be read after it has
+    been started again.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: TextIO | None = None
+        self._tail = b""
+        self._warned = False
+
+    @contextmanager
+    def opened(self) -> Generator[None]:
+        """Begin anew, for one run of the server."""
+        self._tail = b""
+        self._begin()
+        try:
+            yield
+        finally:
+            self._close()
+
+    def write(self, data: bytes) -> None:
+        """Take what the server has written."""
+        self._tail = (self._tail + data)[-_TAIL_BYTES:]
+        self.make_room(len(data))
+        if self._file:
+            try:
+                os.write(self._file.fileno(), data)
+            except OSError as error:
+                self._give_up(error)
+
+    def make_room(self, size: int = 0) -> None:
+        """Begin a new file where this one would grow too long."""
+        if not self._file:
+            return
+        with suppress(OSError):
+            if os.fstat(self._file.fileno()).st_size + size <= MAX_BYTES:
+                return
+            if sys.platform == "win32":  # the server itself has it open
+                os.ftruncate(self._file.fileno(), 0)
+                return
+        self._begin()
+
+    @contextmanager
+    def handed_over(self) -> Generator[TextIO]:
+        """The file, for a server that writes into it by itself, as on Windows.
+
+        There nobody can take the name of an open file away, so what is read
+        afterwards is this server's.
+        """
+        if not self._file:
+            with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+                yield nowhere
+            return
+        try:
+            yield self._file
+        finally:
+            with suppress(OSError):
+                self._tail = self._path.read_bytes()[-_TAIL_BYTES:]
+
+    @property
+    def last_line(self) -> str:
+        """The last line that says something."""
+        first, *others = self._tail.decode("utf-8", "replace").splitlines() or [""]
+        last = next((line for line in reversed(others) if line.strip()), "")
+        return last or (first[_HALF_CHARS:] if len(self._tail) == _TAIL_BYTES else first)
+
+    def _begin(self) -> None:
+        self._close()
+        try:
+            self._file = self._anew()
+        except OSError as error:
+            self._give_up(error)
+
+    def _anew(self) -> TextIO:
+        with suppress(OSError):  # the first one; or the next line says what is wrong
+            self._path.replace(f"{self._path}.1")
+        return open_private(self._path)
+
+    def _give_up(self, error: OSError) -> None:
+        self._close()
+        if not self._warned:
+            message = "a server's standard error is not kept in %s: %s"
+            log.warning(message, self._path, error, extra=write_failure(error))
+        self._warned = True
+
+    def _close(self) -> None:
+        if self._file:
+            self._file.close()
+            self._file = None

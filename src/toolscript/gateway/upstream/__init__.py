@@ -1,0 +1,1 @@
+"""One upstream: its connection, its messages and its tools."""

@@ -1,0 +1,74 @@
+"""Hearing that a server's tools have changed, in whichever way the server tells.
+
+Over the older protocol a server says so when it likes. Over the newest one it
+says so only to those who listen, and that stream may break at any time. One
+that does neither is listed again now and then.
+"""
+
+from collections.abc import Callable
+
+import anyio
+from anyio.abc import TaskGroup
+from mcp.client.session import ClientSession
+from mcp.client.subscriptions import SubscriptionLost, listen
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from toolscript.gateway.upstream.backoff import Backoff
+from toolscript.types import Transport
+
+ANSWER_S = 5.0
+"""How long a server may take to say whether it will tell."""
+
+
+class News:
+    """Whether one connection's server tells of changes. Lives as long as the connection."""
+
+    def __init__(self, session: ClientSession, transport: Transport) -> None:
+        self._session = session
+        capabilities = session.server_capabilities
+        tools = capabilities.tools if capabilities else None
+        self._promised = bool(tools and tools.list_changed)
+        self._modern = session.protocol_version in MODERN_PROTOCOL_VERSIONS
+        # A web server's stream of messages may have ended for good, unnoticed.
+        self._reliable = transport != "http"
+        self._listening = False
+
+    @property
+    def told(self) -> bool:
+        """Whether a change would be heard of; otherwise the tools have to be looked at."""
+        return self._listening if self._modern else self._promised and self._reliable
+
+    async def begin(self, tasks: TaskGroup, changed: Callable[[], None]) -> None:
+        """Listen from now on, where that is needed; ``changed`` is called for what was missed."""
+        if not (self._modern and self._promised):
+            return
+        answered = anyio.Event()
+        tasks.start_soon(self._listen, answered, changed)
+        with anyio.move_on_after(ANSWER_S):
+            await answered.wait()
+
+    async def _listen(self, answered: anyio.Event, changed: Callable[[], None]) -> None:
+        backoff = Backoff()
+        while True:
+            began = anyio.current_time()
+            try:
+                async with listen(self._session, tools_list_changed=True) as subscription:
+                    if not subscription.honored.tools_list_changed:
+                        return
+                    self._listening = True
+                    if answered.is_set():  # what was said before is lost
+                        changed()
+                    answered.set()
+                    async for _ in subscription:
+                        changed()
+            except MCPError:
+                if not answered.is_set():
+                    return  # it does not know how to
+            except SubscriptionLost:
+                pass
+            finally:
+                self._listening = False
+                answered.set()
+            backoff.lost(anyio.current_time() - began)
+            await anyio.sleep(backoff.pause())

@@ -1,0 +1,302 @@
+"""The graph on disk: one SQLite file for each configuration.
+
+What was learned is *added* to what is there, in one transaction at a time, so
+several processes can keep the same graph, and a kill at any moment leaves the
+last transaction whole. A tool's edges are one blob in its row: a graph of
+200,000 edges is read in a fraction of a second. Each row has a checksum: a
+changed byte is noticed, and never other evidence.
+"""
+
+import logging
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolscript.graph.counts import Change, Habits, Seen, Uses
+from toolscript.graph.graph_data import Learned
+from toolscript.graph.tool_graph import ToolGraph
+from toolscript.graph.usage import Usage, UsageChange
+from toolscript.storage.atomic_files import write_failure
+from toolscript.storage.database import DamagedError, Database
+
+if TYPE_CHECKING:
+    import sqlite3
+
+log = logging.getLogger(__name__)
+VERSION = 2
+_UNSUMMED = 1
+"""The version before, which had no checksums. The next change brings it up to date."""
+_WAIT_S = 5.0
+"""How long to wait for another process' transaction."""
+_EDGES = np.dtype(
+    [
+        ("target", "<i4"),
+        ("next", "<f8"),
+        ("later", "<f8"),
+        ("next_times", "<i4"),
+        ("later_times", "<i4"),
+        ("stated", "<f4"),
+        ("kinds", "<u1"),
+    ]
+)
+_HABITS = ("steps", "repeats", "same_server", "gain", "foreseen")
+_SCRIPT = f"""
+create table habit (name text primary key, value real not null, sum integer) without rowid;
+create table tool (
+    number integer primary key, id text not null unique,
+    weight real not null default 0, times integer not null default 0,
+    failed real not null default 0, failures integer not null default 0,
+    edges blob not null default x'', sum integer
+);
+create table usage (
+    tool text not null, model text not null, count real not null, total blob not null, sum integer,
+    primary key (tool, model)
+) without rowid;
+pragma user_version = {VERSION};
+"""
+_SUMMED = {
+    "habit": "name, value",
+    "tool": "number, id, weight, times, failed, failures, edges",
+    "usage": "tool, model, count, total",
+}
+"""By table the columns of which ``sum`` is the CRC-32."""
+_KEY = "tool = ? and model = ?"
+Everything: TypeAlias = Callable[[], tuple[Change, UsageChange]]
+
+
+class GraphStore:
+    """One file. Holds nothing open between calls; any thread may call, one at a time."""
+
+    def __init__(self, directory: Path, config_key: str, wait_s: float = _WAIT_S) -> None:
+        self.path = directory / f"graph-{config_key}.sqlite"
+        self._file = Database(self.path, _SCRIPT, wait_s)
+        self._suspect = False
+        """Damage was found: the next change looks for it before it writes."""
+        self._warned = ""
+
+    def load(self, graph: ToolGraph, usage: Usage) -> bool:
+        """Put what is on the disk before what was learned; False where that has to be tried again.
+
+        Changes nothing on the disk. A damaged file is not used; that is logged.
+        """
+        try:
+            if not self.path.is_file():
+                return True
+            with self._file.reading() as db:
+                _check(db)
+                tools, learned = _tools(db), _usage(db)
+        except DamagedError as error:
+            log.warning("the graph %s is damaged (%s); it is not used", self.path, error)
+            self._suspect = True
+        except OSError as error:
+            self._warn("read", error)
+            return False
+        else:
+            graph.rebase(tools)
+            usage.restore(learned)
+        return True
+
+    def add(self, change: Change, usage: UsageChange, everything: Everything | None = None) -> bool:
+        """Add what was learned; whether it is kept. What cannot be written is logged.
+
+        A file that is new gets ``everything``, which includes the change; a damaged
+        one is put aside, and a new one made.
+        """
+        try:
+            try:
+                self._add(change, usage, everything)
+            except DamagedError as error:
+                self._put_aside(error)
+                self._add(change, usage, everything)
+        except (DamagedError, OSError) as error:
+            self._warn("written", error)
+            return False
+        if self._warned:
+            log.warning("the graph %s is written again", self.path)
+        self._suspect, self._warned = False, ""
+        return True
+
+    def _add(self, change: Change, usage: UsageChange, everything: Everything | None) -> None:
+        with self._file.writing() as db:
+            _bring_up_to_date(db)
+            if self._suspect:
+                _check(db)
+            if everything is not None and not _one(db, "select count(*) from habit"):
+                change, usage = everything()
+            if change.whole:
+                db.execute("delete from tool")
+                db.execute("delete from habit")
+            if usage.whole:
+                db.execute("delete from usage")
+            _add(db, change)
+            _add_usage(db, usage)
+
+    def _put_aside(self, error: DamagedError) -> None:
+        """Rename the file, unless another process has done so already."""
+        with self._file.locked():
+            try:
+                with self._file.reading() as db:
+                    _check(db)
+            except DamagedError:
+                aside = self._file.put_aside()
+                log.warning("the graph %s is damaged (%s); it is now %s", self.path, error, aside)
+
+    def _warn(self, what: str, error: Exception) -> None:
+        """Log why the file cannot be used, once until it can be written again."""
+        level = logging.DEBUG if str(error) == self._warned else logging.WARNING
+        message = "the graph %s cannot be %s now: %s"
+        log.log(level, message, self.path, what, error, extra=write_failure(error))
+        self._warned = str(error)
+
+
+def _check(db: "sqlite3.Connection") -> None:
+    """Raise `DamagedError` where anything in the file is not as it was written."""
+    version = _version(db)
+    found = str(_one(db, "pragma integrity_check(1)"))
+    if found != "ok":
+        raise DamagedError(" ".join(found.split()))
+    for table in _SUMMED if version == VERSION else ():
+        _check_rows(db, table)
+
+
+def _check_rows(
+    db: "sqlite3.Connection", table: str, where: str = "true", values: Sequence[str] = ()
+) -> None:
+    query = f"select count(*) from {table} where {where} and sum is not crc({_SUMMED[table]})"  # noqa: S608 - ours
+    wrong = _one(db, query, values)
+    if wrong:
+        raise DamagedError(f"in the table {table} {wrong} rows have another checksum")
+
+
+def _sum_rows(
+    db: "sqlite3.Connection", table: str, where: str = "true", values: Sequence[str] = ()
+) -> None:
+    db.execute(f"update {table} set sum = crc({_SUMMED[table]}) where {where}", values)  # noqa: S608 - ours
+
+
+def _crc(*values: object) -> int:
+    """The checksum of a row's values."""
+    total = 0
+    for value in values:
+        total = zlib.crc32(value if isinstance(value, bytes) else ascii(value).encode(), total)
+    return total
+
+
+def _version(db: "sqlite3.Connection") -> int:
+    """The file's version; `OSError` for one that is left to those who know it."""
+    db.create_function("crc", -1, _crc)
+    version = int(_one(db, "pragma user_version"))
+    if version not in {_UNSUMMED, VERSION}:
+        raise OSError(f"its version is {version}, and {VERSION} is the latest that is known here")
+    return version
+
+
+def _bring_up_to_date(db: "sqlite3.Connection") -> None:
+    if _version(db) == VERSION:
+        return
+    for table in _SUMMED:
+        db.execute(f"alter table {table} add column sum integer")
+        _sum_rows(db, table)
+    db.execute(f"pragma user_version = {VERSION}")
+
+
+def _one(db: "sqlite3.Connection", query: str, values: Sequence[str] = ()) -> Any:
+    return db.execute(query, values).fetchone()[0]
+
+
+def _tools(db: "sqlite3.Connection") -> Callable[[Learned], None]:
+    """What fills a graph with the tools and edges of the file."""
+    rows = db.execute(
+        "select number, id, weight, times, failed, failures, edges from tool order by number"
+    ).fetchall()
+    found = np.frombuffer(b"".join(row[6] for row in rows), _EDGES)
+    counts = np.array([len(row[6]) // _EDGES.itemsize for row in rows], dtype=np.int64)
+    numbers = np.array([row[0] for row in rows], dtype=np.int64)
+    sources = np.repeat(np.arange(len(rows)), counts)
+    targets = np.searchsorted(numbers, found["target"])
+    there = targets < len(rows)
+    there[there] = numbers[targets[there]] == found["target"][there]
+    columns = {name: found[name][there] for name in found.dtype.names or () if name != "target"}
+    tools = {row[1]: Uses(*row[2:6]) for row in rows}
+    habits = Habits(**dict(db.execute("select name, value from habit").fetchall()))
+    edges = sources[there], targets[there], columns
+    return lambda learned: learned.fill(tools, *edges, habits)
+
+
+def _add(db: "sqlite3.Connection", change: Change) -> None:
+    for each in change.tools:
+        _check_rows(db, "tool", "id = ?", (each,))
+    _check_rows(db, "habit")
+    db.executemany(
+        "insert into tool (id, weight, times, failed, failures) values (?, ?, ?, ?, ?) "
+        "on conflict (id) do update set weight = weight + excluded.weight, "
+        "times = times + excluded.times, failed = failed + excluded.failed, "
+        "failures = failures + excluded.failures",
+        [(each, u.weight, u.times, u.failed, u.failures) for each, u in change.tools.items()],
+    )
+    numbers = _numbers(db, change.tools)
+    rows: defaultdict[int, dict[int, Seen]] = defaultdict(dict)
+    for (source, target), seen in change.edges.items():
+        rows[numbers[source]][numbers[target]] = seen
+    for source, edges in rows.items():
+        (blob,) = db.execute("select edges from tool where number = ?", (source,)).fetchone()
+        merged = _merged(np.frombuffer(blob, _EDGES), edges)
+        db.execute("update tool set edges = ? where number = ?", (merged.tobytes(), source))
+    db.executemany(
+        "insert into habit (name, value) values (?, ?) on conflict (name) do update set "
+        "value = value + excluded.value",
+        [(name, getattr(change.habits, name)) for name in _HABITS],
+    )
+    for each in change.tools:
+        _sum_rows(db, "tool", "id = ?", (each,))
+    _sum_rows(db, "habit")
+
+
+def _numbers(db: "sqlite3.Connection", identifiers: Iterable[str]) -> dict[str, int]:
+    return {each: _one(db, "select number from tool where id = ?", (each,)) for each in identifiers}
+
+
+def _merged(known: NDArray[np.void], new: dict[int, Seen]) -> NDArray[np.void]:
+    """A tool's edges with what was seen since added."""
+    place = {int(target): at for at, target in enumerate(known["target"])}
+    fresh = [target for target in new if target not in place]
+    merged = np.zeros(len(known) + len(fresh), dtype=_EDGES)
+    merged[: len(known)] = known
+    for at, target in enumerate(fresh, len(known)):
+        place[target] = at
+        merged[at]["target"] = target
+    for target, seen in new.items():
+        row = merged[place[target]]
+        for name in ("next", "later", "next_times", "later_times"):
+            row[name] += getattr(seen, name)
+        row["stated"] = max(float(row["stated"]), seen.stated)
+        row["kinds"] |= seen.kinds
+    return merged
+
+
+def _usage(db: "sqlite3.Connection") -> UsageChange:
+    rows = db.execute("select tool, model, count, total from usage").fetchall()
+    found = UsageChange()
+    for tool, model, count, total in rows:
+        found.add(tool, model, np.frombuffer(total, np.float32), count)
+    return found
+
+
+def _add_usage(db: "sqlite3.Connection", usage: UsageChange) -> None:
+    for key, learned in usage.learned.items():
+        _check_rows(db, "usage", _KEY, key)
+        known = db.execute(f"select count, total from usage where {_KEY}", key).fetchone()  # noqa: S608 - ours
+        merged = UsageChange({key: learned})
+        if known is not None and len(known[1]) == learned[1].nbytes:
+            merged.add(*key, np.frombuffer(known[1], np.float32), known[0])
+        count, total = merged.learned[key]
+        db.execute(
+            "insert or replace into usage (tool, model, count, total) values (?, ?, ?, ?)",
+            (*key, count, total.astype(np.float32).tobytes()),
+        )
+        _sum_rows(db, "usage", _KEY, key)

@@ -1,1 +1,0 @@
-"""Structures that find the nearest rows."""

@@ -1,0 +1,1 @@
+"""The lexical signal: matches words and names."""

@@ -1,0 +1,301 @@
+"""The fuzzy signal: words in common, whatever their ending, typos forgiven.
+
+BM25 over the fields of a document (Robertson & Zaragoza, "The Probabilistic
+Relevance Framework: BM25 and Beyond", 2009, section 3.6: field weights inside
+the term frequency), saturated onto [0, 1]. A word that no document has is
+looked up among the words that some have, by edit distance.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolscript.embedding.base import Vectors
+from toolscript.retrieval.base import Corpus, Query, Ranking
+from toolscript.retrieval.lexical.analyzer import (
+    FIELDS,
+    Numbering,
+    Numbers,
+    Stemmer,
+    Wording,
+    Words,
+)
+from toolscript.retrieval.lexical.spelling import Spellings
+from toolscript.storage.blob_store import Kept
+
+FIELD_WEIGHTS = {
+    "name": 2.5,
+    "title": 2.5,
+    "server": 1.5,
+    "description": 1.0,
+    "parameters": 1.0,
+    "details": 0.3,
+}
+"""The seed's 0.3 : 0.5 : 0.2, with the description as the unit; names of parameters count like
+it, what the schema says about them counts less."""
+K1 = 1.2
+B = 0.75
+HALF = 8.0
+"""The BM25 score that becomes 0.5, where it is the best of the corpus."""
+SHARPNESS = 1.5
+"""The power to which a document's share of the best score is raised."""
+TYPO_DISCOUNT = 0.7
+"""A word reached through one edit counts this much; through two, its square."""
+_SLACK = 10_000
+"""So many words that no document has any more are kept before all are counted anew."""
+
+_REMEMBERED = 1024
+"""So many words' meanings are remembered: the parts of a question repeat those of the whole."""
+
+
+class FuzzySignal:
+    """BM25 over fields with typo-tolerant words. Has nothing to prepare.
+
+    A document's words are taken apart once; an index over a new corpus is then
+    a matter of sorting numbers.
+    """
+
+    name = "fuzzy"
+
+    def __init__(self, kept: Callable[[], Kept | None] = lambda: None) -> None:
+        self.stemmer = Stemmer()
+        self._latest: tuple[Corpus, FuzzyIndex] | None = None
+        self._wording = Wording(self.stemmer, kept)
+
+    def prepare(self, corpus: Corpus) -> Iterator[int]:
+        """See `Signal.prepare`."""
+        self.index(corpus)
+        self._wording.keep()
+        return iter(())
+
+    def index(self, corpus: Corpus) -> "FuzzyIndex":
+        """See `Signal.index`. Nothing to do for the corpus of the last call."""
+        if self._latest is None or self._latest[0] is not corpus:
+            index = self._made(corpus)
+            self._latest = (corpus, index)
+            if index.unused > _SLACK and index.unused > len(index.spellings.words):
+                self._wording.start_anew()
+        return self._latest[1]
+
+    def _made(self, corpus: Corpus) -> "FuzzyIndex":
+        if corpus.wholes is None:
+            return FuzzyIndex(self._wording.of(corpus), self._wording.numbering)
+        found, of = np.unique(corpus.wholes, return_inverse=True)
+        rows: list[int] = found.tolist()
+        wholes = Corpus(corpus.documents[row] for row in rows)
+        return FuzzyIndex(self._wording.of(wholes), self._wording.numbering, of)
+
+
+def saturated(totals: Vectors) -> Vectors:
+    """BM25 scores float32 [n] onto [0, 1): (score / best) ^ `SHARPNESS` · best / (best + `HALF`).
+
+    The best document's score says how good the match is at all; the others'
+    say how far behind they are, however long the question: saturating each by
+    itself would make the upper ones of a long question alike.
+    """
+    best = float(totals.max(initial=0.0))
+    if best <= 0:
+        return totals
+    return ((totals / best) ** SHARPNESS * (best / (best + HALF))).astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class _Postings:
+    """Per stem the rows that have it, and a value for each; a row occurs once per stem."""
+
+    stems: Numbers
+    rows: Numbers
+    values: Vectors
+    starts: NDArray[np.int64]
+    """Where each stem's rows begin, and one past the last: int64 [stems + 1]."""
+
+    @classmethod
+    def of(cls, stems: Numbers, rows: Numbers, values: Vectors, count: int) -> "_Postings":
+        """Sum the values of equal (stem, row), for ``count`` stems; rows are sorted already."""
+        order = _order(stems, count)
+        stems, rows, values = stems[order], rows[order], values[order]
+        another = np.diff(stems, prepend=-1).astype(bool) | np.diff(rows, prepend=-1).astype(bool)
+        firsts = np.flatnonzero(another)
+        summed = np.add.reduceat(values, firsts) if firsts.size else values
+        stems = stems[firsts]
+        starts = np.concatenate([[0], np.bincount(stems, minlength=count).cumsum()])
+        return cls(stems, rows[firsts], summed, starts)
+
+    def scaled(self, values: Vectors) -> "_Postings":
+        return _Postings(self.stems, self.rows, values, self.starts)
+
+    def frequencies(self) -> NDArray[np.int64]:
+        """How many rows each stem has."""
+        return np.diff(self.starts)
+
+    def add(self, stem: int, weight: float, totals: Vectors) -> None:
+        part = slice(self.starts[stem], self.starts[stem + 1])
+        totals[self.rows[part]] += weight * self.values[part]
+
+    def value(self, stem: int, row: int) -> float:
+        start, end = self.starts[stem], self.starts[stem + 1]
+        position = start + int(np.searchsorted(self.rows[start:end], row))
+        here = position < end and self.rows[position] == row
+        return float(self.values[position]) if here else 0.0
+
+
+def _order(numbers: Numbers, count: int) -> NDArray[np.intp]:
+    """What sorts numbers below ``count``, stably: 16 bits at a time, for which NumPy counts."""
+    order = np.argsort(numbers.astype(np.uint16), kind="stable")
+    if count > 1 << 16:
+        above = (numbers >> 16).astype(np.uint16)
+        order = order[np.argsort(above[order], kind="stable")]
+    return order
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A stem of the question that some document has."""
+
+    stem: str
+    asked: str
+    """The question's word."""
+    meant: str
+    """The word that was taken for it; another one where a typo was repaired."""
+    weight: float
+
+    @property
+    def shown(self) -> str:
+        """The word as asked, and what it was taken for."""
+        return self.asked if self.asked == self.meant else f"{self.asked} → {self.meant}"
+
+
+class FuzzyIndex:
+    """An inverted index of stems: immutable, its memory that of the corpus' words.
+
+    Where there are passages, only wholes have words, and give each passage what they
+    get: ``of`` is each document's place among them, int64 [n].
+    """
+
+    def __init__(
+        self, documents: list[Words], numbering: Numbering, of: NDArray[np.intp] | None = None
+    ) -> None:
+        self._of = of
+        self.stemmer = numbering.stemmer
+        self._size = len(documents)
+        self._stems = numbering.stems
+        words_, rows, fields, lengths = _flattened(documents)
+        stems = np.array(numbering.stem_of, dtype=np.int32)[words_]
+        count = len(numbering.stems)
+        weights = _field_scales(lengths)[rows, fields]
+        postings = _Postings.of(stems, rows, weights, count)
+        frequencies = postings.frequencies()
+        self._count = count
+        rarity = np.log(1 + (self._size - frequencies + 0.5) / (frequencies + 0.5))
+        self._rarity: Vectors = rarity.astype(np.float32)
+        tf = postings.values
+        impacts = self._rarity[postings.stems] * tf * (K1 + 1) / (tf + K1)
+        self._postings = postings.scaled(impacts.astype(np.float32))
+        self._names = self._name_shares(stems, rows, fields)
+        present = np.bincount(words_, minlength=len(numbering.words)) > 0
+        self.unused = int(present.size - present.sum())
+        self.spellings = Spellings([numbering.words[n] for n in np.flatnonzero(present)])
+        self._resolved = lru_cache(_REMEMBERED)(self._resolve)
+
+    def rank(self, query: Query) -> Ranking:
+        """See `SignalIndex.rank`."""
+        totals = np.zeros(self._size, dtype=np.float32)
+        for term in self.terms(query):
+            self._postings.add(self._stems[term.stem], term.weight, totals)
+        return Ranking(self._given(saturated(totals)))
+
+    def understands(self, word: str) -> bool:
+        """See `SignalIndex.understands`: some document has the word, or one it may be a typo of."""
+        return bool(self._resolved(word))
+
+    def evidence(self, query: Query, row: int) -> tuple[str, ...]:
+        """See `SignalIndex.evidence`: the words in common, each with its share of the match."""
+        impacts = {term: self.impact(term, row) for term in self.terms(query)}
+        total = sum(impacts.values())
+        found = sorted((t for t in impacts if impacts[t] > 0), key=lambda t: -impacts[t])
+        return tuple(f"{term.shown} {impacts[term] / total:.0%}" for term in found)
+
+    def said(self, query: Query) -> Vectors:
+        """How much of each document's name the query says: float32 [n] in [0, 1].
+
+        The share of the name's words, each counted by its rarity.
+        """
+        shares = np.zeros(self._size, dtype=np.float32)
+        for term in self.terms(query):
+            self._names.add(self._stems[term.stem], term.weight, shares)
+        return self._given(np.minimum(shares, 1.0))
+
+    def terms(self, query: Query) -> list[Term]:
+        """The query's stems that the corpus has, each once; typos repaired."""
+        found: dict[str, Term] = {}
+        for word in query.telling:
+            for term in self._resolved(word):
+                if term.stem not in found or found[term.stem].weight < term.weight:
+                    found[term.stem] = term
+        return list(found.values())
+
+    def impact(self, term: Term, row: int) -> float:
+        """What a term of the query adds to a document's BM25 score."""
+        place = row if self._of is None else int(self._of[row])
+        return term.weight * self._postings.value(self._stems[term.stem], place)
+
+    def _given(self, scores: Vectors) -> Vectors:
+        return scores if self._of is None else scores[self._of]
+
+    def knows(self, word: str) -> bool:
+        """Whether some document has this word, in whatever form."""
+        return self._has(self.stemmer(word))
+
+    def _has(self, stem: str) -> bool:
+        number = self._stems.get(stem, self._count)
+        starts = self._postings.starts
+        return number < self._count and bool(starts[number] < starts[number + 1])
+
+    def _resolve(self, word: str) -> list[Term]:
+        stem = self.stemmer(word)
+        if self._has(stem):
+            return [Term(stem, word, word, 1.0)]
+        return [
+            Term(self.stemmer(near), word, near, weight) for near, weight in self._nearest(word)
+        ]
+
+    def _nearest(self, word: str) -> list[tuple[str, float]]:
+        """The spellings fewest edits away, at most one edit per four letters."""
+        allowed = min(2, len(word) // 4)
+        if not allowed or not word.isalpha():
+            return []
+        found = sorted((edits, near) for near, edits in self.spellings.within(word, allowed))
+        return [(near, TYPO_DISCOUNT**edits) for edits, near in found[:4] if edits == found[0][0]]
+
+    def _name_shares(self, stems: Numbers, rows: Numbers, fields: NDArray[np.intp]) -> _Postings:
+        """Per stem of a document's name, its part of the name, by rarity."""
+        named = fields == FIELDS.index("name")
+        stems, rows = stems[named], rows[named]
+        postings = _Postings.of(stems, rows, np.ones(stems.size, np.float32), self._count)
+        rarity = self._rarity[postings.stems]
+        total = np.bincount(postings.rows, weights=rarity, minlength=self._size)
+        return postings.scaled((rarity / total[postings.rows]).astype(np.float32))
+
+
+def _flattened(
+    documents: list[Words],
+) -> tuple[Numbers, Numbers, NDArray[np.intp], Numbers]:
+    """All words' numbers, each one's row and field, and the lengths int32 [documents, fields]."""
+    width = len(FIELDS)
+    lengths = np.array([d.lengths for d in documents], dtype=np.int32).reshape(-1, width)
+    numbers = np.concatenate([np.empty(0, np.int32), *(d.numbers for d in documents)])
+    rows = np.repeat(np.arange(len(documents), dtype=np.int32), lengths.sum(axis=1))
+    fields = np.repeat(np.tile(np.arange(width), len(documents)), lengths.ravel())
+    return numbers, rows, fields, lengths
+
+
+def _field_scales(lengths: Numbers) -> Vectors:
+    """What one occurrence counts: weight / (1 − b + b · length / average), float32 [n, fields]."""
+    if not lengths.size:
+        return np.empty((0, len(FIELDS)), np.float32)
+    averages = np.maximum(1.0, lengths.mean(axis=0))
+    weights = np.array([FIELD_WEIGHTS[field] for field in FIELDS])
+    return (weights / (1 - B + B * lengths / averages)).astype(np.float32)

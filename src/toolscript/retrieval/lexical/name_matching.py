@@ -1,0 +1,183 @@
+"""Names: what is spelled like a tool's name is that tool, whatever the weights.
+
+A query that is a tool's name, its qualified id or its words, however they are
+joined, gets similarity 1. One that is nearly a name gets its edit similarity,
+but only when it cannot be read as known words: "list files" is a question even
+where a tool is called ``list_tiles``. The same goes, a little weaker, for a
+name inside a sentence: for what is written like an identifier, or is no word
+that any tool knows.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+import msgspec
+
+from toolscript.retrieval.base import Corpus, Query
+from toolscript.retrieval.lexical.bm25f import FuzzyIndex
+from toolscript.retrieval.lexical.spelling import Spellings
+from toolscript.text import STOP_WORDS, compact, words
+from toolscript.types import SEPARATOR
+
+NEAR = 0.75
+"""Least edit similarity of a misspelled name."""
+MAX_CHARS = 80
+_SHORTEST = 4
+IN_SENTENCE = 0.9
+"""A name inside a sentence counts this much of one that is the whole query."""
+_SHORTEST_IN_SENTENCE = 6
+_IDENTIFIER = re.compile(r"[^\W_][_\-.:][^\W_]|[a-z][A-Z]")
+_ID_MARK = re.compile(f"{SEPARATOR}|:")
+MAX_TOKENS = 64
+"""Of a longer question only so many words are looked at for names."""
+
+
+class _Spelled(msgspec.Struct, frozen=True, gc=False):
+    """How the documents of one name may be called."""
+
+    compact: tuple[str, ...]
+    """Letters and digits only: alone and after the server's name."""
+    literal: tuple[str, ...]
+    """As it stands: for names in symbols only, and to prefer the one meant among near twins."""
+
+
+def _spelled(server: str, name: str) -> _Spelled:
+    alone = {compact(name), compact(server + name)} - {""}
+    return _Spelled(tuple(alone), tuple({name.strip(), f"{server}:{name}".strip()}))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Named:
+    """A name that a query spells."""
+
+    score: float
+    """1 for exactly the name; at least what a score is raised to."""
+    alike: float
+    """How alike the spellings are, in [`NEAR`, 1]."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the query is the name, of a document that may have it."""
+        return self.score >= 1
+
+    def inside(self) -> "Named":
+        """The same name, found inside a question rather than being all of it."""
+        return Named(IN_SENTENCE * self.score, self.alike)
+
+
+_EXACT = Named(1.0, 1.0)
+IMPERSONATOR = 0.99
+"""A name that is spelled like another server's id counts this much of that id."""
+
+
+class Names:
+    """Makes name indexes; remembers how each name is spelled."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], _Spelled] = {}
+
+    def index(self, corpus: Corpus, vocabulary: FuzzyIndex) -> "NameIndex":
+        """The names of one corpus, whose words ``vocabulary`` knows."""
+        rows: dict[tuple[str, str], list[int]] = {}
+        for row, document in enumerate(corpus.documents):
+            rows.setdefault((document.server, document.name), []).append(row)
+        self._known = {key: self._known.get(key) or _spelled(*key) for key in rows}
+        return NameIndex(
+            corpus, list(zip(self._known.values(), rows.values(), strict=True)), vocabulary
+        )
+
+
+def _by_spelling(spelled: Iterable[tuple[tuple[str, ...], list[int]]]) -> dict[str, list[int]]:
+    """Each spelling with the rows of all names that are spelled like it."""
+    found: dict[str, list[int]] = {}
+    for spellings, rows in spelled:
+        for spelling in spellings:
+            there = found.get(spelling)
+            found[spelling] = rows if there is None else there + rows
+    return found
+
+
+def _impersonating(corpus: Corpus) -> Iterator[int]:
+    """The rows of tools that are called ``server__tool`` or ``server:tool`` like another's id."""
+    posing = [(row, d) for row, d in enumerate(corpus.documents) if _ID_MARK.search(d.name)]
+    ids = {compact(d.server + d.name): d.server for d in corpus.documents} if posing else {}
+    for row, document in posing:
+        if ids.get(compact(document.name), document.server) != document.server:
+            yield row
+
+
+def _padded(identifier: str) -> bool:
+    return identifier != identifier.strip()
+
+
+class NameIndex:
+    """The spellings of every document's name."""
+
+    def __init__(
+        self, corpus: Corpus, names: list[tuple[_Spelled, list[int]]], vocabulary: FuzzyIndex
+    ) -> None:
+        self._rows = _by_spelling((spelled.compact, rows) for spelled, rows in names)
+        padded = (((each.strip(),), [row]) for each, row in corpus.rows.items() if _padded(each))
+        literal = ((spelled.literal, rows) for spelled, rows in names)
+        self._exact = _by_spelling(chain(literal, padded))
+        self._ids = corpus.rows
+        self.impersonating = frozenset(_impersonating(corpus))
+        """The documents, by row, that are named like another's id."""
+        self._spellings = Spellings(list(self._rows))
+        self._vocabulary = vocabulary
+
+    def match(self, query: Query) -> dict[int, Named]:
+        """The documents, by row, whose names the query spells."""
+        text = query.text.strip()
+        literal = {*self._exact.get(text, ()), self._ids.get(text, -1)} - {-1}
+        if literal:
+            return self._exactly(literal)
+        spelled = query.compact
+        if spelled in self._rows:
+            return self._exactly(self._rows[spelled])
+        whole: dict[int, Named] = {}
+        if _SHORTEST <= len(spelled) <= MAX_CHARS and not self._readable(query.words):
+            whole = self._near(spelled)
+        return whole or self._within(query)
+
+    def _within(self, query: Query) -> dict[int, Named]:
+        """Names that single words of a sentence spell."""
+        tokens = query.text.split()
+        found: dict[int, Named] = {}
+        for token in tokens[:MAX_TOKENS] if len(tokens) > 1 else ():
+            for row, named in self._token(token).items():
+                found[row] = max(named.inside(), found.get(row, named.inside()))
+        return found
+
+    def _token(self, token: str) -> dict[int, Named]:
+        spelled = compact(token)
+        if not _SHORTEST_IN_SENTENCE <= len(spelled) <= MAX_CHARS:
+            return {}
+        identifier, readable = _IDENTIFIER.search(token), self._readable(words(token))
+        if readable and not identifier:
+            return {}
+        if spelled in self._rows:
+            return self._exactly(self._rows[spelled])
+        return {} if readable else self._near(spelled)
+
+    def _exactly(self, rows: Iterable[int]) -> dict[int, Named]:
+        """The exact name of these; an impersonator's only where nothing else has it."""
+        named = {row: self._named(row, 1.0) for row in rows}
+        return named if _EXACT in named.values() else dict.fromkeys(named, _EXACT)
+
+    def _named(self, row: int, similarity: float) -> Named:
+        factor = IMPERSONATOR if row in self.impersonating else 1.0
+        return Named(factor * similarity, similarity)
+
+    def _readable(self, asked: list[str]) -> bool:
+        return all(word in STOP_WORDS or self._vocabulary.knows(word) for word in asked)
+
+    def _near(self, spelled: str) -> dict[int, Named]:
+        found: dict[int, Named] = {}
+        for spelling, similarity in self._spellings.alike(spelled, NEAR):
+            for row in self._rows[spelling]:
+                named = self._named(row, similarity)
+                found[row] = max(named, found.get(row, named))
+        return found

@@ -1,0 +1,157 @@
+"""One corpus' vectors, and how near each document is to a question."""
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolscript.embedding.base import Encoder, Vectors
+from toolscript.embedding.loader import LazyModel
+from toolscript.errors import ModelError, UnreachableError
+from toolscript.graph.usage import Usage
+from toolscript.retrieval.base import Query, Ranking
+from toolscript.retrieval.semantic.calibration import Curves
+from toolscript.retrieval.semantic.document_text import embedded_texts
+from toolscript.retrieval.semantic.flat_index import FlatIndex
+from toolscript.retrieval.semantic.relevance_feedback import Experience
+from toolscript.text import printable
+from toolscript.types import Document
+
+QUERIES_REMEMBERED = 1024
+WHOLE_SHARE = 0.5
+"""How much the whole counts in a passage's nearness."""
+
+
+@dataclass(slots=True)
+class Counters:
+    """What the signal has done so far, for the statistics."""
+
+    documents_embedded: int = 0
+    documents_from_cache: int = 0
+    queries_embedded: int = 0
+    queries_remembered: int = 0
+
+
+@dataclass(slots=True)
+class Questions:
+    """The latest questions' vectors, at most `QUERIES_REMEMBERED`."""
+
+    counters: Counters
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _vectors: OrderedDict[tuple[str, str, tuple[str, ...]], Vectors] = field(
+        default_factory=OrderedDict[tuple[str, str, tuple[str, ...]], Vectors]
+    )
+    """By the encoder's name, the text and its parts: float32 [1 + parts, dim]."""
+
+    def vector(self, encoder: Encoder, query: Query) -> Vectors:
+        """A question's or a part's vector; a part's is the one it has within its question."""
+        if query.whole:
+            return self._rows(encoder, query.whole)[1 + query.whole.parts.index(query.text)]
+        return self._rows(encoder, query)[0]
+
+    def _rows(self, encoder: Encoder, query: Query) -> Vectors:
+        key = encoder.name, query.text, query.parts
+        with self._lock:
+            if key in self._vectors:
+                self._vectors.move_to_end(key)
+                self.counters.queries_remembered += 1
+                return self._vectors[key]
+        rows = encoder.query_with_parts(query.text, query.parts)
+        with self._lock:
+            self.counters.queries_embedded += 1
+            self._vectors[key] = rows
+            if len(self._vectors) > QUERIES_REMEMBERED:
+                self._vectors.popitem(last=False)
+        return rows
+
+
+@dataclass(frozen=True)
+class SemanticIndex:
+    """One corpus's vectors."""
+
+    _model: LazyModel
+    _name: str
+    _queries: Questions
+    _curves: Curves
+    _documents: tuple[Document, ...]
+    _known: NDArray[np.intp]
+    _wholes: NDArray[np.intp] | None
+    """For each of the known the place among them of its whole, or its own where that is not."""
+    _flat: FlatIndex | None
+    _noun: str = "tools"
+    """What the documents are, for messages."""
+    _rows: Vectors | None = None
+    """What ``_flat`` was made of: the vectors of the known."""
+    _usage: Usage | None = None
+
+    @cached_property
+    def _experience(self) -> Experience | None:
+        encoder = self._model.loaded and self._model.loaded.encoder
+        if self._usage is None or self._rows is None or not encoder:
+            return None
+        known = [self._documents[int(row)] for row in self._known]
+        curve = self._curves.of(encoder)
+        return Experience(self._usage, self._name, known, self._rows, curve)
+
+    @cached_property
+    def vectors(self) -> Vectors | None:
+        """Every document's vector: float32 [n, dim], zero where there is none; None without any."""
+        if self._rows is None or self._known.size == len(self._documents):
+            return self._rows
+        vectors = np.zeros((len(self._documents), self._rows.shape[1]), dtype=np.float32)
+        vectors[self._known] = self._rows
+        return vectors
+
+    def rank(self, query: Query) -> Ranking:
+        """See `SignalIndex.rank`. Never waits for a download."""
+        size = len(self._documents)
+        loaded = self._model.loaded if self._flat is None else self._model.get()
+        encoder = loaded.encoder if loaded else None
+        if loaded is not None and encoder is None:
+            return Ranking.nothing(size, loaded.degraded)
+        if loaded is None or encoder is None or self._flat is None or encoder.name != self._name:
+            return Ranking.nothing(size, self._waiting(size))
+        try:
+            curve = self._curves.of(encoder)
+            vector = self._queries.vector(encoder, query)
+        except UnreachableError as error:
+            return Ranking.nothing(size, f"searching without meaning: {error}")
+        except ModelError as error:
+            return Ranking.nothing(size, self._model.give_up(str(error)).degraded)
+        scores = np.full(size, np.nan, dtype=np.float32)
+        cosines = self._flat.cosines(vector)
+        if self._wholes is not None:
+            share = np.float32(WHOLE_SHARE)
+            cosines = ((1 - share) * cosines + share * cosines[self._wholes]).astype(np.float32)
+        if self._experience is not None:
+            cosines = self._experience.moved(cosines, vector)
+        scores[self._known] = curve(cosines)
+        return Ranking(scores, loaded.degraded or self._waiting(size - self._known.size))
+
+    def _waiting(self, count: int) -> str:
+        size = len(self._documents)
+        return f"{count} of {size} {self._noun} are not embedded yet" if count else ""
+
+    def understands(self, word: str) -> bool:
+        """See `SignalIndex.understands`."""
+        encoder = self._model.loaded and self._model.loaded.encoder
+        return bool(encoder and encoder.knows(word))
+
+    def evidence(self, query: Query, row: int) -> tuple[str, ...]:
+        """See `SignalIndex.evidence`: the cosine, and the document's text that is nearest."""
+        loaded, known = self._model.loaded, np.flatnonzero(self._known == row)
+        encoder = loaded.encoder if loaded else None
+        if encoder is None or self._flat is None or not known.size or encoder.name != self._name:
+            return ()
+        try:
+            vector = self._queries.vector(encoder, query)
+            texts = embedded_texts(self._documents[row])
+            cosines = encoder.documents(list(texts.values())) @ vector
+        except ModelError:
+            return ()
+        cosine = float(self._flat.cosines(vector)[known[0]])
+        name, text = list(texts.items())[int(np.argmax(cosines))]
+        return (f"cosine {cosine:.2f}", f"nearest is its {name}: {printable(text, 80)}")

@@ -1,0 +1,281 @@
+"""The semantic signal: how near a document's meaning is to the question's."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolscript.embedding.base import Encoder, Vectors
+from toolscript.embedding.loader import LazyModel
+from toolscript.embedding.vector_cache import CachedVector, VectorCache
+from toolscript.errors import DeviceError, ModelError, UnreachableError
+from toolscript.graph.usage import Usage
+from toolscript.retrieval.base import Corpus
+from toolscript.retrieval.semantic.calibration import Curves
+from toolscript.retrieval.semantic.document_text import document_vectors
+from toolscript.retrieval.semantic.flat_index import FlatIndex
+from toolscript.retrieval.semantic.semantic_index import Counters, Questions, SemanticIndex
+from toolscript.storage.gc_tuning import without_collecting
+from toolscript.types import SEPARATOR, Document
+
+log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+BATCH_DOCUMENTS = 64
+"""Documents embedded between two looks at the index: small enough to search while indexing."""
+SAVE_EVERY_S = 2.0
+"""How much work a kill may cost while many documents are embedded."""
+SAVE_SHARE = 20
+"""Saving may take a twentieth of the time."""
+
+
+class _Latest(Generic[_T]):
+    """What was made of a corpus last, for as long as it and the vectors are the same."""
+
+    def __init__(self, make: Callable[[Corpus], _T]) -> None:
+        self._make = make
+        self._made: tuple[Corpus, int, _T] | None = None
+
+    def of(self, corpus: Corpus, changes: int) -> _T:
+        """That, made now where need be."""
+        made = self._made
+        if made is None or made[0] is not corpus or made[1] != changes:
+            made = self._made = (corpus, changes, self._make(corpus))
+        return made[2]
+
+
+class SemanticSignal:
+    """Cosine between the question's vector and each document's, calibrated per model.
+
+    Vectors come from the cache where the document's digest matches, and are
+    computed otherwise. One thread prepares; any number may rank. ``curves`` is
+    the directory where the calibration of other models than the known is kept;
+    ``save_every_s`` of 0 saves after every batch, however long that takes.
+    """
+
+    name = "semantic"
+
+    def __init__(  # noqa: PLR0913 - what bootstrap wires, each by its name
+        self,
+        model: LazyModel,
+        cache: Callable[[], VectorCache | None],
+        curves: Path | None = None,
+        *,
+        save_every_s: float = SAVE_EVERY_S,
+        noun: str = "tools",
+        usage: Usage | None = None,
+    ) -> None:
+        self.model = model
+        self._noun = noun
+        self._usage = usage
+        self._save_every_s = save_every_s
+        self._curves = Curves(document_vectors, curves)
+        self.counters = Counters()
+        self.cache = cache
+        self._name = ""
+        self._vectors: dict[str, CachedVector] = {}
+        self._size = 0
+        """How long they are; 0 while that is not known."""
+        self._changes = 0
+        """How often there were other vectors."""
+        self._latest = _Latest(self._index)
+        self._lacking = _Latest(self._without_vector)
+        self._kept: tuple[Corpus, int] | None = None
+        """The corpus whose vectors, as they were then, are what the cache has."""
+        self._queries = Questions(self.counters)
+
+    def prepare(self, corpus: Corpus) -> Iterator[int]:
+        """Embed what is not known yet, a batch at a time, and keep the cache file in step.
+
+        What is in the cache can be found before the model is loaded, and is read meanwhile.
+        """
+        if not len(corpus):
+            return
+        foreseen = self.model.begin()
+        if foreseen is not None and self._recall(foreseen.name, corpus):
+            yield len(self._missing(corpus))
+        try:
+            encoder = self.model.get().encoder
+        except DeviceError:  # told to whoever asks
+            return
+        if encoder is None:
+            return
+        if encoder.name != self._name or self._size not in {0, encoder.dim}:
+            self.take(encoder.name, {})  # at an address there may be another model by now
+        self._size = encoder.dim
+        if foreseen is None or foreseen.name != encoder.name:
+            self._recall(encoder.name, corpus)
+        try:
+            self._curves.of(encoder)
+            yield from self._embed_missing(encoder, corpus)
+        except UnreachableError as error:  # the rest waits for the next catalogue
+            log.warning("not all %s are embedded: %s", self._noun, error)
+            self._save(corpus)
+            return
+        except ModelError as error:
+            self.model.give_up(str(error))
+            return
+        if self._kept != (corpus, self._changes):
+            self._forget(corpus)
+            self._save(corpus)
+
+    @without_collecting()
+    def _recall(self, name: str, corpus: Corpus) -> int:
+        """Take the model's vectors from the cache, where there are some; how many it were."""
+        if name != self._name:
+            self.take(name, {})
+        cache, before = self.cache(), self.counters.documents_from_cache
+        missing = self._missing(corpus)
+        if cache and missing:
+            stored = cache.load(name, _wanted(missing))
+            self._take_over(missing, stored)
+            if len(missing) == len(stored) == len(corpus) and not self._missing(corpus):
+                self._kept = corpus, self._changes
+        missing = self._missing(corpus)
+        if cache and missing:
+            self._take_over(missing, cache.siblings(name, _wanted(missing)))
+        return self.counters.documents_from_cache - before
+
+    def _embed_missing(self, encoder: Encoder, corpus: Corpus) -> Iterator[int]:
+        saved, took = time.monotonic(), 0.0
+        while waiting := self._missing(corpus):
+            self._embed(encoder, waiting[:BATCH_DOCUMENTS])
+            yield max(0, len(waiting) - BATCH_DOCUMENTS)
+            if time.monotonic() - saved > max(self._save_every_s, SAVE_SHARE * took):
+                begun = time.monotonic()
+                self._exchange(corpus)
+                saved = time.monotonic()
+                took = saved - begun if self._save_every_s else 0.0
+
+    def _exchange(self, corpus: Corpus) -> None:
+        """Keep what is done so far, and take what other processes have done of the rest."""
+        cache = self.cache()
+        if cache:
+            missing, away = self._missing(corpus), _away(corpus)
+            wanted = _wanted(missing)
+            cache.save(self._name, self._vectors, lambda each: each in wanted or away(each))
+            self._take_over(missing, cache.load(self._name, wanted))
+
+    def _forget(self, corpus: Corpus) -> None:
+        """Drop the vectors of tools that are gone; those of servers that are away stay."""
+        away = _away(corpus)
+        self._vectors = {
+            identifier: entry
+            for identifier, entry in self._vectors.items()
+            if identifier in corpus.rows or away(identifier)
+        }
+
+    def _save(self, corpus: Corpus) -> None:
+        cache = self.cache()
+        if cache:
+            cache.save(self._name, self._vectors, keep=_away(corpus))
+
+    def _missing(self, corpus: Corpus) -> list[Document]:
+        return self._lacking.of(corpus, self._changes)
+
+    def _without_vector(self, corpus: Corpus) -> list[Document]:
+        return [document for document in corpus.documents if self._vector(document) is None]
+
+    def index(self, corpus: Corpus) -> SemanticIndex:
+        """The vectors known now; the rest is NaN. Nothing to do where they are those of before."""
+        return self._latest.of(corpus, self._changes)
+
+    def _index(self, corpus: Corpus) -> SemanticIndex:
+        found = [self._vector(document) for document in corpus.documents]
+        known = [row for row, vector in enumerate(found) if vector is not None]
+        rows = [vector for vector in found if vector is not None]
+        vectors = np.concatenate(rows).reshape(len(rows), -1) if rows else None
+        flat = None if vectors is None else FlatIndex(vectors)
+        return SemanticIndex(
+            self.model,
+            self._name,
+            self._queries,
+            self._curves,
+            corpus.documents,
+            np.array(known, dtype=np.intp),
+            _places(known, corpus),
+            flat,
+            self._noun,
+            vectors,
+            self._usage,
+        )
+
+    def take(self, model: str, vectors: dict[str, CachedVector]) -> None:
+        """Take over what this model has made of documents, by their ids."""
+        self._name, self._vectors = model, vectors
+        self._size = next((each.vector.size for each in vectors.values()), 0)
+        self._changes += 1
+
+    def knowing(self, usage: Usage) -> "SemanticSignal":
+        """The same signal with what it has embedded so far, learning from other use."""
+        other = SemanticSignal(self.model, self.cache, noun=self._noun, usage=usage)
+        other._curves = self._curves
+        other.take(self._name, dict(self._vectors))
+        return other
+
+    def asked(self, text: str) -> tuple[str, Vectors] | None:
+        """The model's name and a question's vector; None where no model is there, or answers."""
+        try:
+            loaded = self.model.loaded
+            encoder = loaded.encoder if loaded else None
+            return None if encoder is None else (encoder.name, encoder.query(text))
+        except ModelError:
+            return None
+
+    @property
+    def embedded(self) -> int:
+        """How many documents have a vector."""
+        return len(self._vectors)
+
+    def _vector(self, document: Document) -> Vectors | None:
+        entry = self._vectors.get(document.id)
+        return entry.vector if entry is not None and entry.digest == document.digest else None
+
+    def _take_over(self, missing: list[Document], stored: dict[str, CachedVector]) -> None:
+        self._changes += 1
+        for document in missing:
+            entry = stored.get(document.id)
+            if entry is None or entry.digest != document.digest:
+                continue
+            self._size = self._size or entry.vector.size
+            if entry.vector.size == self._size:
+                self._vectors[document.id] = entry
+                self.counters.documents_from_cache += 1
+
+    def _embed(self, encoder: Encoder, documents: list[Document]) -> None:
+        vectors = document_vectors(encoder, documents)
+        self._changes += 1
+        for document, vector in zip(documents, vectors, strict=True):
+            self._vectors[document.id] = CachedVector(document.digest, vector)
+        self.counters.documents_embedded += len(documents)
+
+
+def _places(known: list[int], corpus: Corpus) -> NDArray[np.intp] | None:
+    """For each of the known rows the place among them of its whole; its own without that."""
+    if corpus.wholes is None:
+        return None
+    places = np.full(len(corpus), -1, dtype=np.intp)
+    places[known] = np.arange(len(known))
+    found = places[corpus.wholes[known]]
+    return np.where(found >= 0, found, np.arange(len(known)))
+
+
+def _wanted(documents: list[Document]) -> dict[str, str]:
+    """Id → digest."""
+    return {document.id: document.digest for document in documents}
+
+
+def _away(corpus: Corpus) -> Callable[[str], bool]:
+    """Whether a vector is of a server that is not there at all: not yet, or just now.
+
+    A tool that its server no longer has is gone; a server that is away comes back.
+    """
+    present = {document.server for document in corpus.documents}
+
+    def away(identifier: str) -> bool:
+        return SEPARATOR in identifier and identifier.partition(SEPARATOR)[0] not in present
+
+    return away

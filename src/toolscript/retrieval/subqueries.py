@@ -1,0 +1,95 @@
+"""Parts: a question that wants several things, taken apart.
+
+"Find the invoice and mail it to Ana" wants two tools, and as a whole it is
+near to neither. It is cut where a sentence ends, and at an "and", a "then" or
+a comma that an action follows: a word with which tools' names or descriptions
+begin, or one that takes an object ("mail it", "book a table").
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+
+from toolscript.retrieval.base import Corpus
+from toolscript.retrieval.lexical.analyzer import Stemmer
+from toolscript.retrieval.per_document_cache import PerDocument
+from toolscript.text import STOP_WORDS, words
+from toolscript.types import Document
+
+MAX_PARTS = 6
+"""Of a longer question the first parts are looked at one by one."""
+LEAST_WORDS = 2
+"""Fewer words that mean something are no question of their own."""
+LEAST_TOOLS = 2
+"""So many tools' texts begin with a word that is an action."""
+_OPENING_CHARS = 80
+_SHORTEST = 3
+"""Letters of an action."""
+
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+|(?<=[\u3002\uff01\uff1f\uff1b])\s*|\n+")
+_JOINT = re.compile(
+    r"(?:[,;]\s*|\s+)(?:(?:and|or)(?:\s+(?:then|also|finally))?|then|after that|afterwards|also"
+    r"|finally)\s+|,\s+",
+    re.IGNORECASE,
+)
+_OBJECTS = frozenset(
+    """
+    it its them this that these those the a an my our your his her their me him us
+    all each every both everything
+    """.split()  # noqa: SIM905 - a list of words reads best as words
+)
+
+
+class Actions:
+    """The words with which the names and descriptions of a corpus begin."""
+
+    def __init__(self, stem: Stemmer) -> None:
+        self._stem = stem
+        self._openings = PerDocument(self._opening)
+
+    def index(self, corpus: Corpus) -> Callable[[str], bool]:
+        """Whether a word is an action in this corpus."""
+        counts = Counter(
+            stem for opening in self._openings.of(corpus.documents) for stem in opening
+        )
+        actions = frozenset(stem for stem, count in counts.items() if count >= LEAST_TOOLS)
+        return lambda word: self._stem(word) in actions
+
+    def _opening(self, document: Document) -> tuple[str, ...]:
+        first = (*_first(document.name), *words(document.description[:_OPENING_CHARS])[:1])
+        return tuple([self._stem(word) for word in first if len(word) >= _SHORTEST])
+
+
+@lru_cache(128)  # the passages of a text have the same name, and come one after the other
+def _first(name: str) -> tuple[str, ...]:
+    return tuple(words(name[:_OPENING_CHARS])[:1])
+
+
+def split(text: str, is_action: Callable[[str], bool]) -> list[str]:
+    """The parts of a question, at most `MAX_PARTS`; none when it is of one piece."""
+    sentences = [sentence for sentence in _SENTENCE.split(text) if sentence]
+    clauses = [part.strip() for sentence in sentences for part in _clauses(sentence, is_action)]
+    telling = [part for part in clauses if _tells(part)]
+    return list(dict.fromkeys(telling))[:MAX_PARTS] if len(telling) > 1 else []
+
+
+def _clauses(sentence: str, is_action: Callable[[str], bool]) -> Iterator[str]:
+    start = 0
+    for joint in _JOINT.finditer(sentence):
+        following = words(sentence[joint.end() : joint.end() + _OPENING_CHARS])[:2]
+        if following and _begins_one(following, is_action):
+            yield sentence[start : joint.start()]
+            start = joint.end()
+    yield sentence[start:]
+
+
+def _begins_one(following: list[str], is_action: Callable[[str], bool]) -> bool:
+    first, *then = following
+    if first in STOP_WORDS or first in _OBJECTS:
+        return False
+    return is_action(first) or bool(then and then[0] in _OBJECTS)
+
+
+def _tells(part: str) -> bool:
+    return sum(word not in STOP_WORDS for word in words(part)) >= LEAST_WORDS

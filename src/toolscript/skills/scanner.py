@@ -1,0 +1,346 @@
+"""The skills in some folders, as they are now.
+
+A folder with a ``SKILL.md`` is one skill; every other Markdown or text file is
+one by itself. Only what changed since the last look is read again.
+"""
+
+import hashlib
+import logging
+import posixpath
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from toolscript.errors import SkillError
+from toolscript.skills.confined_reader import MAX_FILE_BYTES, Found, Sandbox, Stamp
+from toolscript.skills.front_matter import read_front
+from toolscript.skills.passages import Passage, split
+from toolscript.storage.blob_store import Kept
+from toolscript.storage.gc_tuning import without_collecting
+from toolscript.text import compact, printable
+from toolscript.types import SKILLS, Document, skill_id
+
+log = logging.getLogger(__name__)
+Following = Literal["watch", "look", "list", "none"]
+"""Go on watching the folders; look once; look once and embed nothing; or leave them alone."""
+MANIFEST = "SKILL.md"
+SUFFIXES = frozenset({".md", ".markdown", ".txt"})
+_NOT_SKILLS = frozenset(
+    {"readme", "license", "licence", "notice", "changelog", "contributing", "codeofconduct"}
+)
+MAX_PROBLEMS = 200
+MAX_TOTAL_BYTES = 64 * 1024 * 1024
+"""Of all files that are skills; what comes later in the order of the folders is left out."""
+MADE_BY = "3"
+"""Raised when a text is read or cut differently: what is kept of unchanged files is then of no
+use any more."""
+
+
+class Skill(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """One skill: a file, what it says of itself, and its text in passages."""
+
+    name: str
+    """What it calls itself, or where it lies; no two skills have the same."""
+    description: str
+    """What it states about itself; may be empty."""
+    root: str
+    """The folder that was searched, and"""
+    path: str
+    """the file's path below it."""
+    passages: tuple[Passage, ...]
+    digests: tuple[str, ...] = ()
+    """SHA-256 of what each of its `documents` says."""
+
+    @property
+    def id(self) -> str:
+        """``skills__name``."""
+        return skill_id(self.name)
+
+    @property
+    def file(self) -> str:
+        """The whole path."""
+        return f"{self.root}/{self.path}"
+
+    @property
+    def summary(self) -> str:
+        """Its description, or its first heading."""
+        return self.description or self.passages[0].heading.partition(" > ")[0]
+
+    @property
+    def folder(self) -> str:
+        """Below the root, where its other files lie; empty for one that is a single file."""
+        return str(PurePosixPath(self.path).parent) if is_manifest(self.path) else ""
+
+    @property
+    def called(self) -> str:
+        """Its name, without the folders and the suffix where it is called after its file."""
+        if self.name != printable(self.path):
+            return self.name
+        return posixpath.splitext(posixpath.basename(self.name))[0]
+
+    @cached_property
+    def documents(self) -> list[Document]:
+        """What is searched: the text as a whole, and each passage, all under one name."""
+        mine, called = self.id, self.called
+        texts = _searched(self.description, self.passages)
+        return [
+            Document(
+                id=mine if number == 0 else f"{mine}#{number - 1}",
+                whole=mine,
+                server=SKILLS,
+                name=called,
+                title=text.heading,
+                description=text.text,
+                digest=digest,
+            )
+            for number, (text, digest) in enumerate(zip(texts, self.digests, strict=True))
+        ]
+
+
+def _searched(description: str, passages: Iterable[Passage]) -> list[Passage]:
+    """The text as a whole, and each passage."""
+    texts = (f"{each.heading}\n{each.text}".strip() for each in passages)
+    return [Passage("", "\n\n".join(filter(None, (description, *texts)))), *passages]
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """All skills at one moment, by name. A change makes a new shelf."""
+
+    skills: Mapping[str, Skill] = field(default_factory=dict[str, Skill])
+    problems: tuple[str, ...] = ()
+    """What was left out, and why: a line each."""
+
+    @cached_property
+    @without_collecting()
+    def documents(self) -> list[Document]:
+        """What is searched, of every skill."""
+        return [document for skill in self.skills.values() for document in skill.documents]
+
+    def find(self, name: str) -> Skill | None:
+        """The skill of a name or an id, whichever way that is spelled."""
+        bare = name.removeprefix(f"{SKILLS}:").removeprefix(skill_id(""))
+        return self.skills.get(name) or self.skills.get(bare)
+
+
+class _Read(msgspec.Struct, frozen=True, gc=False):
+    """A file as it was read last: the skill, or why it is none."""
+
+    stamp: Stamp
+    skill: Skill | None
+    problem: str = ""
+
+
+class _Told(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What a file says: a skill without where it lies."""
+
+    name: str
+    description: str
+    passages: tuple[Passage, ...]
+    digests: tuple[str, ...]
+
+
+class Library:
+    """Looks at folders again and again; remembers what it has read. One thread at a time."""
+
+    def __init__(self, kept: Callable[[], Kept | None] = lambda: None) -> None:
+        self._kept = kept
+        self._recalled: Path | None = None
+        """The file out of which was taken what is known of other times."""
+        self._there: set[str] = set()
+        """What it has, by `_key`, as far as is known."""
+        self._known: dict[tuple[str, str], _Read] = {}
+        self.files_read = 0
+        """How many times a file was read, for the statistics."""
+
+    @without_collecting()
+    def look(self, roots: Sequence[Path], before: Shelf) -> Shelf:
+        """The skills that are there now; ``before`` itself where nothing changed.
+
+        A skill whose name an earlier root has already is left out, and said to be.
+        """
+        self._recall()
+        known: dict[tuple[str, str], _Read] = {}
+        problems: list[str] = []
+        left = MAX_TOTAL_BYTES
+        for root in roots:
+            left = self._look_into(root, known, problems, left)
+        self._known = known
+        shelf = _shelf(known.values(), problems)
+        return before if shelf == before else shelf
+
+    def keep(self) -> bool:
+        """Write down what is known, for the next process."""
+        kept = self._kept()
+        if kept is None:
+            return False
+        written = {
+            _key(key, read.stamp): read.skill
+            for key, read in self._known.items()
+            if read.skill is not None  # why a file is none may have been of the moment
+        }
+        if kept.path == self._recalled and written.keys() == self._there:
+            return True
+        done = kept.keep("files", MADE_BY, written.keys(), lambda key: _encoded(written[key]))
+        self._there = {*written} if done else set()
+        return done
+
+    def _recall(self) -> None:
+        """What the files were when another process read them: as long as they are the same."""
+        kept = self._kept()
+        if kept is None or kept.path == self._recalled:
+            return
+        self._recalled = kept.path
+        rows = kept.load("files", MADE_BY)
+        self._there = {*rows}
+        self._known = _recalled(rows) | self._known
+
+    def _look_into(
+        self, root: Path, known: dict[tuple[str, str], _Read], problems: list[str], left: int
+    ) -> int:
+        """Read what has changed below a root; how many of ``left`` bytes are left."""
+        try:
+            sandbox = Sandbox(root)
+            walk = sandbox.walk()
+        except SkillError as error:
+            problems.append(str(error))
+            return left
+        problems += [f"{root}: {problem}" for problem in walk.problems]
+        skills = _skills_among(walk.files)
+        for number, found in enumerate(skills):
+            left -= found.size if found.size <= MAX_FILE_BYTES else 0
+            if left < 0:
+                size = f"{MAX_TOTAL_BYTES // 2**20} MiB"
+                problems.append(
+                    f"{root}: skills take more than {size} in all; "
+                    f"{len(skills) - number} files are left out, from {found.path} on"
+                )
+                return 0
+            key = str(root), found.path
+            last = self._known.get(key)
+            known[key] = last if last and last.stamp == found.stamp else self._read(sandbox, found)
+        return left
+
+    def _read(self, sandbox: Sandbox, found: Found) -> _Read:
+        self.files_read += 1
+        try:
+            content = sandbox.read(found.path)
+            skill = read_skill(str(sandbox.root), found.path, content.text)
+        except SkillError as error:
+            # The stamp of the walk: as long as the file stays so, it is not read again.
+            return _Read(found.stamp, None, f"{sandbox.root}/{found.path}: {error}")
+        except Exception as error:
+            # A boundary: whatever is wrong with one file, the others are read.
+            log.exception("the skill %s/%s could not be read", sandbox.root, found.path)
+            problem = f"it could not be read ({type(error).__name__}); the log says why"
+            return _Read(found.stamp, None, f"{sandbox.root}/{found.path}: {problem}")
+        return _Read(content.stamp, skill)
+
+
+def is_manifest(path: str) -> bool:
+    """Whether a file makes its folder a skill."""
+    return path.rpartition("/")[2] == MANIFEST
+
+
+def _skills_among(files: Iterable[Found]) -> list[Found]:
+    """The files that are skills: manifests, and text files that belong to none."""
+    found = list(files)
+    owned = {each.path.rpartition("/")[0] for each in found if is_manifest(each.path)}
+    return [each for each in found if is_manifest(each.path) or _stands_alone(each.path, owned)]
+
+
+def _stands_alone(path: str, owned: set[str]) -> bool:
+    folder, _, name = path.rpartition("/")
+    stem, suffix = posixpath.splitext(name)
+    if suffix.casefold() not in SUFFIXES or compact(stem) in _NOT_SKILLS:
+        return False
+    while owned and folder and folder not in owned:
+        folder = folder.rpartition("/")[0]
+    return folder not in owned
+
+
+def _key(file: tuple[str, str], stamp: Stamp) -> str:
+    """A state of a file, which root and path name."""
+    return "\0".join((*file, *map(str, stamp)))
+
+
+def _encoded(skill: Skill) -> bytes:
+    told = _Told(skill.name, skill.description, skill.passages, skill.digests)
+    return msgspec.msgpack.encode(told)
+
+
+def _recalled(rows: Mapping[str, bytes]) -> dict[tuple[str, str], _Read]:
+    """What is kept of each file; one whose row says something else is read again."""
+    found: dict[tuple[str, str], _Read] = {}
+    decode = msgspec.msgpack.Decoder(_Told).decode
+    for key, value in rows.items():
+        with suppress(ValueError):
+            root, path, *stamp = key.split("\0")
+            device, inode, size, modified, changed = map(int, stamp)
+            skill = _placed(decode(value), root, path)
+            found[root, path] = _Read((device, inode, size, modified, changed), skill)
+    return found
+
+
+def _placed(told: _Told, root: str, path: str) -> Skill:
+    return Skill(
+        name=told.name,
+        description=told.description,
+        root=root,
+        path=path,
+        passages=told.passages,
+        digests=told.digests,
+    )
+
+
+def _shelf(read: Iterable[_Read], problems: list[str]) -> Shelf:
+    skills: dict[str, Skill] = {}
+    for each in read:
+        if each.skill is None:
+            problems.append(each.problem)
+        elif each.skill.name in skills:
+            first = skills[each.skill.name].file
+            problems.append(f"{each.skill.file}: {first} has the same name; that one counts")
+        else:
+            skills[each.skill.name] = each.skill
+    more = len(problems) - MAX_PROBLEMS
+    told = [*problems[:MAX_PROBLEMS], *([f"and {more} more"] if more > 0 else [])]
+    return Shelf(dict(sorted(skills.items())), tuple(printable(line, 500) for line in told))
+
+
+def read_skill(root: str, path: str, text: str) -> Skill:
+    """The skill that a file's text makes; raises `SkillError` where it makes none."""
+    markdown = not path.casefold().endswith(".txt")
+    front = read_front(text) if markdown else None
+    name, description, body = (
+        (front.name, front.description, front.body) if front else ("", "", text)
+    )
+    if is_manifest(path) and not (name and description):
+        raise SkillError(
+            f"its front matter states no {'description' if name else 'name'}; a {MANIFEST} begins "
+            "with ---, name: …, description: …, ---"
+        )
+    passages = split(body, headings=markdown)
+    if not passages and not description:
+        raise SkillError("it is empty; nothing in it can be searched")
+    skill = Skill(
+        name=name or printable(path),
+        description=description,
+        root=root,
+        path=path,
+        passages=passages,
+    )
+    texts = _searched(description, passages)
+    digests = (_digest(skill.called, each, whole=each is texts[0]) for each in texts)
+    return replace(skill, digests=tuple(digests))
+
+
+def _digest(called: str, text: Passage, *, whole: bool) -> str:
+    said = f"{whole}\n{called}\n{text.heading}\n{text.text}"
+    return hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()

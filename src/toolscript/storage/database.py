@@ -1,0 +1,152 @@
+"""Opens SQLite files that several processes share, each for one transaction.
+
+Two kinds of failure are told apart. What fails for the moment or for this process
+(a lock, a full disk, a directory that may not be written, no descriptor left) is
+an `OSError`, and the file stays as it is. Only what the file itself says can be
+damage.
+"""
+
+import errno
+import os
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toolscript.storage.atomic_files import make_private, replacing
+
+if TYPE_CHECKING:
+    import sqlite3
+
+
+class DamagedError(Exception):
+    """A file that can be read, and whose content cannot be right."""
+
+
+class Database:
+    """One file. Holds nothing open between uses; any thread may use it.
+
+    ``script`` gives a new file what every file has. A new file takes its name when
+    it has that, so that an empty file is always a damaged one.
+    """
+
+    def __init__(self, path: Path, script: str, wait_s: float) -> None:
+        self.path = path
+        self._script = script
+        self._wait_s = wait_s
+
+    @contextmanager
+    def reading(self) -> Generator["sqlite3.Connection"]:
+        """A connection that changes nothing, in one transaction.
+
+        Raises `FileNotFoundError`, `DamagedError`, or another `OSError`.
+        """
+        with _failures():
+            if not self.path.stat().st_size:
+                raise DamagedError("it is empty")
+            with closing(self._snapshot()) as db:
+                yield db
+
+    @contextmanager
+    def writing(self) -> Generator["sqlite3.Connection"]:
+        """A connection in one transaction, which the end of the block commits.
+
+        Makes the file where there is none. Raises `DamagedError` or `OSError`.
+        """
+        with _failures():
+            make_private(self.path.parent)
+            with self.locked():
+                if not self.path.exists():
+                    self._create()
+                elif not self.path.stat().st_size:
+                    raise DamagedError("it is empty")
+                with closing(self._connected("rw")) as db:
+                    db.execute("pragma journal_mode = delete")
+                    db.execute("pragma synchronous = normal")
+                    db.execute("begin immediate")
+                    yield db
+                    db.execute("commit")
+
+    @contextmanager
+    def locked(self) -> Generator[None]:
+        """While no other process writes the file or takes it away; raises `OSError`."""
+        import filelock  # noqa: PLC0415 - takes its time
+
+        with filelock.FileLock(f"{self.path}.lock", timeout=self._wait_s, mode=0o600):
+            yield
+
+    def put_aside(self) -> Path:
+        """Rename the file, which is to be locked, to a name that no file has; return that."""
+        number = 1
+        while (aside := self.path.with_name(f"{self.path.name}.damaged-{number}")).exists():
+            number += 1
+        for suffix in ("-journal", "-wal", "-shm"):
+            beside = self.path.with_name(f"{self.path.name}{suffix}")
+            if beside.exists():
+                beside.replace(f"{aside}{suffix}")
+        self.path.replace(aside)
+        return aside
+
+    def delete(self) -> None:
+        """Delete the file, which is to be locked."""
+        self.path.with_name(f"{self.path.name}-journal").unlink(missing_ok=True)
+        self.path.unlink(missing_ok=True)
+
+    def _create(self) -> None:
+        import sqlite3  # noqa: PLC0415 - only where something is kept
+
+        with replacing(self.path) as new, closing(sqlite3.connect(new)) as db:
+            db.executescript(self._script)
+
+    def _snapshot(self) -> "sqlite3.Connection":
+        import sqlite3  # noqa: PLC0415 - see above
+
+        try:
+            return self._begun("ro")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_READONLY_ROLLBACK:
+                raise
+            return self._begun("rw")  # a writer was killed: SQLite takes back its transaction
+
+    def _begun(self, mode: str) -> "sqlite3.Connection":
+        db = self._connected(mode)
+        try:
+            db.execute("begin")
+            db.execute("pragma schema_version")  # from here on it is one state of the file
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _connected(self, mode: str) -> "sqlite3.Connection":
+        import sqlite3  # noqa: PLC0415 - see above
+
+        uri = f"{self.path.absolute().as_uri()}?mode={mode}"
+        return sqlite3.connect(uri, uri=True, timeout=self._wait_s, isolation_level=None)
+
+
+@contextmanager
+def _failures() -> Generator[None]:
+    """Raise SQLite's errors as `DamagedError` or `OSError`; impossible values as the first."""
+    import sqlite3  # noqa: PLC0415 - see above
+
+    try:
+        yield
+    except sqlite3.Error as error:
+        if _is_damage(error):
+            raise DamagedError(str(error)) from error
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
+        raise OSError(str(error)) from error
+    except (ValueError, TypeError) as error:
+        raise DamagedError(str(error)) from error
+
+
+def _is_damage(error: "sqlite3.Error") -> bool:
+    import sqlite3  # noqa: PLC0415 - see above
+
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None:  # Python's own: a text that is not UTF-8
+        return isinstance(error, sqlite3.OperationalError)
+    # SQLITE_ERROR: a table or a column is missing.
+    return code & 0xFF in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}

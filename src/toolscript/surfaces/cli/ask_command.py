@@ -1,0 +1,115 @@
+"""``toolscript ask``."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+import anyio
+import anyio.to_thread
+import click
+import msgspec
+
+from toolscript.agent.two_phase import Executor, Llm, Offer, Outcome, Step
+from toolscript.config.settings import Settings
+from toolscript.errors import InputError
+from toolscript.gateway.catalogue import exposed_names
+from toolscript.surfaces.cli.client import Client
+from toolscript.surfaces.cli.connect import connected
+from toolscript.surfaces.cli.options import settings_from, settings_options
+from toolscript.surfaces.cli.output import counted, note, print_json, print_text
+
+_SHOWN = 200
+
+
+@click.command()
+@click.argument("question")
+@settings_options("llm_url", "llm_model")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="The answer, or that with the transcript and the tokens as JSON.",
+)
+@settings_options("config", "data_dir")
+def ask(question: str, output: str, **flags: Any) -> None:
+    """Let a model answer QUESTION with your tools.
+
+    The model finds its tools first, and is then offered only those. Its calls
+    and what they cost are told on standard error.
+    """
+    settings = settings_from(**flags)
+    for name in ("llm_url", "llm_model"):
+        if not getattr(settings, name):
+            flag, variable = f"--{name.replace('_', '-')}", f"TOOLSCRIPT_{name.upper()}"
+            raise InputError(f"no model to ask; give {flag}, or set {variable}")
+    with connected(settings, flags, live=True) as client:
+        outcome = anyio.run(_asked, settings, ClientToolbox(client), question, output)
+    if output == "json":
+        steps = msgspec.to_builtins(outcome.steps)
+        tokens = {**msgspec.to_builtins(outcome.tokens), "saved": outcome.tokens.saved}
+        print_json({"answer": outcome.answer, "steps": steps, "tokens": tokens})
+        return
+    _tell_tokens(outcome)
+    print_text(outcome.answer)
+
+
+class ClientToolbox:
+    """The application behind a command, as a toolbox."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._tools: dict[str, dict[str, Any]] = {}
+        self._names: dict[str, str] = {}
+
+    async def every(self) -> Sequence[Offer]:
+        """See `Toolbox`."""
+        listed = await anyio.to_thread.run_sync(self._client.get, "/tools")
+        self._tools = {tool["toolId"]: tool for tool in listed["tools"]}
+        self._names = exposed_names(self._tools)
+        return [self._offer(identifier, 0.0) for identifier in self._tools]
+
+    async def search(self, query: str, limit: int) -> Sequence[Offer]:
+        """See `Toolbox`."""
+        parameters = [("q", query), ("limit", limit), ("threshold", 0)]
+        found = await anyio.to_thread.run_sync(self._client.get, "/search", parameters)
+        hits = [(hit["toolId"], hit["confidence"]) for hit in found["results"]]
+        return [self._offer(name, score) for name, score in hits if name in self._tools]
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """See `Toolbox`."""
+        path, body = f"/tools/{quote(name, safe='')}", json.dumps(arguments).encode()
+        return await anyio.to_thread.run_sync(self._client.post, path, body)
+
+    def _offer(self, identifier: str, score: float) -> Offer:
+        tool = self._tools[identifier]
+        schema: dict[str, Any] = tool["inputSchema"]
+        return Offer(self._names[identifier], tool["description"], schema, score)
+
+
+async def _asked(settings: Settings, toolbox: ClientToolbox, question: str, output: str) -> Outcome:
+    tell = _tell if output == "text" else _keep_quiet
+    async with Llm(settings.llm_url or "", settings.llm_model or "", settings.llm_key or "") as llm:
+        return await Executor(llm, toolbox, on_step=tell).ask(question)
+
+
+def _tell(step: Step) -> None:
+    outcome = "failed: " if step.failed else ""
+    note(f"{step.tool} {step.arguments[:_SHOWN]} → {outcome}{step.said[:_SHOWN]}")
+
+
+def _keep_quiet(step: Step) -> None:
+    del step
+
+
+def _tell_tokens(outcome: Outcome) -> None:
+    tokens = outcome.tokens
+    asked = counted(tokens.requests, "request")
+    if tokens.prompt:
+        note(f"{asked}: {tokens.prompt} tokens read, {tokens.completion} written")
+    note(
+        f"tools took about {tokens.tools_sent} tokens in {asked}; "
+        f"all of them would have taken {tokens.tools_all}"
+    )

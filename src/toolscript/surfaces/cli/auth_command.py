@@ -1,0 +1,56 @@
+"""``toolscript auth``."""
+
+from typing import Any
+
+import click
+
+from toolscript.config.settings import Settings
+from toolscript.errors import InputError, UnknownNameError
+from toolscript.storage.atomic_files import check_owner
+from toolscript.surfaces.cli.options import settings_from, settings_options
+from toolscript.surfaces.cli.output import note
+from toolscript.surfaces.server.config_sources import load
+from toolscript.types import ServerSpec
+
+
+@click.command()
+@click.argument("server")
+@click.option("--logout", is_flag=True, help="Forget the login instead.")
+@click.option("--no-browser", is_flag=True, help="Only print the address, to be opened by hand.")
+@settings_options("config", "data_dir")
+def auth(server: str, logout: bool, no_browser: bool, **flags: Any) -> None:  # noqa: FBT001 - click passes every option by name
+    """Log in to SERVER, a remote one that asks for OAuth, in a browser.
+
+    A running gateway connects at once. The tokens are kept for you only, and
+    refreshed as long as the server allows.
+    """
+    settings = settings_from(**flags)
+    spec = _remote(settings, server)
+    from toolscript.gateway.oauth.browser import log_in, log_out  # noqa: PLC0415 - imports the MCP SDK
+
+    check_owner(settings.data_dir)
+    directory = settings.data_dir / "auth"
+    if logout:
+        click.echo("logged out" if log_out(directory, spec) else "not logged in")
+        return
+    log_in(directory, spec, lambda url: _show(url, browser=not no_browser))
+    click.echo(f"logged in to {spec.name}")
+
+
+def _show(url: str, *, browser: bool) -> None:
+    note(f"log in at {url}")
+    if browser:
+        import webbrowser  # noqa: PLC0415 - only here
+
+        webbrowser.open(url)
+
+
+def _remote(settings: Settings, name: str) -> ServerSpec:
+    config = load(settings)
+    spec = next((spec for spec in config.servers if spec.name == name), None)
+    if spec is None:
+        known = ", ".join(spec.name for spec in config.servers) or "none"
+        raise UnknownNameError(f"no server is called {name!r}; configured are: {known}")
+    if spec.transport == "stdio":
+        raise InputError(f"{name} is a program of this machine, which asks for no login")
+    return spec

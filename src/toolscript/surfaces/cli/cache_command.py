@@ -1,0 +1,153 @@
+"""``toolscript cache info|clear``."""
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from toolscript.config.settings import Settings
+from toolscript.errors import GatewayRunningError
+from toolscript.storage.blob_store import Kept
+from toolscript.surfaces.cli.options import output_option, settings_from, settings_options
+from toolscript.surfaces.cli.output import counted, print_json, print_table
+
+_HEAD_BYTES = 4096
+_NAMES = ("embeddings-*.json", "skills-*.sqlite")
+
+
+@click.group()
+def cache() -> None:
+    """Show and clear what was computed or downloaded once."""
+
+
+@cache.command()
+@output_option
+@settings_options("data_dir")
+def info(output: str, **flags: Any) -> None:
+    """Show the embeddings and the models that are kept, and their size."""
+    settings = settings_from(**flags)
+    embeddings = [_embeddings(path) for path in _Files(settings).embeddings]
+    models = [_model(path) for path in _Files(settings).models]
+    if output == "json":
+        directory = str(settings.data_dir)
+        print_json({"directory": directory, "embeddings": embeddings, "models": models})
+        return
+    rows = [[e["file"], e["model"], _megabytes(e["bytes"])] for e in (*embeddings, *models)]
+    if rows:
+        print_table(["What", "Model", "Size"], rows, flexible=0)
+    else:
+        click.echo(f"nothing is kept in {settings.data_dir}")
+
+
+@cache.command()
+@click.option("--models", is_flag=True, help="The models that were downloaded, too.")
+@settings_options("data_dir")
+def clear(models: bool, **flags: Any) -> None:  # noqa: FBT001 - click passes every option by name
+    """Delete the embeddings; they are computed again when they are needed."""
+    settings = settings_from(**flags)
+    kept = _Files(settings)
+    folders = [*kept.folders, kept.directory / "calibration"]
+    folders += [settings.data_dir / "models"] if models else []
+    for folder in kept.folders:
+        _refuse_while_used(folder)
+    count, size = len(kept.embeddings), sum(_size(folder) for folder in folders)
+    for folder in folders:
+        if folder.is_dir():
+            shutil.rmtree(folder)
+    if not models:
+        _forget_failures(settings.data_dir / "models")
+    click.echo(f"deleted {counted(count, 'file')} of embeddings, {_megabytes(size)} in all")
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """What lies in a data directory."""
+
+    settings: Settings
+
+    @property
+    def directory(self) -> Path:
+        return self.settings.data_dir / "cache"
+
+    @property
+    def folders(self) -> list[Path]:
+        """Of the vectors: of tools, of skills, of single files."""
+        return [self.directory / name for name in ("embeddings", "skills", "vector")]
+
+    @property
+    def embeddings(self) -> list[Path]:
+        found = (folder.rglob(name) for folder in self.folders for name in _NAMES)
+        return sorted(path for paths in found for path in paths)
+
+    @property
+    def models(self) -> list[Path]:
+        return sorted((self.settings.data_dir / "models").glob("*/*/complete.json"))
+
+
+def _embeddings(path: Path) -> dict[str, Any]:
+    """One file, from its first bytes: it may hold a hundred thousand vectors."""
+    if path.suffix == ".sqlite":
+        return _skills(path)
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES).partition(b',"embeddings":')[0]
+        model = str(json.loads(head + b"}")["model"])
+    except (OSError, ValueError, KeyError, TypeError):
+        model = "cannot be read"
+    beside = path.with_suffix(".npy")
+    size = sum(each.stat().st_size for each in (path, beside) if each.is_file())
+    return {"file": path.name, "model": model, "bytes": size, "fallback": _stands_in(path)}
+
+
+def _skills(path: Path) -> dict[str, Any]:
+    """The vectors of skills, and what else is kept of them."""
+    from toolscript.embedding.sqlite_vector_cache import model_of  # noqa: PLC0415 - imports NumPy
+
+    kept = Kept(path)
+    found = kept.made_by("vectors"), kept.made_by("fallback")
+    model = model_of(found[0] or found[1]) or "cannot be read"
+    size = path.stat().st_size if path.is_file() else 0
+    return {"file": path.name, "model": model, "bytes": size, "fallback": not found[0]}
+
+
+def _stands_in(path: Path) -> bool:
+    return path.parent.name == "fallback"
+
+
+def _model(path: Path) -> dict[str, Any]:
+    folder = path.parent
+    try:
+        model = str(json.loads(path.read_bytes())["repository"])
+    except (OSError, ValueError, KeyError, TypeError):
+        model = "cannot be read"
+    name = f"models/{folder.parent.name}/{folder.name}"
+    return {"file": name, "model": model, "bytes": _size(folder)}
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _forget_failures(models: Path) -> None:
+    """Whatever could not be had may be asked for again at once."""
+    for note in models.rglob("*.failed.json"):
+        note.unlink(missing_ok=True)
+
+
+def _refuse_while_used(folder: Path) -> None:
+    """A file that is being written right now is not to be deleted under its writer."""
+    import filelock  # noqa: PLC0415 - takes as long as the rest
+
+    for path in folder.rglob("*.lock"):
+        try:
+            with filelock.FileLock(path, timeout=1):
+                pass
+        except filelock.Timeout:
+            raise GatewayRunningError(f"{path} is held: something is writing; try again") from None
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f} MB"

@@ -1,0 +1,199 @@
+"""``toolscript doctor``: what is wrong, and what to do."""
+
+import os
+import socket
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from toolscript.config.access_tokens import TokenStore
+from toolscript.config.servers import Config
+from toolscript.config.settings import Settings
+from toolscript.config.trust import writable_by_others
+from toolscript.errors import ToolscriptError
+from toolscript.storage.atomic_files import check_owner, make_private, writable_by_all
+from toolscript.surfaces.cli.client import Client
+from toolscript.surfaces.cli.connect import connected, record_file, running_gateway
+from toolscript.surfaces.cli.options import output_option, settings_from, settings_options
+from toolscript.surfaces.cli.output import counted, print_json, print_table
+from toolscript.surfaces.server.config_sources import load
+
+_ADVICE = {
+    "invalid": "correct its entry in the configuration",
+    "failed": "see its log, and the guide to troubleshooting",
+    "connecting": "wait, or give it more time with startTimeout",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    what: str
+    ok: bool
+    found: str
+    advice: str = ""
+    degraded: bool = False
+    """Whether it works, but not as it was asked for."""
+
+
+@click.command()
+@output_option
+@settings_options("host", "port", "model", "config", "data_dir")
+def doctor(output: str, **flags: Any) -> int:
+    """Look at configuration, data, gateway, port, servers, model and cache.
+
+    Connects to every server, unless a gateway runs, which is asked instead. The
+    exit status is 1 if anything is wrong. What works, but not as it was asked
+    for, is degraded; that is not wrong.
+    """
+    settings = settings_from(**flags)
+    findings = list(_examined(settings, flags))
+    if output == "json":
+        print_json({"findings": [asdict(each) for each in findings]})
+    else:
+        rows = [[each.what, _mark(each), each.found, each.advice] for each in findings]
+        print_table(["What", "", "Found", "What to do"], rows)
+    return 0 if all(each.ok for each in findings) else 1
+
+
+def _examined(settings: Settings, flags: dict[str, Any]) -> Iterator[Finding]:
+    configured = _tried("configuration", lambda: _configuration(settings))
+    yield configured
+    yield _tried("data", lambda: _data(settings))
+    if not configured.ok:
+        return
+    yield from _rights(load(settings))
+    yield _tried("tokens", lambda: _tokens(settings))
+    gateway = _tried("gateway", lambda: _gateway(settings))
+    yield gateway
+    if gateway.found == "not running":
+        yield _tried("port", lambda: _port(settings))
+    try:
+        yield from _application(settings, flags, refresh=gateway.found == "not running")
+    except ToolscriptError as error:
+        yield Finding("servers", ok=False, found=str(error))
+
+
+def _tried(what: str, look: Callable[[], Finding]) -> Finding:
+    try:
+        return look()
+    except (ToolscriptError, OSError) as error:
+        return Finding(what, ok=False, found=str(error))
+
+
+def _configuration(settings: Settings) -> Finding:
+    config = load(settings)
+    where = ", ".join(str(path) for path in config.sources)
+    if not config.servers and not config.problems:
+        return Finding("configuration", ok=False, found=f"{where} names no server")
+    return Finding("configuration", ok=True, found=where)
+
+
+def _rights(config: Config) -> Iterator[Finding]:
+    """What is not used because it is not trusted, and what is used although others write it."""
+    if config.refused:
+        yield Finding("project", ok=False, found=config.refused)
+    for path in config.sources:
+        who = writable_by_others(path)
+        if who:
+            advice = "it starts programs with your rights: let nobody else write it"
+            yield Finding("configuration", ok=False, found=f"{path}: {who}", advice=advice)
+
+
+def _data(settings: Settings) -> Finding:
+    why = _why_unwritable(settings.data_dir)
+    if why:
+        found = f"{settings.data_dir} cannot be written: {why}"
+        return Finding("data", ok=False, found=found, advice="choose another with --data-dir")
+    check_owner(settings.data_dir)
+    if writable_by_all(settings.data_dir.stat()):
+        found = f"every user may rename what is in {settings.data_dir}"
+        return Finding("data", ok=False, found=found, advice=f"chmod o-w {settings.data_dir}")
+    return Finding("data", ok=True, found=str(settings.data_dir))
+
+
+def _why_unwritable(directory: Path) -> str:
+    try:
+        make_private(directory)
+        with tempfile.TemporaryFile(dir=directory) as tried:
+            tried.write(b"full?")
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def _tokens(settings: Settings) -> Finding:
+    tokens = TokenStore(settings.data_dir, load(settings).key).all()
+    return Finding("tokens", ok=True, found=counted(len(tokens), "token"))
+
+
+def _gateway(settings: Settings) -> Finding:
+    found = running_gateway(settings)
+    if found is None:
+        starting = record_file(settings).is_held()
+        return Finding("gateway", ok=True, found="just starting" if starting else "not running")
+    where = f"{found.record.url} (process {found.record.pid})"
+    if found.health is None:
+        advice = "end it with: toolscript gateway stop"
+        return Finding("gateway", ok=False, found=f"{where} does not answer", advice=advice)
+    problem = found.health.get("configurationProblem")
+    if problem:
+        advice = "correct the file; it is taken over by itself"
+        return Finding("gateway", ok=False, found=f"{where}: {problem}", advice=advice)
+    return Finding("gateway", ok=True, found=where)
+
+
+def _port(settings: Settings) -> Finding:
+    where = f"{settings.host} port {settings.port}"
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as tried:
+        if os.name == "posix":
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind((settings.host, settings.port))
+        except OSError as error:
+            found = f"{where}: {error.strerror or error}"
+            return Finding("port", ok=False, found=found, advice="choose another with --port")
+    return Finding("port", ok=True, found=f"{where} is free")
+
+
+def _application(settings: Settings, flags: dict[str, Any], *, refresh: bool) -> Iterator[Finding]:
+    with connected(settings, flags, refresh=refresh) as client:
+        for server in client.get("/servers")["servers"]:
+            yield _server(server)
+        yield from _search(client)
+
+
+def _server(server: dict[str, Any]) -> Finding:
+    what, state = f"server {server['name']}", server["state"]
+    if state in {"ready", "disabled"}:
+        found = counted(server["tools"], "tool") if state == "ready" else state
+        left_out = [f"left out {line}" for line in server["rejected"]]
+        return Finding(what, ok=not left_out, found="; ".join([found, *left_out]))
+    return Finding(what, ok=False, found=server["error"] or state, advice=_ADVICE[state])
+
+
+def _search(client: Client) -> Iterator[Finding]:
+    answer = client.get("/search", [("q", "is everything well")])
+    stats = client.get("/search/stats")
+    yield _model(stats, "; ".join(answer["degraded"]))
+    indexed, cached = counted(stats["toolsIndexed"], "tool"), stats["embeddingsCached"]
+    yield Finding("cache", ok=True, found=f"{indexed} indexed, {cached} embedded")
+
+
+def _model(stats: dict[str, Any], degraded: str) -> Finding:
+    if not degraded:
+        return Finding("model", ok=True, found=f"{stats['model']} on {stats['device']}")
+    if "semantic" not in stats["signals"]:
+        return Finding("model", ok=False, found=degraded)
+    advice = f"nothing; or choose {stats['model']} for good with TOOLSCRIPT_SEARCH_MODEL=bundled"
+    return Finding("model", ok=True, found=degraded, advice=advice, degraded=True)
+
+
+def _mark(finding: Finding) -> str:
+    return "wrong" if not finding.ok else "degraded" if finding.degraded else "ok"

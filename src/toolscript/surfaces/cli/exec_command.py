@@ -1,0 +1,49 @@
+"""``toolscript exec``."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from toolscript.errors import InputError
+from toolscript.surfaces.cli.connect import gateway
+from toolscript.surfaces.cli.deno_sandbox import MAX_SCRIPT_BYTES, Limits, Script, Tools, run
+from toolscript.surfaces.cli.options import settings_from, settings_options
+from toolscript.surfaces.cli.tool_proxy import Gateway
+from toolscript.surfaces.cli.types_command import filter_option
+
+
+@click.command("exec")
+@click.argument("file", type=click.Path(allow_dash=True, path_type=Path))
+@filter_option
+@settings_options("exec_timeout_s", "exec_memory_mib", "config", "data_dir")
+def execute(file: Path, names: tuple[str, ...], **flags: Any) -> int:
+    """Run the TypeScript in FILE, or - for standard input, against the running gateway.
+
+    It imports the tools with: import { tools } from "toolscript". Beside
+    calling them it can do nothing: no files, no environment, no other address.
+    """
+    settings = settings_from(**flags)
+    script = _read(file)
+    client = gateway(settings, flags)
+    parameters = [*(("filter", name) for name in names), ("compact", 1), ("json", 1)]
+    made = client.get("/runtime/tools.ts", parameters)
+    limits = Limits(settings.exec_timeout_s, settings.exec_memory_mib)
+    given = None if str(file) == "-" else sys.stdin.buffer
+    tools = Tools(made["module"], tuple(made["tools"]), Gateway(client.url, client.token))
+    return run(script, tools, limits, given)
+
+
+def _read(file: Path) -> Script:
+    if str(file) == "-":
+        data, name = sys.stdin.buffer.read(MAX_SCRIPT_BYTES + 1), "script"
+    else:
+        with file.open("rb") as opened:
+            data, name = opened.read(MAX_SCRIPT_BYTES + 1), str(file)
+    if len(data) > MAX_SCRIPT_BYTES:
+        raise InputError(f"{name} is longer than {MAX_SCRIPT_BYTES} bytes; scripts may not be")
+    try:
+        return Script(data.decode("utf-8"), name)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name} is not UTF-8 at byte {error.start}; save it as such") from None

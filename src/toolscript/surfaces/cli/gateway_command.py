@@ -1,0 +1,252 @@
+"""``toolscript gateway start|status|stop``."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from toolscript.config.settings import OPTION, Settings
+from toolscript.errors import GatewayError, GatewayMissingError, GatewayRunningError
+from toolscript.storage.atomic_files import open_private
+from toolscript.surfaces.cli.connect import Running, record_file, recorded, running_gateway
+from toolscript.surfaces.cli.options import output_option, settings_from, settings_options
+from toolscript.surfaces.cli.output import counted, note, print_json
+from toolscript.surfaces.cli.progress_bar import wait_until_ready
+from toolscript.surfaces.cli.wire import NOT_ANSWERING, NOT_RUNNING
+from toolscript.surfaces.server.config_sources import load
+from toolscript.surfaces.server.gateway_file import Record, RecordFile
+
+LISTEN_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 60.0
+_KILL_TIMEOUT_S = 10.0
+_POLL_S = 0.02
+
+
+@click.group()
+def gateway() -> None:
+    """Keep the servers connected and the index warm, behind an HTTP address."""
+
+
+@gateway.command()
+@settings_options("host", "port", "exposure", "model", "config", "data_dir")
+@click.option("--foreground", is_flag=True, help="Stay in the foreground, as under a supervisor.")
+def start(foreground: bool, **flags: Any) -> None:  # noqa: FBT001 - click passes every option by name
+    """Start the gateway, and return when its servers have settled."""
+    settings = settings_from(**flags)
+    config = load(settings)
+    running = _gateway(settings)
+    if running is not None:
+        raise GatewayRunningError(
+            f"a gateway is {_where(running, 'running already')}; "
+            "stop it with: toolscript gateway stop"
+        )
+    if foreground:
+        from toolscript.surfaces.http.gateway_process import serve  # noqa: PLC0415 - the server and all below it
+
+        serve(settings)
+        return
+    for problem in config.problems:
+        note(str(problem))
+    record, servers = _start_in_background(settings, flags)
+    _tell(record, servers)
+
+
+@gateway.command()
+@output_option
+@settings_options("config", "data_dir")
+def status(output: str, **flags: Any) -> int:
+    """Say whether the gateway runs: exit 3 if not, 1 if it is silent."""
+    found = _gateway(settings_from(**flags))
+    if output == "json":
+        print_json(_state(found))
+    elif found is None:
+        click.echo("not running")
+    elif found.health is None:
+        click.echo(_where(found, "running"))
+    else:
+        click.echo(f"{_where(found, 'running')}, {counted(found.health['tools'], 'tool')}")
+        if found.health.get("configurationProblem"):
+            note(f"it keeps its old configuration: {found.health['configurationProblem']}")
+    if found is None:
+        return NOT_RUNNING
+    return 0 if found.health else NOT_ANSWERING
+
+
+@gateway.command()
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0),
+    default=STOP_TIMEOUT_S,
+    show_default=True,
+    help="Seconds that it may take to end before it is killed.",
+)
+@settings_options("config", "data_dir")
+def stop(timeout_s: float, **flags: Any) -> None:
+    """Stop the gateway and the servers it started: exit 1 if it had to be killed."""
+    settings = settings_from(**flags)
+    found = _gateway(settings)
+    if found is None:
+        click.echo("not running")
+        return
+    pid = found.record.pid
+    if not _end(pid, timeout_s):
+        _kill(pid, record_file(settings))
+        raise GatewayError(
+            f"process {pid} did not stop within {timeout_s:g} s and was killed; "
+            "what it did last may be lost, and its servers end within seconds"
+        )
+    click.echo("stopped")
+
+
+def _gateway(settings: Settings) -> Running | None:
+    """This configuration's gateway; `GatewayRunningError` for one that nobody knows where yet."""
+    found = running_gateway(settings)
+    if found is None and record_file(settings).is_held():
+        raise GatewayRunningError("a gateway is just starting; try again in a moment")
+    return found
+
+
+def _where(found: Running, doing: str) -> str:
+    silent = "" if found.health else ", but it does not answer"
+    return f"{doing} at {found.record.url} (process {found.record.pid}){silent}"
+
+
+def _state(found: Running | None) -> dict[str, Any]:
+    if found is None:
+        return {"status": "stopped", "url": None}
+    health = found.health or {"status": "silent", "pid": found.record.pid}
+    return {**health, "url": found.record.url}
+
+
+def _end(pid: int, timeout_s: float) -> bool:
+    """Ask the process to end; whether it did in time."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+        if hasattr(signal, "SIGCONT"):  # one that was suspended hears nothing else
+            os.kill(pid, signal.SIGCONT)
+    return _has_ended(pid, timeout_s)
+
+
+def _kill(pid: int, file: RecordFile) -> None:
+    """End a gateway that does not end by itself, and take its record away."""
+    if file.is_held():  # else it has just ended, and the number may be another process's
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+    if not _has_ended(pid, _KILL_TIMEOUT_S):
+        raise GatewayError(f"process {pid} cannot be ended; the system is waiting for something")
+    file.remove(pid)
+
+
+def _has_ended(pid: int, timeout_s: float) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while _alive(pid):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_S)
+    return True
+
+
+def _start_in_background(
+    settings: Settings, flags: dict[str, Any]
+) -> tuple[Record, list[dict[str, Any]]]:
+    """The record and the settled servers of a gateway of its own process; no process on errors."""
+    file = record_file(settings)
+    log = settings.data_dir / "logs" / f"{file.path.stem}.log"
+    # Until it is known to be the only one: the log of another is left alone.
+    early = log.with_suffix(f".{os.getpid()}.log")
+    process = _spawn(early, flags)
+    try:
+        record = _record_of(process, file, early)
+        early.replace(log)
+        client = recorded(record)
+        wait_until_ready(client, settings.connect_timeout_s)
+        return record, client.get("/servers")["servers"]
+    except BaseException:
+        _end_child(process)
+        if early.exists() and not file.is_held():
+            early.replace(log)
+        raise
+    finally:
+        early.unlink(missing_ok=True)
+
+
+def _spawn(log: Path, flags: dict[str, Any]) -> "subprocess.Popen[bytes]":
+    # -P: a project's own click.py, say, is not to be imported.
+    command = [sys.executable, "-P", "-m", "toolscript", "gateway", "start", "--foreground"]
+    for name, value in flags.items():
+        if value is not None:
+            command += [OPTION[name].flag or "", str(value)]
+    with open_private(log) as output:
+        return subprocess.Popen(  # noqa: S603 - this interpreter, with options of our own
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+
+
+def _end_child(process: "subprocess.Popen[bytes]") -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _record_of(process: "subprocess.Popen[bytes]", file: RecordFile, log: Path) -> Record:
+    deadline = time.monotonic() + LISTEN_TIMEOUT_S
+    while time.monotonic() < deadline:
+        code = process.poll()
+        if code is not None:
+            raise GatewayError(_last_words(log) or f"the gateway ended with code {code}")
+        record = file.read()
+        if record is not None and record.pid == process.pid and _answers(record):
+            return record
+        time.sleep(_POLL_S)
+    why = _last_words(log)
+    raise GatewayError(
+        f"the gateway did not answer within {LISTEN_TIMEOUT_S:g} s" + (f": {why}" if why else "")
+    )
+
+
+def _answers(record: Record) -> bool:
+    try:
+        recorded(record).get("/health")
+    except GatewayMissingError:
+        return False
+    return True
+
+
+def _last_words(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return lines[-1].removeprefix("toolscript: ") if lines else ""
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    # A zombie has stopped; only its parent can take it away.
+    stat = Path(f"/proc/{pid}/stat")
+    return not (stat.exists() and stat.read_text().rsplit(")", 1)[1].split()[0] == "Z")
+
+
+def _tell(record: Record, servers: list[dict[str, Any]]) -> None:
+    ready = [server for server in servers if server["state"] == "ready"]
+    tools = sum(server["tools"] for server in ready)
+    click.echo(
+        f"running at {record.url}: {counted(tools, 'tool')} of {counted(len(ready), 'server')}"
+    )
+    for server in servers:
+        if server["state"] == "failed":
+            note(f"{server['name']}: {server['error']}")

@@ -1,0 +1,33 @@
+"""``toolscript mcp``."""
+
+from typing import Any, cast
+
+import click
+
+from toolscript.surfaces.cli.options import settings_from, settings_options
+from toolscript.surfaces.cli.output import note
+from toolscript.surfaces.server.config_sources import load
+
+
+@click.command()
+@settings_options("exposure", "model", "config", "data_dir")
+def mcp(**flags: Any) -> None:
+    """Serve an MCP client over standard input and output.
+
+    For the configuration file of a client that starts its servers itself.
+    """
+    settings = settings_from(**flags)
+    config = load(settings)
+    for problem in config.problems:
+        note(str(problem))
+    import anyio  # noqa: PLC0415 - only this command needs the server and all below it
+
+    from toolscript import bootstrap  # noqa: PLC0415 - the same
+    from toolscript.storage import gc_tuning as memory  # noqa: PLC0415 - the same
+    from toolscript.surfaces.mcp.endpoint import Exposure  # noqa: PLC0415 - the same
+    from toolscript.surfaces.mcp.stdio_server import serve_stdio  # noqa: PLC0415 - the same
+
+    memory.give_back()
+    app = bootstrap.application(settings, config)
+    memory.set_aside()
+    anyio.run(serve_stdio, app, cast("Exposure", settings.exposure))

@@ -1,0 +1,122 @@
+"""``toolscript search``."""
+
+from typing import Any
+
+import click
+
+from toolscript.config.settings import MAX_QUERY_CHARS
+from toolscript.errors import QueryError
+from toolscript.surfaces.cli.client import Client
+from toolscript.surfaces.cli.connect import connected
+from toolscript.surfaces.cli.explain import print_explanation, print_whereabouts
+from toolscript.surfaces.cli.options import (
+    refresh_option,
+    settings_from,
+    settings_options,
+)
+from toolscript.surfaces.cli.output import note, print_json, print_nothing, print_table
+from toolscript.surfaces.cli.types_command import print_types
+
+
+@click.command()
+@click.argument("query")
+@settings_options("limit", "threshold")
+@click.option(
+    "--server",
+    "servers",
+    multiple=True,
+    metavar="NAME",
+    help="Only this server's tools; may be repeated.",
+)
+@click.option("--skills", is_flag=True, help="Rank skills among the tools.")
+@click.option("--explain", is_flag=True, help="Show how each confidence came about.")
+@click.option("--why", metavar="TOOL", help="Say where this tool ended up, and why.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Choice(["table", "types", "json"]),
+    default="table",
+    show_default=True,
+    help="A table for people, a typed client in Markdown for models, or JSON for programs.",
+)
+@refresh_option
+@settings_options("model", "config", "data_dir")
+def search(  # noqa: PLR0913, PLR0917 - click passes every option by name
+    query: str,
+    servers: tuple[str, ...],
+    skills: bool,  # noqa: FBT001 - see above
+    explain: bool,  # noqa: FBT001 - see above
+    why: str | None,
+    output: str,
+    refresh: bool,  # noqa: FBT001 - see above
+    **flags: Any,
+) -> None:
+    """Find the tools that do what QUERY says.
+
+    QUERY is a sentence such as "commit my changes", or a tool's name, typos
+    included.
+    """
+    settings = settings_from(**flags)
+    if len(query) > MAX_QUERY_CHARS:
+        raise QueryError(
+            f"the query has {len(query)} characters; at most {MAX_QUERY_CHARS} are searched"
+        )
+    parameters: list[tuple[str, object]] = [
+        ("q", query),
+        ("limit", settings.limit),
+        ("threshold", settings.threshold),
+        *(("server", name) for name in servers),
+        ("explain", "true" if explain else None),
+        ("why", why),
+        ("skills", "true" if skills else None),
+    ]
+    with connected(settings, flags, refresh=refresh, skills="look" if skills else "none") as client:
+        answer = client.get("/search", parameters)
+        _tell_failures(client.get("/servers")["servers"])
+        for reason in answer["degraded"]:
+            note(f"degraded: {reason}")
+        _print(client, answer, output)
+
+
+def _print(client: Client, answer: dict[str, Any], output: str) -> None:
+    if output == "json":
+        print_json(answer)
+    elif output == "types" and (tools := [h for h in answer["results"] if "toolId" in h]):
+        print_types(client, tools)
+    else:
+        _print_table(answer)
+
+
+def _print_table(answer: dict[str, Any]) -> None:
+    if answer["results"]:
+        _print_hits(answer["results"])
+    else:
+        print_nothing("tools", answer, answer["below"] and named(answer["below"]))
+    for hit in answer["results"]:
+        if "explanation" in hit:
+            print_explanation(hit)
+    if "why" in answer:
+        print_whereabouts(answer["why"])
+
+
+def _print_hits(results: list[dict[str, Any]]) -> None:
+    rows = [[named(hit), f"{hit['confidence']:.2f}", _reason(hit)] for hit in results]
+    print_table(["Tool", "Confidence", "Reason"], rows)
+
+
+def _reason(hit: dict[str, Any]) -> str:
+    warning = hit.get("warning")
+    return f"{hit['reason']}; {warning}" if warning else hit["reason"]
+
+
+def named(hit: dict[str, Any]) -> str:
+    """What a hit is called in a list; of a skill it is said that it is one."""
+    return hit["toolId"] if "toolId" in hit else f"skill: {hit['name']}"
+
+
+def _tell_failures(servers: list[dict[str, Any]]) -> None:
+    failed = [server for server in servers if server["state"] in {"failed", "invalid"}]
+    if failed:
+        names = ", ".join(server["name"] for server in failed)
+        again = "; --refresh tries again" if any(server["snapshot"] for server in failed) else ""
+        note(f"not searched: {names} (toolscript list-servers says why){again}")

@@ -1,0 +1,95 @@
+"""``toolscript trust``: records, lists and revokes trust in project configuration files."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from toolscript.config.servers import FILE_NAME, project_file
+from toolscript.config.trust import Decision, ProjectFile, TrustStore, refusal
+from toolscript.errors import ConfigMissingError, ConfigSyntaxError, ConfigUntrustedError
+from toolscript.storage.atomic_files import is_file
+from toolscript.surfaces.cli.options import output_option, settings_from, settings_options
+from toolscript.surfaces.cli.output import note, print_json, print_table
+from toolscript.surfaces.server.trust_prompt import ask, show
+from toolscript.text import printable
+
+
+@click.command()
+@click.argument("path", required=False, type=click.Path(path_type=Path))
+@click.option("--list", "listed", is_flag=True, help="Show what was decided so far.")
+@click.option("--revoke", "revoked", is_flag=True, help="Take the decision back.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask, as without a terminal.")
+@output_option
+@settings_options("data_dir")
+def trust(path: Path | None, output: str, **flags: Any) -> int:
+    """Let the project's .toolscript.json at PATH start its servers.
+
+    Without PATH it is the one of the working directory. That holds for the file
+    as it is now: an edited one has to be trusted again. A file that is named
+    with --config, and the one in the home directory, need no trust.
+    """
+    listed, revoked, yes = (flags.pop(name) for name in ("listed", "revoked", "yes"))
+    store = TrustStore(settings_from(**flags).data_dir)
+    if listed:
+        _list(store.all(), output)
+        return 0
+    place = _place(path)
+    if revoked:
+        click.echo("revoked" if store.forget(place) else "was not trusted")
+        return 0
+    return _decide(ProjectFile.read(place), store, quiet=yes)
+
+
+def _decide(file: ProjectFile, store: TrustStore, *, quiet: bool) -> int:
+    if file.flaw:
+        raise ConfigUntrustedError(refusal(file))
+    if not quiet and sys.stdin.isatty() and sys.stderr.isatty():
+        trusted = ask(file, store)
+    else:
+        show(file, store)
+        store.decide(file, trusted=True)
+        trusted = True
+    click.echo(printable(f"{'trusted' if trusted else 'not trusted'}: {file.path}"))
+    if not file.servers():
+        note(f"{file.path} names no server")
+    return 0 if trusted else 1
+
+
+def _place(path: Path | None) -> Path:
+    """The file that is meant, be it there or not."""
+    if path is None:
+        found = project_file(Path.cwd(), os.environ)
+        if found is None:
+            raise ConfigMissingError(f"no project's {FILE_NAME} in {Path.cwd()} or above it")
+        return found
+    path = path.absolute()
+    if path.name == FILE_NAME:
+        return path
+    if is_file(path):
+        raise ConfigMissingError(f"{path} is not called {FILE_NAME}; it is used with --config")
+    return path / FILE_NAME
+
+
+def _list(decisions: list[Decision], output: str) -> None:
+    rows = [
+        {"path": each.path, "state": _state(each), "decided": each.decided} for each in decisions
+    ]
+    if output == "json":
+        print_json({"files": rows})
+    elif rows:
+        print_table(["File", "State", "Decided"], [list(row.values()) for row in rows])
+    else:
+        click.echo("nothing was decided so far")
+
+
+def _state(decision: Decision) -> str:
+    try:
+        file = ProjectFile.read(Path(decision.path))
+    except ConfigSyntaxError:
+        return "gone"
+    if file.sha256 != decision.sha256:
+        return "changed since"
+    return "trusted" if decision.trusted else "not trusted"

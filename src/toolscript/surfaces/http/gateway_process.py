@@ -1,0 +1,222 @@
+"""The gateway as a process: the HTTP door on a socket of this machine."""
+
+import ipaddress
+import logging
+import os
+import secrets
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
+from typing import Any, cast
+
+import uvicorn
+
+from toolscript import __version__, bootstrap
+from toolscript.app.task_monitor import TaskMonitor
+from toolscript.config.access_tokens import TokenStore
+from toolscript.config.servers import Config
+from toolscript.config.settings import Settings
+from toolscript.errors import PortInUseError, UnprotectedError
+from toolscript.storage import gc_tuning as memory
+from toolscript.surfaces.http.routes import http_app
+from toolscript.surfaces.mcp.endpoint import Exposure
+from toolscript.surfaces.server import logs as journal
+from toolscript.surfaces.server.authentication import ANY_HOST, LOOPBACK_HOSTS, Doorkeeper
+from toolscript.surfaces.server.config_sources import load
+from toolscript.surfaces.server.gateway_file import Record, RecordFile
+from toolscript.surfaces.server.request_log import Traffic
+from toolscript.surfaces.server.signals import asking
+
+log = logging.getLogger(__name__)
+GRACE_S = 30.0
+"""How long calls that are under way may take to end when the gateway does."""
+_STREAMS_S = 2
+"""The same for streams that clients only listen to."""
+
+
+def serve(settings: Settings) -> None:
+    """Run until told to stop (SIGTERM, SIGINT, SIGHUP); then close every connection.
+
+    Raises `PortInUseError` when the address is taken, `UnprotectedError` when
+    other machines could ask without a token, `GatewayRunningError` when the
+    configuration has a gateway, `ConfigError` when it is unusable, and
+    `TaskDiedError` when a background task has died.
+    """
+    journal.set_up(settings.log_level, settings.log_format)
+    memory.give_back()
+    config = load(settings)
+    record = RecordFile(settings.data_dir, config.key)
+    with record.held(), _listen(settings.host, settings.port) as listening:
+        key = secrets.token_urlsafe(32)
+        server = _server(settings, config, listening, key)
+        url = _url(listening)
+        try:
+            record.write(Record(url, os.getpid(), __version__, settings.model, key))
+            log.warning("listening on %s", url)
+            _run(server, listening)
+        finally:
+            record.remove()
+
+
+def _server(settings: Settings, config: Config, listening: socket.socket, key: str) -> "_Server":
+    admit = _doorkeeper(TokenStore(settings.data_dir, config.key), key, listening)
+    app = bootstrap.application(settings, config, bootstrap.Wiring(follow=True))
+    for problem in config.problems:
+        log.warning("%s", problem)
+    traffic = Traffic()
+    asgi = http_app(
+        app,
+        hosts=_hosts(listening),
+        admit=admit,
+        admits=admit.admits,
+        traffic=traffic,
+        exposure=cast("Exposure", settings.exposure),
+    )
+    return _Server(
+        uvicorn.Config(
+            asgi,
+            **_bounds(),
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=_STREAMS_S,
+        ),
+        traffic,
+        lambda: app.health().ready,
+        app.task_monitor,
+    )
+
+
+def _bounds() -> dict[str, Any]:
+    """What clients may take of the process: half of its descriptors are for servers and files."""
+    try:
+        from toolscript.surfaces.server import connection_limits  # noqa: PLC0415 - see below
+    except ImportError:  # Windows has no httptools; uvicorn's other parser bounds the head itself
+        return {}
+    descriptors = connection_limits.raise_descriptor_limit()
+    room = connection_limits.Connections(min(connection_limits.MAX_CONNECTIONS, descriptors // 2))
+    return {
+        "http": connection_limits.bounded(room),
+        "limit_concurrency": room.limit + 1,
+        "backlog": descriptors // 4,
+    }
+
+
+class _Server(uvicorn.Server):
+    """A server that, asked to end, lets what is under way end first. Asked twice, it does not.
+
+    It ends, too, once a background task has died: when the others have closed what they hold.
+    What it has when it starts, and when it first is ready, is set aside: see `memory`.
+    """
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        traffic: Traffic,
+        ready: Callable[[], bool],
+        monitor: TaskMonitor,
+    ) -> None:
+        super().__init__(config)
+        self.task_monitor = monitor
+        self._traffic = traffic
+        self._ready = ready
+        self._was_ready = False
+        self._until = 0.0
+        self._told = self._failing = False
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """See `uvicorn.Server`."""
+        memory.set_aside()
+        await super().startup(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """See `uvicorn.Server`. Logs nothing: it may have interrupted what is being logged."""
+        if self._traffic.closed:
+            super().handle_exit(sig, frame)
+            return
+        self._traffic.closed = True
+        self._until = time.monotonic() + GRACE_S
+
+    async def on_tick(self, counter: int) -> bool:
+        """See `uvicorn.Server`: whether to end. It asks ten times a second."""
+        if self.task_monitor.failure:
+            self._fail()
+        if not self._was_ready and self._ready():
+            self._was_ready = True
+            memory.set_aside()
+        patient = self._traffic.running and time.monotonic() < self._until
+        if self._traffic.closed and patient and not self._told:
+            self._told = True
+            log.warning("stopping when %d requests have ended", self._traffic.running)
+        if self._traffic.closed and not patient:
+            self.should_exit = True
+        return await super().on_tick(counter)
+
+    def _fail(self) -> None:
+        """End once every other task has ended, and after `GRACE_S` whatever hangs."""
+        if not self._failing:
+            self._failing = True
+            deadline = threading.Timer(GRACE_S, os._exit, [1])
+            deadline.daemon = True
+            deadline.start()
+        self.should_exit = not self.task_monitor.is_busy
+
+
+def _run(server: "_Server", listening: socket.socket) -> None:
+    for number in asking():  # uvicorn by itself does not know SIGHUP
+        signal.signal(number, server.handle_exit)
+    # Having closed down, uvicorn raises Ctrl-C's signal once more.
+    with suppress(KeyboardInterrupt):
+        server.run(sockets=[listening])
+    server.task_monitor.check()
+    log.warning("stopped")
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    if os.name == "posix":
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+        listening.listen()  # from now on nobody is refused, however long the start takes
+    except (OSError, UnicodeError) as error:  # the second: no name of a host
+        listening.close()
+        raise PortInUseError(
+            f"cannot listen on {host} port {port}: {getattr(error, 'strerror', None) or error}; "
+            "choose another with --port (0 picks a free one)"
+        ) from None
+    listening.set_inheritable(True)
+    return listening
+
+
+def _url(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _doorkeeper(tokens: TokenStore, key: str, listening: socket.socket) -> Doorkeeper:
+    local = _is_local(listening)
+    if not local and not tokens.protected:
+        raise UnprotectedError(
+            f"on {listening.getsockname()[0]} other machines could use every tool; first make a "
+            "token with: toolscript token create, or listen on 127.0.0.1"
+        )
+    return Doorkeeper(tokens, key, local=local)
+
+
+def _hosts(listening: socket.socket) -> tuple[str, ...]:
+    """The hosts that requests may name: every one, unless only this machine can ask."""
+    bound = listening.getsockname()[0]
+    if not _is_local(listening):
+        return ANY_HOST
+    return (*LOOPBACK_HOSTS, f"[{bound}]" if ":" in bound else bound)
+
+
+def _is_local(listening: socket.socket) -> bool:
+    return ipaddress.ip_address(listening.getsockname()[0]).is_loopback

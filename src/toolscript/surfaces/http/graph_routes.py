@@ -1,0 +1,87 @@
+"""The graph of tools used together: to look at, to fill, to clear."""
+
+from typing import Any
+
+import anyio.to_thread
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from toolscript.app.application import App
+from toolscript.config.settings import Option
+from toolscript.errors import AccessError, InputError, RangeError
+from toolscript.graph import file_formats as files
+from toolscript.graph import svg_picture as picture
+from toolscript.graph.base import Edge
+from toolscript.graph.learning import Learning
+from toolscript.graph.related import relations
+from toolscript.surfaces.http.request_body import body
+from toolscript.surfaces.server.authentication import grant_of
+from toolscript.types import Grant
+
+EDGES = Option("limit", int, 50, "", low=1, high=1000)
+_FORMS = {"json": "application/json", "dot": "text/vnd.graphviz", "svg": "image/svg+xml"}
+
+
+async def show(app: App, request: Request) -> Any:
+    """``/graph``: how large it is, and its strongest edges; as JSON or as a picture."""
+    form = request.query_params.get("format", "json")
+    if form not in _FORMS:
+        raise RangeError(f"format is {form[:60]!r}; choose one of {', '.join(_FORMS)}")
+    limit = EDGES.parse(request.query_params.get("limit", EDGES.default), "limit")
+    learning = _learning(app)
+    edges = await anyio.to_thread.run_sync(_edges, learning, grant_of(request), limit)
+    if form == "json":
+        stats = msgspec.to_builtins(learning.graph.stats()) if _whole(request) else None
+        return {"stats": stats, "edges": [msgspec.to_builtins(edge) for edge in edges]}
+    drawn = picture.dot(edges) if form == "dot" else picture.svg(edges)
+    return Response(drawn, media_type=_FORMS[form])
+
+
+async def related(app: App, request: Request) -> Any:
+    """``/graph/related``: what goes with one tool."""
+    name = request.query_params.get("tool")
+    if name is None:
+        raise InputError("the parameter tool is missing; ask for /graph/related?tool=server__tool")
+    grant = grant_of(request)
+    tool = app.tool(name, grant).id
+    known = {each.id for each in app.tools(grant=grant)}
+    found = relations(_learning(app).graph, tool, known.__contains__, limit=EDGES.default)
+    return {"toolId": tool, **msgspec.to_builtins(found)}
+
+
+async def take(app: App, request: Request) -> Any:
+    """``POST /graph/import``: templates, dependencies and sequences of calls."""
+    learning = _learning(app, request)
+    given = files.known(await body(request))
+    return await anyio.to_thread.run_sync(learning.take, given)
+
+
+async def clear(app: App, request: Request) -> Any:
+    """``POST /graph/clear``: forget everything that was learned."""
+    learning = _learning(app, request)
+    stats = learning.graph.stats()
+    await anyio.to_thread.run_sync(learning.clear)
+    return {"edges": stats.edges, "calls": stats.calls}
+
+
+def _learning(app: App, request: Request | None = None) -> Learning:
+    """What is learned from; with a request that changes it, whose sender may do that."""
+    if app.learning is None:
+        raise InputError("nothing is learned: TOOLSCRIPT_NO_LEARNING is set; unset it and restart")
+    if request is not None and not _whole(request):
+        raise AccessError("what was learned is everybody's; a token for all servers may change it")
+    return app.learning
+
+
+def _whole(request: Request) -> bool:
+    return grant_of(request).is_everything
+
+
+def _edges(learning: Learning, grant: Grant, limit: int) -> list[Edge]:
+    """The strongest edges between tools that are the caller's."""
+    if grant.is_everything:
+        return learning.graph.strongest(limit)
+    every = learning.graph.strongest(learning.graph.edge_count)
+    mine = [edge for edge in every if grant.allows(edge.source) and grant.allows(edge.target)]
+    return mine[:limit]

@@ -1,0 +1,153 @@
+"""Reading a request's body, and noticing that nobody waits for the answer any more."""
+
+from collections.abc import Awaitable
+from typing import Any, TypeVar, cast
+
+import anyio
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from toolscript.errors import InputError, NotReadyError, ToolscriptError
+from toolscript.surfaces.server.authentication import denial
+
+MAX_BODY_BYTES = 4 * 1024 * 1024
+MAX_BODIES_BYTES = 64 * 1024 * 1024
+"""Of all requests that are under way."""
+MAX_BRACKETS = 200_000
+"""Each may be an object or a list, which takes many times its bytes, and its time, to be read."""
+_T = TypeVar("_T")
+
+
+class BodyLimit:
+    """Reads what is posted, as far as it is bounded, before a route sees anything of it.
+
+    One body must not be too long or too intricate, and all together not too much.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._bytes = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        data = bytearray()
+        try:
+            await self._read(data, receive)
+        except ClientDisconnect:
+            self._bytes -= len(data)
+            return
+        except ToolscriptError as problem:
+            self._bytes -= len(data)
+            await denial(problem)(scope, receive, send)
+            return
+        length, replay = len(data), _replay(bytes(data), receive)
+        data.clear()
+        try:
+            await self._app(scope, replay, send)
+        finally:
+            self._bytes -= length
+
+    async def _read(self, data: bytearray, receive: Receive) -> None:
+        more, brackets = True, 0
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            piece: bytes = message.get("body", b"")
+            more = message.get("more_body", False)
+            data += piece
+            self._bytes += len(piece)
+            brackets += piece.count(b"[") + piece.count(b"{")
+            self._check(len(data), brackets)
+
+    def _check(self, length: int, brackets: int) -> None:
+        if length > MAX_BODY_BYTES:
+            what = f"the body is too long; at most {MAX_BODY_BYTES} bytes are read"
+            raise InputError(what)
+        if brackets > MAX_BRACKETS:
+            what = f"the body has too many brackets; at most {MAX_BRACKETS} are read"
+            raise InputError(what)
+        if self._bytes > MAX_BODIES_BYTES:
+            what = "requests with much in them are under way already; try again in a moment"
+            raise NotReadyError(what)
+
+
+def _replay(data: bytes, receive: Receive) -> Receive:
+    """What has been read already, then what comes after it."""
+    waiting: list[Message] = [{"type": "http.request", "body": data, "more_body": False}]
+
+    async def replay() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return replay
+
+
+async def body(request: Request) -> dict[str, Any]:
+    """The JSON object that was sent; nothing at all is an empty one."""
+    data = await request.body()
+    value: Any = _decoded(data) if data else {}
+    if not isinstance(value, dict):
+        raise InputError(f"the body is {_named(value)}; expected a JSON object of arguments")
+    return cast("dict[str, Any]", value)
+
+
+async def message(request: Request) -> Any:
+    """The JSON value that was sent."""
+    return _decoded(await request.body())
+
+
+def check_kind(request: Request, *, lenient: bool = False) -> None:
+    """Raise `InputError` for a POST that does not say that it is JSON, with a body or without.
+
+    A page in a browser may send any other kind of content to any address
+    without being asked; JSON it may not. With ``lenient`` the kind does not
+    matter where no browser has sent it.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().casefold()
+    if kind != "application/json" and not (lenient and not _is_browser(request)):
+        raise InputError(f"the content-type is {kind[:60]!r}; send application/json")
+
+
+def _is_browser(request: Request) -> bool:
+    named = any(name in request.headers for name in ("origin", "referer", "sec-fetch-site"))
+    return named or request.headers.get("user-agent", "").startswith("Mozilla/")
+
+
+async def while_heard(request: Request, work: Awaitable[_T]) -> _T:
+    """What ``work`` comes to; it is cancelled, and `ClientDisconnect` raised, on a hang-up."""
+    outcome: list[_T] = []
+    failure: Exception | None = None
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_cancel_on_hang_up, request, tasks.cancel_scope)
+        try:
+            outcome.append(await work)
+        except Exception as error:  # noqa: BLE001 - raised again, without the task group's wrapping
+            failure = error
+        tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+    if not outcome:
+        raise ClientDisconnect
+    return outcome[0]
+
+
+async def _cancel_on_hang_up(request: Request, scope: anyio.CancelScope) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    scope.cancel()
+
+
+def _decoded(data: bytes) -> Any:
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"the body is not JSON: {error}") from None
+
+
+def _named(value: object) -> str:
+    kinds: dict[type, str] = {list: "a list", str: "a string", type(None): "null"}
+    return kinds.get(type(value), "no object")

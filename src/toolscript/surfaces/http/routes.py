@@ -1,0 +1,311 @@
+"""The routes of the HTTP door, over one application."""
+
+import logging
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, nullcontext
+from typing import Any, TypeAlias
+
+from msgspec.structs import replace
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from toolscript import __version__
+from toolscript.app.application import App
+from toolscript.config.settings import OPTION, Option
+from toolscript.errors import (
+    InputError,
+    QueryError,
+    RangeError,
+    TaskDiedError,
+    ToolscriptError,
+)
+from toolscript.gateway.raw_results import RawResult
+from toolscript.surfaces.http import graph_routes as graph
+from toolscript.surfaces.http import openapi as description
+from toolscript.surfaces.http import runtime_routes as runtime
+from toolscript.surfaces.http import wire
+from toolscript.surfaces.http.client_sessions import Sessions, session_of
+from toolscript.surfaces.http.request_body import BodyLimit, body, check_kind, message, while_heard
+from toolscript.surfaces.mcp.endpoint import Asker, Door, Exposure
+from toolscript.surfaces.mcp.mcp_routes import Mount
+from toolscript.surfaces.mcp.prompts_and_resources import Passed
+from toolscript.surfaces.mcp.sessionless import Messages
+from toolscript.surfaces.server import wire as server_wire
+from toolscript.surfaces.server.audit_log import audited
+from toolscript.surfaces.server.authentication import (
+    LOOPBACK_HOSTS,
+    Admit,
+    Guard,
+    access_of,
+    admit_everybody,
+    grant_of,
+    holder_of,
+)
+from toolscript.surfaces.server.event_loop_lag import Pulse
+from toolscript.surfaces.server.metrics import metrics
+from toolscript.surfaces.server.request_log import Traffic, Watch
+from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
+from toolscript.text import printable
+from toolscript.types import Grant, SearchRequest
+
+log = logging.getLogger(__name__)
+_MAX_SERVERS = 100
+_METRICS = "/metrics"
+_MESSAGE = "/message"
+"""The one address where a POST may be of any kind: a program may leave that to ``curl -d``."""
+_EXPLAIN = Option("explain", bool, default=False, help="")
+_SKILLS = Option("skills", bool, default=False, help="")
+_NEEDED = Option("needed", bool, default=False, help="")
+_PIECE_BYTES = 256 * 1024
+"""Of a large result: between two pieces the event loop has time for others."""
+_HUNG_UP = 499
+"""For nobody to see: the client is gone."""
+
+_Answer: TypeAlias = Callable[[App, Request], Awaitable[Any]]
+
+
+def http_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
+    app: App,
+    *,
+    hosts: tuple[str, ...] = LOOPBACK_HOSTS,
+    admit: Admit = admit_everybody,
+    admits: Callable[[str], bool] = bool,
+    traffic: Traffic | None = None,
+    own: bool = True,
+    exposure: Exposure | None = None,
+) -> Starlette:
+    """An ASGI application over ``app``, which it runs for as long as it lives if it is its ``own``.
+
+    Who may ask, and for what, is decided by the `Guard`; for how long, by
+    ``admits``, which is asked of a holder of an `Access`. With an ``exposure``
+    it also has the MCP door.
+    """
+    revocations = RevocationWatcher(admits)
+    mount = Mount(app, exposure, grant_of, holder_of, revocations) if exposure else None
+    traffic, pulse = traffic or Traffic(), Pulse()
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
+        serving = mount.running() if mount else nullcontext()
+        looking = revocations.running(app.task_monitor)
+        async with app.running(), pulse.running(app.task_monitor), looking, serving:
+            yield
+
+    async def numbers(app: App, request: Request) -> Any:
+        return await metrics(app, access_of(request), traffic, pulse)
+
+    routes = [Route(path, _endpoint(app, answer)) for path, answer in _ROUTES.items()]
+    posts = [Route(p, _endpoint(app, a), methods=["POST"]) for p, a in _POSTS.items()]
+    made = Starlette(
+        routes=[
+            *routes,
+            Route(_METRICS, _endpoint(app, numbers)),
+            *posts,
+            *(_mcp_routes(app, mount) if mount else ()),
+        ],
+        lifespan=lifespan if own else None,
+        middleware=[
+            Middleware(Watch, traffic=traffic),
+            Middleware(Guard, hosts=hosts, admit=admit, revocations=revocations),
+            Middleware(BodyLimit),
+        ],
+        exception_handlers={HTTPException: _http_error, Exception: _unexpected},
+    )
+    made.state.sessions = Sessions()
+    return made
+
+
+def _mcp_routes(app: App, mount: Mount) -> list[Route]:
+    messages = Messages(Door(app, mount.exposure), Passed(app))
+
+    async def answer(_: App, request: Request) -> Any:
+        sent = await message(request)
+        asker = Asker(grant=grant_of(request), session=session_of(request))
+        return await while_heard(request, messages.answer(sent, asker))
+
+    return [*mount.routes, Route(_MESSAGE, _endpoint(app, answer), methods=["POST"])]
+
+
+def _endpoint(app: App, answer: _Answer) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        try:
+            if answer is not _health:
+                app.task_monitor.check()
+            if request.method == "POST":
+                check_kind(request, lenient=request.url.path == _MESSAGE)
+            return _response(await answer(app, request))
+        except ToolscriptError as problem:
+            return _json(server_wire.error(problem), server_wire.STATUS[type(problem)])
+        except ClientDisconnect:
+            return Response(status_code=_HUNG_UP)
+
+    return endpoint
+
+
+def _response(answered: Any) -> Response:
+    """As JSON; what is a response already stays so, and nothing to say is accepted silently."""
+    if isinstance(answered, Response):
+        return answered
+    if isinstance(answered, RawResult):
+        return StreamingResponse(_pieces(answered.text), media_type="application/json")
+    return Response(status_code=202) if answered is None else _json(answered)
+
+
+async def _pieces(text: bytes) -> AsyncGenerator[memoryview]:
+    view = memoryview(text)
+    for start in range(0, len(view), _PIECE_BYTES):
+        yield view[start : start + _PIECE_BYTES]
+
+
+async def _search(app: App, request: Request) -> Any:
+    query = request.query_params.get("q")
+    if query is None:
+        raise QueryError("the parameter q is missing; ask for /search?q=what+the+tool+should+do")
+    servers = tuple(request.query_params.getlist("server"))
+    if len(servers) > _MAX_SERVERS:
+        raise RangeError(f"server is given {len(servers)} times; at most {_MAX_SERVERS} are")
+    skills = _SKILLS.parse(request.query_params.get("skills", False), "skills")
+    why = request.query_params.get("why", "")
+    asked = replace(_asked(query, request), servers=servers, why=why, skills=skills)
+    needed = _NEEDED.parse(request.query_params.get("needed", False), "needed")
+    found = await app.search(replace(asked, needed=needed), session_of(request).trail)
+    return wire.result(query, found, mark=skills)
+
+
+def _asked(query: str, request: Request) -> SearchRequest:
+    """What tools and skills are searched with alike."""
+    return SearchRequest(
+        text=query,
+        limit=_number(request, "limit"),
+        threshold=_number(request, "threshold"),
+        grant=grant_of(request),
+        explain=_EXPLAIN.parse(request.query_params.get("explain", False), "explain"),
+    )
+
+
+async def _search_skills(app: App, request: Request) -> Any:
+    query = request.query_params.get("q")
+    if query is None:
+        raise QueryError("the parameter q is missing; ask for /skills/search?q=how+to+do+it")
+    return wire.result(query, await app.search_skills(_asked(query, request)))
+
+
+async def _skills(app: App, request: Request) -> Any:
+    grant = grant_of(request)
+    seen, whole = app.handbook.skills(grant), grant.is_everything
+    return {
+        "skills": [wire.skill(each, whole=whole) for each in seen],
+        "totalSkills": len(seen),
+        "folders": [str(each) for each in app.handbook.folders.present()] if whole else [],
+        "problems": app.handbook.problems() if whole else [],
+        "ready": app.handbook.ready,
+        **({"stats": app.handbook.stats()} if whole else {}),
+    }
+
+
+async def _read_skill(app: App, request: Request) -> Any:
+    name, file = request.query_params.get("name"), request.query_params.get("file", "")
+    if name is None:
+        raise InputError("the parameter name is missing; ask for /skills/read?name=the+skill")
+    page = await app.read_skill(name, file, grant_of(request))
+    file = printable(page.path)
+    return {"skillId": page.skill.id, "name": page.skill.name, "file": file, "text": page.text}
+
+
+async def _update_skills(app: App, request: Request) -> Any:
+    await while_heard(request, app.handbook.refresh())
+    return await _skills(app, request)
+
+
+async def _description(_: App, __: Request) -> Any:
+    return description.describe(__version__)
+
+
+async def _stats(app: App, request: Request) -> Any:
+    return app.stats(grant_of(request))
+
+
+async def _health(app: App, request: Request) -> Any:
+    grant = grant_of(request)
+    health = app.health(grant)
+    state = wire.health(health, os.getpid(), __version__)
+    public = {key: state[key] for key in ("error", "type", "status") if key in state}
+    told = public if grant == Grant() else state
+    return _json(told, server_wire.STATUS[TaskDiedError]) if health.failure else told
+
+
+async def _servers(app: App, request: Request) -> Any:
+    return {"servers": [wire.server(status) for status in app.servers(grant_of(request))]}
+
+
+async def _tools(app: App, request: Request) -> Any:
+    seen = app.tools(request.query_params.get("server"), grant_of(request))
+    tools = [wire.tool(spec) for spec in seen]
+    return {"tools": tools, "totalTools": len(tools)}
+
+
+async def _call(app: App, request: Request) -> Any:
+    arguments = await body(request)
+    trail = session_of(request).trail
+    tool = request.path_params["tool"]
+    called = app.call(tool, arguments, grant=grant_of(request), trail=trail)
+    return await while_heard(request, audited(tool, called))
+
+
+_ROUTES: dict[str, _Answer] = {
+    "/search": _search,
+    "/search/stats": _stats,
+    "/health": _health,
+    "/servers": _servers,
+    "/tools": _tools,
+    "/skills": _skills,
+    "/skills/search": _search_skills,
+    "/skills/read": _read_skill,
+    "/graph": graph.show,
+    "/graph/related": graph.related,
+    "/runtime/tools.ts": runtime.typescript,
+    "/runtime/tools.py": runtime.python,
+    description.PATH: _description,
+}
+_POSTS: dict[str, _Answer] = {
+    "/tools/{tool:path}": _call,
+    "/skills/update": _update_skills,
+    "/graph/import": graph.take,
+    "/graph/clear": graph.clear,
+}
+
+
+def _number(request: Request, name: str) -> Any:
+    """A parameter in its option's type and range; None when it is not given."""
+    given = request.query_params.get(name)
+    return None if given is None else OPTION[name].parse(given, name)
+
+
+def _json(value: Any, status: int = 200) -> Response:
+    return Response(server_wire.encode(value), status, media_type="application/json")
+
+
+def _http_error(request: Request, problem: Exception) -> Response:
+    """A path or method that is not there: in JSON, like everything else."""
+    status = problem.status_code if isinstance(problem, HTTPException) else 500
+    path = request.url.path
+    known = ", ".join([*_ROUTES, _METRICS, *(f"POST {path}" for path in _POSTS)])
+    posts = ("/tools/", "/skills/update", "/graph/")
+    use = "POST" if path.startswith(posts) else "GET"
+    message = {
+        404: f"there is nothing at {path}; there are {known}",
+        405: f"{request.method} is not answered at {path}; use {use}",
+    }.get(status, getattr(problem, "detail", str(problem)))
+    return _json({"error": message, "type": "HTTPException"}, status)
+
+
+def _unexpected(request: Request, problem: Exception) -> Response:
+    """The boundary: a fault of ours is logged in full and told in one line."""
+    log.error("%s %s failed", request.method, request.url.path, exc_info=problem)
+    message = "toolscript made a mistake; the gateway's log has the details"
+    return _json({"error": message, "type": "InternalError"}, 500)

@@ -1,0 +1,55 @@
+"""Typed clients: the modules that ``/runtime`` serves."""
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from toolscript.app.application import App
+from toolscript.codegen.typed_clients import Language
+from toolscript.errors import RangeError
+from toolscript.surfaces.http import wire
+from toolscript.surfaces.server.authentication import grant_of
+
+_MEDIA: dict[Language, str] = {"ts": "application/typescript", "py": "text/x-python"}
+_TRUTH = {"1": True, "true": True, "0": False, "false": False, "": False}
+_NOT_MODIFIED = 304
+
+
+async def typescript(app: App, request: Request) -> Any:
+    """``/runtime/tools.ts``."""
+    return await _module(app, request, "ts")
+
+
+async def python(app: App, request: Request) -> Any:
+    """``/runtime/tools.py``."""
+    return await _module(app, request, "py")
+
+
+async def _module(app: App, request: Request, language: Language) -> Any:
+    names = [n.strip() for each in request.query_params.getlist("filter") for n in each.split(",")]
+    made = await app.module(
+        language,
+        [name for name in names if name],
+        compact=_truth(request, "compact"),
+        grant=grant_of(request),
+    )
+    if _truth(request, "json"):
+        return wire.module(made)
+    headers = {"etag": f'"{made.etag}"', "cache-control": "no-cache"}
+    if _has(request, made.etag):
+        return Response(status_code=_NOT_MODIFIED, headers=headers)
+    return Response(made.text, headers=headers, media_type=f"{_MEDIA[language]}; charset=utf-8")
+
+
+def _truth(request: Request, name: str) -> bool:
+    given = request.query_params.get(name, "")
+    if given.casefold() not in _TRUTH:
+        raise RangeError(f"{name} is {given[:60]!r}; expected 1 or 0")
+    return _TRUTH[given.casefold()]
+
+
+def _has(request: Request, etag: str) -> bool:
+    """Whether the client has this module already."""
+    known = request.headers.get("if-none-match", "").split(",")
+    return any(each.strip().removeprefix("W/").strip('"') in {etag, "*"} for each in known)

@@ -1,0 +1,1 @@
+"""The gateway as a process: sockets, authentication, logs and metrics."""

@@ -1,0 +1,245 @@
+"""Who may ask: the host that is named, the page that asks, and what the caller is granted.
+
+Stands before every route of the HTTP door, those of other protocols included.
+"""
+
+import hmac
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import anyio
+from starlette.requests import HTTPConnection
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from toolscript.config.access_tokens import TokenStore
+from toolscript.errors import AccessError, TokenFileError, ToolscriptError
+from toolscript.surfaces.server import wire
+from toolscript.surfaces.server.audit_log import ANYONE, HOLDER, OWNER, Refusals
+from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
+from toolscript.types import ANYBODY, EVERYTHING, Grant
+
+log = logging.getLogger(__name__)
+LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
+ANY_HOST = ("*",)
+_OWN_SITE = {"same-origin", "none"}
+"""Of ``Sec-Fetch-Site``: the gateway's own pages, and addresses that a user has typed."""
+_ACCESS = "toolscript.access"
+_PUBLIC = {"/health"}
+"""Where a caller who is granted nothing may ask: a supervisor looks here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a caller may find, list and call, and in whose name."""
+
+    grant: Grant
+    holder: str
+    """The id of a token, `OWNER` or `ANYONE`; empty for a caller who is granted nothing."""
+
+
+Admit: TypeAlias = Callable[[str], Access]
+"""What the bearer of a token, which may be empty, may do; raises `AccessError` for nothing."""
+
+
+def admit_everybody(token: str) -> Access:
+    """For an application that only this process asks."""
+    del token
+    return Access(EVERYTHING, OWNER)
+
+
+class Doorkeeper:
+    """Admits to a gateway: its owner's commands by ``key``, everybody else by a token.
+
+    While there never was a token, whoever is on this machine is let in, if it
+    is only this machine that can ask (``local``).
+    """
+
+    def __init__(self, tokens: TokenStore, key: str, *, local: bool) -> None:
+        self._tokens = tokens
+        self._key = key
+        self._local = local
+        self._fault = ""
+
+    def __call__(self, token: str) -> Access:
+        """See `Admit`; raises `TokenFileError`, too, which does not tell where the file is."""
+        if hmac.compare_digest(token.encode(), self._key.encode()):
+            return Access(EVERYTHING, OWNER)
+        if self._local and not self._tokens.protected:
+            return Access(ANYBODY, ANYONE)
+        try:
+            found = self._tokens.find(token) if token else None
+        except TokenFileError as error:
+            self._report(str(error))
+            raise TokenFileError(
+                "the gateway's tokens cannot be read, so nobody is let in; "
+                "its owner learns more from: toolscript token list"
+            ) from None
+        if found is not None:
+            return Access(found.grant, found.id)
+        raise AccessError(
+            "the token is not known, or has expired; make one with: toolscript token create"
+            if token
+            else "this gateway asks for a token; send it as 'Authorization: Bearer …'"
+        )
+
+    def admits(self, holder: str) -> bool:
+        """Whether this holder of an `Access` would still be let in."""
+        if holder == ANYONE:
+            return self._local and not self._tokens.protected
+        try:
+            return holder == OWNER or any(each.id == holder for each in self._tokens.valid())
+        except TokenFileError:
+            return False
+
+    def _report(self, fault: str) -> None:
+        """Log what is wrong with the file, once."""
+        if fault != self._fault:
+            log.error("%s", fault)
+        self._fault = fault
+
+
+def access_of(request: HTTPConnection) -> Access:
+    """How the caller of this request was let in; see `Guard`."""
+    return request.scope[_ACCESS]
+
+
+def grant_of(request: HTTPConnection) -> Grant:
+    """What the caller of this request may find, list and call."""
+    return access_of(request).grant
+
+
+def holder_of(request: HTTPConnection) -> str:
+    """In whose name it is; see `Access`."""
+    return access_of(request).holder
+
+
+def holder_in(scope: Scope) -> str:
+    """The same of what may not have been let in; empty then."""
+    access: Access | None = scope.get(_ACCESS)
+    return access.holder if access else ""
+
+
+class Guard:
+    """Refuses requests that nobody of this machine meant, and notes what the others may see.
+
+    A request for another host than ``hosts`` comes from a web page that points
+    a name of its own at this address; one with another ``Origin`` than the
+    gateway's own, or which the browser says is ``cross-site`` or ``same-site``
+    (another port of this machine), from a page that makes the browser ask.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        hosts: tuple[str, ...],
+        admit: Admit,
+        revocations: RevocationWatcher,
+    ) -> None:
+        self._app = app
+        self._hosts = hosts
+        self._admit = admit
+        self._revocations = revocations
+        self._refusals = Refusals()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        if scope["type"] not in {"http", "websocket"}:
+            await self._app(scope, receive, send)
+            return
+        request = HTTPConnection(scope)
+        problem = self._problem(request)
+        if problem:
+            await _refusal(*problem)(scope, receive, send)
+            return
+        try:
+            scope[_ACCESS] = access = self._granted(request)
+            HOLDER.set(access.holder)
+        except ToolscriptError as error:
+            await denial(error)(scope, receive, send)
+            return
+        if access.holder in {OWNER, ""}:
+            await self._app(scope, receive, send)
+        else:
+            await self._while_admitted(access.holder, scope, receive, send)
+
+    async def _while_admitted(
+        self, holder: str, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Answer for as long as the holder is let in."""
+        begun = False
+
+        async def noted(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        with anyio.CancelScope() as under_way:
+            self._revocations.add(under_way, holder, under_way.cancel)
+            try:
+                await self._app(scope, receive, noted)
+            finally:
+                self._revocations.discard(under_way)
+        if not under_way.cancelled_caught:
+            return
+        if begun:  # a stream: it ends here
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        else:
+            gone = AccessError("the token was revoked, or has expired, while this was under way")
+            await denial(gone)(scope, receive, send)
+
+    def _granted(self, request: HTTPConnection) -> Access:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        try:
+            return self._admit(token.strip() if scheme.lower() == "bearer" else "")
+        except (AccessError, TokenFileError):
+            public = request.url.path in _PUBLIC
+            if token or not public:
+                self._refusals.add(request.client.host if request.client else "here")
+            if public:
+                return Access(Grant(), "")
+            raise
+
+    def _problem(self, request: HTTPConnection) -> tuple[int, str] | None:
+        host = request.headers.get("host", "")
+        if not self._knows(host):
+            return 400, f"the host {host[:60]!r} is not this gateway's; ask for {self._hosts[0]}"
+        origin = request.headers.get("origin")
+        if origin is not None and not self._is_ours(origin, request):
+            return 403, f"a page of {origin[:60]!r} may not ask this gateway"
+        site = request.headers.get("sec-fetch-site", "none")
+        if site not in _OWN_SITE:
+            return 403, f"a page of another site ({site[:60]!r}) may not ask this gateway"
+        return None
+
+    def _knows(self, host: str) -> bool:
+        return self._hosts == ANY_HOST or _without_port(host) in self._hosts
+
+    def _is_ours(self, origin: str, request: HTTPConnection) -> bool:
+        """Whether it is this gateway's: scheme, host and port as asked.
+
+        What stands in front of a gateway that other machines reach may speak HTTPS.
+        """
+        scheme, _, asking = origin.lower().partition("://")
+        mine = (request.scope["scheme"], "https" if self._hosts == ANY_HOST else "")
+        return scheme in mine and asking == request.headers.get("host", "").lower()
+
+
+def _without_port(host: str) -> str:
+    name, _, port = host.rpartition(":")
+    return (name if name and port.isdigit() else host).lower()
+
+
+def _refusal(status: int, message: str) -> Response:
+    body = wire.encode({"error": message, "type": "HTTPException"})
+    return Response(body, status, media_type="application/json")
+
+
+def denial(error: ToolscriptError) -> Response:
+    """The answer to a request that no route has seen."""
+    asks = {"www-authenticate": "Bearer"} if isinstance(error, AccessError) else None
+    status = wire.STATUS[type(error)]
+    return Response(wire.encode(wire.error(error)), status, asks, media_type="application/json")

@@ -1,0 +1,95 @@
+"""The configuration of this call: which files it is made of, and what they say."""
+
+import logging
+import os
+import sys
+from functools import cache
+from pathlib import Path
+
+from toolscript.config import servers as configuration
+from toolscript.config.servers import Config
+from toolscript.config.settings import Settings
+from toolscript.config.trust import ProjectFile, TrustStore
+from toolscript.errors import ConfigMissingError, ConfigUntrustedError
+from toolscript.storage.atomic_files import stamp
+from toolscript.surfaces.server.gateway_file import RecordFile
+
+log = logging.getLogger(__name__)
+
+
+def sources(settings: Settings) -> tuple[Path, ...]:
+    """See `config.locate`; a project's file only where it is trusted.
+
+    Or where its gateway runs, which goes on with what was trusted when the file
+    is edited. Raises `ConfigUntrustedError` where there is no other file.
+    """
+    trust = TrustStore(settings.data_dir)
+    found = configuration.locate(settings.config, _here(settings.config), os.environ)
+    if found[0] == _own(settings):
+        return found
+    _ask(found[0], trust)
+    try:
+        trust.read(found[0])
+    except ConfigUntrustedError as error:
+        if RecordFile(settings.data_dir, configuration.key_of(found)).is_held():
+            return found
+        if len(found) == 1:
+            raise
+        _warn(str(error))
+        return found[1:]
+    return found
+
+
+def stamped(settings: Settings) -> str:
+    """What `Config.stamp` is when these files are read as they are now."""
+    trust = TrustStore(settings.data_dir)
+    return stamp(configuration.watched(sources(settings), _own(settings), trust))
+
+
+def load(settings: Settings) -> Config:
+    """See `config.load`; on a terminal the user is asked about a project's file first."""
+    trust, here = TrustStore(settings.data_dir), _here(settings.config)
+    project = None if settings.config else configuration.project_file(here, os.environ)
+    if project is not None:
+        _ask(project, trust)
+    config = configuration.load(settings.config, here, os.environ, trust)
+    if config.refused:
+        _warn(config.refused)
+    return config
+
+
+def _ask(project: Path, trust: TrustStore) -> None:
+    """Have the user decide about a file, once for each content, where there is a terminal."""
+    if not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
+        return
+    file = ProjectFile.read(project)
+    if trust.is_open(file):
+        from toolscript.surfaces.server.trust_prompt import ask  # noqa: PLC0415 - seldom needed
+
+        ask(file, trust)
+
+
+@cache
+def _warn(message: str) -> None:
+    """Say something once: a command looks at its configuration more than once."""
+    log.warning("%s", message)
+
+
+def _own(settings: Settings) -> Path:
+    """The file that needs no trust: the one that was named, or else the user's."""
+    if settings.config is None:
+        return configuration.home_file(os.environ)
+    return configuration.locate(settings.config, _here(settings.config), os.environ)[0]
+
+
+def _here(config: Path | None) -> Path:
+    """The working directory; one that was deleted is missed only by what is sought in it."""
+    try:
+        return Path.cwd()
+    except OSError:
+        if config is not None and config.is_absolute():
+            return config.parent
+        raise ConfigMissingError(
+            "the working directory does not exist any more; change to another, "
+            "or name a file with --config and its whole path"
+        ) from None

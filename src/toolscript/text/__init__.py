@@ -1,0 +1,132 @@
+"""Text: taken apart for searching, made harmless for showing."""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+
+from toolscript.text.redaction import blanked
+
+_CAMEL = re.compile(r"(?=[A-Z])(?:(?<=[a-z0-9])|(?<=[A-Z])(?=[A-Z][a-z]))")
+"""The capital letter first: there are few, so most places are left behind at once."""
+_WORD = re.compile(
+    # Scripts written without spaces go by the character.
+    r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]|[^\W_]+"
+)
+_FIRST_SENTENCE = re.compile(r"^.{3,300}?[.!?。](?=\s|$)", re.DOTALL)
+
+_ASCII = [chr(code).lower() if chr(code).isalnum() else " " for code in range(128)]
+"""What a character becomes where words are looked for: letters small, the rest space."""
+_LETTERS = {code: each.strip() for code, each in enumerate(_ASCII)}
+"""The same, with no space left."""
+
+_LOOKED_AT = 20_000
+"""Of a text that is to be cut anyway, no more characters than these are looked at."""
+
+_SAFE_NAME = re.compile(r"[A-Za-z0-9_.:/-]+")
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0]"
+)
+"""Characters that count as printable, and show nothing."""
+_LOOKALIKES = frozenset(
+    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0455\u0456\u0458\u04bb\u0501\u051b\u051d"
+    "\u0405\u0406\u0408\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0425"
+    "\u03bf\u03bd\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7"
+)
+"""Letters of Cyrillic and Greek that look like a Latin one."""
+_LIKE_LATIN = {"CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC"}
+"""Scripts of which no word has Latin letters as well, unless it is to be mistaken for another."""
+
+STOP_WORDS = frozenset(
+    """
+    a an and are as at be by can could do for from how i in is it me my of on or please
+    that the their this to was we what where which who will with would you your
+    """.split()  # noqa: SIM905 - a list of words reads best as words
+)
+"""English words that say nothing about what is wanted."""
+
+
+def words(text: str) -> list[str]:
+    """The words of a text or an identifier, case-folded.
+
+    ``readFile``, ``read_file`` and ``Read file`` are all ``["read", "file"]``.
+    """
+    if text.isascii():  # most texts are, and the general way takes three times as long
+        return _CAMEL.sub(" ", text).translate(_ASCII).split()
+    spaced = _CAMEL.sub(" ", unicodedata.normalize("NFKC", text))
+    return [word.casefold() for word in _WORD.findall(spaced)]
+
+
+def compact(text: str) -> str:
+    """Letters and digits only, case-folded: the same for every spelling of a name."""
+    if text.isascii():
+        return text.translate(_LETTERS)
+    normal = unicodedata.normalize("NFKC", text).casefold()
+    return "".join(character for character in normal if character.isalnum())
+
+
+def first_sentence(text: str) -> str:
+    """The text up to where its first sentence ends, at most 300 characters."""
+    sentence = _FIRST_SENTENCE.match(text)
+    return sentence[0] if sentence else text[:300]
+
+
+def printable(text: str, limit: int = 0) -> str:
+    """Third-party text on one line, safe to show.
+
+    Control, format and private characters (terminal escapes, bidirectional
+    overrides) are dropped, white space is folded, and a text longer than
+    ``limit`` characters is cut with an ellipsis. 0 means no limit.
+    """
+    looked = text[:_LOOKED_AT] if limit else text
+    spaced = " ".join(looked.split())
+    clean = "".join(c for c in spaced if c == " " or unicodedata.category(c)[0] != "C")
+    whole = len(looked) == len(text) and (not limit or len(clean) <= limit)
+    return clean if whole else clean[: limit - 1].rstrip() + "…"
+
+
+def deceptive_name(name: str) -> str:
+    """Returns how a name pretends to be another one, or "" where it does not."""
+    if name != name.strip():
+        return "begins or ends with a blank"
+    hidden = next((c for c in name if not c.isprintable() or _INVISIBLE.match(c)), "")
+    if hidden:
+        return f"has a character that cannot be seen ({_code_point(hidden)})"
+    odd = [c for c in name if not c.isascii()]
+    same = [c for c in odd if c in _LOOKALIKES or _is_styled_latin(c)]
+    mixed = any(_is_mixed(word) for word in re.findall(r"[^\W\d_]+", name)) if odd else False
+    if (odd and len(same) == len(odd)) or any(map(_is_styled_latin, odd)) or mixed:
+        return f"looks like another name ({_code_point((same or odd)[0])})"
+    return ""
+
+
+def unusual_name(name: str) -> str:
+    """Returns which characters of a name are unusual in names of tools; "" where none is."""
+    if _SAFE_NAME.fullmatch(name):
+        return ""
+    odd = dict.fromkeys(c for c in name if not _SAFE_NAME.match(c))
+    return ", ".join(_code_point(c) for c in list(odd)[:3])
+
+
+def _code_point(character: str) -> str:
+    return f"U+{ord(character):04X}"
+
+
+def _is_styled_latin(character: str) -> bool:
+    """Whether it stands for Latin letters in another form: full width, bold, a ligature."""
+    plain = unicodedata.normalize("NFKC", character)
+    return not character.isascii() and plain.isascii() and plain.isalpha()
+
+
+def _is_mixed(word: str) -> bool:
+    scripts = {unicodedata.name(c, "").partition(" ")[0] for c in word}
+    return "LATIN" in scripts and not scripts.isdisjoint(_LIKE_LATIN)
+
+
+def encodable(text: str) -> str:
+    """The text with what no UTF-8 can carry, a lone half of a surrogate pair, written out."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def redact(text: str, secrets: Iterable[str]) -> str:
+    """The text with every secret, what looks like one, and user information of URLs blanked."""
+    return blanked(text, tuple(secrets))

@@ -1,0 +1,157 @@
+"""Faults of a signal: a search that does not end is ended, one that cannot index is told."""
+
+import inspect
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import numpy as np
+import pytest
+
+from tests.encoders import Narrow
+from tests.support import no_skills
+from toolscript import bootstrap
+from toolscript.app.application import SEARCH_TIMEOUT_S, App
+from toolscript.config.servers import Config
+from toolscript.embedding.base import Encoder
+from toolscript.embedding.loader import LazyModel, Loaded, load
+from toolscript.errors import SearchTimeoutError
+from toolscript.gateway.base import Connect
+from toolscript.gateway.catalogue import Catalogue, ServerEntry
+from toolscript.gateway.gateway import Gateway
+from toolscript.gateway.snapshot import SnapshotStore
+from toolscript.retrieval.base import Corpus, Query, Ranking, Signal
+from toolscript.retrieval.engine import SearchEngine
+from toolscript.retrieval.profiles import search_profile
+from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
+from toolscript.types import SearchRequest, ServerSpec, ToolSpec
+
+
+class StuckSignal:
+    """A signal that answers when it is released."""
+
+    name = "stuck"
+
+    def __init__(self) -> None:
+        self.released = threading.Event()
+
+    def prepare(self, corpus: Corpus) -> Iterator[int]:
+        del corpus
+        return iter(())
+
+    def index(self, corpus: Corpus) -> "StuckSignal":
+        self.size = len(corpus)
+        return self
+
+    def rank(self, query: Query) -> Ranking:
+        del query
+        self.released.wait(30)
+        return Ranking(np.ones(self.size, dtype=np.float32))
+
+    def understands(self, word: str) -> bool:
+        return bool(word)
+
+    def evidence(self, query: Query, row: int) -> tuple[str, ...]:
+        del query, row
+        return ()
+
+
+class BrokenSignal:
+    """A signal that is broken as long as it is."""
+
+    name = "broken"
+    broken = True
+
+    def prepare(self, corpus: Corpus) -> Iterator[int]:
+        yield len(corpus)
+        if self.broken:
+            raise RuntimeError("out of order")
+
+    def index(self, corpus: Corpus) -> "BrokenSignal":
+        self.size = len(corpus)
+        return self
+
+    def rank(self, query: Query) -> Ranking:
+        del query
+        return Ranking(np.ones(self.size, dtype=np.float32))
+
+    def understands(self, word: str) -> bool:
+        return bool(word)
+
+    def evidence(self, query: Query, row: int) -> tuple[str, ...]:
+        del query, row
+        return ()
+
+
+def no_connection() -> Connect:
+    raise AssertionError("nothing is to be connected to")
+
+
+def application(signal: Signal, tmp_path: Path, model: LazyModel | None = None) -> App:
+    spec = ServerSpec(name="files", transport="stdio", command="files")
+    tool = ToolSpec(server="files", name="read_file")
+    known = ServerEntry(name="files", digest=spec.digest, state="ready", tools=(tool,))
+    config = Config((tmp_path / "config.json",), (spec,))
+    gateway = Gateway(config, Catalogue.of([known]), no_connection, reconnect=False)
+    model = model or LazyModel(lambda: load("bundled", "bundled", 1))
+    semantic = SemanticSignal(model, lambda: None)
+    return App(
+        gateway,
+        SearchEngine([signal], search_profile(0.7, 3, 0.0)),
+        semantic,
+        SnapshotStore(tmp_path, config.key),
+        search_timeout_s=0.2,
+        handbook=no_skills(tmp_path),
+    )
+
+
+@pytest.mark.requirement("search:timeout")
+def test_a_search_that_takes_too_long_is_a_clear_error_and_the_next_one_is_answered(
+    tmp_path: Path,
+) -> None:
+    """search:timeout"""
+    signal = StuckSignal()
+
+    async def scenario() -> int:
+        async with application(signal, tmp_path).running() as app:
+            await app.ready()
+            with pytest.raises(SearchTimeoutError, match=r"longer than 0\.2 s"):
+                await app.search(SearchRequest(text="read"))
+            signal.released.set()
+            return len((await app.search(SearchRequest(text="read"))).hits)
+
+    assert anyio.run(scenario) == 1
+
+
+@pytest.mark.requirement("search:timeout")
+def test_a2_a_search_has_ten_seconds() -> None:
+    """search:timeout: the seed's number; and no wiring gives it another."""
+    given = inspect.signature(App).parameters["search_timeout_s"].default
+    assert given == SEARCH_TIMEOUT_S == 10
+    assert "search_timeout" not in inspect.getsource(bootstrap)
+
+
+@pytest.mark.requirement("search:stats")
+def test_a12_the_device_is_what_the_model_says(tmp_path: Path, encoder: Encoder) -> None:
+    """search:stats: and none is named before there is a model."""
+    model = LazyModel(lambda: Loaded(Narrow(encoder, 0.1, device="npu")))
+    app = application(StuckSignal(), tmp_path, model)
+    assert app.stats()["device"] is None
+    model.get()
+    assert app.stats()["device"] == "npu"
+
+
+def test_a_fault_while_indexing_is_told_and_hangs_nobody(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """search:degraded"""
+
+    async def scenario() -> tuple[str, ...]:
+        async with application(BrokenSignal(), tmp_path).running() as app:
+            await app.ready()
+            return (await app.search(SearchRequest(text="read"))).degraded
+
+    [told] = anyio.run(scenario)
+    assert told == "index: out of date (RuntimeError: out of order)"
+    assert "the tools could not be indexed" in caplog.text

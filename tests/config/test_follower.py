@@ -1,0 +1,105 @@
+"""An edited configuration is noticed: upstream:live."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support import trust
+from toolscript.config import servers as configuration
+from toolscript.config.follower import Follower
+from toolscript.config.servers import Config
+from toolscript.config.trust import TrustStore
+
+GOOD = {"command": "uvx"}
+
+
+def write(path: Path, **servers: object) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({"mcpServers": servers}), "utf-8")
+    trust(path.parent.parent / "data", path)
+
+
+def follower(cwd: Path, home: Path) -> Follower:
+    environ, store = {"HOME": str(home)}, TrustStore(cwd.parent / "data")
+    user = configuration.home_file(environ)
+
+    def watched() -> tuple[Path, ...]:
+        return configuration.watched(configuration.locate(None, cwd, environ), user, store)
+
+    def load() -> Config:
+        return configuration.load(None, cwd, environ, store)
+
+    return Follower(load(), watched, load)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return tmp_path / "project" / ".toolscript.json"
+
+
+@pytest.fixture
+def followed(tmp_path: Path, project: Path) -> Follower:
+    """A follower of the project's file; there may come to be one of the user's."""
+    write(project, a=GOOD)
+    return follower(project.parent, tmp_path / "home")
+
+
+def names(config: Config | None) -> list[str]:
+    assert config is not None
+    return [spec.name for spec in config.servers]
+
+
+@pytest.mark.requirement("upstream:live")
+def test_an_edit_is_handed_over_once(project: Path, followed: Follower) -> None:
+    """upstream:live"""
+    assert followed.look() is None
+    write(project, a=GOOD, b=GOOD)
+    assert names(followed.look()) == ["a", "b"]
+    assert followed.look() is None
+
+
+def test_a_file_that_appears_or_goes_counts(
+    tmp_path: Path, project: Path, followed: Follower
+) -> None:
+    """upstream:live: the user's beside the project's."""
+    user = tmp_path / "home" / ".toolscript.json"
+    write(user, c=GOOD)
+    assert names(followed.look()) == ["a", "c"]
+    user.unlink()
+    assert names(followed.look()) == ["a"]
+
+
+@pytest.mark.parametrize("broken", ["", '{"mcpServers": {"a"', "[]"])
+def test_what_cannot_be_read_changes_nothing_and_is_told_once(
+    project: Path, followed: Follower, broken: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """upstream:live: a file that is being written, or has a mistake."""
+    project.write_text(broken, "utf-8")
+    assert followed.look() is None
+    assert followed.look() is None
+    assert str(project) in followed.problem
+    assert len(caplog.records) == 1
+    write(project, b=GOOD)
+    assert names(followed.look()) == ["b"]
+    assert followed.problem == ""
+
+
+def test_a_file_that_is_deleted_changes_nothing(project: Path, followed: Follower) -> None:
+    """upstream:live"""
+    project.unlink()
+    assert followed.look() is None
+    assert "no .toolscript.json" in followed.problem
+    write(project, b=GOOD)
+    assert names(followed.look()) == ["b"]
+    assert followed.problem == ""
+
+
+def test_another_gateways_configuration_is_not_taken_over(tmp_path: Path, project: Path) -> None:
+    """upstream:live: a project's file that appears makes another configuration of it."""
+    write(tmp_path / "home" / ".toolscript.json", a=GOOD)
+    (tmp_path / "project").mkdir()
+    followed = follower(project.parent, tmp_path / "home")
+    write(project, b=GOOD)
+    assert followed.look() is None
+    assert followed.problem.startswith(f"the configuration would now be {project}, which is")

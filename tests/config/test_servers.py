@@ -1,0 +1,515 @@
+"""config:file: every clause of it."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.support import trust
+from toolscript.config.servers import FILE_NAME, Config, key_of, load, locate
+from toolscript.config.trust import MAX_FILE_BYTES
+from toolscript.errors import ConfigError, ConfigMissingError, ConfigSyntaxError
+from toolscript.types import ServerSpec
+
+GOOD = {"command": "uvx", "args": ["mcp-server-time"]}
+
+
+def write(path: Path, servers: Mapping[str, Any]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"mcpServers": servers}), "utf-8")
+    return path
+
+
+def read(tmp_path: Path, servers: Mapping[str, Any], **environ: str) -> Config:
+    return load(write(tmp_path / "c.json", servers), tmp_path, environ)
+
+
+def one(tmp_path: Path, entry: Mapping[str, Any], **environ: str) -> ServerSpec:
+    config = read(tmp_path, {"it": entry}, **environ)
+    assert not config.problems
+    return config.servers[0]
+
+
+def names(config: Config) -> list[str]:
+    return [spec.name for spec in config.servers]
+
+
+# Where it is looked for
+
+
+def test_the_file_is_found_in_the_directories_above(tmp_path: Path) -> None:
+    """config:file"""
+    expected = write(tmp_path / "project" / FILE_NAME, {"time": GOOD})
+    below = tmp_path / "project" / "src" / "deep"
+    below.mkdir(parents=True)
+    config = load(None, below, {"HOME": str(tmp_path / "home")}, trust(tmp_path, expected))
+    assert config.sources == (expected,)
+    assert names(config) == ["time"]
+
+
+def test_the_nearest_of_several_files_is_the_projects(tmp_path: Path) -> None:
+    """config:file"""
+    write(tmp_path / FILE_NAME, {"far": GOOD})
+    near = write(tmp_path / "a" / FILE_NAME, {"near": GOOD})
+    (tmp_path / "a" / "b").mkdir()
+    config = load(None, tmp_path / "a" / "b", {"HOME": "/nowhere"}, trust(tmp_path, near))
+    assert config.sources == (near,)
+
+
+@pytest.mark.requirement("config:file")
+def test_the_projects_servers_are_put_over_the_users(tmp_path: Path) -> None:
+    """config:file"""
+    project = write(tmp_path / "p" / FILE_NAME, {"both": {"command": "project"}, "mine": GOOD})
+    user = write(tmp_path / "h" / FILE_NAME, {"both": {"command": "user"}, "other": GOOD})
+    config = load(None, tmp_path / "p", {"HOME": str(tmp_path / "h")}, trust(tmp_path, project))
+    assert config.sources == (project, user)
+    assert {spec.name: spec.command for spec in config.servers} == {
+        "both": "project",
+        "mine": "uvx",
+        "other": "uvx",
+    }
+
+
+def test_a_mistake_in_the_project_is_not_hidden_by_the_users_server(tmp_path: Path) -> None:
+    """config:file"""
+    project = write(tmp_path / "p" / FILE_NAME, {"both": {"command": 1}})
+    write(tmp_path / "h" / FILE_NAME, {"both": GOOD, "broken": {}})
+    config = load(None, tmp_path / "p", {"HOME": str(tmp_path / "h")}, trust(tmp_path, project))
+    assert not config.servers
+    assert [problem.server for problem in config.problems] == ["both", "broken"]
+
+
+def test_the_users_file_alone_is_enough_also_below_the_home_directory(tmp_path: Path) -> None:
+    """config:file"""
+    user = write(tmp_path / FILE_NAME, {"time": {**GOOD, "cwd": "relative"}})
+    (tmp_path / "work").mkdir()
+    config = load(None, tmp_path / "work", {"HOME": str(tmp_path)})
+    assert config.sources == (user,)
+    assert config.servers[0].cwd == "relative"
+
+
+def test_a_named_file_is_read_alone_relative_to_the_working_directory(tmp_path: Path) -> None:
+    """config:file"""
+    write(tmp_path / FILE_NAME, {"project": GOOD})
+    write(tmp_path / "other.json", {"named": GOOD})
+    config = load(Path("other.json"), tmp_path, {"HOME": str(tmp_path)})
+    assert names(config) == ["named"]
+    assert config.sources == (tmp_path / "other.json",)
+
+
+def test_a_named_file_that_is_missing_is_an_error_that_names_it(tmp_path: Path) -> None:
+    """config:file"""
+    write(tmp_path / FILE_NAME, {"time": GOOD})
+    with pytest.raises(ConfigMissingError, match=r"configuration file gone\.json does not exist"):
+        load(Path("gone.json"), tmp_path, {"HOME": str(tmp_path)})
+
+
+def test_no_file_anywhere_is_an_error_with_an_example(tmp_path: Path) -> None:
+    """config:file"""
+    with pytest.raises(ConfigMissingError) as caught:
+        load(None, tmp_path, {"HOME": str(tmp_path / "home")})
+    assert FILE_NAME in str(caught.value)
+    assert "mcpServers" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "a\0b"])
+def test_an_impossible_name_is_a_missing_file(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigMissingError):
+        load(Path(name), tmp_path, {})
+    with pytest.raises(ConfigMissingError):
+        load(None, tmp_path, {"HOME": f"/{name}"})
+
+
+def test_a_projects_servers_run_in_the_projects_directory(tmp_path: Path) -> None:
+    servers = {"a": GOOD, "b": {**GOOD, "cwd": "sub"}, "c": {**GOOD, "cwd": "/abs"}}
+    project = write(tmp_path / FILE_NAME, servers)
+    config = load(None, tmp_path, {"HOME": "/nowhere"}, trust(tmp_path, project))
+    found = [spec.cwd for spec in config.servers]
+    assert found == [str(tmp_path), str(tmp_path / "sub"), "/abs"]
+
+
+# What is in it
+
+
+@pytest.mark.requirement("config:file")
+def test_a_local_server_has_command_arguments_environment_and_directory(tmp_path: Path) -> None:
+    """config:file"""
+    entry = {"command": "npx", "args": ["-y", "x"], "env": {"A": "b", "N": 1, "T": True}}
+    assert one(tmp_path, {**entry, "cwd": "/srv"}) == ServerSpec(
+        name="it",
+        transport="stdio",
+        command="npx",
+        args=("-y", "x"),
+        env={"A": "b", "N": "1", "T": "true"},
+        cwd="/srv",
+    )
+
+
+@pytest.mark.requirement("config:file")
+@pytest.mark.parametrize("key", ["url", "serverUrl", "httpUrl"])
+def test_a_remote_server_has_an_address_under_any_usual_key_and_headers(
+    tmp_path: Path, key: str
+) -> None:
+    """config:file"""
+    entry = {key: "https://example.org/mcp", "headers": {"X-Key": "k"}}
+    assert one(tmp_path, entry) == ServerSpec(
+        name="it",
+        transport="http",
+        url="https://example.org/mcp",
+        headers={"X-Key": "k"},
+        sse_fallback=True,
+    )
+
+
+@pytest.mark.requirement("config:file")
+@pytest.mark.parametrize(
+    ("entry", "transport", "fallback"),
+    [
+        ({"command": "x"}, "stdio", False),
+        ({"type": "stdio", "command": "x"}, "stdio", False),
+        ({"type": "local", "command": "x"}, "stdio", False),
+        ({"type": "stdio", "command": "x", "url": "http://h"}, "stdio", False),
+        ({"url": "http://h/mcp"}, "http", True),
+        ({"url": "http://h/sse"}, "sse", False),
+        ({"url": "http://h/sse/?key=1"}, "sse", False),
+        ({"url": "http://h/x?next=/sse"}, "http", True),
+        ({"type": "http", "url": "http://h/sse"}, "http", False),
+        ({"type": "streamable-http", "url": "http://h"}, "http", False),
+        ({"type": "streamableHttp", "url": "http://h"}, "http", False),
+        ({"transport": "streamable_http", "url": "http://h"}, "http", False),
+        ({"type": "SSE", "url": "http://h"}, "sse", False),
+        ({"type": "http", "command": "x", "url": "http://h"}, "http", False),
+    ],
+)
+def test_the_type_is_optional_and_written_in_several_ways(
+    tmp_path: Path, entry: dict[str, Any], transport: str, *, fallback: bool
+) -> None:
+    """config:file"""
+    spec = one(tmp_path, entry)
+    assert (spec.transport, spec.sse_fallback) == (transport, fallback)
+
+
+@pytest.mark.requirement("config:file")
+def test_tools_are_included_and_excluded_by_name(tmp_path: Path) -> None:
+    """config:file"""
+    spec = one(tmp_path, {**GOOD, "includeTools": ["read_*"], "excludeTools": ["read_secret"]})
+    assert (spec.include_tools, spec.exclude_tools) == (("read_*",), ("read_secret",))
+    plain = one(tmp_path, GOOD)
+    assert (plain.include_tools, plain.exclude_tools) == (None, ())
+    assert one(tmp_path, {**GOOD, "includeTools": []}).include_tools == ()
+
+
+@pytest.mark.requirement("config:file")
+def test_a12_what_is_excluded_is_not_offered(tmp_path: Path) -> None:
+    """config:file: though it is included, and everything where nothing is said."""
+    spec = one(tmp_path, {**GOOD, "includeTools": ["read_*"], "excludeTools": ["*_secret"]})
+    asked = ("read_file", "read_secret", "write_file")
+    assert [name for name in asked if spec.offers(name)] == ["read_file"]
+    assert all(one(tmp_path, GOOD).offers(name) for name in asked)
+
+
+@pytest.mark.parametrize(
+    "keys", [("startTimeout", "callTimeout"), ("startup_timeout_sec", "tool_timeout_sec")]
+)
+def test_a_server_may_have_times_of_its_own(tmp_path: Path, keys: tuple[str, str]) -> None:
+    """config:file"""
+    assert one(tmp_path, GOOD).start_timeout_s is None
+    spec = one(tmp_path, GOOD | dict(zip(keys, (90, 0.5), strict=True)))
+    assert (spec.start_timeout_s, spec.call_timeout_s) == (90.0, 0.5)
+
+
+@pytest.mark.requirement("upstream:transports")
+def test_a_client_that_is_registered_already(tmp_path: Path) -> None:
+    """config:file, upstream:transports: its secret is one."""
+    known = {"clientId": "us", "clientSecret": "shared-secret", "callbackPort": 8123}
+    spec = one(tmp_path, {"url": "http://h/mcp", "oauth": known})
+    assert spec.oauth is not None
+    assert (spec.oauth.client_id, spec.oauth.callback_port) == ("us", 8123)
+    assert "shared-secret" in spec.secrets
+    assert "shared-secret" not in repr(spec) + repr(spec.oauth)
+
+
+@pytest.mark.requirement("config:file")
+def test_a_disabled_server_may_be_unfinished(tmp_path: Path) -> None:
+    """config:file"""
+    config = read(tmp_path, {"off": {"disabled": True, "command": "${MISSING}", "args": 1}})
+    assert not config.problems
+    assert config.servers[0].disabled
+
+
+@pytest.mark.requirement("config:file")
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("${SET}", "value"),
+        ("${env:SET}", "value"),
+        ("a-${SET}-${SET}-z", "a-value-value-z"),
+        ("${SET:-other}", "value"),
+        ("${UNSET:-other}", "other"),
+        ("${UNSET:-}", ""),
+        ("${EMPTY}", ""),
+        ("${EMPTY:-other}", "other"),
+        ("${UNSET:-a:b/c d}", "a:b/c d"),
+        ("$SET", "$SET"),
+        ("${1}", "${1}"),
+        ("${LOOP}", "${SET}"),
+    ],
+)
+def test_variables_are_put_in(tmp_path: Path, written: str, meant: str) -> None:
+    """config:file"""
+    environ = {"SET": "value", "EMPTY": "", "LOOP": "${SET}"}
+    spec = one(tmp_path, {"command": "x", "args": [written], "env": {"A": written}}, **environ)
+    assert (spec.args, spec.env) == ((meant,), {"A": meant})
+
+
+@pytest.mark.requirement("config:file")
+def test_variables_are_put_into_every_text_of_a_server(tmp_path: Path) -> None:
+    """config:file"""
+    environ = {"A": "b"}
+    local = one(tmp_path, {"command": "${A}", "cwd": "/${A}", "env": {"k": "${A}"}}, **environ)
+    remote = one(tmp_path, {"url": "http://${A}/", "headers": {"k": "${A}"}}, **environ)
+    assert (local.command, local.cwd, local.env) == ("b", "/b", {"k": "b"})
+    assert (remote.url, remote.headers) == ("http://b/", {"k": "b"})
+
+
+@pytest.mark.requirement("config:file")
+@pytest.mark.parametrize("section", ["mcpServers", "servers"])
+def test_the_section_is_spelled_as_clients_spell_it(tmp_path: Path, section: str) -> None:
+    """config:file"""
+    path = tmp_path / "c.json"
+    path.write_text(json.dumps({"other": 1, section: {"time": GOOD}}), "utf-8-sig")
+    assert names(load(path, tmp_path, {})) == ["time"]
+
+
+# Mistakes
+
+MISTAKES: list[tuple[str, Any, str]] = [
+    ("it", {"command": 1}, "command is 1; expected a string"),
+    ("it", {"command": None}, "command is null; expected a string"),
+    ("it", {"command": " "}, "command is empty; expected the program that starts the server"),
+    ("it", {"command": "x", "args": "y"}, "args is 'y'; expected a list of strings"),
+    ("it", {"command": "x", "args": [1]}, "args is a list; expected a list of strings"),
+    ("it", {"command": "x", "env": ["A=b"]}, "env is a list; expected an object of strings"),
+    ("it", {"command": "x", "env": {"A": {}}}, "env.A is an object; expected a string"),
+    ("it", {"command": "x", "env": {"A": None}}, "env.A is null; expected a string"),
+    ("it", {"command": "x", "cwd": 1}, "cwd is 1; expected a string"),
+    (
+        "it",
+        {"command": "x", "args": ["${GONE}"]},
+        "args needs ${GONE}, which is not set in the environment",
+    ),
+    (
+        "it",
+        {"command": "x", "env": {"A": "${GONE}"}},
+        "env.A needs ${GONE}, which is not set in the environment",
+    ),
+    ("it", {"command": "x", "includeTools": "y"}, "includeTools is 'y'; expected a list of str"),
+    ("it", {"command": "x", "excludeTools": [{}]}, "excludeTools is a list; expected a list of"),
+    ("it", {"command": "x", "disabled": "yes"}, "disabled is 'yes'; expected true or false"),
+    ("it", {"command": "x", "type": "ws"}, "type is 'ws'; expected stdio, http or sse"),
+    ("it", {"command": "x", "protocol": "new"}, "protocol is 'new'; expected auto or legacy"),
+    ("it", {"command": "x", "startTimeout": "1"}, "startTimeout is '1'; expected seconds, such"),
+    ("it", {"command": "x", "callTimeout": True}, "callTimeout is true or false; expected sec"),
+    ("it", {"command": "x", "callTimeout": 0}, "callTimeout is 0; expected seconds, at most 86400"),
+    ("it", {"command": "x", "callTimeout": 10**400}, "callTimeout is 1000"),
+    ("it", {"command": "x", "tool_timeout_sec": -1}, "tool_timeout_sec is -1; expected seconds"),
+    ("it", {"url": "ftp://h"}, "url is 'ftp://h'; expected http://… or https://…"),
+    ("it", {"url": 5}, "url is 5; expected a string"),
+    ("it", {"type": "http"}, "url is ''; expected http://… or https://…"),
+    ("it", {"url": "http://h", "headers": "x"}, "headers is 'x'; expected an object of strings"),
+    ("it", {"url": "http://h", "oauth": "x"}, "oauth is 'x'; expected an object"),
+    ("it", {"url": "http://h", "oauth": {"id": "x"}}, "oauth has no clientId (found id); leave"),
+    ("it", {"url": "http://h", "oauth": {"clientId": 1}}, "clientId is 1; expected a string"),
+    (
+        "it",
+        {"url": "http://h", "oauth": {"clientId": "x", "callbackPort": 70_000}},
+        "oauth.callbackPort is 70000; expected a port, 1 to 65535",
+    ),
+    ("it", {"url": "http://h", "command": "x"}, "both command and url are given"),
+    ("it", {"args": [], "cmd": "x"}, "neither command nor url is given (found args, cmd)"),
+    ("it", {}, "neither command nor url is given (found nothing)"),
+    ("it", [], "the entry is a list; expected an object with command or url"),
+    ("it", None, "the entry is null; expected an object with command or url"),
+    ("a__b", GOOD, "a name may not contain '__' or end in '_'"),
+    ("it_", GOOD, "a name may not contain '__' or end in '_'"),
+    (" ", GOOD, "the name is empty; give the server a name"),
+    ("a\nb", GOOD, "the name has characters that cannot be shown"),
+    ("it", {"transport": "ws"}, "transport is 'ws'; expected stdio, http or sse"),
+    ("it", {"serverUrl": "x"}, "serverUrl is 'x'; expected http://… or https://…"),
+    ("it", {"x\ud800": 1, "a\nb": 1}, "neither command nor url is given (found a b, x\\ud800)"),
+]
+
+
+@pytest.mark.requirement("config:file")
+@pytest.mark.parametrize(("name", "entry", "message"), MISTAKES, ids=[m for _, _, m in MISTAKES])
+def test_a_mistake_names_file_server_key_and_expectation_and_costs_only_that_server(
+    tmp_path: Path, name: str, entry: Any, message: str
+) -> None:
+    """config:file"""
+    config = read(tmp_path, {"before": GOOD, name: entry, "after": GOOD})
+    assert names(config) == ["before", "after"]
+    [problem] = config.problems
+    assert problem.message.startswith(message)
+    assert str(problem) == f"{tmp_path / 'c.json'}: server {name!r}: {problem.message}"
+
+
+def test_a_name_that_cannot_be_encoded_costs_only_its_server(tmp_path: Path) -> None:
+    """config:file"""
+    config = read(tmp_path, {"x\ud800y": GOOD, "after": GOOD})
+    assert names(config) == ["after"]
+    [problem] = config.problems
+    assert problem.server == "x\\ud800y"
+    assert problem.message.startswith("the name has characters that cannot be shown")
+    assert str(problem).encode()
+
+
+SECRET = "sk-1234567890"  # noqa: S105 - looked for where it must not be
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"type": "${KEY}"},
+        {"transport": "${env:KEY}"},
+        {**GOOD, "protocol": "x${KEY}"},
+        {"url": "${KEY:-other}"},
+        {"url": f"ftp://ana:{SECRET}@host"},
+        {"url": f"ftp://host/?key={SECRET}"},
+    ],
+)
+def test_a_mistake_does_not_tell_a_secret(tmp_path: Path, entry: Mapping[str, Any]) -> None:
+    """config:file"""
+    [problem] = read(tmp_path, {"it": entry}, KEY=SECRET).problems
+    assert SECRET not in str(problem)
+    assert "KEY" in str(problem) or "***" in str(problem)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"command": "${KEY}"},
+        {"command": "x", "args": ["a-${KEY}-z"]},
+        {"command": "x", "cwd": "/${KEY}"},
+        {"command": "x", "env": {"A": "Bearer ${KEY}"}},
+        {"url": "http://host/${KEY:-default}"},
+    ],
+)
+def test_what_variables_put_in_is_secret(tmp_path: Path, entry: Mapping[str, Any]) -> None:
+    """config:file"""
+    assert SECRET in one(tmp_path, entry, KEY=SECRET).secrets
+
+
+def test_defaults_and_well_known_directories_are_not_secret(tmp_path: Path) -> None:
+    """config:file"""
+    args = ["${HOME}/notes", "${UNSET:-./a-default}", "${EMPTY:-./another}"]
+    spec = one(tmp_path, {"command": "x", "args": args}, HOME="/home/ana", EMPTY="")
+    assert spec.args == ("/home/ana/notes", "./a-default", "./another")
+    assert spec.secrets == ()
+
+
+def test_invalid_json_is_located_by_line_and_column(tmp_path: Path) -> None:
+    """config:file"""
+    path = tmp_path / "c.json"
+    path.write_text('{\n  "mcpServers": {\n    "a": oops\n  }\n}')
+    with pytest.raises(ConfigSyntaxError) as caught:
+        load(path, tmp_path, {})
+    assert str(caught.value).startswith(f"{path} is not valid JSON: line 3, column 10: ")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"[]", "must hold a JSON object"),
+        (b'{"tools": 1}', "has no object 'mcpServers' (it has tools)"),
+        (b"{}", "has no object 'mcpServers' (it has nothing)"),
+        (b'{"x\\ud800": 1}', "has no object 'mcpServers' (it has x\\ud800)"),
+        (b'{"mcpServers": []}', "has no object 'mcpServers'"),
+        (b'{"mcpServers": {"a": {}, "a": {}}}', "has the key 'a' twice in one object"),
+        (b"\xff\xfe{}", "cannot be read"),
+        (b'{"mcpServers": {"a": ' + b"9" * 5000 + b"}}", "cannot be read"),
+        (b'{"mcpServers": ' + b"[" * 100_000, "is nested too deeply"),
+        (b" " * (MAX_FILE_BYTES + 1), f"has {MAX_FILE_BYTES + 1} bytes; at most"),
+        (b"", "is not valid JSON: line 1, column 1"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_file_that_is_no_configuration_is_refused_with_its_name(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    """config:file"""
+    path = tmp_path / "c.json"
+    path.write_bytes(content)
+    with pytest.raises(ConfigSyntaxError) as caught:
+        load(path, tmp_path, {})
+    assert str(caught.value).startswith(f"{path} {message}")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+KEYS = [
+    *("command", "args", "env", "cwd", "url", "serverUrl", "httpUrl", "headers", "type"),
+    *("transport", "includeTools", "excludeTools", "disabled", "protocol"),
+]
+TEXTS = st.sampled_from(["${A}", "${A:-b}", "~nobody/x", "http://h", "\ud800", "a\0b", "stdio"])
+SERVER = st.dictionaries(st.sampled_from(KEYS), JSON | TEXTS | st.lists(TEXTS, max_size=2))
+DOCUMENT = JSON | st.fixed_dictionaries({"mcpServers": st.dictionaries(st.text(), SERVER | JSON)})
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
+@given(document=DOCUMENT, set_a=st.booleans())
+def test_any_json_is_either_a_configuration_or_a_configuration_error(
+    tmp_path: Path, document: Any, *, set_a: bool
+) -> None:
+    """config:file"""
+    path = tmp_path / "c.json"
+    path.write_text(json.dumps(document))
+    try:
+        config = load(path, tmp_path, {"A": "\udce9"} if set_a else {})
+    except ConfigError:
+        return
+    section = document["mcpServers" if "mcpServers" in document else "servers"]
+    assert len(config.servers) + len(config.problems) == len(section)
+    for spec in config.servers:
+        assert len(spec.digest) == 64
+    for problem in config.problems:
+        assert str(path) in str(problem)
+    assert len(config.key) == len(config.servers_hash) == 16
+
+
+# What is derived from it
+
+
+@pytest.mark.requirement("cache:name")
+def test_the_hash_is_that_of_the_sorted_names_of_the_enabled_servers(tmp_path: Path) -> None:
+    """cache:name"""
+    servers = {"time": GOOD, "Ärger": GOOD, "git": GOOD, "off": {"disabled": True}, "bad": {}}
+    expected = hashlib.sha256('["git","time","Ärger"]'.encode()).hexdigest()[:16]
+    assert read(tmp_path, servers).servers_hash == expected
+    assert read(tmp_path, dict(reversed(servers.items()))).servers_hash == expected
+    assert read(tmp_path, {"git": GOOD}).servers_hash != expected
+
+
+def test_the_key_stands_for_the_first_file_however_it_is_spelled(tmp_path: Path) -> None:
+    a, b = tmp_path / "a" / "c.json", Path("/b/caf\udce9.json")
+    assert len({key_of((a,)), key_of((b,))}) == 2
+    assert key_of((a, b)) == key_of((a,)) == Config((a,)).key
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    assert key_of((tmp_path / "link" / ".." / "a" / "c.json",)) == key_of((a,))
+    assert all(len(key) == 16 for key in (key_of((a,)), key_of((b,))))
+
+
+def test_the_files_can_be_located_without_reading_them(tmp_path: Path) -> None:
+    home = {"HOME": str(tmp_path / "home")}
+    assert locate(Path("gone.json"), tmp_path, home) == (tmp_path / "gone.json",)
+    with pytest.raises(ConfigMissingError, match="create one"):
+        locate(None, tmp_path, home)
+    (tmp_path / ".toolscript.json").write_text("{ not JSON")
+    assert locate(None, tmp_path, home) == (tmp_path / ".toolscript.json",)

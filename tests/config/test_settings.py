@@ -1,0 +1,173 @@
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolscript.config.settings import OPTION, OPTIONS, Option, Settings, load
+from toolscript.errors import RangeError
+
+RANGED = [option for option in OPTIONS if option.low is not None]
+
+
+def test_every_setting_has_an_option_and_every_option_a_setting() -> None:
+    assert [option.name for option in OPTIONS] == [field.name for field in fields(Settings)]
+
+
+def test_no_two_options_share_a_name_a_variable_or_a_flag() -> None:
+    for column in ("name", "env", "flag"):
+        used = [getattr(option, column) for option in OPTIONS if getattr(option, column)]
+        assert len(set(used)) == len(used), column
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_an_option_is_well_formed(option: Option) -> None:
+    assert option.help.strip()
+    assert option.env is not None
+    assert option.env.startswith("TOOLSCRIPT_")
+    assert option.flag is None or option.flag.startswith("--")
+    assert option.kind in {str, int, float, bool, Path}
+    assert option.default is None or isinstance(option.default, option.kind)
+    assert (option.low is None) == (option.high is None)
+    assert option.parse(option.default, "default") == option.default
+
+
+@pytest.mark.requirement("search:threshold", "search:limit", "cache:place")
+def test_the_defaults_are_those_of_the_specification() -> None:
+    """search:limit, search:threshold, search:fusion, cache:place, model:default, model:device"""
+    found = load({}, {"HOME": "/home/ana"})
+    assert (found.limit, found.threshold, found.alpha) == (3, 0.35, 0.7)
+    assert (found.model, found.fallback) == ("Xenova/bge-small-en-v1.5", "bundled")
+    assert (found.device, found.no_cache) == ("auto", False)
+    assert found.data_dir == Path("/home/ana/.toolscript")
+    assert found.config is None
+
+
+VALUES: dict[str, tuple[object, str, object]] = {
+    # flag, environment, and what the environment means
+    "config": (Path("a.json"), "b.json", Path("b.json")),
+    "data_dir": (Path("/a"), "/b", Path("/b")),
+    "gateway_url": ("http://a", "http://b", "http://b"),
+    "gateway_token": ("ts_a", "ts_b", "ts_b"),
+    "limit": (7, "8", 8),
+    "threshold": (0.1, "0.2", 0.2),
+    "alpha": (0.1, "1", 1.0),
+    "model": ("a", "b", "b"),
+    "fallback": ("fuzzy", "fuzzy", "fuzzy"),
+    "device": ("cpu", "gpu", "gpu"),
+    "embeddings_key": ("a", "b", "b"),
+    "no_cache": (True, "true", True),
+    "no_learning": (True, "true", True),
+    "threads": (2, "3", 3),
+    "connect_timeout_s": (1.0, "2.5", 2.5),
+    "call_timeout_s": (1.0, "2.5", 2.5),
+    "message_limit_mib": (2, "3", 3),
+    "ping_interval_s": (1.0, "2.5", 2.5),
+    "sandbox": (Path("/a"), "/b", Path("/b")),
+    "exposure": ("all", "two-phase", "two-phase"),
+    "llm_url": ("http://a/v1", "https://b/v1", "https://b/v1"),
+    "llm_model": ("a", "b", "b"),
+    "llm_key": ("a", "b", "b"),
+    "poll_interval_s": (1.0, "2.5", 2.5),
+    "log_level": ("info", "debug", "debug"),
+    "log_format": ("json", "json", "json"),
+    "exec_timeout_s": (1.0, "2.5", 2.5),
+    "exec_memory_mib": (64, "128", 128),
+    "host": ("::1", "0.0.0.0", "0.0.0.0"),  # noqa: S104 - only read
+    "port": (1, "0", 0),
+}
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_a_flag_wins_over_the_environment_and_that_over_the_default(option: Option) -> None:
+    flag, raw, meant = VALUES[option.name]
+    environ = {"HOME": "/home/ana", option.env or "": raw}
+    assert getattr(load({option.name: flag}, environ), option.name) == flag
+    assert getattr(load({option.name: None}, environ), option.name) == meant
+    default = getattr(load({}, {"HOME": "/home/ana"}), option.name)
+    if option.name != "data_dir":
+        assert default == option.default
+    assert getattr(load({}, environ | {option.env or "": "  "}), option.name) == default
+
+
+@pytest.mark.parametrize("option", RANGED, ids=lambda option: option.name)
+def test_a_number_outside_its_range_is_refused_naming_value_range_and_source(
+    option: Option,
+) -> None:
+    """search:limits"""
+    assert option.low is not None
+    assert option.high is not None
+    for bound in (option.low, option.high):
+        assert option.parse(option.kind(bound), "x") == bound
+    for wrong in (option.low - 1, option.high + 1):
+        value = option.kind(wrong)
+        with pytest.raises(RangeError) as caught:
+            load({}, {"HOME": "/", option.env or "": str(value)})
+        message = str(caught.value)
+        expected = (str(value), f"from {option.low:g} to {option.high:g}", str(option.env))
+        assert all(part in message for part in expected), message
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "message"),
+    [
+        ("threshold", "nan", "threshold is nan; it must be from 0 to 1"),
+        ("threshold", "inf", "threshold is inf; it must be from 0 to 1"),
+        ("threshold", "half", "threshold is 'half'; expected a number"),
+        ("limit", "2.5", "limit is '2.5'; expected a whole number"),
+        ("no_cache", "maybe", "no_cache is 'maybe'; expected true or false"),
+        ("fallback", "none", "fallback is 'none'; choose one of bundled, fuzzy"),
+        (
+            "gateway_url",
+            "localhost:7337",
+            "gateway_url is 'localhost:7337'; expected http://… or https://…",
+        ),
+        (
+            "gateway_url",
+            "ftp://ana:secret@host",
+            "gateway_url is 'ftp://***@host'; expected http://… or https://…",
+        ),
+        (
+            "gateway_url",
+            "ana:secret@host",
+            "gateway_url is 'host'; expected http://… or https://…",
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_what_was_expected(
+    name: str, raw: str, message: str
+) -> None:
+    """search:limits"""
+    with pytest.raises(RangeError) as caught:
+        OPTION[name].parse(raw, name)
+    assert str(caught.value) == message
+
+
+@pytest.mark.requirement("cache:off")
+@pytest.mark.parametrize(
+    ("raw", "meant"),
+    [
+        *((text, True) for text in ("1", "TRUE", "yes", "On")),
+        *((text, False) for text in ("0", "False", "no", "off", "")),
+    ],
+)
+def test_truth_is_written_in_several_ways(raw: str, *, meant: bool) -> None:
+    """cache:off"""
+    assert OPTION["no_cache"].parse(raw, "x") is meant
+
+
+def test_a_flag_is_named_as_it_is_typed() -> None:
+    with pytest.raises(RangeError, match=r"^--limit is 0; it must be from 1 to 100$"):
+        load({"limit": 0}, {"HOME": "/"})
+
+
+@given(st.sampled_from(OPTIONS), st.text(alphabet=st.characters(exclude_characters="\0")))
+def test_any_text_is_either_a_value_in_range_or_refused(option: Option, raw: str) -> None:
+    try:
+        value = option.parse(raw, option.name)
+    except RangeError:
+        return
+    assert isinstance(value, option.kind)
+    assert option.low is None or option.high is None or option.low <= value <= option.high
+    assert not option.choices or value in option.choices
