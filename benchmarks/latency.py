@@ -27,7 +27,7 @@ from benchmarks.quality.own import document, encoder, semantic
 from toolscript.config.settings import MAX_QUERY_CHARS, OPTION
 from toolscript.retrieval.base import Corpus
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.lexical.bm25f import FuzzySignal
+from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.profiles import search_profile
 from toolscript.types import Document, SearchRequest
 
@@ -74,7 +74,7 @@ def _texts(folder: Path) -> list[str]:
 
 
 def _by(documents: list[Document], texts: list[str]) -> dict[str, Any]:
-    signals = [semantic(), FuzzySignal()]
+    signals = [semantic(), LexicalSignal()]
     defaults = (OPTION[name].default for name in ("alpha", "limit", "threshold"))
     engine = SearchEngine(signals, search_profile(*defaults))
     engine.update(documents)
@@ -94,7 +94,7 @@ def _by(documents: list[Document], texts: list[str]) -> dict[str, Any]:
 
 
 def _indexing(documents: list[Document]) -> dict[str, float]:
-    signal = FuzzySignal()
+    signal = LexicalSignal()
     changed = [*documents[:-1], msgspec.structs.replace(documents[-1], description="Changed.")]
     corpora = [Corpus(documents), Corpus(changed)]
     [first, second] = (_seconds(lambda c=corpus: signal.index(c)) for corpus in corpora)

@@ -29,11 +29,11 @@ from toolscript.config import settings
 from toolscript.config.trust import ProjectFile, TrustStore
 from toolscript.embedding.loader import LazyModel, Loaded
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.lexical.bm25f import FuzzySignal
+from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.skills.folders import Added, Folders
-from toolscript.skills.service import Handbook
+from toolscript.skills.service import SkillService
 from toolscript.skills.vector_pair import VectorIndex
 from toolscript.types import SearchRequest, SearchResult, ServerStatus
 
@@ -140,13 +140,13 @@ def trust(data_dir: Path, *files: Path) -> TrustStore:
     return store
 
 
-def no_skills(folder: Path) -> Handbook:
+def no_skills(folder: Path) -> SkillService:
     """A handbook that looks for nothing."""
-    engine = SearchEngine([FuzzySignal()], search_profile(0.7, 3, 0.35))
+    engine = SearchEngine([LexicalSignal()], search_profile(0.7, 3, 0.35))
     model = LazyModel(lambda: Loaded(None, "no model"))
     folders = Folders(Added(folder / "folders.json"), [])
     semantic = SemanticSignal(model, lambda: None)
-    return Handbook(engine, semantic, folders, VectorIndex(folder, model), following="none")
+    return SkillService(engine, semantic, folders, VectorIndex(folder, model), following="none")
 
 
 # An application in this process

@@ -12,12 +12,12 @@ import anyio.to_thread
 
 from benchmarks.chaos.observed import BLOCKED_S
 from toolscript.app.task_monitor import TaskMonitor
-from toolscript.surfaces.server.event_loop_lag import Pulse
+from toolscript.surfaces.server.event_loop_lag import EventLoopLag
 
 
 async def main() -> None:
     """Watch until the end of the input."""
-    pulse = Pulse()
+    pulse = EventLoopLag()
     pulse.want()
     async with pulse.running(TaskMonitor()):
         await anyio.to_thread.run_sync(sys.stdin.read)

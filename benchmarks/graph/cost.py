@@ -25,11 +25,11 @@ from toolscript.config.settings import OPTION
 from toolscript.embedding.vector_cache import CachedVector
 from toolscript.graph.graph_store import GraphStore
 from toolscript.graph.learning import Learning
-from toolscript.graph.session_history import Trail
+from toolscript.graph.session_history import SessionHistory
 from toolscript.graph.tool_graph import ToolGraph
 from toolscript.graph.usage import Usage
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.lexical.bm25f import FuzzySignal
+from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.types import Document, SearchRequest
@@ -88,7 +88,7 @@ def _searches(documents: list[Document], learning: Learning) -> Figures:
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     know(signal, documents, vectors)
     profile = search_profile(OPTION["alpha"].default, OPTION["limit"].default, 0.0)
-    engine = SearchEngine([signal, FuzzySignal()], profile, learning)
+    engine = SearchEngine([signal, LexicalSignal()], profile, learning)
     engine.update(documents)
     ids = [each.id for each in documents]
     drawn: list[list[int]] = random.integers(0, len(ids), (ROUNDS, 3)).tolist()
@@ -117,9 +117,9 @@ def know(signal: SemanticSignal, documents: list[Document], vectors: np.ndarray)
 
 
 def _recorded(learning: Learning, documents: list[Document]) -> Figures:
-    trail, noted, learned = Trail(), list[float](), list[float]()
+    history, noted, learned = SessionHistory(), list[float](), list[float]()
     for each in documents[:2000]:
-        noted.append(_milliseconds(lambda i=each.id: learning.called(trail, i, succeeded=True)))
+        noted.append(_milliseconds(lambda i=each.id: learning.called(history, i, succeeded=True)))
     learning.close()
     context = tuple(each.id for each in documents[:8])
     for each in documents[:2000]:

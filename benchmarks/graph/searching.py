@@ -27,7 +27,7 @@ from toolscript.config.settings import MAX_QUERY_CHARS, OPTION
 from toolscript.graph.file_formats import Known
 from toolscript.graph.learning import Learning
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.lexical.bm25f import FuzzySignal
+from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.profiles import search_profile
 from toolscript.types import SearchRequest
 
@@ -163,7 +163,7 @@ def _gains(
 def _engine(where: Place, learning: Learning) -> SearchEngine:
     """The whole engine, as the application wires it, with nothing kept back by a threshold."""
     profile = search_profile(OPTION["alpha"].default, DEPTH, 0.0)
-    engine = SearchEngine([where.signal(learning.usage), FuzzySignal()], profile, learning)
+    engine = SearchEngine([where.signal(learning.usage), LexicalSignal()], profile, learning)
     engine.update(where.corpus.documents)
     return engine
 

@@ -16,7 +16,7 @@ from toolscript.embedding.loader import LazyModel, load
 from toolscript.errors import ModelError
 from toolscript.retrieval.base import Corpus, Query, Signal
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.lexical.bm25f import FuzzySignal
+from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.types import Document, SearchRequest, ToolSpec
@@ -102,9 +102,9 @@ def semantic() -> SemanticSignal:
 
 
 OWN: dict[str, Build] = {
-    "toolscript": _engine(lambda: [semantic(), FuzzySignal()]),
-    "toolscript-lexical": _engine(lambda: [FuzzySignal()]),
+    "toolscript": _engine(lambda: [semantic(), LexicalSignal()]),
+    "toolscript-lexical": _engine(lambda: [LexicalSignal()]),
     "semantic": _alone(semantic),
-    "fuzzy": _alone(FuzzySignal),
+    "fuzzy": _alone(LexicalSignal),
     "minilm": _cosine,
 }

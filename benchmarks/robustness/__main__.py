@@ -14,7 +14,7 @@ from benchmarks.quality.own import document, semantic
 from benchmarks.robustness.edits import SENTENCES, misspelled
 from toolscript.config.settings import MAX_QUERY_CHARS, OPTION
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.lexical.bm25f import FuzzySignal
+from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.profiles import search_profile
 from toolscript.text import compact, words
 from toolscript.types import Document, Hit, SearchRequest
@@ -68,7 +68,7 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _engine(documents: Iterable[Document], *, lexical: bool) -> SearchEngine:
-    signals = [FuzzySignal()] if lexical else [semantic(), FuzzySignal()]
+    signals = [LexicalSignal()] if lexical else [semantic(), LexicalSignal()]
     profile = search_profile(OPTION["alpha"].default, TOP, OPTION["threshold"].default)
     engine = SearchEngine(signals, profile)
     engine.update(documents)

@@ -10,9 +10,9 @@ from benchmarks.quality.own import encoder, semantic
 from toolscript.config.settings import OPTION
 from toolscript.retrieval.base import Signal
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.lexical.bm25f import FuzzySignal, Stemmer
+from toolscript.retrieval.lexical.bm25f import LexicalSignal, Stemmer
 from toolscript.retrieval.profiles import skills_profile
-from toolscript.skills.scanner import Shelf, Skill
+from toolscript.skills.scanner import Skill, SkillCatalogue
 from toolscript.text import STOP_WORDS, words
 from toolscript.types import Document, SearchRequest
 
@@ -22,9 +22,9 @@ K1, B = 1.5, 0.75
 """As BM25 is usually run."""
 
 
-def texts(shelf: Shelf) -> dict[str, str]:
+def texts(skill_catalogue: SkillCatalogue) -> dict[str, str]:
     """Each skill's whole file as one text, without the marks of its front matter."""
-    return {name: _whole(skill) for name, skill in shelf.skills.items()}
+    return {name: _whole(skill) for name, skill in skill_catalogue.skills.items()}
 
 
 def _whole(skill: Skill) -> str:
@@ -32,16 +32,16 @@ def _whole(skill: Skill) -> str:
     return "\n\n".join((skill.name, skill.description, *passages))
 
 
-def engine(shelf: Shelf, make: Callable[[], Sequence[Signal]]) -> Find:
+def engine(skill_catalogue: SkillCatalogue, make: Callable[[], Sequence[Signal]]) -> Find:
     """The application's engine over passages, with nothing kept back by a threshold."""
-    return _finding(shelf.documents, make())
+    return _finding(skill_catalogue.documents, make())
 
 
-def whole_files(shelf: Shelf, make: Callable[[], Sequence[Signal]]) -> Find:
+def whole_files(skill_catalogue: SkillCatalogue, make: Callable[[], Sequence[Signal]]) -> Find:
     """The same over whole files."""
     documents = [
         Document(id=name, server="skills", name=name, description=text, digest=name)
-        for name, text in texts(shelf).items()
+        for name, text in texts(skill_catalogue).items()
     ]
     return _finding(documents, make())
 
@@ -53,14 +53,14 @@ def _finding(documents: Sequence[Document], signals: Sequence[Signal]) -> Find:
 
     def find(text: str) -> list[str]:
         hits = search.search(SearchRequest(text=text)).hits
-        return [hit.document.whole.partition("__")[2] or hit.document.id for hit in hits]
+        return [hit.document.parent_id.partition("__")[2] or hit.document.id for hit in hits]
 
     return find
 
 
-def cosine(shelf: Shelf) -> Find:
+def cosine(skill_catalogue: SkillCatalogue) -> Find:
     """The bundled model on each whole file, as far as it reads."""
-    model, whole = encoder(), texts(shelf)
+    model, whole = encoder(), texts(skill_catalogue)
     names, vectors = list(whole), model.documents(list(whole.values()))
 
     def find(text: str) -> list[str]:
@@ -70,14 +70,14 @@ def cosine(shelf: Shelf) -> Find:
     return find
 
 
-def bm25(shelf: Shelf) -> Find:
+def bm25(skill_catalogue: SkillCatalogue) -> Find:
     """Okapi BM25 over whole files, stemmed, without stop words (Robertson and Zaragoza, 2009)."""
     stem = Stemmer()
 
     def stems(text: str) -> list[str]:
         return [stem(word) for word in words(text) if word not in STOP_WORDS]
 
-    counts = {name: Counter(stems(text)) for name, text in texts(shelf).items()}
+    counts = {name: Counter(stems(text)) for name, text in texts(skill_catalogue).items()}
     frequency = Counter(word for count in counts.values() for word in count)
     lengths = {name: count.total() for name, count in counts.items()}
     average = sum(lengths.values()) / len(lengths)
@@ -96,11 +96,15 @@ def bm25(shelf: Shelf) -> Find:
     return find
 
 
-ENGINES: Mapping[str, Callable[[Shelf], Find]] = {
-    "toolscript": lambda shelf: engine(shelf, lambda: [semantic(), FuzzySignal()]),
-    "toolscript without its model": lambda shelf: engine(shelf, lambda: [FuzzySignal()]),
-    "toolscript on whole files": lambda shelf: whole_files(
-        shelf, lambda: [semantic(), FuzzySignal()]
+ENGINES: Mapping[str, Callable[[SkillCatalogue], Find]] = {
+    "toolscript": lambda skill_catalogue: engine(
+        skill_catalogue, lambda: [semantic(), LexicalSignal()]
+    ),
+    "toolscript without its model": lambda skill_catalogue: engine(
+        skill_catalogue, lambda: [LexicalSignal()]
+    ),
+    "toolscript on whole files": lambda skill_catalogue: whole_files(
+        skill_catalogue, lambda: [semantic(), LexicalSignal()]
     ),
     "cosine of whole files": cosine,
     "BM25 of whole files": bm25,

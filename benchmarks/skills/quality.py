@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.skills.engines import ENGINES, Find
-from toolscript.skills.scanner import Library, Shelf
+from toolscript.skills.scanner import SkillCatalogue, SkillScanner
 
 FOLDER = Path(__file__).parent
 COLLECTIONS = ("notes", "guides")
@@ -40,9 +40,9 @@ def texts(collection: str) -> Path:
     return FOLDER / collection / "texts"
 
 
-def shelf(collection: str) -> Shelf:
+def skill_catalogue(collection: str) -> SkillCatalogue:
     """The skills of a collection; raises `ValueError` where one of them cannot be read."""
-    found = Library().look([texts(collection)], Shelf())
+    found = SkillScanner().look([texts(collection)], SkillCatalogue())
     if found.problems:
         raise ValueError("; ".join(found.problems))
     return found
@@ -61,7 +61,7 @@ def measure(find: Find, asked: Iterable[tuple[str, str]]) -> Outcome:
 
 def measured(names: Iterable[str], collection: str) -> dict[str, Outcome]:
     """Some of `ENGINES`, by name."""
-    there, asked = shelf(collection), questions(collection)
+    there, asked = skill_catalogue(collection), questions(collection)
     return {name: measure(ENGINES[name](there), asked) for name in names}
 
 

@@ -29,7 +29,7 @@ from toolscript.app.application import App
 from toolscript.config import settings
 from toolscript.embedding.loader import Choice, foresee
 from toolscript.embedding.vector_cache import CachedVector
-from toolscript.skills.scanner import Library, Shelf
+from toolscript.skills.scanner import SkillCatalogue, SkillScanner
 from toolscript.types import SearchRequest
 
 DIMENSIONS = 384
@@ -38,7 +38,7 @@ PATIENCE_S = 60.0
 TOOL = {"name": "read", "description": "Read a file.", "inputSchema": {"type": "object"}}
 
 
-class Watch:
+class Stopwatch:
     """Seconds since it was made."""
 
     def __init__(self) -> None:
@@ -60,11 +60,11 @@ def measured(count: int) -> dict[str, float]:
         folder = home / ".agents" / "skills"
         _write(folder, count)
         (home / ".toolscript.json").write_text('{"mcpServers": {}}', "utf-8")
-        shelf = Library().look([folder], Shelf())
-        _prime(home, shelf)
+        skill_catalogue = SkillScanner().look([folder], SkillCatalogue())
+        _prime(home, skill_catalogue)
         return {
-            "files": len(shelf.skills),
-            "passages": len(shelf.documents),
+            "files": len(skill_catalogue.skills),
+            "passages": len(skill_catalogue.documents),
             "the first start, vectors known, s": anyio.run(_first, home),
             **anyio.run(_running, home, folder),
             **_as_a_gateway(home, "a gateway", {}),
@@ -90,29 +90,29 @@ def _application(home: Path) -> App:
     return bootstrap.application(_settings(home), environ={"HOME": str(home)})
 
 
-def _prime(home: Path, shelf: Shelf) -> None:
+def _prime(home: Path, skill_catalogue: SkillCatalogue) -> None:
     """Vectors for every passage, in the cache that the application will open."""
     foreseen = foresee(Choice("bundled"))
     if foreseen is None:
         raise SystemExit("the bundled model is not there")
-    rows = np.random.default_rng(1).standard_normal((len(shelf.documents), DIMENSIONS))
+    rows = np.random.default_rng(1).standard_normal((len(skill_catalogue.documents), DIMENSIONS))
     rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-    cache = _application(home).handbook.cache()
+    cache = _application(home).skill_service.cache()
     assert cache is not None  # noqa: S101 - nothing was said against it
     entries = {
         document.id: CachedVector(document.digest, row)
-        for document, row in zip(shelf.documents, rows, strict=True)
+        for document, row in zip(skill_catalogue.documents, rows, strict=True)
     }
     cache.save(foreseen.name, entries)
 
 
 async def _first(home: Path) -> float:
     """How long a start takes that has to read and take apart everything, and keeps it."""
-    watch = Watch()
+    watch = Stopwatch()
     app = _application(home)
     async with app.running():
-        await app.handbook.changed(app.handbook.shelf)
-        await app.handbook.settled()
+        await app.skill_service.changed(app.skill_service.skill_catalogue)
+        await app.skill_service.settled()
         return watch.clock()
 
 
@@ -121,7 +121,7 @@ def _as_a_gateway(home: Path, what: str, servers: Mapping[str, Any]) -> dict[str
     config = home / "gateway.json"
     write(config, json.dumps({"mcpServers": servers}))
     own = {"HOME": str(home), "TOOLSCRIPT_CONFIG": str(config)}
-    watch, words = Watch(), 0.0
+    watch, words = Stopwatch(), 0.0
     with (
         at_once(home / ".toolscript", None, **own, TOOLSCRIPT_SEARCH_MODEL="bundled") as started,
         httpx2.Client(base_url=started.url, timeout=60) as http,
@@ -139,14 +139,14 @@ def _as_a_gateway(home: Path, what: str, servers: Mapping[str, Any]) -> dict[str
 
 
 async def _running(home: Path, folder: Path) -> dict[str, float]:
-    watch = Watch()
+    watch = Stopwatch()
     app = _application(home)
     async with app.running():
-        await app.handbook.changed(app.handbook.shelf)
+        await app.skill_service.changed(app.skill_service.skill_catalogue)
         listed = watch.clock()
         await _indexed(app)
         found = watch.clock()
-        await app.handbook.settled()
+        await app.skill_service.settled()
         ready, busy = watch.clock(), watch.processor()
         await app.search_skills(SearchRequest(text="warm up"))
         return {
@@ -174,13 +174,13 @@ async def _asked(app: App, what: str) -> dict[str, float]:
 
 def _timed(app: App, request: SearchRequest) -> tuple[float, float]:
     begun = time.perf_counter(), time.thread_time()
-    app.handbook.search(request)
+    app.skill_service.search(request)
     return time.perf_counter() - begun[0], time.thread_time() - begun[1]
 
 
 async def _indexed(app: App) -> None:
     """Wait until something can be found."""
-    while not app.handbook.stats()["passages"]:  # noqa: ASYNC110 - the engine tells nobody
+    while not app.skill_service.stats()["passages"]:  # noqa: ASYNC110 - the engine tells nobody
         await anyio.sleep(0.001)
 
 
@@ -200,9 +200,9 @@ async def _until_followed(app: App, folder: Path) -> dict[str, float]:
 async def _seen(
     app: App, what: str, change: Callable[[], object], word: str, count: int
 ) -> dict[str, float]:
-    await app.handbook.settled()
+    await app.skill_service.settled()
     await anyio.sleep(1)  # so that the watcher is at rest
-    watch = Watch()
+    watch = Stopwatch()
     change()
     clock = 0.0
     while clock < 30:
@@ -211,5 +211,5 @@ async def _seen(
         if len([hit for hit in result.hits if word in hit.document.description]) == count:
             break
         await anyio.sleep(0.05)
-    await app.handbook.settled()
+    await app.skill_service.settled()
     return {f"{what}, s": clock, f"{what}: processor until all is done, s": watch.processor()}

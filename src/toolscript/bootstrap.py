@@ -19,7 +19,7 @@ from toolscript.config.settings import Settings
 from toolscript.config.trust import TrustStore
 from toolscript.embedding import loader
 from toolscript.embedding.loader import LazyModel
-from toolscript.embedding.sqlite_vector_cache import KeptVectors
+from toolscript.embedding.sqlite_vector_cache import SqliteVectorCache
 from toolscript.embedding.vector_cache import EmbeddingCache
 from toolscript.gateway.base import IMPORTING, Connect
 from toolscript.gateway.catalogue import Catalogue
@@ -28,15 +28,15 @@ from toolscript.gateway.snapshot import SnapshotStore
 from toolscript.graph.graph_store import GraphStore
 from toolscript.graph.learning import Learning
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.lexical.bm25f import FuzzySignal
+from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.profiles import search_profile, skills_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.skills.folders import Added, Folders
-from toolscript.skills.scanner import Following
-from toolscript.skills.service import Handbook
+from toolscript.skills.scanner import SkillMode
+from toolscript.skills.service import SkillService
 from toolscript.skills.vector_pair import VectorIndex
 from toolscript.storage.atomic_files import check_owner
-from toolscript.storage.blob_store import Kept
+from toolscript.storage.blob_store import BlobStore
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class Wiring:
     """Embed the tools; without, they are searched by words, or only listed."""
     follow: bool = False
     """Take over the configuration whenever its files change."""
-    skills: Following = "watch"
+    skills: SkillMode = "watch"
     """Follow the folders of skills, look into them once, or leave them alone."""
 
 
@@ -93,17 +93,17 @@ def application(
     if learning is not None:
         learning.embed = semantic.asked
     profile = search_profile(settings.alpha, settings.limit, settings.threshold)
-    signals = [semantic, FuzzySignal()] if wiring.embed else [FuzzySignal()]
+    signals = [semantic, LexicalSignal()] if wiring.embed else [LexicalSignal()]
     engine = SearchEngine(signals, profile, learning)
     follower = _follower(settings, config, environ) if wiring.follow else None
-    handbook = _handbook(settings, config, model, wiring, environ)
+    skill_service = _handbook(settings, config, model, wiring, environ)
     return App(
         gateway,
         engine,
         semantic,
         snapshots,
         follower=follower,
-        handbook=handbook,
+        skill_service=skill_service,
         learning=learning,
     )
 
@@ -122,7 +122,7 @@ def _handbook(
     model: LazyModel,
     wiring: Wiring,
     environ: Mapping[str, str],
-) -> Handbook:
+) -> SkillService:
     homes = [
         *(source.parent for source in config.sources),
         Path(environ.get("HOME") or Path.home()),
@@ -131,21 +131,23 @@ def _handbook(
     folders.configure(config.skills, config.skills_problem)
     curves = None if settings.no_cache else settings.data_dir / "cache" / "calibration"
 
-    def kept() -> Kept | None:
+    def kept() -> BlobStore | None:
         name = f"skills-{_hash(folders.wanted())}.sqlite"
-        return None if settings.no_cache else Kept(settings.data_dir / "cache" / "skills" / name)
+        return (
+            None if settings.no_cache else BlobStore(settings.data_dir / "cache" / "skills" / name)
+        )
 
-    def cache() -> KeptVectors | None:
+    def cache() -> SqliteVectorCache | None:
         file = kept()
-        return file and KeptVectors(file, "fallback" if _standing_in(model) else "vectors")
+        return file and SqliteVectorCache(file, "fallback" if _standing_in(model) else "vectors")
 
     semantic = SemanticSignal(model, cache, curves, noun="passages")
-    fuzzy = FuzzySignal(kept)
+    fuzzy = LexicalSignal(kept)
     signals = [fuzzy] if wiring.skills == "list" else [semantic, fuzzy]
     profile = skills_profile(settings.alpha, settings.limit, settings.threshold)
     vector = _vector(settings, model)
     engine = SearchEngine(signals, profile)
-    return Handbook(engine, semantic, folders, vector, following=wiring.skills, kept=kept)
+    return SkillService(engine, semantic, folders, vector, following=wiring.skills, kept=kept)
 
 
 def _vector(settings: Settings, model: LazyModel) -> VectorIndex:

@@ -175,7 +175,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     parameters: tuple[tuple[str, str], ...] = ()
     """Each parameter's name with what the schema says of it: its description, its choices."""
     digest: str = ""
-    whole: str = ""
+    parent_id: str = ""
     """The id of what this is a passage of; its own where it is such a whole. Both are searched, and
     of one whole only the best is a hit."""
 
@@ -335,7 +335,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     """What goes with it, where anything is known."""
 
 
-class Whereabouts(msgspec.Struct, frozen=True, kw_only=True):
+class MissExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """Where a tool that was asked after ended up, and why."""
 
     id: str
@@ -358,7 +358,7 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     threshold: float
     below: Hit | None = None
     degraded: tuple[str, ...] = ()
-    why: Whereabouts | None = None
+    why: MissExplanation | None = None
     alpha: float = 1.0
     """What the search's own scores weighed; the rest is the graph's. 1 where that was silent."""
     edges: int = 0

@@ -102,7 +102,7 @@ def application(signal: Signal, tmp_path: Path, model: LazyModel | None = None) 
         semantic,
         SnapshotStore(tmp_path, config.key),
         search_timeout_s=0.2,
-        handbook=no_skills(tmp_path),
+        skill_service=no_skills(tmp_path),
     )
 
 

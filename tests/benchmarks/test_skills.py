@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 from benchmarks.skills import scale
-from benchmarks.skills.quality import COLLECTIONS, Outcome, measured, questions, shelf
+from benchmarks.skills.quality import COLLECTIONS, Outcome, measured, questions, skill_catalogue
 
 OURS, COSINE, WORDS = "toolscript", "cosine of whole files", "BM25 of whole files"
 
@@ -20,7 +20,7 @@ def found() -> Found:
 @pytest.mark.parametrize("collection", COLLECTIONS)
 def test_there_are_many_different_texts_and_two_questions_for_each(collection: str) -> None:
     """skills:folders"""
-    there = shelf(collection).skills
+    there = skill_catalogue(collection).skills
     assert len(there) >= 100
     assert sum(len(skill.passages) >= 2 for skill in there.values()) >= 100
     asked = questions(collection)

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from toolscript.embedding.loader import LazyModel, Loaded, load
 from toolscript.retrieval.base import Corpus, Query, Signal
-from toolscript.retrieval.lexical.bm25f import FuzzySignal
+from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.types import Document
 
 MODEL = LazyModel(lambda: load("bundled", "bundled", 1))
 SIGNALS: dict[str, Callable[[], Signal]] = {
-    "fuzzy": FuzzySignal,
+    "fuzzy": LexicalSignal,
     "semantic": lambda: SemanticSignal(MODEL, lambda: None),
     "semantic without a model": lambda: SemanticSignal(
         LazyModel(lambda: Loaded(None, "there is none")), lambda: None

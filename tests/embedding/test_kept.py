@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from toolscript.embedding.sqlite_vector_cache import KeptVectors
+from toolscript.embedding.sqlite_vector_cache import SqliteVectorCache
 from toolscript.embedding.vector_cache import CachedVector, EmbeddingCache, VectorCache
-from toolscript.storage.blob_store import Kept
+from toolscript.storage.blob_store import BlobStore
 from toolscript.storage.rows import ROW_BYTES
 
 Make = Callable[[Path, str], VectorCache]
 
 
 def rows(directory: Path, name: str) -> VectorCache:
-    return KeptVectors(Kept(directory / f"{name}.sqlite"))
+    return SqliteVectorCache(BlobStore(directory / f"{name}.sqlite"))
 
 
 CACHES: dict[str, Make] = {"one text": EmbeddingCache, "rows": rows}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import until
-from toolscript.embedding.loader import BUNDLED_FOLDER, Foreseen, LazyModel, Loaded, load
+from toolscript.embedding.loader import BUNDLED_FOLDER, LazyModel, Loaded, ModelIdentity, load
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_another_thread_begins_to_load_what_is_on_this_machine() -> None:
 
     LazyModel(load_it).begin()
     assert not threads
-    there = LazyModel(load_it, lambda: Foreseen("m"))
+    there = LazyModel(load_it, lambda: ModelIdentity("m"))
     there.begin()
     until(lambda: there.loaded, "it is loaded")
     there.begin()

@@ -23,7 +23,7 @@ from toolscript.embedding.vector_cache import EmbeddingCache
 from toolscript.errors import ModelError, UnreachableError
 from toolscript.retrieval.base import Corpus, Query
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.lexical.bm25f import FuzzySignal
+from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.types import Document, SearchRequest
@@ -329,7 +329,7 @@ def test_a_whole_search_is_answered_by_it(
 ) -> None:
     """model:select, search:calibrated"""
     semantic = SemanticSignal(lazy(Choice(server.ollama, directory=tmp_path)), lambda: None)
-    engine = SearchEngine([semantic, FuzzySignal()], search_profile(0.7, 3, 0.35))
+    engine = SearchEngine([semantic, LexicalSignal()], search_profile(0.7, 3, 0.35))
     engine.update(documents)
     found = engine.search(SearchRequest(text="download a web page"))
     assert found.hits[0].document.id == "fetch__fetch"

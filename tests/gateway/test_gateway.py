@@ -11,7 +11,7 @@ import anyio.lowlevel
 import msgspec
 import pytest
 
-from toolscript.config.servers import Config, Problem
+from toolscript.config.servers import Config, ServerProblem
 from toolscript.gateway.base import Caller, Connect, Failed, Lost, Ready, Report
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
 from toolscript.gateway.gateway import Gateway
@@ -288,7 +288,7 @@ def test_no_upstream_outlives_the_gateway(stage: Stage) -> None:
 
 def test_servers_with_a_mistake_are_among_the_others_by_name(stage: Stage) -> None:
     """config:file"""
-    config = Config((SOURCE,), (B, A), (Problem(SOURCE, "ab", "command is 1"),))
+    config = Config((SOURCE,), (B, A), (ServerProblem(SOURCE, "ab", "command is 1"),))
     gateway = Gateway(config, Catalogue({}), stage.connector)
     a, ab, b = gateway.statuses()
     assert ab == ServerStatus(name="ab", state="invalid", error="/c.json: command is 1")

@@ -13,11 +13,11 @@ import pytest
 
 from tests.graph.test_toolgraph import Clock, graph_of
 from toolscript.graph.base import Template
-from toolscript.graph.counts import Change
+from toolscript.graph.counts import GraphDelta
 from toolscript.graph.file_formats import read
 from toolscript.graph.graph_store import GraphStore
 from toolscript.graph.learning import MAX_WAITING, Learning
-from toolscript.graph.session_history import PAUSE_S, Trail
+from toolscript.graph.session_history import PAUSE_S, SessionHistory
 from toolscript.graph.tool_graph import ToolGraph
 from toolscript.graph.usage import Usage, UsageChange
 
@@ -150,7 +150,7 @@ class TestStore:
         for value in (1.0, 3.0):
             usage = Usage()
             usage.learn("s__a", "m", np.full(4, value, dtype=np.float32))
-            GraphStore(tmp_path, "key").add(Change(), usage.taken())
+            GraphStore(tmp_path, "key").add(GraphDelta(), usage.taken())
         _, usage = stored(tmp_path)
         count, total = usage.of("m")["s__a"]
         assert count == 2
@@ -163,9 +163,9 @@ class TestLearning:
     def test_calls_become_steps_of_their_session(self, tmp_path: Path) -> None:
         """graph:learning"""
         learning = Learning(GraphStore(tmp_path, "key"))
-        one, other = Trail(), Trail()
-        for trail, tool in [(one, "a"), (other, "x"), (one, "b"), (other, "y"), (one, "c")]:
-            learning.called(trail, f"s__{tool}", succeeded=tool != "b")
+        one, other = SessionHistory(), SessionHistory()
+        for history, tool in [(one, "a"), (other, "x"), (one, "b"), (other, "y"), (one, "c")]:
+            learning.called(history, f"s__{tool}", succeeded=tool != "b")
         learning.close()
         graph, _ = stored(tmp_path)
         assert graph.neighbors("s__a") == ["s__c"]
@@ -175,9 +175,9 @@ class TestLearning:
 
     def test_what_is_noted_is_on_the_disk_without_being_asked_for(self, tmp_path: Path) -> None:
         """graph:learning"""
-        learning, trail = Learning(GraphStore(tmp_path, "key")), Trail()
+        learning, history = Learning(GraphStore(tmp_path, "key")), SessionHistory()
         for tool in ("s__a", "s__b"):
-            learning.called(trail, tool, succeeded=True)
+            learning.called(history, tool, succeeded=True)
         until(lambda: stored(tmp_path)[0].edge_count == 1)
         learning.close()
 
@@ -190,13 +190,13 @@ class TestLearning:
             asked.append(text)
             return "m", np.ones(3, dtype=np.float32)
 
-        learning, trail = Learning(embed=embed), Trail()
-        trail.searched("send it", ["s__mail", "s__post"])
-        trail.searched("read it", ["s__read"])
-        learning.called(trail, "s__mail", succeeded=False)
-        learning.called(trail, "s__other", succeeded=True)
-        learning.called(trail, "s__mail", succeeded=True)
-        learning.called(trail, "s__mail", succeeded=True)
+        learning, history = Learning(embed=embed), SessionHistory()
+        history.searched("send it", ["s__mail", "s__post"])
+        history.searched("read it", ["s__read"])
+        learning.called(history, "s__mail", succeeded=False)
+        learning.called(history, "s__other", succeeded=True)
+        learning.called(history, "s__mail", succeeded=True)
+        learning.called(history, "s__mail", succeeded=True)
         learning.flush()
         learning.close()
         assert asked == ["send it"]
@@ -206,10 +206,10 @@ class TestLearning:
         def embed(_: str) -> None:
             raise ValueError("no embedding today")
 
-        learning, trail = Learning(embed=embed), Trail()
-        trail.searched("send it", ["s__a"])
+        learning, history = Learning(embed=embed), SessionHistory()
+        history.searched("send it", ["s__a"])
         for tool in ("s__a", "s__b"):
-            learning.called(trail, tool, succeeded=True)
+            learning.called(history, tool, succeeded=True)
         learning.flush()
         learning.close()
         assert learning.graph.neighbors("s__a") == ["s__b"]
@@ -222,12 +222,12 @@ class TestLearning:
             started.set()
             release.wait(30)
 
-        learning, trail = Learning(embed=embed), Trail()
-        trail.searched("x", ["s__a"])
-        learning.called(trail, "s__a", succeeded=True)
+        learning, history = Learning(embed=embed), SessionHistory()
+        history.searched("x", ["s__a"])
+        learning.called(history, "s__a", succeeded=True)
         assert started.wait(30)
         for _ in range(MAX_WAITING + 10):
-            learning.called(Trail(), "s__b", succeeded=True)
+            learning.called(SessionHistory(), "s__b", succeeded=True)
         release.set()
         learning.close()
         assert learning.dropped == 10
@@ -235,9 +235,9 @@ class TestLearning:
 
     def test_everything_can_be_forgotten_while_it_learns(self, tmp_path: Path) -> None:
         """graph:learning"""
-        learning, trail = Learning(GraphStore(tmp_path, "key")), Trail()
+        learning, history = Learning(GraphStore(tmp_path, "key")), SessionHistory()
         for tool in ("s__a", "s__b"):
-            learning.called(trail, tool, succeeded=True)
+            learning.called(history, tool, succeeded=True)
         learning.flush()
         learning.usage.learn("s__a", "m", np.ones(2, dtype=np.float32))
         learning.clear()
@@ -344,16 +344,16 @@ def test_a_kill_costs_at_most_the_last_second(tmp_path: Path) -> None:
 class TestTrail:
     def test_a_long_pause_begins_another_job(self) -> None:
         now = [1000.0]
-        trail = Trail(clock=lambda: now[0])
-        trail.called("s__a", succeeded=True)
+        history = SessionHistory(clock=lambda: now[0])
+        history.called("s__a", succeeded=True)
         now[0] += PAUSE_S - 1
-        assert trail.called("s__b", succeeded=True) == (("s__a",), "")
+        assert history.called("s__b", succeeded=True) == (("s__a",), "")
         now[0] += PAUSE_S + 1
-        assert trail.called("s__c", succeeded=True) == ((), "")
+        assert history.called("s__c", succeeded=True) == ((), "")
 
     def test_only_the_latest_searches_may_have_led_to_a_call(self) -> None:
-        trail = Trail()
+        history = SessionHistory()
         for number in range(5):
-            trail.searched(f"question {number}", [f"s__{number}"])
-        assert trail.called("s__0", succeeded=True)[1] == ""
-        assert trail.called("s__4", succeeded=True)[1] == "question 4"
+            history.searched(f"question {number}", [f"s__{number}"])
+        assert history.called("s__0", succeeded=True)[1] == ""
+        assert history.called("s__4", succeeded=True)[1] == "question 4"

@@ -19,7 +19,7 @@ import pytest
 
 from tests.support import FUZZY, READ_FILE, Cli, Scripted, alive, post, processes, tool, until
 from toolscript.gateway.process.reap import MARK, sweep
-from toolscript.surfaces.server.gateway_file import RecordFile
+from toolscript.surfaces.server.gateway_file import GatewayFile
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_l4_commands_that_look_at_once_see_no_gateway_in_each_other(home: Cli) -
 
 
 def test_l4_a_look_is_not_taken_for_a_gateway(tmp_path: Path) -> None:
-    file = RecordFile(tmp_path, "key")
+    file = GatewayFile(tmp_path, "key")
     with file.held():
         assert file.is_held()
     with file.path.with_suffix(".lock").open("ab+") as look:

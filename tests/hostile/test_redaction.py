@@ -12,7 +12,7 @@ from tests.hostile.redaction_corpus import (
     leaked,
     spellings,
 )
-from toolscript.config.server_entry import Mistake, server
+from toolscript.config.server_entry import EntryError, server
 from toolscript.text import redact
 
 NAMED = {case.name: case for case in CASES}
@@ -23,7 +23,7 @@ def shown(case: Case) -> dict[str, str]:
     start = {} if "url" in case.more else {"command": "some-server", "args": list(case.args)}
     try:
         spec = server("s", {**start, "env": case.env, **case.more}, VARIABLES, None)
-    except Mistake as mistake:
+    except EntryError as mistake:
         return {"mistake": str(mistake)}
     return {how: redact(line, spec.secrets) for how, line in spellings(case.secret).items()}
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.support import Entry, Running, Scripted, running, tool, write_config
 from toolscript.errors import UnknownNameError
-from toolscript.surfaces.mcp.endpoint import Asker
-from toolscript.surfaces.mcp.prompts_and_resources import Passed, qualified
+from toolscript.surfaces.mcp.endpoint import RequestContext
+from toolscript.surfaces.mcp.prompts_and_resources import PromptsAndResources, qualified
 
 
 class Two:
@@ -18,18 +18,20 @@ class Two:
 
     def __init__(self, app: Running, folder: Path) -> None:
         self._app, self._folder = app, folder
-        self._passed = Passed(app.app)
+        self._passed = PromptsAndResources(app.app)
 
     def read(self, uri: str) -> str:
-        answer = self._app.portal.call(self._passed.resource, uri, Asker())
+        answer = self._app.portal.call(self._passed.resource, uri, RequestContext())
         return answer["contents"][0]["text"]
 
     def listed(self) -> list[str]:
-        return [each["uri"] for each in self._app.portal.call(self._passed.resources, Asker())]
+        return [
+            each["uri"] for each in self._app.portal.call(self._passed.resources, RequestContext())
+        ]
 
     def completed(self, uri: str) -> str:
         ref = {"ref": {"type": "ref/resource", "uri": uri}, "argument": {"name": "x", "value": ""}}
-        answer = self._app.portal.call(self._passed.completion, ref, Asker())
+        answer = self._app.portal.call(self._passed.completion, ref, RequestContext())
         return answer["completion"]["values"][0]
 
     def seen_by(self, server: str) -> list[str]:

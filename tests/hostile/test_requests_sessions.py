@@ -29,7 +29,7 @@ from tests.support import (
 from toolscript.app.task_monitor import TaskMonitor
 from toolscript.config.access_tokens import TokenStore
 from toolscript.surfaces.mcp.mcp_routes import Mount
-from toolscript.surfaces.server.authentication import Access, Doorkeeper, Guard
+from toolscript.surfaces.server.authentication import Access, OriginGuard, TokenAuthenticator
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 from toolscript.types import EVERYTHING
 
@@ -59,7 +59,7 @@ LIST = request("tools/list", 2)
 # M6
 
 
-class Door:
+class DoorUnderTest:
     """The door of MCP in this process; requests name their holder in a header."""
 
     def __init__(self, running: Running, mount: Mount, admitted: set[str]) -> None:
@@ -96,7 +96,7 @@ class Door:
 
 
 @contextmanager
-def door(tmp_path: Path, **bounds: Any) -> Generator[Door]:
+def door(tmp_path: Path, **bounds: Any) -> Generator[DoorUnderTest]:
     config = write_config(tmp_path / "config.json", {})
     admitted = {"ana", "bo"}
     with running(config) as app:
@@ -111,7 +111,7 @@ def door(tmp_path: Path, **bounds: Any) -> Generator[Door]:
             portal.wrap_async_context_manager(revocations.running(TaskMonitor())),
             portal.wrap_async_context_manager(mount.running()),
         ):
-            yield Door(app, mount, admitted)
+            yield DoorUnderTest(app, mount, admitted)
 
 
 def test_m6_the_session_that_was_longest_idle_makes_room(tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_m7_a_request_ends_with_its_holder() -> None:
         statuses.extend(filter(None, [message.get("status")]))
 
     async def scene() -> None:
-        guard = Guard(
+        guard = OriginGuard(
             endless,
             hosts=("127.0.0.1",),
             admit=lambda _: Access(EVERYTHING, "ana"),
@@ -243,7 +243,7 @@ def test_m7_a_request_ends_with_its_holder() -> None:
 
 def test_m7_who_has_no_valid_token_is_not_admitted_any_more(tmp_path: Path) -> None:
     store = TokenStore(tmp_path, "key")
-    keeper = Doorkeeper(store, "key", local=True)
+    keeper = TokenAuthenticator(store, "key", local=True)
     assert keeper.admits("anyone")
     [old, new] = [store.create(EVERYTHING, days=days)[0].id for days in (-1, 1)]
     assert [keeper.admits(each) for each in ("owner", new, old, "gone", "anyone")] == [

@@ -14,10 +14,10 @@ import pytest
 from tests.graph.test_toolgraph import Clock, graph_of
 from tests.support import Cli, until
 from toolscript.errors import LearningError
-from toolscript.graph.counts import Change
+from toolscript.graph.counts import GraphDelta
 from toolscript.graph.graph_store import VERSION, GraphStore
 from toolscript.graph.learning import Learning
-from toolscript.graph.session_history import Trail
+from toolscript.graph.session_history import SessionHistory
 from toolscript.graph.tool_graph import ToolGraph
 from toolscript.graph.usage import Usage, UsageChange
 
@@ -92,7 +92,7 @@ def test_h3_what_is_learned_while_the_graph_is_locked_is_written_when_the_lock_g
     with locked(store.path):
         learning.open()
         for tool in ("s__x", "s__y"):
-            learning.called(Trail(), tool, succeeded=True)
+            learning.called(SessionHistory(), tool, succeeded=True)
         learning.flush()
         assert learning.graph.stats().calls == 2
     until(lambda: calls(store.path.parent) == 62, "it is written with no further call")
@@ -109,7 +109,7 @@ def test_h3_what_was_forgotten_while_the_graph_was_locked_does_not_come_back(
         learning.open()
         with pytest.raises(LearningError):
             learning.clear()
-    learning.called(Trail(), "s__x", succeeded=True)
+    learning.called(SessionHistory(), "s__x", succeeded=True)
     learning.close()
     assert calls(store.path.parent) == 1
 
@@ -179,7 +179,7 @@ def test_h3_a_file_damaged_under_a_running_gateway_is_made_again_from_what_it_kn
     learning = Learning(store)
     learning.open()
     store.path.write_bytes(b"damage" * 1000)
-    learning.called(Trail(), "s__x", succeeded=True)
+    learning.called(SessionHistory(), "s__x", succeeded=True)
     learning.close()
     assert calls(store.path.parent) == 61
 
@@ -306,7 +306,7 @@ def test_l9_a_damaged_row_is_not_added_to(store: GraphStore, table: str) -> None
     """A change would give it a checksum that fits what it became."""
     usage = UsageChange()
     usage.add("s__a", "m", graph_of("ab").learned.edges.later[:4].astype("float32"))
-    assert store.add(Change(), usage)
+    assert store.add(GraphDelta(), usage)
     with sqlite3.connect(store.path) as db:
         db.execute(f"update {table} set {'weight' if table == 'tool' else 'count'} = 99")  # noqa: S608 - above
     db.close()

@@ -20,7 +20,7 @@ from toolscript.errors import DataDirectoryError, TokenFileError
 from toolscript.skills.folders import Added
 from toolscript.skills.vector_pair import VectorIndex
 from toolscript.storage.atomic_files import check_owner, write_atomically
-from toolscript.storage.blob_store import Kept
+from toolscript.storage.blob_store import BlobStore
 from toolscript.types import EVERYTHING
 
 # L7: temporary files
@@ -59,7 +59,7 @@ def test_l8_a_file_that_is_just_being_made_is_not_damaged(
         assert maker.stdin is not None
         assert maker.stdout is not None
         for number in range(50):
-            kept = Kept(tmp_path / str(number) / "a.sqlite")
+            kept = BlobStore(tmp_path / str(number) / "a.sqlite")
             maker.stdin.write(f"{kept.path}\n".encode())
             maker.stdin.flush()
             maker.stdout.readline()
@@ -247,7 +247,7 @@ def test_m19_what_was_derived_from_files_is_not_kept(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_bytes(b"")
-    kept = Kept(tmp_path / "file" / "data" / "a.sqlite")
+    kept = BlobStore(tmp_path / "file" / "data" / "a.sqlite")
     assert not kept.keep("files", "1", ["key"], lambda _: b"value")
     assert kept.load("files", "1") == {}
     [said] = caplog.messages

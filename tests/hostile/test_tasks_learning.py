@@ -11,11 +11,11 @@ import pytest
 from tests.support import READ_FILE, SEND_MAIL, Cli, Scripted, fetch, post, until
 from toolscript.errors import LearningError
 from toolscript.graph.base import Template
-from toolscript.graph.counts import Change
+from toolscript.graph.counts import GraphDelta
 from toolscript.graph.file_formats import Known
 from toolscript.graph.graph_store import GraphStore
 from toolscript.graph.learning import Learning
-from toolscript.graph.session_history import Trail
+from toolscript.graph.session_history import SessionHistory
 from toolscript.graph.tool_graph import ToolGraph
 from toolscript.graph.usage import Usage, UsageChange
 
@@ -29,7 +29,7 @@ class _FailingStore(GraphStore):
         self._fail()
         return super().load(graph, usage)
 
-    def add(self, change: Change, usage: UsageChange, everything: Any = None) -> bool:
+    def add(self, change: GraphDelta, usage: UsageChange, everything: Any = None) -> bool:
         self._fail()
         return self.fails is None and super().add(change, usage, everything)
 
@@ -51,7 +51,7 @@ def stored(directory: Path) -> int:
 
 def use(learning: Learning, times: int = 1) -> None:
     for _ in range(times):
-        learning.called(Trail(), "s__a", succeeded=True)
+        learning.called(SessionHistory(), "s__a", succeeded=True)
 
 
 @pytest.mark.parametrize("fails", [ValueError("damaged row"), OSError("no disk"), "refuses"])

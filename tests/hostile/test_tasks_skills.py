@@ -18,7 +18,7 @@ from toolscript.graph.file_formats import read
 from toolscript.skills.confined_reader import Sandbox
 from toolscript.skills.front_matter import read_front
 from toolscript.skills.passages import split
-from toolscript.skills.scanner import Library, Shelf
+from toolscript.skills.scanner import SkillCatalogue, SkillScanner
 from toolscript.surfaces.cli.types_command import table_cell
 from toolscript.text.plain_yaml import MAX_DEPTH, parse
 
@@ -56,7 +56,10 @@ def now(folder: Path, tmp_path: Path, scripted: Scripted) -> Generator[Running]:
     config = write_config(tmp_path / "servers.json", {"files": scripted(READ_FILE)})
     with running(config, wiring=Wiring(follow=True)) as now:
         now.wait_for("files", "ready")
-        until(lambda: now.app.handbook.ready and now.app.handbook.shelf.skills, "skills are there")
+        until(
+            lambda: now.app.skill_service.ready and now.app.skill_service.skill_catalogue.skills,
+            "skills are there",
+        )
         yield now
 
 
@@ -71,12 +74,14 @@ def test_h1_a_file_that_cannot_be_read_costs_no_server_and_no_other_skill(
 ) -> None:
     for number, text in enumerate([*TAGS, "*x", f"x\n{MERGES}", "[" * 9000]):
         put(folder, f"bad{number}", front(text))
-    until(lambda: len(now.app.handbook.problems()) == len(TAGS) + 3, "each is a problem")
-    assert list(now.app.handbook.shelf.skills) == ["good"]
+    until(lambda: len(now.app.skill_service.problems()) == len(TAGS) + 3, "each is a problem")
+    assert list(now.app.skill_service.skill_catalogue.skills) == ["good"]
     arguments: dict[str, Any] = {}
     assert now.portal.call(now.app.call, "files__read_file", arguments)
     put(folder, "later", GOOD.replace("good", "later"))
-    until(lambda: "later" in now.app.handbook.shelf.skills, "skills are still followed")
+    until(
+        lambda: "later" in now.app.skill_service.skill_catalogue.skills, "skills are still followed"
+    )
     assert now.status("files").state == "ready"
 
 
@@ -105,9 +110,9 @@ def test_h1b_all_files_together_are_bounded(folder: Path) -> None:
     for number in range(70):
         with (folder / f"large{number:02}.md").open("wb") as file:
             file.truncate(1024**2)
-    shelf = Library().look([folder], Shelf())
-    assert list(shelf.skills) == ["good"]
-    [told] = [problem for problem in shelf.problems if "in all" in problem]
+    skill_catalogue = SkillScanner().look([folder], SkillCatalogue())
+    assert list(skill_catalogue.skills) == ["good"]
+    [told] = [problem for problem in skill_catalogue.problems if "in all" in problem]
     assert "skills take more than 64 MiB in all; 7 files are left out, from large63.md on" in told
 
 
@@ -167,7 +172,7 @@ def test_l10_what_the_walk_leaves_out_is_not_read(now: Running, folder: Path, pa
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("KEY=1", "utf-8")
     with pytest.raises(SkillError, match=r"is hidden or a tool's own"):
-        now.app.handbook.read("good", path)
+        now.app.skill_service.read("good", path)
 
 
 def test_l10_a_hard_link_is_neither_listed_nor_read(now: Running, folder: Path) -> None:
@@ -175,12 +180,14 @@ def test_l10_a_hard_link_is_neither_listed_nor_read(now: Running, folder: Path) 
     secret.write_text("KEY=1", "utf-8")
     os.link(secret, folder / "good" / "linked.txt")
     os.link(secret, folder / "alone.md")
-    until(lambda: len(now.app.handbook.problems()) == 2, "both are problems")
-    for name, problem in zip(["alone.md", "linked.txt"], now.app.handbook.problems(), strict=True):
+    until(lambda: len(now.app.skill_service.problems()) == 2, "both are problems")
+    for name, problem in zip(
+        ["alone.md", "linked.txt"], now.app.skill_service.problems(), strict=True
+    ):
         assert f"{name}' has another name elsewhere (a hard link); it is not read" in problem
-    assert list(now.app.handbook.shelf.skills) == ["good"]
+    assert list(now.app.skill_service.skill_catalogue.skills) == ["good"]
     with pytest.raises(SkillError, match="hard link"):
-        now.app.handbook.read("good", "linked.txt")
+        now.app.skill_service.read("good", "linked.txt")
     assert [found.path for found in Sandbox(folder).walk().files] == ["good/SKILL.md"]
 
 

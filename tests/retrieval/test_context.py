@@ -13,10 +13,10 @@ from toolscript.embedding.loader import LazyModel
 from toolscript.graph.base import Template
 from toolscript.graph.learning import Learning
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.lexical.bm25f import FuzzySignal
+from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.rerank import NEEDED, SUPPOSED
-from toolscript.retrieval.semantic.relevance_feedback import MOST, Experience
+from toolscript.retrieval.semantic.relevance_feedback import MOST, RelevanceFeedback
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.types import Document, Grant, Hit, SearchRequest
 
@@ -27,7 +27,7 @@ def engine_of(
     model: LazyModel, documents: Iterable[Document], learning: Learning | None
 ) -> SearchEngine:
     semantic = SemanticSignal(model, lambda: None, usage=learning and learning.usage)
-    made = SearchEngine([semantic, FuzzySignal()], search_profile(0.7, 10, 0.0), learning)
+    made = SearchEngine([semantic, LexicalSignal()], search_profile(0.7, 10, 0.0), learning)
     made.update(documents)
     return made
 
@@ -256,7 +256,7 @@ def test_related_tools_come_with_their_evidence_and_only_those_that_are_the_call
 # Experience
 
 
-def experience(learned: dict[str, list[list[float]]]) -> Experience:
+def experience(learned: dict[str, list[list[float]]]) -> RelevanceFeedback:
     """Four tools with the unit vectors of four directions."""
     learning = Learning()
     for tool, questions in learned.items():
@@ -264,10 +264,12 @@ def experience(learned: dict[str, list[list[float]]]) -> Experience:
             vector = np.array(question, dtype=np.float32)
             learning.usage.learn(tool, "m", (vector / np.linalg.norm(vector)).astype(np.float32))
     documents = [Document(id=f"s__{n}", server="s", name=n) for n in "abcd"]
-    return Experience(learning.usage, "m", documents, np.eye(4, dtype=np.float32), lambda x: x)
+    return RelevanceFeedback(
+        learning.usage, "m", documents, np.eye(4, dtype=np.float32), lambda x: x
+    )
 
 
-def moved(made: Experience, *question: float) -> list[float]:
+def moved(made: RelevanceFeedback, *question: float) -> list[float]:
     vector = np.array(question, dtype=np.float32)
     vector /= np.linalg.norm(vector)
     return made.moved(made.vectors @ vector, vector).tolist()

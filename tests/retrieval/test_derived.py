@@ -1,4 +1,4 @@
-from toolscript.retrieval.per_document_cache import PerDocument
+from toolscript.retrieval.per_document_cache import PerDocumentCache
 from toolscript.types import Document
 
 
@@ -14,7 +14,7 @@ def test_a_document_is_computed_once_until_it_changes_or_goes() -> None:
         computed.append(document.id)
         return document.name + document.description
 
-    derived = PerDocument(compute)
+    derived = PerDocumentCache(compute)
     assert derived.of([document("b"), document("a")]) == ["b", "a"]
     assert derived.of([document("b"), document("a"), document("c")]) == ["b", "a", "c"]
     assert computed == ["b", "a", "c"]

@@ -15,7 +15,7 @@ from toolscript.embedding.loader import LazyModel, load
 from toolscript.errors import QueryError, RangeError
 from toolscript.retrieval.base import Corpus, Query, Ranking
 from toolscript.retrieval.engine import DECIMALS, SearchEngine
-from toolscript.retrieval.lexical.bm25f import FuzzySignal
+from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.text import words
@@ -645,7 +645,7 @@ def test_what_is_new_is_found_by_its_words_before_it_is_embedded(
 ) -> None:
     """catalogue:progressive"""
     semantic = SemanticSignal(model, lambda: None)
-    engine = SearchEngine([semantic, FuzzySignal()], search_profile(0.7, 3, 0.35))
+    engine = SearchEngine([semantic, LexicalSignal()], search_profile(0.7, 3, 0.35))
     many = [
         *documents,
         *(
@@ -671,7 +671,7 @@ def test_what_is_new_is_found_by_its_words_before_it_is_embedded(
 def test_a_superseded_update_ends_early_and_keeps_what_it_did(model: LazyModel) -> None:
     """upstream:live"""
     semantic = SemanticSignal(model, lambda: None)
-    engine = SearchEngine([semantic, FuzzySignal()], search_profile(0.7, 3, 0.35))
+    engine = SearchEngine([semantic, LexicalSignal()], search_profile(0.7, 3, 0.35))
     many = [
         Document(id=f"z__{n:03}", server="z", name=f"z{n}", description="Zeta.", digest=str(n))
         for n in range(100)

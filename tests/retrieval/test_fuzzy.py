@@ -5,7 +5,7 @@ import pytest
 
 from toolscript.retrieval.base import Corpus, Query
 from toolscript.retrieval.lexical.analyzer import Stemmer
-from toolscript.retrieval.lexical.bm25f import FuzzyIndex, FuzzySignal, saturated
+from toolscript.retrieval.lexical.bm25f import LexicalIndex, LexicalSignal, saturated
 from toolscript.types import Document
 
 
@@ -13,11 +13,11 @@ def document(name: str, description: str = "", **more: object) -> Document:
     return Document(id=f"s__{name}", server="s", name=name, description=description, **more)  # pyright: ignore[reportArgumentType] - any field
 
 
-def index(*documents: Document) -> FuzzyIndex:
-    return FuzzySignal().index(Corpus(documents))
+def index(*documents: Document) -> LexicalIndex:
+    return LexicalSignal().index(Corpus(documents))
 
 
-def scores(of: FuzzyIndex, text: str) -> list[float]:
+def scores(of: LexicalIndex, text: str) -> list[float]:
     return [float(score) for score in of.rank(Query(text)).scores]
 
 
@@ -120,14 +120,14 @@ def test_the_index_knows_its_words() -> None:
 
 
 def test_a_corpus_is_indexed_once_and_another_one_anew() -> None:
-    signal, one = FuzzySignal(), Corpus([document("alpha")])
+    signal, one = LexicalSignal(), Corpus([document("alpha")])
     assert signal.index(one) is signal.index(one)
     assert signal.index(Corpus(one.documents)) is not signal.index(one)
 
 
 def test_an_index_after_any_changes_is_that_of_its_documents_alone() -> None:
     """upstream:live"""
-    signal = FuzzySignal()
+    signal = LexicalSignal()
     one, two = document("alpha", "beta gamma"), document("delta", "epsilon beta")
     for documents in ([one], [one, two], [two], [document("alpha", "zeta beta"), two]):
         found, fresh = signal.index(Corpus(documents)), index(*documents)
@@ -138,7 +138,7 @@ def test_an_index_after_any_changes_is_that_of_its_documents_alone() -> None:
 
 def test_words_that_are_gone_are_forgotten_in_the_end() -> None:
     """upstream:live"""
-    signal = FuzzySignal()
+    signal = LexicalSignal()
     known: list[int] = []
     for part in "abcd":
         text = " ".join(f"{part}{number}" for number in range(10_500))
@@ -163,7 +163,7 @@ def test_more_words_than_sixteen_bits_count_are_told_apart() -> None:
     size, many = 1 << 16, 70_000
     texts = [" ".join(map(str, range(start, many, 7))) for start in range(7)]
     documents = [document(f"d{n}", text) for n, text in enumerate(texts)]
-    index = FuzzySignal().index(Corpus(documents))
+    index = LexicalSignal().index(Corpus(documents))
     for number in (0, 1, size - 1, size, size + 5, many - 1):
         scores = index.rank(Query(str(number))).scores
         assert np.flatnonzero(scores).tolist() == [number % 7]

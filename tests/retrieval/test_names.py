@@ -3,7 +3,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from toolscript.retrieval.base import Corpus, Query
-from toolscript.retrieval.lexical.bm25f import FuzzySignal
+from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.lexical.name_matching import NEAR, NameIndex, Names
 from toolscript.text import words
 from toolscript.types import Document, tool_id
@@ -11,7 +11,7 @@ from toolscript.types import Document, tool_id
 
 def names(*pairs: tuple[str, str]) -> tuple[Corpus, NameIndex]:
     corpus = Corpus(Document(id=tool_id(s, t), server=s, name=t) for s, t in pairs)
-    return corpus, Names().index(corpus, FuzzySignal().index(corpus))
+    return corpus, Names().index(corpus, LexicalSignal().index(corpus))
 
 
 def matched(text: str, *pairs: tuple[str, str]) -> dict[str, float]:

@@ -1,7 +1,7 @@
 import pytest
 
 from toolscript.retrieval.capability import Capability
-from toolscript.retrieval.lexical.name_matching import Named
+from toolscript.retrieval.lexical.name_matching import NameMatch
 from toolscript.retrieval.reasons import Evidence, reason
 
 GIT = Capability("git operations", "git ops", shell=True, intents=(), tools=())  # noqa: S604 - not a process
@@ -27,9 +27,12 @@ GIT = Capability("git operations", "git ops", shell=True, intents=(), tools=()) 
             Evidence({"semantic": 0.4}, inferred=GIT, label="process management"),
             "Capability inference (shell → git ops)",
         ),
-        (Evidence({"semantic": 0.9}, named=Named(1.0, 1.0), inferred=GIT), "Exact name"),
-        (Evidence({"semantic": 0.9}, named=Named(0.875, 0.875)), "Fuzzy match (name, 88% alike)"),
-        (Evidence({"semantic": 0.9}, named=Named(0.9, 1.0)), "Fuzzy match (name, 100% alike)"),
+        (Evidence({"semantic": 0.9}, named=NameMatch(1.0, 1.0), inferred=GIT), "Exact name"),
+        (
+            Evidence({"semantic": 0.9}, named=NameMatch(0.875, 0.875)),
+            "Fuzzy match (name, 88% alike)",
+        ),
+        (Evidence({"semantic": 0.9}, named=NameMatch(0.9, 1.0)), "Fuzzy match (name, 100% alike)"),
         (
             Evidence({"semantic": 0.4, "fuzzy": 0.2}, raised=0.3, label="git operations"),
             "Fuzzy match + name boost (git operations)",

@@ -13,22 +13,22 @@ from toolscript.embedding.download_progress import Progress
 from toolscript.embedding.loader import (
     BUNDLED_FOLDER,
     Choice,
-    Foreseen,
     LazyModel,
     Loaded,
+    ModelIdentity,
     foresee,
     lazy,
     load,
     load_choice,
 )
-from toolscript.embedding.sqlite_vector_cache import KeptVectors
+from toolscript.embedding.sqlite_vector_cache import SqliteVectorCache
 from toolscript.embedding.vector_cache import EmbeddingCache, VectorCache
 from toolscript.retrieval.base import Corpus, Query
 from toolscript.retrieval.semantic.calibration import CURVES
 from toolscript.retrieval.semantic.document_text import document_vectors, embedded_texts
 from toolscript.retrieval.semantic.semantic_index import QUERIES_REMEMBERED
 from toolscript.retrieval.semantic.semantic_signal import BATCH_DOCUMENTS, SemanticSignal
-from toolscript.storage.blob_store import Kept
+from toolscript.storage.blob_store import BlobStore
 from toolscript.types import Document
 
 
@@ -315,7 +315,7 @@ def test_vectors_of_another_model_are_not_used(
 
 
 def rows(directory: Path, name: str) -> VectorCache:
-    return KeptVectors(Kept(directory / f"{name}.sqlite"))
+    return SqliteVectorCache(BlobStore(directory / f"{name}.sqlite"))
 
 
 @pytest.fixture(params=[EmbeddingCache, rows])
@@ -360,7 +360,7 @@ def test_vectors_of_another_length_are_made_anew(
     def signal(dimensions: int) -> SemanticSignal:
         wide = Narrow(encoder, 0.1, encoder.name, encoder.model)
         loaded = Loaded(wide if dimensions == wide.dim else encoder)
-        model = LazyModel(lambda: loaded, lambda: Foreseen(encoder.name))
+        model = LazyModel(lambda: loaded, lambda: ModelIdentity(encoder.name))
         return SemanticSignal(model, lambda: make(directory, "h"))
 
     for dimensions in (384, 385, 384, 385):

@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from toolscript.retrieval.base import Corpus, Query
-from toolscript.retrieval.lexical.analyzer import BEHIND, VERSION, Stemmer, Wording
-from toolscript.retrieval.lexical.bm25f import FuzzySignal
-from toolscript.storage.blob_store import Kept
+from toolscript.retrieval.lexical.analyzer import BEHIND, VERSION, Analyzer, Stemmer
+from toolscript.retrieval.lexical.bm25f import LexicalSignal
+from toolscript.storage.blob_store import BlobStore
 from toolscript.types import Document
 
 TEXTS = ("Read the contents of a file.", "readFiles beta Ünï 天気", "running the directories", "")
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Kept:
-    return Kept(tmp_path / "a.sqlite")
+def kept(tmp_path: Path) -> BlobStore:
+    return BlobStore(tmp_path / "a.sqlite")
 
 
 def document(number: int, text: str) -> Document:
@@ -32,48 +32,48 @@ def corpus(*texts: str) -> Corpus:
     return Corpus([document(number, text) for number, text in enumerate(texts)])
 
 
-def wording(kept: Kept) -> Wording:
-    return Wording(Stemmer(), lambda: kept)
+def wording(kept: BlobStore) -> Analyzer:
+    return Analyzer(Stemmer(), lambda: kept)
 
 
-def spelled(of: Wording, corpus: Corpus) -> list[tuple[list[str], list[int]]]:
+def spelled(of: Analyzer, corpus: Corpus) -> list[tuple[list[str], list[int]]]:
     """Each document's words and the lengths of its fields."""
     names = of.numbering.words
     return [([names[n] for n in each.numbers], each.lengths.tolist()) for each in of.of(corpus)]
 
 
-def count(kept: Kept) -> int:
+def count(kept: BlobStore) -> int:
     return len(kept.load("words", kept.made_by("words")))
 
 
-def kept_before(kept: Kept, texts: Sequence[str]) -> None:
+def kept_before(kept: BlobStore, texts: Sequence[str]) -> None:
     first, documents = wording(kept), corpus(*texts)
     first.of(documents)
     first.keep()
     assert count(kept) == 1
 
 
-def test_what_another_process_took_apart_is_the_same(kept: Kept) -> None:
+def test_what_another_process_took_apart_is_the_same(kept: BlobStore) -> None:
     """skills:folders: with changes since: others, fewer, more."""
     kept_before(kept, TEXTS)
     for texts in (TEXTS, TEXTS[:2], (*TEXTS, "more"), ("changed", *TEXTS[1:]), TEXTS[::-1]):
-        later, fresh = wording(kept), Wording(Stemmer(), lambda: None)
+        later, fresh = wording(kept), Analyzer(Stemmer(), lambda: None)
         documents = corpus(*texts)
         assert spelled(later, documents) == spelled(fresh, documents)
         assert later.numbering.words[0] == "tool", "the numbers are those that were kept"
 
 
-def test_every_score_is_the_same_to_the_bit(kept: Kept) -> None:
+def test_every_score_is_the_same_to_the_bit(kept: BlobStore) -> None:
     """search:fusion"""
     kept_before(kept, TEXTS)
     documents = corpus("alpha beta", *TEXTS[1:])
-    found, fresh = FuzzySignal(lambda: kept).index(documents), FuzzySignal().index(documents)
+    found, fresh = LexicalSignal(lambda: kept).index(documents), LexicalSignal().index(documents)
     for text in ("read files", "beta alpha", "runing", "tool", "天気"):
         assert found.rank(Query(text)).scores.tolist() == fresh.rank(Query(text)).scores.tolist()
         assert found.said(Query(text)).tolist() == fresh.said(Query(text)).tolist()
 
 
-def test_it_is_written_when_a_twentieth_is_not_in_it(kept: Kept) -> None:
+def test_it_is_written_when_a_twentieth_is_not_in_it(kept: BlobStore) -> None:
     """skills:folders: an edit writes nothing, many do."""
     texts = [f"text {number}" for number in range(3 * BEHIND)]
     kept_before(kept, texts)
@@ -88,7 +88,7 @@ def test_it_is_written_when_a_twentieth_is_not_in_it(kept: Kept) -> None:
     assert count(kept) == 1
 
 
-def test_documents_that_are_gone_count_too(kept: Kept) -> None:
+def test_documents_that_are_gone_count_too(kept: BlobStore) -> None:
     """skills:folders"""
     kept_before(kept, [f"text {number}" for number in range(50)])
     of, few = wording(kept), corpus("text 0")
@@ -98,11 +98,11 @@ def test_documents_that_are_gone_count_too(kept: Kept) -> None:
     assert kept.path.read_bytes() != before
 
 
-def test_nothing_that_is_damaged_or_of_another_version_is_used(kept: Kept) -> None:
+def test_nothing_that_is_damaged_or_of_another_version_is_used(kept: BlobStore) -> None:
     """skills:folders"""
     kept_before(kept, TEXTS)
     data = kept.path.read_bytes()
-    expected = spelled(Wording(Stemmer(), lambda: None), corpus(*TEXTS))
+    expected = spelled(Analyzer(Stemmer(), lambda: None), corpus(*TEXTS))
     assert data.count(b"directories") == 1
     kept.path.write_bytes(data.replace(b"directories", b"directorixs"))
     assert spelled(wording(kept), corpus(*TEXTS)) == expected
@@ -117,7 +117,7 @@ def test_nothing_that_is_damaged_or_of_another_version_is_used(kept: Kept) -> No
 
 def test_what_is_kept_is_of_no_use_once_texts_are_taken_apart_differently() -> None:
     """skills:folders: where this fails, raise `VERSION`, and put the new digest here."""
-    of = Wording(Stemmer(), lambda: None)
+    of = Analyzer(Stemmer(), lambda: None)
     found = spelled(of, corpus(*TEXTS, "HTTPServer v2.0 straße_ﬁle's"))
     stems = [of.numbering.stemmer(word) for word in of.numbering.words]
     digest = hashlib.sha256(repr((found, stems)).encode()).hexdigest()[:16]

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from tests.support import until
-from toolscript.skills.scanner import MADE_BY, Library, Shelf, Skill, read_skill
-from toolscript.storage.blob_store import Kept
+from toolscript.skills.scanner import MADE_BY, Skill, SkillCatalogue, SkillScanner, read_skill
+from toolscript.storage.blob_store import BlobStore
 
 PDF = """\
 ---
@@ -35,8 +35,10 @@ def write(root: Path, path: str, text: str = "Some text.") -> Path:
     return file
 
 
-def look(*roots: Path, library: Library | None = None, before: Shelf | None = None) -> Shelf:
-    return (library or Library()).look(roots, before or Shelf())
+def look(
+    *roots: Path, library: SkillScanner | None = None, before: SkillCatalogue | None = None
+) -> SkillCatalogue:
+    return (library or SkillScanner()).look(roots, before or SkillCatalogue())
 
 
 @pytest.mark.requirement("skills:folders")
@@ -63,13 +65,13 @@ def test_text_files_are_skills_by_themselves(tmp_path: Path) -> None:
     write(tmp_path, "named.markdown", "---\nname: its own\n---\ntext")
     write(tmp_path, "picture.png")
     write(tmp_path, "README.md")
-    shelf = look(tmp_path)
-    assert list(shelf.skills) == ["deploy/how-to.md", "its own", "notes.ns.txt"]
-    assert shelf.skills["deploy/how-to.md"].summary == "Deploying"
-    titles = [each.title for each in shelf.skills["deploy/how-to.md"].documents]
+    skill_catalogue = look(tmp_path)
+    assert list(skill_catalogue.skills) == ["deploy/how-to.md", "its own", "notes.ns.txt"]
+    assert skill_catalogue.skills["deploy/how-to.md"].summary == "Deploying"
+    titles = [each.title for each in skill_catalogue.skills["deploy/how-to.md"].documents]
     assert titles == ["", "Deploying"]
-    assert shelf.skills["notes.ns.txt"].passages[0].heading == ""
-    assert not shelf.problems
+    assert skill_catalogue.skills["notes.ns.txt"].passages[0].heading == ""
+    assert not skill_catalogue.problems
 
 
 def test_what_is_searched(tmp_path: Path) -> None:
@@ -78,7 +80,7 @@ def test_what_is_searched(tmp_path: Path) -> None:
     documents = look(tmp_path).documents
     whole = "skills__pdf-forms"
     assert [each.id for each in documents] == [whole, f"{whole}#0", f"{whole}#1"]
-    assert {each.whole for each in documents} == {whole}
+    assert {each.parent_id for each in documents} == {whole}
     said = documents[0].description
     assert said.startswith("Fill in the fields of a PDF form.")
     assert all(each.title in said and each.description in said for each in documents)
@@ -118,9 +120,9 @@ def test_what_cannot_be_a_skill_is_told_and_costs_no_other(
     write(tmp_path, path, "")
     (tmp_path / path).write_bytes(data)
     write(tmp_path, "good.md", "Good.")
-    shelf = look(tmp_path)
-    assert list(shelf.skills) == ["good.md"]
-    [problem] = shelf.problems
+    skill_catalogue = look(tmp_path)
+    assert list(skill_catalogue.skills) == ["good.md"]
+    [problem] = skill_catalogue.problems
     assert str(tmp_path / path) in problem
     assert told in problem
 
@@ -132,9 +134,9 @@ def test_links_are_told_and_not_followed(tmp_path: Path) -> None:
     write(root, "good.md")
     (root / "link.md").symlink_to(outside)
     (root / "linked").symlink_to(outside.parent)
-    shelf = look(root)
-    assert list(shelf.skills) == ["good.md"]
-    assert sorted(shelf.problems) == [
+    skill_catalogue = look(root)
+    assert list(skill_catalogue.skills) == ["good.md"]
+    assert sorted(skill_catalogue.problems) == [
         f"{root}: 'link.md' is a symbolic link; it is not followed",
         f"{root}: 'linked' is a symbolic link; it is not followed",
     ]
@@ -144,16 +146,16 @@ def test_the_first_of_two_that_have_the_same_name_counts(tmp_path: Path) -> None
     """skills:folders: the project's before the user's."""
     write(tmp_path / "project", "pdf/SKILL.md", PDF)
     write(tmp_path / "home", "forms/SKILL.md", PDF.replace("Fill in", "Look at"))
-    shelf = look(tmp_path / "project", tmp_path / "home")
-    assert shelf.skills["pdf-forms"].root == str(tmp_path / "project")
-    [problem] = shelf.problems
+    skill_catalogue = look(tmp_path / "project", tmp_path / "home")
+    assert skill_catalogue.skills["pdf-forms"].root == str(tmp_path / "project")
+    [problem] = skill_catalogue.problems
     assert "has the same name; that one counts" in problem
 
 
 def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
-    shelf = look(tmp_path / "none")
-    assert not shelf.skills
-    assert "does not exist" in shelf.problems[0]
+    skill_catalogue = look(tmp_path / "none")
+    assert not skill_catalogue.skills
+    assert "does not exist" in skill_catalogue.problems[0]
 
 
 # Looking again
@@ -164,7 +166,7 @@ def test_only_what_changed_is_read_again(tmp_path: Path) -> None:
     """skills:folders: and a look that finds nothing new makes no new shelf."""
     for number in range(5):
         write(tmp_path, f"{number}.md", f"Text {number}.")
-    library = Library()
+    library = SkillScanner()
     first = look(tmp_path, library=library)
     assert library.files_read == 5
     assert look(tmp_path, library=library, before=first) is first
@@ -177,25 +179,25 @@ def test_only_what_changed_is_read_again(tmp_path: Path) -> None:
 
 def test_another_process_reads_again_what_changed_since(tmp_path: Path) -> None:
     """skills:folders: the index is kept on disk."""
-    folder, kept = tmp_path / "skills", Kept(tmp_path / "kept.sqlite")
+    folder, kept = tmp_path / "skills", BlobStore(tmp_path / "kept.sqlite")
     for number in range(5):
         write(folder, f"{number}.md", f"# Heading\n\nText {number}.")
     write(folder, "pdf/SKILL.md", PDF)
     write(folder, "broken.md", "---\nname: [1]\n---\nx")
-    first = Library(lambda: kept)
-    shelf = look(folder, library=first)
+    first = SkillScanner(lambda: kept)
+    skill_catalogue = look(folder, library=first)
     assert first.keep()
     write(folder, "3.md", "Other text.")
     (folder / "4.md").unlink()
-    later = Library(lambda: kept)
+    later = SkillScanner(lambda: kept)
     found = look(folder, library=later)
     assert later.files_read == 2, "the one that changed, and the one that may be whole by now"
     assert found == look(folder)
-    assert found.skills["pdf-forms"] == shelf.skills["pdf-forms"]
+    assert found.skills["pdf-forms"] == skill_catalogue.skills["pdf-forms"]
     assert later.keep()
     assert len(kept.load("files", kept.made_by("files"))) == 5
     kept.path.write_bytes(b"nonsense")
-    third = Library(lambda: kept)
+    third = SkillScanner(lambda: kept)
     assert look(folder, library=third) == found
     assert third.files_read == 6
 
@@ -212,7 +214,7 @@ def test_what_is_kept_is_of_no_use_once_texts_are_read_differently() -> None:
 def test_a_file_is_added_and_deleted(tmp_path: Path) -> None:
     """skills:folders"""
     write(tmp_path, "a.md")
-    library = Library()
+    library = SkillScanner()
     first = look(tmp_path, library=library)
     write(tmp_path, "b.md").rename(tmp_path / "c.md")
     (tmp_path / "a.md").unlink()
@@ -224,7 +226,7 @@ def test_a_file_is_added_and_deleted(tmp_path: Path) -> None:
 def test_an_edit_that_keeps_size_and_time_is_noticed(tmp_path: Path) -> None:
     """skills:folders: programs can set a file's time back; not the time of that change."""
     path = write(tmp_path, "a.md", "one")
-    library = Library()
+    library = SkillScanner()
     first = look(tmp_path, library=library)
     status = path.stat()
     path.write_text("two", "utf-8")
@@ -237,17 +239,17 @@ def test_an_edit_that_keeps_size_and_time_is_noticed(tmp_path: Path) -> None:
 def test_edits_right_after_each_other_are_all_noticed(tmp_path: Path) -> None:
     """skills:folders: the clock of a file system is coarse."""
     path = tmp_path / "a.md"
-    library, shelf = Library(), Shelf()
+    library, skill_catalogue = SkillScanner(), SkillCatalogue()
     for number in range(30):
         path.write_text(f"{number:03}", "utf-8")
-        shelf = library.look([tmp_path], shelf)
-        assert shelf.skills["a.md"].passages[0].text == f"{number:03}"
+        skill_catalogue = library.look([tmp_path], skill_catalogue)
+        assert skill_catalogue.skills["a.md"].passages[0].text == f"{number:03}"
 
 
 def test_a_broken_file_that_is_repaired_is_a_skill(tmp_path: Path) -> None:
     """skills:folders: while it is broken it is read once only."""
     write(tmp_path, "a.md", "---\nname: 1\n---\nx")
-    library = Library()
+    library = SkillScanner()
     broken = look(tmp_path, library=library)
     assert look(tmp_path, library=library, before=broken) is broken
     assert library.files_read == 1

@@ -12,7 +12,7 @@ from tests.support import READ_FILE, Running, Scripted, running, until, write_co
 from toolscript.bootstrap import Wiring
 from toolscript.errors import SkillError
 from toolscript.skills.folders import Added
-from toolscript.storage.blob_store import Kept, Table
+from toolscript.storage.blob_store import BlobStore, Table
 from toolscript.types import SearchRequest
 
 BUNDLED = {"TOOLSCRIPT_SEARCH_MODEL": "bundled"}
@@ -29,21 +29,24 @@ def now(folder: Path, tmp_path: Path) -> Generator[Running]:
     """An application that follows them."""
     config = write_config(tmp_path / "servers.json", {})
     with running(config, BUNDLED, Wiring(follow=True)) as now:
-        until(lambda: now.app.handbook.ready and now.app.handbook.shelf.skills, "it is indexed")
+        until(
+            lambda: now.app.skill_service.ready and now.app.skill_service.skill_catalogue.skills,
+            "it is indexed",
+        )
         yield now
 
 
 def names(now: Running) -> list[str]:
-    return list(now.app.handbook.shelf.skills)
+    return list(now.app.skill_service.skill_catalogue.skills)
 
 
 def finds(now: Running, text: str) -> list[str]:
     result = now.portal.call(now.app.search_skills, SearchRequest(text=text))
-    return [hit.document.whole.partition("__")[2] for hit in result.hits]
+    return [hit.document.parent_id.partition("__")[2] for hit in result.hits]
 
 
 def embedded(now: Running) -> int:
-    return now.app.handbook.stats()["passagesEmbedded"]
+    return now.app.skill_service.stats()["passagesEmbedded"]
 
 
 def test_the_usual_folders_are_looked_into(now: Running) -> None:
@@ -61,8 +64,11 @@ def test_an_edit_is_followed_and_only_that_embedded(now: Running, folder: Path) 
     file = folder / "kitchen" / "bread.md"
     text = file.read_text("utf-8").replace("a closed pot.", "a closed pot. Let it cool on a rack.")
     file.write_text(text, "utf-8")
-    until(lambda: "rack" in str(now.app.handbook.shelf.skills["kitchen/bread.md"]), "it is seen")
-    until(lambda: now.app.handbook.ready, "it is indexed")
+    until(
+        lambda: "rack" in str(now.app.skill_service.skill_catalogue.skills["kitchen/bread.md"]),
+        "it is seen",
+    )
+    until(lambda: now.app.skill_service.ready, "it is indexed")
     assert embedded(now) == before + 2
     assert finds(now, "let the bread cool")[0] == "kitchen/bread.md"
 
@@ -75,7 +81,7 @@ def test_what_is_added_and_deleted_is_followed(now: Running, folder: Path) -> No
     until(lambda: finds(now, "pruning roses") == ["garden/roses.md"], "the new one is found")
     shutil.rmtree(folder / "garden")
     until(lambda: "garden/roses.md" not in names(now), "it is gone")
-    until(lambda: now.app.handbook.ready, "it is indexed")
+    until(lambda: now.app.skill_service.ready, "it is indexed")
     assert finds(now, "pruning roses") == []
     beside = folder.parent / "beside.md"
     beside.write_text("Cut the hedge in June.", "utf-8")
@@ -87,7 +93,7 @@ def test_what_is_added_and_deleted_is_followed(now: Running, folder: Path) -> No
 def test_what_is_gone_is_gone_from_the_cache(now: Running, folder: Path, tmp_path: Path) -> None:
     """skills:folders"""
     [path] = (tmp_path / "data" / "cache" / "skills").glob("skills-*.sqlite")
-    kept = Kept(path)
+    kept = BlobStore(path)
 
     def told() -> list[str]:
         tables: tuple[Table, ...] = ("files", "vectors")
@@ -142,9 +148,9 @@ def test_a_refresh_sees_what_was_written_before_it(now: Running, folder: Path) -
     """skills:folders: also while a look is under way."""
     for number in range(10):
         (folder / f"{number}.md").write_text(f"Text {number}.", "utf-8")
-        now.portal.call(now.app.handbook.refresh)
+        now.portal.call(now.app.skill_service.refresh)
         assert f"{number}.md" in names(now)
-        assert now.app.handbook.ready
+        assert now.app.skill_service.ready
 
 
 def test_the_configuration_names_the_folders(now: Running, folder: Path, tmp_path: Path) -> None:
@@ -157,8 +163,8 @@ def test_the_configuration_names_the_folders(now: Running, folder: Path, tmp_pat
     config.write_text('{"mcpServers": {}, "skills": []}', "utf-8")
     until(lambda: not names(now), "there is none any more")
     config.write_text('{"mcpServers": {}, "skills": "mine"}', "utf-8")
-    until(now.app.handbook.problems, "the mistake is told")
-    assert "skills is 'mine'; expected a list of strings" in now.app.handbook.problems()[0]
+    until(now.app.skill_service.problems, "the mistake is told")
+    assert "skills is 'mine'; expected a list of strings" in now.app.skill_service.problems()[0]
     assert "pdf-forms" in until(lambda: names(now), "the usual folders count")
 
 
@@ -172,7 +178,7 @@ def test_a_second_start_embeds_nothing(folder: Path, tmp_path: Path) -> None:
         with running(config, BUNDLED, Wiring(skills="look")) as now:
             now.settle()
             assert finds(now, "baking bread")[0] == "kitchen/bread.md"
-            counts.append(now.app.handbook.stats())
+            counts.append(now.app.skill_service.stats())
         [path] = (tmp_path / "data" / "cache" / "skills").glob("skills-*.sqlite")
         written.add(path.stat().st_mtime_ns)
     assert len(written) == 1
@@ -189,7 +195,7 @@ def test_tools_and_skills_stand_in_one_list(
     config = write_config(tmp_path / "servers.json", {"files": scripted(READ_FILE)})
     with running(config, BUNDLED) as now:
         now.settle()
-        until(lambda: now.app.handbook.ready, "the skills are indexed")
+        until(lambda: now.app.skill_service.ready, "the skills are indexed")
         both = now.search("read a form as a file from disk", skills=True, threshold=0.0, limit=2)
         assert {hit.document.server for hit in both.hits} == {"files", "skills"}
         assert [hit.score for hit in both.hits] == sorted(
@@ -202,4 +208,4 @@ def test_tools_and_skills_stand_in_one_list(
 def test_skills_are_found_where_there_are_no_tools(now: Running) -> None:
     """skills:folders"""
     found = now.search("baking bread", skills=True).hits
-    assert found[0].document.whole == "skills__kitchen/bread.md"
+    assert found[0].document.parent_id == "skills__kitchen/bread.md"

@@ -13,24 +13,24 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support import until
-from toolscript.storage.blob_store import Kept
+from toolscript.storage.blob_store import BlobStore
 from toolscript.storage.rows import MANY_SMALL, ROW_BYTES
 
 ROWS = {f"key {number}": bytes([number]) * 300 for number in range(40)}
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Kept:
-    return Kept(tmp_path / "cache" / "a.sqlite")
+def kept(tmp_path: Path) -> BlobStore:
+    return BlobStore(tmp_path / "cache" / "a.sqlite")
 
 
-def put(kept: Kept, rows: dict[str, bytes], made_by: str = "1") -> bool:
+def put(kept: BlobStore, rows: dict[str, bytes], made_by: str = "1") -> bool:
     return kept.keep("files", made_by, rows.keys(), rows.__getitem__)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 @given(rows=st.dictionaries(st.text(st.characters()), st.binary(), max_size=5))
-def test_what_is_kept_is_read_bit_for_bit(kept: Kept, rows: dict[str, bytes]) -> None:
+def test_what_is_kept_is_read_bit_for_bit(kept: BlobStore, rows: dict[str, bytes]) -> None:
     """skills:folders: also names that no UTF-8 can carry."""
     assert put(kept, {})
     assert put(kept, rows)
@@ -39,14 +39,14 @@ def test_what_is_kept_is_read_bit_for_bit(kept: Kept, rows: dict[str, bytes]) ->
     assert kept.load("words", "1") == {}
 
 
-def test_a_file_is_for_its_owner_only(kept: Kept) -> None:
+def test_a_file_is_for_its_owner_only(kept: BlobStore) -> None:
     """skills:folders"""
     put(kept, ROWS)
     assert stat.S_IMODE(kept.path.stat().st_mode) == 0o600
     assert stat.S_IMODE(kept.path.parent.stat().st_mode) == 0o700
 
 
-def test_a_change_writes_what_changed(kept: Kept) -> None:
+def test_a_change_writes_what_changed(kept: BlobStore) -> None:
     """skills:folders"""
     put(kept, ROWS)
     made: list[str] = []
@@ -66,14 +66,14 @@ def test_a_change_writes_what_changed(kept: Kept) -> None:
     assert kept.load("files", "1", ["nothing"]) == {}
 
 
-def test_what_is_spared_stays(kept: Kept) -> None:
+def test_what_is_spared_stays(kept: BlobStore) -> None:
     """skills:folders"""
     put(kept, ROWS)
     assert kept.keep("files", "1", (), lambda _: b"", lambda key: key.endswith("7"))
     assert kept.load("files", "1").keys() == {"key 7", "key 17", "key 27", "key 37"}
 
 
-def test_what_another_version_made_is_not_there(kept: Kept) -> None:
+def test_what_another_version_made_is_not_there(kept: BlobStore) -> None:
     """skills:folders"""
     put(kept, ROWS)
     assert kept.load("files", "2") == {}
@@ -83,7 +83,7 @@ def test_what_another_version_made_is_not_there(kept: Kept) -> None:
     assert kept.load("files", "1") == {}
 
 
-def test_a_file_cut_short_anywhere_yields_nothing_wrong_and_is_rebuilt(kept: Kept) -> None:
+def test_a_file_cut_short_anywhere_yields_nothing_wrong_and_is_rebuilt(kept: BlobStore) -> None:
     """skills:folders"""
     put(kept, ROWS)
     whole = kept.path.read_bytes()
@@ -94,7 +94,7 @@ def test_a_file_cut_short_anywhere_yields_nothing_wrong_and_is_rebuilt(kept: Kep
         assert kept.load("files", "1") == ROWS, length
 
 
-def test_a_changed_byte_anywhere_never_yields_another_value(kept: Kept) -> None:
+def test_a_changed_byte_anywhere_never_yields_another_value(kept: BlobStore) -> None:
     """skills:folders"""
     put(kept, ROWS)
     whole = kept.path.read_bytes()
@@ -106,7 +106,7 @@ def test_a_changed_byte_anywhere_never_yields_another_value(kept: Kept) -> None:
     assert kept.load("files", "1") == ROWS
 
 
-def test_one_damaged_byte_costs_its_row(kept: Kept, caplog: pytest.LogCaptureFixture) -> None:
+def test_one_damaged_byte_costs_its_row(kept: BlobStore, caplog: pytest.LogCaptureFixture) -> None:
     """skills:folders"""
     rows = {f"key {number:03}": number.to_bytes() * 3000 for number in range(200)}
     put(kept, rows)
@@ -121,7 +121,7 @@ def test_one_damaged_byte_costs_its_row(kept: Kept, caplog: pytest.LogCaptureFix
     assert kept.load("files", "1") == rows
 
 
-def test_many_changes_leave_few_rows(kept: Kept) -> None:
+def test_many_changes_leave_few_rows(kept: BlobStore) -> None:
     """skills:folders"""
     rows: dict[str, bytes] = {}
     for number in range(3 * MANY_SMALL):
@@ -133,7 +133,7 @@ def test_many_changes_leave_few_rows(kept: Kept) -> None:
     assert kept.load("files", "1") == rows
 
 
-def test_a_damaged_head_is_written_anew(kept: Kept) -> None:
+def test_a_damaged_head_is_written_anew(kept: BlobStore) -> None:
     """skills:folders: where only the keys are looked at, too."""
     put(kept, ROWS)
     for head in (b"", b"\xc1", b"\x92\x91\xc4\x01\xff\x91\x01"):
@@ -144,7 +144,9 @@ def test_a_damaged_head_is_written_anew(kept: Kept) -> None:
         assert kept.load("files", "1") == ROWS
 
 
-def test_a_file_of_something_else_is_replaced(kept: Kept, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_file_of_something_else_is_replaced(
+    kept: BlobStore, caplog: pytest.LogCaptureFixture
+) -> None:
     """skills:folders"""
     kept.path.parent.mkdir()
     for number in range(3):
@@ -173,7 +175,7 @@ def test_a_place_that_cannot_be_written_is_a_warning(
 ) -> None:
     """skills:folders"""
     (tmp_path / "file").write_bytes(b"")
-    kept = Kept(tmp_path / "file" / "a.sqlite")
+    kept = BlobStore(tmp_path / "file" / "a.sqlite")
     assert not put(kept, ROWS)
     assert kept.load("files", "1") == {}
     assert "cannot be written" in caplog.text
@@ -191,7 +193,7 @@ assert not kept.keep("files", "1", rows.keys(), rows.__getitem__, lambda _: True
 """
 
 
-def test_a_full_disk_loses_nothing_that_was_there(kept: Kept) -> None:
+def test_a_full_disk_loses_nothing_that_was_there(kept: BlobStore) -> None:
     """skills:folders"""
     put(kept, ROWS)
     done = subprocess.run(
@@ -213,7 +215,7 @@ for turn in range(int(sys.argv[3])):
 """
 
 
-def start(kept: Kept, name: str, turns: int) -> "subprocess.Popen[bytes]":
+def start(kept: BlobStore, name: str, turns: int) -> "subprocess.Popen[bytes]":
     arguments = [str(kept.path), name, str(turns)]
     return subprocess.Popen([sys.executable, "-c", WRITER, *arguments])
 
@@ -222,7 +224,7 @@ def is_one_turn(rows: dict[str, bytes]) -> bool:
     return len(rows) == 30 and len({key.rpartition(" ")[0] for key in rows}) == 1
 
 
-def test_processes_that_write_at_once_leave_what_one_of_them_wrote(kept: Kept) -> None:
+def test_processes_that_write_at_once_leave_what_one_of_them_wrote(kept: BlobStore) -> None:
     """skills:folders"""
     writers = [start(kept, name, 15) for name in "ab"]
     until(kept.path.exists, "one has begun")
@@ -233,7 +235,7 @@ def test_processes_that_write_at_once_leave_what_one_of_them_wrote(kept: Kept) -
     assert is_one_turn(kept.load("files", "1"))
 
 
-def test_a_kill_at_any_moment_leaves_the_last_change_whole(kept: Kept) -> None:
+def test_a_kill_at_any_moment_leaves_the_last_change_whole(kept: BlobStore) -> None:
     """skills:folders"""
     for number in range(8):
         writer = start(kept, str(number), 10_000)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from toolscript.errors import GatewayRunningError
-from toolscript.surfaces.server.gateway_file import Record, RecordFile
+from toolscript.surfaces.server.gateway_file import GatewayFile, Record
 
 
 def record(**changes: object) -> Record:
@@ -14,11 +14,11 @@ def record(**changes: object) -> Record:
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> RecordFile:
-    return RecordFile(tmp_path / "data", "0123456789abcdef")
+def file(tmp_path: Path) -> GatewayFile:
+    return GatewayFile(tmp_path / "data", "0123456789abcdef")
 
 
-def test_what_is_noted_is_read_again_by_its_owner_only(file: RecordFile) -> None:
+def test_what_is_noted_is_read_again_by_its_owner_only(file: GatewayFile) -> None:
     assert file.read() is None
     file.write(record())
     assert file.read() == record()
@@ -26,7 +26,7 @@ def test_what_is_noted_is_read_again_by_its_owner_only(file: RecordFile) -> None
     assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
 
 
-def test_a_truncated_note_is_none_at_every_length(file: RecordFile) -> None:
+def test_a_truncated_note_is_none_at_every_length(file: GatewayFile) -> None:
     file.write(record())
     whole = file.path.read_bytes()
     for length in range(len(whole)):
@@ -37,13 +37,13 @@ def test_a_truncated_note_is_none_at_every_length(file: RecordFile) -> None:
 @pytest.mark.parametrize(
     "content", [b"[]", b"7", b"null", b"{}", b'{"url": "x"}', b'{"stamps": [[1]]}', b"\xff"]
 )
-def test_a_note_of_another_shape_is_none(file: RecordFile, content: bytes) -> None:
+def test_a_note_of_another_shape_is_none(file: GatewayFile, content: bytes) -> None:
     file.path.parent.mkdir(parents=True)
     file.path.write_bytes(content)
     assert file.read() is None
 
 
-def test_only_the_process_that_left_a_note_takes_it_away(file: RecordFile) -> None:
+def test_only_the_process_that_left_a_note_takes_it_away(file: GatewayFile) -> None:
     file.write(record(pid=1))
     file.remove()
     assert file.read() == record(pid=1)
@@ -52,10 +52,10 @@ def test_only_the_process_that_left_a_note_takes_it_away(file: RecordFile) -> No
     file.remove(pid=1)
 
 
-def test_one_at_a_time_is_the_gateway_of_a_configuration(file: RecordFile) -> None:
+def test_one_at_a_time_is_the_gateway_of_a_configuration(file: GatewayFile) -> None:
     assert not file.is_held()
-    same = RecordFile(file.path.parent.parent, "0123456789abcdef")
-    other = RecordFile(file.path.parent.parent, "fedcba9876543210")
+    same = GatewayFile(file.path.parent.parent, "0123456789abcdef")
+    other = GatewayFile(file.path.parent.parent, "fedcba9876543210")
     with file.held():
         assert same.is_held()
         assert not other.is_held()
@@ -66,7 +66,7 @@ def test_one_at_a_time_is_the_gateway_of_a_configuration(file: RecordFile) -> No
         assert file.is_held()
 
 
-def test_whoever_becomes_the_gateway_takes_a_stale_note_away(file: RecordFile) -> None:
+def test_whoever_becomes_the_gateway_takes_a_stale_note_away(file: GatewayFile) -> None:
     file.write(record(pid=1))
     with file.held():
         assert file.read() is None

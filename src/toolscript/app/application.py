@@ -17,8 +17,8 @@ import anyio.to_thread
 from msgspec.structs import replace
 
 from toolscript.app.argument_checks import check_foreign_arguments
-from toolscript.app.builtin_tools import OwnTool, vector_tools
-from toolscript.app.scoped_catalogue import View
+from toolscript.app.builtin_tools import BuiltinTool, vector_tools
+from toolscript.app.scoped_catalogue import ScopedCatalogue
 from toolscript.app.task_monitor import TaskMonitor
 from toolscript.codegen.typed_clients import Clients, Language, Module, Wanted
 from toolscript.config.follower import Follower
@@ -39,11 +39,11 @@ from toolscript.gateway.gateway import Gateway
 from toolscript.gateway.snapshot import SnapshotStore
 from toolscript.graph.inference import Inference
 from toolscript.graph.learning import Learning
-from toolscript.graph.session_history import Trail
+from toolscript.graph.session_history import SessionHistory
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
-from toolscript.skills.scanner import Shelf
-from toolscript.skills.service import Handbook, Page, indexed, merged
+from toolscript.skills.scanner import SkillCatalogue
+from toolscript.skills.service import Page, SkillService, indexed, merged
 from toolscript.types import (
     EVERYTHING,
     SEPARATOR,
@@ -56,7 +56,7 @@ from toolscript.types import (
 )
 
 log = logging.getLogger(__name__)
-Seen: TypeAlias = tuple[Catalogue, Shelf]
+CatalogueState: TypeAlias = tuple[Catalogue, SkillCatalogue]
 """The tools and the skills at one moment."""
 SEARCH_TIMEOUT_S = 10.0
 
@@ -107,12 +107,12 @@ class App:
         *,
         search_timeout_s: float = SEARCH_TIMEOUT_S,
         follower: Follower | None = None,
-        handbook: Handbook,
+        skill_service: SkillService,
         learning: Learning | None = None,
     ) -> None:
-        self.handbook = handbook
+        self.skill_service = skill_service
         self.task_monitor = TaskMonitor()
-        self._own_tools = vector_tools(handbook.vector)
+        self._own_tools = vector_tools(skill_service.vector)
         self._gateway = gateway
         self._engine = engine
         self._semantic = semantic
@@ -160,12 +160,18 @@ class App:
     def _background(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """The tasks, by the names that ``/health`` has for them."""
         tasks: dict[str, Callable[[], Awaitable[None]]]
-        tasks = {"index": self._index, "servers": self._gateway.run, "skills": self.handbook.run}
+        tasks = {
+            "index": self._index,
+            "servers": self._gateway.run,
+            "skills": self.skill_service.run,
+        }
         if self._follower:
             tasks["configuration"] = partial(self._follower.run, self._configure)
         return tasks
 
-    async def search(self, request: SearchRequest, trail: Trail | None = None) -> SearchResult:
+    async def search(
+        self, request: SearchRequest, history: SessionHistory | None = None
+    ) -> SearchResult:
         """The tools that answer; the search is noted on the session's trail.
 
         Raises `NotReadyError` while there is nothing to search, `SearchTimeoutError`
@@ -180,8 +186,8 @@ class App:
         found = await self._in_time(self._engine.search, request)
         if request.why and found.why is None:
             found = replace(found, why=self._view(request.grant).absence(request.why))
-        if trail is not None:
-            trail.searched(request.text, [hit.document.id for hit in found.hits])
+        if history is not None:
+            history.searched(request.text, [hit.document.id for hit in found.hits])
         return replace(found, degraded=(*found.degraded, self._fault)) if self._fault else found
 
     async def search_skills(self, request: SearchRequest) -> SearchResult:
@@ -189,7 +195,7 @@ class App:
 
         Raises `SearchTimeoutError`, and what `SearchEngine.search` raises.
         """
-        return await self._in_time(self.handbook.search, request)
+        return await self._in_time(self.skill_service.search, request)
 
     async def _in_time(
         self, search: Callable[[SearchRequest], SearchResult], request: SearchRequest
@@ -207,8 +213,8 @@ class App:
         return merged(await self.search(alone) if has_tools else None, skills)
 
     async def read_skill(self, name: str, file: str = "", grant: Grant = EVERYTHING) -> Page:
-        """See `Handbook.read`; off the event loop."""
-        return await anyio.to_thread.run_sync(self.handbook.read, name, file, grant)
+        """See `SkillService.read`; off the event loop."""
+        return await anyio.to_thread.run_sync(self.skill_service.read, name, file, grant)
 
     @property
     def searchable(self) -> bool:
@@ -221,7 +227,7 @@ class App:
         while not self.health().ready:
             await self._step.wait()
             await self._gateway.settle()
-        await self.handbook.settled()
+        await self.skill_service.settled()
 
     def health(self, grant: Grant = EVERYTHING) -> Health:
         """See `Health`; of what is kept from the caller nothing is named or counted."""
@@ -231,11 +237,11 @@ class App:
             and self._gateway.settled
             and current
             and not self._engine.waiting
-            and not self.handbook.awaited,
+            and not self.skill_service.awaited,
             waiting_for=self._view(grant).unsettled(),
             tools=self._engine.indexed if grant.is_everything else len(self.tools(grant=grant)),
             waiting=self._engine.waiting if grant.is_everything else 0,
-            passages_waiting=self.handbook.waiting if grant.is_everything else 0,
+            passages_waiting=self.skill_service.waiting if grant.is_everything else 0,
             download=self._download(),
             config=self._gateway.config.stamp if grant.is_everything else "",
             config_problem=self._problem if grant.is_everything else "",
@@ -264,14 +270,14 @@ class App:
         """Those of the caller's tools that models always see, by id."""
         return [tool for tool in self._gateway.pinned() if grant.allows(tool.id)]
 
-    async def changed(self, seen: "Seen | None") -> "Seen":
+    async def changed(self, seen: "CatalogueState | None") -> "CatalogueState":
         """Wait until there are other tools or skills than ``seen``, and return what there is."""
         if seen is not None:
             tools, skills = seen
             await first_of(
-                partial(self._gateway.changed, tools), partial(self.handbook.changed, skills)
+                partial(self._gateway.changed, tools), partial(self.skill_service.changed, skills)
             )
-        return self._gateway.catalogue, self.handbook.shelf
+        return self._gateway.catalogue, self.skill_service.skill_catalogue
 
     @property
     def exposed(self) -> Mapping[str, str]:
@@ -295,7 +301,7 @@ class App:
         caller: Caller = NOBODY,
         grant: Grant = EVERYTHING,
         *,
-        trail: Trail | None = None,
+        history: SessionHistory | None = None,
         **more: Any,
     ) -> dict[str, Any]:
         """Call a tool. The result is its server's, as on the wire of MCP; ``isError`` included.
@@ -314,22 +320,22 @@ class App:
         try:
             result = await self.request(tool.server, "tools/call", params, caller, grant)
         except UpstreamError:
-            self._learn(trail, tool.id, succeeded=False)
+            self._learn(history, tool.id, succeeded=False)
             raise
         if result.get("resultType") != "input_required":
-            self._learn(trail, tool.id, succeeded=not result.get("isError"))
+            self._learn(history, tool.id, succeeded=not result.get("isError"))
         return result
 
-    def _learn(self, trail: Trail | None, tool: str, *, succeeded: bool) -> None:
+    def _learn(self, history: SessionHistory | None, tool: str, *, succeeded: bool) -> None:
         if self.learning is not None:
-            self.learning.called(trail or Trail(), tool, succeeded=succeeded)
+            self.learning.called(history or SessionHistory(), tool, succeeded=succeeded)
 
     def own(self, grant: Grant = EVERYTHING) -> list[ToolSpec]:
         """The tools that are toolscript's own, where models are to be told of them."""
-        offered = self._own_tools if self.handbook.vector.offered else ()
+        offered = self._own_tools if self.skill_service.vector.offered else ()
         return [tool.spec for tool in offered if grant.allows(tool.spec.id)]
 
-    def _own(self, name: str, grant: Grant) -> OwnTool | None:
+    def _own(self, name: str, grant: Grant) -> BuiltinTool | None:
         """One of these, unless a server of the configuration has taken its name."""
         found = next((tool for tool in self._own_tools if tool.answers_to(name)), None)
         taken = found and any(found.spec.server == s.name for s in self._gateway.config.servers)
@@ -459,7 +465,7 @@ class App:
 
     def _configure(self, config: Config) -> None:
         self._gateway.configure(config)
-        self.handbook.folders.configure(config.skills, config.skills_problem)
+        self.skill_service.folders.configure(config.skills, config.skills_problem)
 
     @property
     def _problem(self) -> str:
@@ -472,8 +478,8 @@ class App:
             self._clients = (catalogue, Clients(catalogue.tools))
         return self._clients[1]
 
-    def _view(self, grant: Grant) -> View:
-        return View(self._gateway, grant)
+    def _view(self, grant: Grant) -> ScopedCatalogue:
+        return ScopedCatalogue(self._gateway, grant)
 
     def _nothing(self, grant: Grant) -> str:
         if self._fault:

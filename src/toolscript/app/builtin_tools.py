@@ -14,7 +14,7 @@ from toolscript.types import OWN, ToolSpec
 
 
 @dataclass(frozen=True)
-class OwnTool:
+class BuiltinTool:
     """One tool: how it is described, what it does, and which of its answers is none."""
 
     spec: ToolSpec
@@ -34,7 +34,7 @@ class OwnTool:
         return {"content": content, "isError": not self.succeeded(said)}
 
 
-def vector_tools(index: VectorIndex) -> tuple[OwnTool, ...]:
+def vector_tools(index: VectorIndex) -> tuple[BuiltinTool, ...]:
     """``Vector.VectorUpdate`` and ``Vector.SearchSkills``."""
     update = _spec(
         "VectorUpdate",
@@ -51,8 +51,8 @@ def vector_tools(index: VectorIndex) -> tuple[OwnTool, ...]:
         "What is wanted, as a sentence.",
     )
     return (
-        OwnTool(update, index.VectorUpdate, lambda said: said == "OK"),
-        OwnTool(search, index.SearchSkills, lambda said: said.startswith("[")),
+        BuiltinTool(update, index.VectorUpdate, lambda said: said == "OK"),
+        BuiltinTool(search, index.SearchSkills, lambda said: said.startswith("[")),
     )
 
 

@@ -12,11 +12,11 @@ from toolscript.gateway.base import without_last_words
 from toolscript.gateway.gateway import Gateway
 from toolscript.retrieval.lexical.spelling import not_known
 from toolscript.text import printable
-from toolscript.types import SEPARATOR, Grant, ServerStatus, ToolSpec, Whereabouts
+from toolscript.types import SEPARATOR, Grant, MissExplanation, ServerStatus, ToolSpec
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ScopedCatalogue:
     """A gateway as a grant shows it. Holds nothing; it is made for one answer."""
 
     gateway: Gateway
@@ -62,13 +62,13 @@ class View:
                 return f"the server {name!r} has no tools ({status.error or status.state})"
         return self._unknown(name) if SEPARATOR in name else self._no_server(name)
 
-    def absence(self, name: str) -> Whereabouts:
+    def absence(self, name: str) -> MissExplanation:
         """Why a tool that was asked after cannot be found at all."""
         server, _, tool = re.split(f"({SEPARATOR}|:)", name + SEPARATOR, maxsplit=1)
         shown = self.grant.shows(server)
         known = self.gateway.absence(server, tool[: -len(SEPARATOR)]) if shown else ""
         known = known if self.grant.is_owner else without_last_words(known)
-        return Whereabouts(id=name, verdict=known or self._unknown(name))
+        return MissExplanation(id=name, verdict=known or self._unknown(name))
 
     def unsettled(self) -> tuple[str, ...]:
         """The servers that have neither become ready nor failed yet."""

@@ -35,13 +35,13 @@ _OPEN = {
 """Variables that are no secret; of any other nobody knows."""
 
 
-class Mistake(Exception):  # noqa: N818 - becomes a `Problem`
+class EntryError(Exception):
     """What is wrong with one entry, in words."""
 
 
 @dataclass(slots=True)
 class Entry:
-    """Typed access to a raw entry, with variables expanded. What is wrong raises `Mistake`."""
+    """Typed access to a raw entry, with variables expanded. What is wrong raises `EntryError`."""
 
     raw: dict[str, Any]
     environ: Mapping[str, str]
@@ -52,7 +52,7 @@ class Entry:
         """The string at this key; empty where there is none."""
         value = self.raw.get(key, "")
         if not isinstance(value, str):
-            raise Mistake(f"{key} is {_shown(value)}; expected a string")
+            raise EntryError(f"{key} is {_shown(value)}; expected a string")
         return self._expand(key, value)
 
     def written(self, key: str) -> str:
@@ -66,7 +66,7 @@ class Entry:
         """Whether it says true there."""
         value = self.raw.get(key, False)
         if not isinstance(value, bool):
-            raise Mistake(f"{key} is {_shown(value)}; expected true or false")
+            raise EntryError(f"{key} is {_shown(value)}; expected true or false")
         return value
 
     def texts(self, key: str) -> tuple[str, ...] | None:
@@ -76,7 +76,7 @@ class Entry:
             return None
         items = cast("list[Any]", value) if isinstance(value, list) else None
         if items is None or not all(isinstance(item, str) for item in items):
-            raise Mistake(f"{key} is {_shown(self.raw[key])}; expected a list of strings")
+            raise EntryError(f"{key} is {_shown(self.raw[key])}; expected a list of strings")
         return tuple(self._expand(key, item) for item in items)
 
     def seconds(self, *keys: str) -> float | None:
@@ -86,9 +86,9 @@ class Entry:
             return None
         value = self.raw[key]
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise Mistake(f"{key} is {_shown(value)}; expected seconds, such as 60")
+            raise EntryError(f"{key} is {_shown(value)}; expected seconds, such as 60")
         if not 0 < value <= MAX_TIMEOUT_S:
-            raise Mistake(f"{key} is {_shown(value)}; expected seconds, at most {MAX_TIMEOUT_S}")
+            raise EntryError(f"{key} is {_shown(value)}; expected seconds, at most {MAX_TIMEOUT_S}")
         return float(value)
 
     def mapping(self, key: str) -> dict[str, str]:
@@ -97,7 +97,7 @@ class Entry:
         if value is None:
             return {}
         if not isinstance(value, dict):
-            raise Mistake(f"{key} is {_shown(value)}; expected an object of strings")
+            raise EntryError(f"{key} is {_shown(value)}; expected an object of strings")
         entries = cast("dict[str, Any]", value)
         return {name: self._value(f"{key}.{name}", item) for name, item in entries.items()}
 
@@ -105,7 +105,7 @@ class Entry:
         if isinstance(value, bool):
             return str(value).lower()
         if not isinstance(value, str | int | float):
-            raise Mistake(f"{key} is {_shown(value)}; expected a string")
+            raise EntryError(f"{key} is {_shown(value)}; expected a string")
         return self._expand(key, str(value))
 
     def within(self, key: str) -> "Entry | None":
@@ -114,7 +114,7 @@ class Entry:
         if value is None:
             return None
         if not isinstance(value, dict):
-            raise Mistake(f"{key} is {_shown(value)}; expected an object")
+            raise EntryError(f"{key} is {_shown(value)}; expected an object")
         return Entry(cast("dict[str, Any]", value), self.environ, self.hidden)
 
     def _expand(self, key: str, text: str) -> str:
@@ -122,7 +122,7 @@ class Entry:
             name, default = match["name"], match["default"]
             value = self.environ.get(name)
             if value is None and default is None:
-                raise Mistake(f"{key} needs ${{{name}}}, which is not set in the environment")
+                raise EntryError(f"{key} needs ${{{name}}}, which is not set in the environment")
             if value and name not in _OPEN:
                 self.hidden.add(value)
             return value or default or ""
@@ -148,10 +148,10 @@ def listed(keys: Iterable[str]) -> str:
 
 
 def server(name: str, raw: Any, environ: Mapping[str, str], base: Path | None) -> ServerSpec:
-    """The server that an entry describes, run in ``base`` unless it says; raises `Mistake`."""
+    """The server that an entry describes, run in ``base`` unless it says; raises `EntryError`."""
     _check_name(name)
     if not isinstance(raw, dict):
-        raise Mistake(f"the entry is {_shown(raw)}; expected an object with command or url")
+        raise EntryError(f"the entry is {_shown(raw)}; expected an object with command or url")
     reader = Entry(cast("dict[str, Any]", raw), environ)
     disabled = reader.flag("disabled")
     if disabled:
@@ -176,14 +176,14 @@ def server(name: str, raw: Any, environ: Mapping[str, str], base: Path | None) -
 
 def _check_name(name: str) -> None:
     if not name.strip():
-        raise Mistake("the name is empty; give the server a name")
+        raise EntryError("the name is empty; give the server a name")
     if SEPARATOR in name or name.endswith("_"):
-        raise Mistake(
+        raise EntryError(
             f"a name may not contain {SEPARATOR!r} or end in '_' (tools are called "
             f"server{SEPARATOR}tool); rename the server"
         )
     if any(not character.isprintable() for character in name):
-        raise Mistake("the name has characters that cannot be shown; rename the server")
+        raise EntryError("the name has characters that cannot be shown; rename the server")
 
 
 def _transport(reader: Entry, url: str) -> Transport:
@@ -192,28 +192,28 @@ def _transport(reader: Entry, url: str) -> Transport:
     if stated:
         known = _TRANSPORTS.get(stated.casefold())
         if known is None:
-            raise Mistake(f"{key} is {reader.written(key)}; expected stdio, http or sse")
+            raise EntryError(f"{key} is {reader.written(key)}; expected stdio, http or sse")
         return known
     if url and "command" in reader.raw:
-        raise Mistake("both command and url are given; keep the one that is meant")
+        raise EntryError("both command and url are given; keep the one that is meant")
     if url:
         return "sse" if url.split("?", maxsplit=1)[0].rstrip("/").endswith("/sse") else "http"
     if "command" not in reader.raw:
-        raise Mistake(f"neither command nor url is given (found {listed(reader.raw)})")
+        raise EntryError(f"neither command nor url is given (found {listed(reader.raw)})")
     return "stdio"
 
 
 def _protocol(reader: Entry) -> Protocol:
     stated = reader.text("protocol") or "auto"
     if stated not in {"auto", "legacy"}:
-        raise Mistake(f"protocol is {reader.written('protocol')}; expected auto or legacy")
+        raise EntryError(f"protocol is {reader.written('protocol')}; expected auto or legacy")
     return cast("Protocol", stated)
 
 
 def _stdio(spec: ServerSpec, reader: Entry, base: Path | None) -> ServerSpec:
     command = reader.text("command")
     if not command.strip():
-        raise Mistake("command is empty; expected the program that starts the server")
+        raise EntryError("command is empty; expected the program that starts the server")
     stated = reader.text("cwd")
     directory = expanded(stated) if stated else None
     if directory is not None and base is not None:
@@ -232,9 +232,9 @@ def _remote(spec: ServerSpec, reader: Entry, url_key: str) -> ServerSpec:
     url = reader.text(url_key)
     if not re.match(r"https?://[^\s/]", url):
         written = reader.written(url_key)
-        raise Mistake(f"{url_key} is {written}; expected http://… or https://…")
+        raise EntryError(f"{url_key} is {written}; expected http://… or https://…")
     if not _is_readable(url):
-        raise Mistake(
+        raise EntryError(
             f"{url_key} has a host or port that cannot be read; in a password write / as %2F, "
             "# as %23 and ? as %3F"
         )
@@ -262,13 +262,13 @@ def _oauth(reader: Entry) -> OAuthClient | None:
     if client is None:
         return None
     if not client.text("clientId"):
-        raise Mistake(
+        raise EntryError(
             f"oauth has no clientId (found {listed(client.raw)}); leave oauth out "
             "where the server registers clients by itself"
         )
     port = client.raw.get("callbackPort", 0)
     if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= MAX_PORT:
-        raise Mistake(f"oauth.callbackPort is {_shown(port)}; expected a port, 1 to {MAX_PORT}")
+        raise EntryError(f"oauth.callbackPort is {_shown(port)}; expected a port, 1 to {MAX_PORT}")
     return OAuthClient(
         client_id=client.text("clientId"),
         client_secret=client.text("clientSecret"),

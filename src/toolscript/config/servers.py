@@ -1,6 +1,6 @@
 """The configuration: ``mcpServers`` as every MCP client writes it.
 
-A mistake in one server disables that server and is kept as a `Problem` that
+A mistake in one server disables that server and is kept as a `ServerProblem` that
 names file, server, key and what was expected. Only a file that cannot be read
 at all raises.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from toolscript.config.server_entry import SECTIONS, Entry, Mistake, listed, server
+from toolscript.config.server_entry import SECTIONS, Entry, EntryError, listed, server
 from toolscript.config.trust import TrustStore, read_file
 from toolscript.errors import ConfigMissingError, ConfigSyntaxError, ConfigUntrustedError
 from toolscript.storage.atomic_files import expanded, is_file, resolved, stamp
@@ -25,7 +25,7 @@ EXAMPLE = '{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ServerProblem:
     """Why one server of the configuration cannot be used."""
 
     source: Path
@@ -43,7 +43,7 @@ class Config:
 
     sources: tuple[Path, ...]
     servers: tuple[ServerSpec, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[ServerProblem, ...] = ()
     stamp: str = ""
     """Of what `watched` names, from before it was read; see `files.stamp`."""
     skills: tuple[Path, ...] | None = None
@@ -180,17 +180,17 @@ def _merge(project: Config, user: Config) -> Config:
 
 def _read(path: Path, data: bytes, environ: Mapping[str, str], base: Path | None) -> Config:
     servers: list[ServerSpec] = []
-    problems: list[Problem] = []
+    problems: list[ServerProblem] = []
     document = _document(path, data)
     for name, raw in _section(path, document).items():
         try:
             servers.append(server(name, raw, environ, base))
-        except Mistake as mistake:
-            problems.append(Problem(path, encodable(name), encodable(str(mistake))))
+        except EntryError as mistake:
+            problems.append(ServerProblem(path, encodable(name), encodable(str(mistake))))
     found = Config((path,), tuple(servers), tuple(problems))
     try:
         return replace(found, skills=_skills(path, document, environ))
-    except Mistake as mistake:
+    except EntryError as mistake:
         return replace(found, skills_problem=encodable(f"{path}: {mistake}"))
 
 

@@ -12,7 +12,7 @@ import filelock
 from toolscript.embedding.download import MARKER, Download, size_of
 from toolscript.embedding.download_progress import Progress
 from toolscript.embedding.models import known
-from toolscript.embedding.negative_cache import FailureNote
+from toolscript.embedding.negative_cache import NegativeCache
 from toolscript.errors import ModelError, UnreachableError
 from toolscript.storage.atomic_files import file_name, make_private
 
@@ -98,9 +98,9 @@ class Hub:
             self._note(repository).write(str(error))
             raise
 
-    def _note(self, repository: Repository) -> FailureNote:
+    def _note(self, repository: Repository) -> NegativeCache:
         path = _beside(self.folder(repository), "failed.json")
-        return FailureNote(path, self._endpoint or "", FORGET_S)
+        return NegativeCache(path, self._endpoint or "", FORGET_S)
 
 
 def _marked(folder: Path) -> dict[str, int]:

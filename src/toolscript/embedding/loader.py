@@ -24,7 +24,7 @@ from toolscript.embedding.model_layout import (
     weights_for,
 )
 from toolscript.embedding.models import BUNDLED
-from toolscript.embedding.negative_cache import FailureNote
+from toolscript.embedding.negative_cache import NegativeCache
 from toolscript.errors import DeviceError, ModelError, UnreachableError
 from toolscript.storage.atomic_files import expanded, is_dir
 
@@ -43,7 +43,7 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True)
-class Foreseen:
+class ModelIdentity:
     """What loading would give, as far as the files say it: the name of its vectors."""
 
     name: str
@@ -76,7 +76,7 @@ class LazyModel:
     def __init__(
         self,
         load: Callable[[], Loaded],
-        foresee: Callable[[], Foreseen | None] = _nothing_foreseen,
+        foresee: Callable[[], ModelIdentity | None] = _nothing_foreseen,
         progress: Progress | None = None,
     ) -> None:
         self._load = load
@@ -96,14 +96,14 @@ class LazyModel:
             raise self._refusal
         return self._loaded
 
-    def foresee(self) -> Foreseen | None:
+    def foresee(self) -> ModelIdentity | None:
         """What `get` will give, without loading it; None when that cannot be told."""
         loaded = self._loaded
         if loaded is None:
             return self._foresee()
-        return Foreseen(loaded.encoder.name, loaded.degraded) if loaded.encoder else None
+        return ModelIdentity(loaded.encoder.name, loaded.degraded) if loaded.encoder else None
 
-    def begin(self) -> Foreseen | None:
+    def begin(self) -> ModelIdentity | None:
         """Have another thread load it, where nothing has to be downloaded; see `foresee`."""
         foreseen = self.foresee()
         if self._loaded is None and foreseen is not None:
@@ -177,18 +177,18 @@ def load_choice(choice: Choice, progress: Progress) -> Loaded:
         return Loaded(None, f"searching without meaning: {reason}; {error}")
 
 
-def foresee(choice: Choice) -> Foreseen | None:
+def foresee(choice: Choice) -> ModelIdentity | None:
     """What `load_choice` will give, without loading, downloading or asking anything."""
     try:
         source = _source(choice)
         failed = source.failed()
         if not failed:
             name = source.vectors()
-            return Foreseen(name) if name else None
+            return ModelIdentity(name) if name else None
         if choice.fallback == "fuzzy":
             return None
         name = _bundled(choice).vectors()
-        return Foreseen(name, _standing_in(failed)) if name else None
+        return ModelIdentity(name, _standing_in(failed)) if name else None
     except ModelError:
         return None
 
@@ -288,11 +288,11 @@ class _Remote:
             self._notes().write(str(error))
             raise
 
-    def _notes(self) -> FailureNote:
+    def _notes(self) -> NegativeCache:
         digest = hashlib.sha256(self.choice.model.encode(errors="replace")).hexdigest()[:16]
         directory = self.choice.directory or Path()
         path = directory / f"remote-{digest}.failed.json" if self.choice.directory else None
-        return FailureNote(path, self.choice.key, FORGET_REMOTE_S)
+        return NegativeCache(path, self.choice.key, FORGET_REMOTE_S)
 
 
 def _source(choice: Choice) -> _Folder | _FromHub | _Remote:

@@ -20,7 +20,7 @@ _ENVIRONMENT = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class FailureNote:
+class NegativeCache:
     """One file that says why, until when, and for which circumstances."""
 
     path: Path | None

@@ -10,7 +10,7 @@ import numpy as np
 
 from toolscript.embedding.sidecar import CachedVector, Entries
 from toolscript.embedding.vector_cache import VERSION, gathered, nothing
-from toolscript.storage.blob_store import Kept, Table
+from toolscript.storage.blob_store import BlobStore, Table
 
 _MARK = "\n"
 """Between a document's id and its digest in a row's key; no digest has one."""
@@ -19,10 +19,10 @@ _FEW = 256
 """So many are looked for; for more, all are read."""
 
 
-class KeptVectors:
-    """The vectors of one model in a `Kept` file; the file beside others of the same kind."""
+class SqliteVectorCache:
+    """The vectors of one model in a `BlobStore` file; the file beside others of the same kind."""
 
-    def __init__(self, kept: Kept, table: Table = "vectors") -> None:
+    def __init__(self, kept: BlobStore, table: Table = "vectors") -> None:
         self._kept = kept
         self._table: Table = table
 
@@ -36,7 +36,7 @@ class KeptVectors:
         """See `VectorCache.siblings`."""
         path = self._kept.path
         beside = {*path.parent.glob(f"*{path.suffix}")} - {path}
-        return gathered(beside, lambda each: self._load(Kept(each), model, wanted))
+        return gathered(beside, lambda each: self._load(BlobStore(each), model, wanted))
 
     def save(self, model: str, entries: Entries, keep: Callable[[str], bool] = nothing) -> bool:
         """See `VectorCache.save`. The vectors have one length, which is part of who made them."""
@@ -51,13 +51,13 @@ class KeptVectors:
             lambda key: keep(key.rpartition(_MARK)[0]),
         )
 
-    def _stated(self, kept: Kept, model: str) -> str:
+    def _stated(self, kept: BlobStore, model: str) -> str:
         """By whom what is there was made, where that was this model; else empty."""
         made_by = kept.made_by(self._table)
         return made_by if model_of(made_by) == model and made_by.startswith(_CURRENT) else ""
 
     def _load(
-        self, kept: Kept, model: str, wanted: Mapping[str, str] | None
+        self, kept: BlobStore, model: str, wanted: Mapping[str, str] | None
     ) -> dict[str, CachedVector]:
         few = wanted if wanted is not None and len(wanted) <= _FEW else None
         keys = None if few is None else [_key(*each) for each in few.items()]

@@ -12,7 +12,7 @@ _Number = TypeVar("_Number", np.float64, np.int64)
 
 
 @dataclass(slots=True)
-class Uses:
+class ToolCounts:
     """What is counted of one tool, or of all of them: decayed, and how often in all."""
 
     weight: float = 0.0
@@ -20,7 +20,7 @@ class Uses:
     failed: float = 0.0
     failures: int = 0
 
-    def add(self, other: "Uses") -> None:
+    def add(self, other: "ToolCounts") -> None:
         """Count those too."""
         self.weight += other.weight
         self.times += other.times
@@ -29,7 +29,7 @@ class Uses:
 
 
 @dataclass(slots=True)
-class Habits:
+class GlobalCounts:
     """What holds for all tools: decayed counts of steps from one use to the next."""
 
     steps: float = 0.0
@@ -41,14 +41,14 @@ class Habits:
     foreseen: float = 0.0
     """See `ToolGraph.skill`: the sum of what was gained, and over how many steps."""
 
-    def add(self, other: "Habits") -> None:
+    def add(self, other: "GlobalCounts") -> None:
         """Count those too."""
         for name in ("steps", "repeats", "same_server", "gain", "foreseen"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 @dataclass(slots=True)
-class Seen:
+class EdgeCounts:
     """What was seen of one edge."""
 
     next: float = 0.0
@@ -58,7 +58,7 @@ class Seen:
     stated: float = 0.0
     kinds: int = 0
 
-    def add(self, other: "Seen") -> None:
+    def add(self, other: "EdgeCounts") -> None:
         """Count that too."""
         self.next += other.next
         self.later += other.later
@@ -69,27 +69,29 @@ class Seen:
 
 
 @dataclass(slots=True)
-class Change:
+class GraphDelta:
     """What was learned since it was last kept: to be added to what is on the disk."""
 
-    tools: dict[str, Uses] = field(default_factory=dict[str, Uses])
-    edges: dict[tuple[str, str], Seen] = field(default_factory=dict[tuple[str, str], Seen])
-    habits: Habits = field(default_factory=Habits)
+    tools: dict[str, ToolCounts] = field(default_factory=dict[str, ToolCounts])
+    edges: dict[tuple[str, str], EdgeCounts] = field(
+        default_factory=dict[tuple[str, str], EdgeCounts]
+    )
+    habits: GlobalCounts = field(default_factory=GlobalCounts)
     whole: bool = False
     """It is everything: whatever is on the disk is gone."""
 
     def __bool__(self) -> bool:
         """Whether there is anything."""
-        return bool(self.tools or self.edges or self.whole or self.habits != Habits())
+        return bool(self.tools or self.edges or self.whole or self.habits != GlobalCounts())
 
-    def add(self, later: "Change") -> None:
+    def add(self, later: "GraphDelta") -> None:
         """Put a later change behind this one."""
         if later.whole:
-            self.tools, self.edges, self.habits, self.whole = {}, {}, Habits(), True
+            self.tools, self.edges, self.habits, self.whole = {}, {}, GlobalCounts(), True
         for tool, uses in later.tools.items():
-            self.tools.setdefault(tool, Uses()).add(uses)
+            self.tools.setdefault(tool, ToolCounts()).add(uses)
         for pair, seen in later.edges.items():
-            self.edges.setdefault(pair, Seen()).add(seen)
+            self.edges.setdefault(pair, EdgeCounts()).add(seen)
         self.habits.add(later.habits)
 
 
@@ -117,14 +119,14 @@ class Tools:
             self.times, self.failures = doubled(self.times), doubled(self.failures)
         return number
 
-    def use(self, number: int, uses: Uses) -> None:
+    def use(self, number: int, uses: ToolCounts) -> None:
         """Count uses."""
         self.weight[number] += uses.weight
         self.times[number] += uses.times
         self.failed[number] += uses.failed
         self.failures[number] += uses.failures
 
-    def fill(self, uses: Mapping[str, Uses]) -> None:
+    def fill(self, uses: Mapping[str, ToolCounts]) -> None:
         """Begin with these tools, in their order."""
         self.ids = list(uses)
         self.numbers = {identifier: number for number, identifier in enumerate(self.ids)}
@@ -134,9 +136,9 @@ class Tools:
         self.weight, self.failed = room[:, 0].copy(), room[:, 2].copy()
         self.times, self.failures = room[:, 1].astype(np.int64), room[:, 3].astype(np.int64)
 
-    def of(self, number: int) -> Uses:
+    def of(self, number: int) -> ToolCounts:
         """What is counted of one tool."""
-        return Uses(
+        return ToolCounts(
             float(self.weight[number]),
             int(self.times[number]),
             float(self.failed[number]),

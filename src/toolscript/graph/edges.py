@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from toolscript.graph.counts import Seen, doubled
+from toolscript.graph.counts import EdgeCounts, doubled
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -30,7 +30,7 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class RowLists:
     """Some tools' edges, in one direction: arrays of one entry per edge, the first tool's first."""
 
     others: Ints
@@ -130,7 +130,7 @@ class Edges:
 
     def rows(
         self, tools: Sequence[int], *, into: bool = False, adjacent: bool = False, now: float
-    ) -> Rows:
+    ) -> RowLists:
         """Some tools' edges; ``now`` is `Decay.factor` of the present."""
         found = [self.arrays(tool, into=into) for tool in tools] or [(_NONE, _NONE)]
         others, numbers = found[0]
@@ -140,7 +140,7 @@ class Edges:
         times = (self.next_times if adjacent else self.later_times)[numbers]
         stated = self.stated[numbers]
         sizes = np.array([others.size for others, _ in found], dtype=np.int64)
-        return Rows(others, weights + stated, times + stated.astype(np.int64), sizes)
+        return RowLists(others, weights + stated, times + stated.astype(np.int64), sizes)
 
     def arrays(self, tool: int, *, into: bool = False) -> tuple[Ints, Ints]:
         """A tool's edges as arrays, made again only when it has more: others, and numbers."""
@@ -220,9 +220,9 @@ class Edges:
         self.link()
         self.count_again()
 
-    def seen(self, edge: int) -> Seen:
+    def seen(self, edge: int) -> EdgeCounts:
         """What is known of one edge."""
-        return Seen(
+        return EdgeCounts(
             next=float(self.next[edge]),
             later=float(self.later[edge]),
             next_times=int(self.next_times[edge]),

@@ -29,8 +29,8 @@ import numpy as np
 
 from toolscript.embedding.base import Vectors
 from toolscript.graph.counts import Tools
-from toolscript.graph.edges import LEAST_DISCOUNT, Floats, Ints, Rows, discount
-from toolscript.graph.graph_data import Learned
+from toolscript.graph.edges import LEAST_DISCOUNT, Floats, Ints, RowLists, discount
+from toolscript.graph.graph_data import GraphData
 from toolscript.graph.tool_graph import SKILL_BEFORE, ToolGraph, relatedness
 
 MASS = 1.0
@@ -136,7 +136,7 @@ class Forecast:
             self.graph.note(float(self.gains(chances[row], least=-1.0)))
 
     @property
-    def _learned(self) -> Learned:
+    def _learned(self) -> GraphData:
         return self.graph.learned
 
     @cached_property
@@ -161,8 +161,8 @@ class Forecast:
         return np.bincount(self._server, minlength=len(self._names)) / len(self.ids)
 
     @cached_property
-    def _places(self) -> "_Places":
-        return _Places(self._rows)
+    def _places(self) -> "_RowIndex":
+        return _RowIndex(self._rows)
 
     def _chances(self, context: list[int]) -> Floats:
         row_of, now = self._places.of(self._learned.tools), self.graph.now()
@@ -184,13 +184,13 @@ class Forecast:
         return self._with_repeats(fresh, context)
 
     @cached_property
-    def _alone(self) -> "_Alone":
-        return _Alone()
+    def _alone(self) -> "_PriorCache":
+        return _PriorCache()
 
-    def _by_itself(self, now: float) -> "_ByItself":
+    def _by_itself(self, now: float) -> "_Prior":
         row_of = self._places.of(self._learned.tools)
         servers = self._server_level(self._learned.served, self._sizes, MASS, now)
-        return _ByItself(self._popular(row_of, now), self._reliable(row_of, now), servers)
+        return _Prior(self._popular(row_of, now), self._reliable(row_of, now), servers)
 
     def _reliable(self, row_of: Ints, now: float) -> Floats:
         """The share of each tool's calls that succeed, as if one more had."""
@@ -212,7 +212,7 @@ class Forecast:
         return chances / chances.sum()
 
     def _below(
-        self, context: list[int], numbers: list[int], alone: "_ByItself", row_of: Ints, now: float
+        self, context: list[int], numbers: list[int], alone: "_Prior", row_of: Ints, now: float
     ) -> Floats:
         """What is guessed of tools that were never used with these."""
         within = self._within(context, numbers, alone.popular, row_of, now)
@@ -239,7 +239,7 @@ class Forecast:
         times = tools.times[: len(tools)]
         once, twice = int((times == 1).sum()), int((times == 2).sum())  # noqa: PLR2004 - as it says
         size = np.array([len(tools)])
-        row = Rows(np.arange(len(tools)), tools.weight[: len(tools)] / now, times, size)
+        row = RowLists(np.arange(len(tools)), tools.weight[: len(tools)] / now, times, size)
         count = len(self.ids)
         spread = _spread([row], discount(once, twice), row_of, count)
         return _level(spread, np.full(count, 1.0 / count))
@@ -325,7 +325,7 @@ class Forecast:
 
 
 @dataclass(frozen=True, slots=True)
-class _ByItself:
+class _Prior:
     """What holds whatever the context: of each tool, and how often each server's are used."""
 
     popular: Floats
@@ -333,14 +333,14 @@ class _ByItself:
     servers: Floats
 
 
-class _Alone:
+class _PriorCache:
     """Remembers that until a tool is used, or weights have decayed by a thousandth: some hours."""
 
     def __init__(self) -> None:
         self._state: tuple[object, ...] = ()
-        self._made: _ByItself | None = None
+        self._made: _Prior | None = None
 
-    def of(self, tools: Tools, now: float, make: Callable[[float], _ByItself]) -> _ByItself:
+    def of(self, tools: Tools, now: float, make: Callable[[float], _Prior]) -> _Prior:
         uses = int(tools.times.sum()), int(tools.failures.sum())
         state = (tools, len(tools), *uses, round(1_000 * math.log2(now)))
         if self._made is None or state != self._state:
@@ -348,7 +348,7 @@ class _Alone:
         return self._made
 
 
-class _Places:
+class _RowIndex:
     """The row of each of a graph's tools by its number; −1 for one that the corpus lacks."""
 
     def __init__(self, rows: dict[str, int]) -> None:
@@ -377,7 +377,9 @@ class _Places:
         return self._places
 
 
-def _spread(found: list[Rows], discounted: float, row_of: Ints, size: int) -> tuple[Floats, float]:
+def _spread(
+    found: list[RowLists], discounted: float, row_of: Ints, size: int
+) -> tuple[Floats, float]:
     """Discounted weights over the corpus' rows, and what they weighed before, all together."""
     spread, total = np.zeros(size), 0.0
     for row in found:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolscript.graph.base import DEPENDENCY, OBSERVED, TEMPLATE
-from toolscript.graph.counts import Change, Habits, Seen, Tools, Uses
+from toolscript.graph.counts import EdgeCounts, GlobalCounts, GraphDelta, ToolCounts, Tools
 from toolscript.graph.edges import Edges, Ints
 from toolscript.types import SEPARATOR
 
@@ -24,37 +24,37 @@ _SKILL_KEPT = 0.999
 """Of what was foreseen, so much still counts one step later, once there is enough of it."""
 
 
-class Learned:
+class GraphData:
     """Tools, edges, and what holds for all of them."""
 
     def __init__(self, max_edges: int) -> None:
         self._max_edges = max_edges
         self.tools = Tools()
         self.edges = Edges()
-        self.habits = Habits()
+        self.habits = GlobalCounts()
         self.servers: dict[str, dict[str, float]] = {}
         """Steps from one server to another, decayed,"""
         self.served: dict[str, float] = {}
         """and uses of each server's tools."""
-        self._change = Change()
+        self._change = GraphDelta()
         self._pruned = False
 
-    def taken(self) -> Change:
+    def taken(self) -> GraphDelta:
         """What was learned since this was last asked, to be added to what is on the disk."""
         if self._pruned:
             return self.everything()
-        change, self._change = self._change, Change()
+        change, self._change = self._change, GraphDelta()
         return change
 
-    def untaken(self, change: Change) -> None:
+    def untaken(self, change: GraphDelta) -> None:
         """What was taken could not be kept: it is handed out again."""
         change.add(self._change)
         self._change = change
 
-    def everything(self) -> Change:
+    def everything(self) -> GraphDelta:
         """All there is, to be kept instead of what is on the disk; none of it is taken again."""
-        self._change, self._pruned = Change(), False
-        change, edges = Change(whole=True, habits=replace(self.habits)), self.edges
+        self._change, self._pruned = GraphDelta(), False
+        change, edges = GraphDelta(whole=True, habits=replace(self.habits)), self.edges
         change.tools = {each: self.tools.of(n) for n, each in enumerate(self.tools.ids)}
         for edge in range(edges.size):
             source, target = int(edges.source[edge]), int(edges.target[edge])
@@ -84,12 +84,12 @@ class Learned:
             self.edges.add_tools(len(self.tools))
         return number
 
-    def use(self, number: int, uses: Uses) -> None:
+    def use(self, number: int, uses: ToolCounts) -> None:
         """Count uses of a tool."""
         self.tools.use(number, uses)
         identifier = self.tools.ids[number]
         self._count_served(identifier, uses)
-        self._change.tools.setdefault(identifier, Uses()).add(uses)
+        self._change.tools.setdefault(identifier, ToolCounts()).add(uses)
 
     def step(self, context: Sequence[str], tool: str, amount: float) -> None:
         """Count that a tool was used after those of ``context``."""
@@ -102,11 +102,11 @@ class Learned:
         for used in dict.fromkeys(context):
             if used != tool:
                 adjacent = used == last
-                new = Seen(next=amount * adjacent, later=amount, kinds=OBSERVED)
+                new = EdgeCounts(next=amount * adjacent, later=amount, kinds=OBSERVED)
                 new.next_times, new.later_times = int(adjacent), 1
                 self._see(used, tool, amount, new)
 
-    def state(self, source: str, target: str, seen: Seen) -> None:
+    def state(self, source: str, target: str, seen: EdgeCounts) -> None:
         """Take over an edge as a whole: stated, or from elsewhere."""
         one, other = self.number(source), self.number(target)
         if one is None or other is None or one == other:
@@ -126,11 +126,11 @@ class Learned:
 
     def fill(
         self,
-        tools: Mapping[str, Uses],
+        tools: Mapping[str, ToolCounts],
         sources: Ints,
         targets: Ints,
         columns: Mapping[str, NDArray[Any]],
-        habits: Habits,
+        habits: GlobalCounts,
     ) -> None:
         """Begin with what was kept: tools in order, and edges between their places.
 
@@ -143,9 +143,9 @@ class Learned:
         self.habits = habits
         self._count_servers()
         self._bound()
-        self._change = Change()
+        self._change = GraphDelta()
 
-    def restore(self, change: Change) -> None:
+    def restore(self, change: GraphDelta) -> None:
         """Take over what was learned elsewhere."""
         for identifier, uses in change.tools.items():
             number = self.number(identifier)
@@ -157,7 +157,7 @@ class Learned:
         self.habits.add(change.habits)
         self._change.habits.add(change.habits)
 
-    def _see(self, used: str, tool: str, amount: float, new: Seen) -> None:
+    def _see(self, used: str, tool: str, amount: float, new: EdgeCounts) -> None:
         source, target = self.number(used), self.number(tool)
         if source is None or target is None:
             return
@@ -168,7 +168,7 @@ class Learned:
             self._serve(used, tool, amount)
         self._bound()
 
-    def _count_served(self, identifier: str, uses: Uses) -> None:
+    def _count_served(self, identifier: str, uses: ToolCounts) -> None:
         if uses.weight:
             server = server_of(identifier)
             self.served[server] = self.served.get(server, 0.0) + uses.weight
@@ -177,10 +177,10 @@ class Learned:
         row = self.servers.setdefault(server_of(source), {})
         row[server_of(target)] = row.get(server_of(target), 0.0) + amount
 
-    def _keep_change(self, source: str, target: str, seen: Seen) -> None:
+    def _keep_change(self, source: str, target: str, seen: EdgeCounts) -> None:
         for identifier in (source, target):
-            self._change.tools.setdefault(identifier, Uses())
-        self._change.edges.setdefault((source, target), Seen()).add(seen)
+            self._change.tools.setdefault(identifier, ToolCounts())
+        self._change.edges.setdefault((source, target), EdgeCounts()).add(seen)
 
     def _bound(self) -> None:
         """Drop the weakest edges where there are too many; what was stated stays."""

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from toolscript.graph.counts import Change, Habits, Seen, Uses
-from toolscript.graph.graph_data import Learned
+from toolscript.graph.counts import EdgeCounts, GlobalCounts, GraphDelta, ToolCounts
+from toolscript.graph.graph_data import GraphData
 from toolscript.graph.tool_graph import ToolGraph
 from toolscript.graph.usage import Usage, UsageChange
 from toolscript.storage.atomic_files import write_failure
@@ -66,7 +66,7 @@ _SUMMED = {
 }
 """By table the columns of which ``sum`` is the CRC-32."""
 _KEY = "tool = ? and model = ?"
-Everything: TypeAlias = Callable[[], tuple[Change, UsageChange]]
+Everything: TypeAlias = Callable[[], tuple[GraphDelta, UsageChange]]
 
 
 class GraphStore:
@@ -101,7 +101,9 @@ class GraphStore:
             usage.restore(learned)
         return True
 
-    def add(self, change: Change, usage: UsageChange, everything: Everything | None = None) -> bool:
+    def add(
+        self, change: GraphDelta, usage: UsageChange, everything: Everything | None = None
+    ) -> bool:
         """Add what was learned; whether it is kept. What cannot be written is logged.
 
         A file that is new gets ``everything``, which includes the change; a damaged
@@ -121,7 +123,7 @@ class GraphStore:
         self._suspect, self._warned = False, ""
         return True
 
-    def _add(self, change: Change, usage: UsageChange, everything: Everything | None) -> None:
+    def _add(self, change: GraphDelta, usage: UsageChange, everything: Everything | None) -> None:
         with self._file.writing() as db:
             _bring_up_to_date(db)
             if self._suspect:
@@ -209,7 +211,7 @@ def _one(db: "sqlite3.Connection", query: str, values: Sequence[str] = ()) -> An
     return db.execute(query, values).fetchone()[0]
 
 
-def _tools(db: "sqlite3.Connection") -> Callable[[Learned], None]:
+def _tools(db: "sqlite3.Connection") -> Callable[[GraphData], None]:
     """What fills a graph with the tools and edges of the file."""
     rows = db.execute(
         "select number, id, weight, times, failed, failures, edges from tool order by number"
@@ -222,13 +224,13 @@ def _tools(db: "sqlite3.Connection") -> Callable[[Learned], None]:
     there = targets < len(rows)
     there[there] = numbers[targets[there]] == found["target"][there]
     columns = {name: found[name][there] for name in found.dtype.names or () if name != "target"}
-    tools = {row[1]: Uses(*row[2:6]) for row in rows}
-    habits = Habits(**dict(db.execute("select name, value from habit").fetchall()))
+    tools = {row[1]: ToolCounts(*row[2:6]) for row in rows}
+    habits = GlobalCounts(**dict(db.execute("select name, value from habit").fetchall()))
     edges = sources[there], targets[there], columns
     return lambda learned: learned.fill(tools, *edges, habits)
 
 
-def _add(db: "sqlite3.Connection", change: Change) -> None:
+def _add(db: "sqlite3.Connection", change: GraphDelta) -> None:
     for each in change.tools:
         _check_rows(db, "tool", "id = ?", (each,))
     _check_rows(db, "habit")
@@ -240,7 +242,7 @@ def _add(db: "sqlite3.Connection", change: Change) -> None:
         [(each, u.weight, u.times, u.failed, u.failures) for each, u in change.tools.items()],
     )
     numbers = _numbers(db, change.tools)
-    rows: defaultdict[int, dict[int, Seen]] = defaultdict(dict)
+    rows: defaultdict[int, dict[int, EdgeCounts]] = defaultdict(dict)
     for (source, target), seen in change.edges.items():
         rows[numbers[source]][numbers[target]] = seen
     for source, edges in rows.items():
@@ -261,7 +263,7 @@ def _numbers(db: "sqlite3.Connection", identifiers: Iterable[str]) -> dict[str, 
     return {each: _one(db, "select number from tool where id = ?", (each,)) for each in identifiers}
 
 
-def _merged(known: NDArray[np.void], new: dict[int, Seen]) -> NDArray[np.void]:
+def _merged(known: NDArray[np.void], new: dict[int, EdgeCounts]) -> NDArray[np.void]:
     """A tool's edges with what was seen since added."""
     place = {int(target): at for at, target in enumerate(known["target"])}
     fresh = [target for target in new if target not in place]

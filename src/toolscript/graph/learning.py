@@ -11,11 +11,11 @@ from typing import TypeAlias
 
 from toolscript.embedding.base import Vectors
 from toolscript.errors import LearningError
-from toolscript.graph.counts import Change
+from toolscript.graph.counts import GraphDelta
 from toolscript.graph.file_formats import Known
 from toolscript.graph.forecast import Forecast
 from toolscript.graph.graph_store import GraphStore
-from toolscript.graph.session_history import Trail
+from toolscript.graph.session_history import SessionHistory
 from toolscript.graph.tool_graph import ToolGraph
 from toolscript.graph.usage import Usage, UsageChange
 
@@ -89,9 +89,9 @@ class Learning:
         self._forecast = Forecast(self.graph, tuple(ids), tuple(servers), vectors)
         return self._forecast
 
-    def called(self, trail: Trail, tool: str, *, succeeded: bool) -> None:
+    def called(self, history: SessionHistory, tool: str, *, succeeded: bool) -> None:
         """Note that a call has ended. Takes microseconds, and never fails."""
-        context, question = trail.called(tool, succeeded=succeeded)
+        context, question = history.called(tool, succeeded=succeeded)
         if self._waiting.qsize() >= MAX_WAITING:
             self.dropped += 1
             return
@@ -222,7 +222,7 @@ class Learning:
                 self.usage.untaken(usage)
         return done
 
-    def _everything(self) -> tuple[Change, UsageChange]:
+    def _everything(self) -> tuple[GraphDelta, UsageChange]:
         return self.graph.everything(), self.usage.everything()
 
     @contextlib.contextmanager

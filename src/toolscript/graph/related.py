@@ -6,7 +6,7 @@ from itertools import islice
 import numpy as np
 
 from toolscript.graph.base import DEPENDENCY, TEMPLATE
-from toolscript.graph.counts import Seen
+from toolscript.graph.counts import EdgeCounts
 from toolscript.graph.edges import Floats, discount
 from toolscript.graph.tool_graph import DECLARED, ToolGraph
 from toolscript.types import Related, Relations
@@ -83,7 +83,7 @@ def _best(
     return best
 
 
-def _evidence(seen: Seen, *, into: bool) -> str:
+def _evidence(seen: EdgeCounts, *, into: bool) -> str:
     where = "before" if into else "after"
     said: list[str] = []
     if seen.next_times:

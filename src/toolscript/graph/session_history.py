@@ -22,7 +22,7 @@ class Searched:
 
 
 @dataclass(eq=False, slots=True)
-class Trail:
+class SessionHistory:
     """One session's. Knows no arguments and no results. Used on one thread, the event loop's."""
 
     context: tuple[str, ...] = ()

@@ -26,9 +26,9 @@ from toolscript.graph.base import (
     Template,
     adaptive_alpha,
 )
-from toolscript.graph.counts import Change, Seen, Uses
+from toolscript.graph.counts import EdgeCounts, GraphDelta, ToolCounts
 from toolscript.graph.edges import Decay, Floats
-from toolscript.graph.graph_data import Learned
+from toolscript.graph.graph_data import GraphData
 from toolscript.types import Grant
 
 HALF_LIFE_DAYS = 90.0
@@ -68,7 +68,7 @@ class ToolGraph:
         self._max_edges = max_edges
         self._decay = Decay(half_life_days)
         self._clock = clock
-        self.learned = Learned(max_edges)
+        self.learned = GraphData(max_edges)
         """To be looked at while ``lock`` is held; another one once it was cleared."""
         self._inferred: Mapping[str, Mapping[str, str]] = {}
 
@@ -134,7 +134,7 @@ class ToolGraph:
         with self.lock:
             for template in templates:
                 for source, target in template.pairs:
-                    self.learned.state(source, target, Seen(stated=1.0, kinds=TEMPLATE))
+                    self.learned.state(source, target, EdgeCounts(stated=1.0, kinds=TEMPLATE))
         return self.edge_count - before
 
     # Learning
@@ -165,9 +165,9 @@ class ToolGraph:
             if number is None:
                 return tuple(context)
             if not succeeded:
-                self.learned.use(number, Uses(failed=amount, failures=1))
+                self.learned.use(number, ToolCounts(failed=amount, failures=1))
                 return tuple(context)
-            self.learned.use(number, Uses(weight=amount, times=1))
+            self.learned.use(number, ToolCounts(weight=amount, times=1))
             if context:
                 self.learned.step(context[-WINDOW:], tool, amount)
             return following(context, tool)
@@ -203,7 +203,7 @@ class ToolGraph:
         before = self.edge_count
         with self.lock:
             for source, target in pairs:
-                self.learned.state(source, target, Seen(kinds=DEPENDENCY))
+                self.learned.state(source, target, EdgeCounts(kinds=DEPENDENCY))
         return self.edge_count - before
 
     def suppose(self, inferred: Mapping[str, Mapping[str, str]]) -> None:
@@ -286,17 +286,17 @@ class ToolGraph:
 
     # Keeping
 
-    def taken(self) -> Change:
+    def taken(self) -> GraphDelta:
         """What was learned since this was last asked, to be added to what is on the disk."""
         with self.lock:
             return self.learned.taken()
 
-    def untaken(self, change: Change) -> None:
+    def untaken(self, change: GraphDelta) -> None:
         """What was taken could not be kept: it is handed out again."""
         with self.lock:
             self.learned.untaken(change)
 
-    def everything(self) -> Change:
+    def everything(self) -> GraphDelta:
         """All there is, to be kept where nothing is; none of it is handed out again."""
         with self.lock:
             return self.learned.everything()
@@ -304,15 +304,15 @@ class ToolGraph:
     def clear(self) -> None:
         """Forget everything but what is supposed."""
         with self.lock:
-            self.begin_anew(Learned.forget)
+            self.begin_anew(GraphData.forget)
 
-    def begin_anew(self, fill: Callable[[Learned], None]) -> None:
+    def begin_anew(self, fill: Callable[[GraphData], None]) -> None:
         """Begin with what was kept, which ``fill`` puts in."""
         with self.lock:
-            self.learned = Learned(self._max_edges)
+            self.learned = GraphData(self._max_edges)
             fill(self.learned)
 
-    def rebase(self, fill: Callable[[Learned], None]) -> None:
+    def rebase(self, fill: Callable[[GraphData], None]) -> None:
         """Put what was kept, which ``fill`` puts in, before what was learned without it."""
         with self.lock:
             change = self.learned.taken()
@@ -320,7 +320,7 @@ class ToolGraph:
             if change:
                 self.learned.restore(change)
 
-    def restore(self, change: Change) -> None:
+    def restore(self, change: GraphDelta) -> None:
         """Take over what was learned elsewhere."""
         with self.lock:
             self.learned.restore(change)

@@ -17,7 +17,7 @@ MAX_COUNT = 200.0
 """Beyond that many questions older ones count less."""
 MAX_TOOLS = 50_000
 
-Learned: TypeAlias = tuple[float, Vectors]
+LearnedVector: TypeAlias = tuple[float, Vectors]
 """How many questions, and the sum of their vectors: float32 [dim]."""
 
 
@@ -25,7 +25,9 @@ Learned: TypeAlias = tuple[float, Vectors]
 class UsageChange:
     """What was learned, by tool and model."""
 
-    learned: dict[tuple[str, str], Learned] = field(default_factory=dict[tuple[str, str], Learned])
+    learned: dict[tuple[str, str], LearnedVector] = field(
+        default_factory=dict[tuple[str, str], LearnedVector]
+    )
     whole: bool = False
     """It is everything: whatever is on the disk is gone."""
 
@@ -59,7 +61,7 @@ class Usage:
                 self._change.add(tool, model, vector)
                 self.version += 1
 
-    def of(self, model: str) -> Mapping[str, Learned]:
+    def of(self, model: str) -> Mapping[str, LearnedVector]:
         """What is known of each tool's questions, as this model embeds them."""
         with self._lock:
             return {

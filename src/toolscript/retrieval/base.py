@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolscript.embedding.base import Vectors
-from toolscript.retrieval.parents import Groups
+from toolscript.retrieval.parents import ParentGroups
 from toolscript.text import STOP_WORDS, compact, words
 from toolscript.types import Document
 
@@ -33,16 +33,18 @@ class Corpus:
     @cached_property
     def wholes(self) -> NDArray[np.intp] | None:
         """Per document the row of what it is a passage of; None where every one stands alone."""
-        if not any(document.whole for document in self.documents):
+        if not any(document.parent_id for document in self.documents):
             return None
         first: dict[str, int] = {}  # a whole's id sorts before those of its passages
-        of = (first.setdefault(d.whole or d.id, row) for row, d in enumerate(self.documents))
+        of = (first.setdefault(d.parent_id or d.id, row) for row, d in enumerate(self.documents))
         return np.fromiter(of, np.intp, len(self))
 
     @cached_property
-    def groups(self) -> Groups | None:
+    def groups(self) -> ParentGroups | None:
         """All rows by their wholes; None where there are no passages."""
-        return None if self.wholes is None else Groups.among(np.arange(len(self)), self.wholes)
+        return (
+            None if self.wholes is None else ParentGroups.among(np.arange(len(self)), self.wholes)
+        )
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from toolscript.embedding.base import Vectors
 from toolscript.retrieval.base import Corpus, Query
 from toolscript.retrieval.lexical.analyzer import Stemmer
 from toolscript.retrieval.parents import Rows
-from toolscript.retrieval.per_document_cache import PerDocument
+from toolscript.retrieval.per_document_cache import PerDocumentCache
 from toolscript.text import first_sentence, words
 from toolscript.types import Document
 
@@ -105,11 +105,11 @@ class Capabilities:
     def __init__(self, stem: Stemmer, table: Table | None = None) -> None:
         self._stem = stem
         self._table = table or load_table(stem)
-        self._purposes = PerDocument(self._purpose)
+        self._purposes = PerDocumentCache(self._purpose)
 
     def index(self, corpus: Corpus) -> "CapabilityIndex":
         """What each document of a corpus is for; a text about running commands runs none."""
-        rows = [row for row, document in enumerate(corpus.documents) if not document.whole]
+        rows = [row for row, document in enumerate(corpus.documents) if not document.parent_id]
         purposes = self._purposes.of(corpus.documents[row] for row in rows)
         return CapabilityIndex(dict(zip(rows, purposes, strict=True)), self._stem, self._table)
 

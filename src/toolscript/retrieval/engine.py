@@ -20,9 +20,9 @@ from toolscript.graph.related import relations
 from toolscript.retrieval.base import Corpus, Query, Signal, SignalIndex
 from toolscript.retrieval.capability import Capabilities
 from toolscript.retrieval.fusion import DECIMALS, Scores
-from toolscript.retrieval.lexical.bm25f import FuzzySignal
+from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.lexical.name_matching import Names
-from toolscript.retrieval.parents import Groups, Rows
+from toolscript.retrieval.parents import ParentGroups, Rows
 from toolscript.retrieval.pipeline import Scored, State, score
 from toolscript.retrieval.profiles import Profile
 from toolscript.retrieval.reasons import evidence, explain, reason
@@ -31,7 +31,7 @@ from toolscript.retrieval.semantic.semantic_index import SemanticIndex
 from toolscript.retrieval.subqueries import Actions
 from toolscript.storage.gc_tuning import without_collecting
 from toolscript.text import compact, printable, words
-from toolscript.types import Document, Hit, SearchRequest, SearchResult, Whereabouts
+from toolscript.types import Document, Hit, MissExplanation, SearchRequest, SearchResult
 
 MAX_ALIKE = 50
 """Of so many passages that score alike the words are looked at."""
@@ -52,8 +52,8 @@ class SearchEngine:
         self.profile = profile
         self._learning = learning
         self._signals = tuple(signals)
-        fuzzy = (signal for signal in signals if isinstance(signal, FuzzySignal))
-        self._words = next(fuzzy, None) or FuzzySignal()
+        fuzzy = (signal for signal in signals if isinstance(signal, LexicalSignal))
+        self._words = next(fuzzy, None) or LexicalSignal()
         """Knows the corpus' words, whether or not it is one of the signals."""
         self._names = Names()
         self._capabilities = Capabilities(self._words.stemmer)
@@ -224,7 +224,7 @@ def _in_common(scored: Scored, row: int) -> int:
 
 def _whereabouts(
     scored: Scored, profile: Profile, allowed: Rows, request: SearchRequest
-) -> Whereabouts | None:
+) -> MissExplanation | None:
     """Where the tool of that id or name ended up; None where the caller knows no such tool."""
     spelled = compact(request.why)
     rows = [
@@ -240,12 +240,12 @@ def _whereabouts(
     if row not in allowed:
         server = scored.state.corpus.documents[row].server
         verdict = f"it is not among the servers that were asked for; its server is {server}"
-        return Whereabouts(id=identifier, verdict=verdict)
+        return MissExplanation(id=identifier, verdict=verdict)
     own = scored.scores[row]
     rank = 1 + int((scored.scores[allowed] > own).sum())
     rank += int((scored.scores[allowed[allowed < row]] == own).sum())
     hit = _hit(scored, profile, row, request, explained=True)
-    return Whereabouts(
+    return MissExplanation(
         id=identifier, rank=rank, hit=hit, verdict=_verdict(profile, float(own), rank)
     )
 
@@ -267,7 +267,9 @@ def _allowed(state: State, request: SearchRequest) -> Rows:
         return np.arange(len(documents))
     wanted = set(request.servers) or {document.server for document in documents}
     rows = [
-        r for r, d in enumerate(documents) if d.server in wanted and grant.allows(d.whole or d.id)
+        r
+        for r, d in enumerate(documents)
+        if d.server in wanted and grant.allows(d.parent_id or d.id)
     ]
     return np.array(rows, dtype=np.intp)
 
@@ -279,7 +281,7 @@ def _leaders(scored: Scored, rows: Rows) -> Rows:
     if groups is None or corpus.wholes is None:
         return rows
     if rows.size < len(corpus):
-        groups = Groups.among(rows, corpus.wholes[rows])
+        groups = ParentGroups.among(rows, corpus.wholes[rows])
     return groups.leaders(scored.scores)
 
 

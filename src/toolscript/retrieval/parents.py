@@ -9,7 +9,7 @@ Rows = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
-class Groups:
+class ParentGroups:
     """Rows, those of the same whole one after the other."""
 
     rows: Rows
@@ -19,7 +19,7 @@ class Groups:
     """Each row's group, as a number from 0: as long as ``rows``."""
 
     @classmethod
-    def among(cls, rows: Rows, wholes: Rows) -> "Groups":
+    def among(cls, rows: Rows, wholes: Rows) -> "ParentGroups":
         """These rows by their wholes; ``wholes`` has that of each."""
         order = np.argsort(wholes, kind="stable")  # ids of wholes may sort into each other
         another = np.diff(wholes[order], prepend=-1).astype(bool)

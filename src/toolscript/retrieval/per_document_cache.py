@@ -8,7 +8,7 @@ from toolscript.types import Document
 T = TypeVar("T")
 
 
-class PerDocument(Generic[T]):
+class PerDocumentCache(Generic[T]):
     """A function of a document, computed again only where the document changed.
 
     One thread asks; a document that it does not ask for any more is forgotten.

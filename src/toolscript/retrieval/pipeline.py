@@ -22,8 +22,8 @@ from toolscript.graph.forecast import Forecast
 from toolscript.retrieval.base import Corpus, Query, Ranking, SignalIndex
 from toolscript.retrieval.capability import Boosted, CapabilityIndex
 from toolscript.retrieval.fusion import Scores, fuse, rounded
-from toolscript.retrieval.lexical.bm25f import FuzzyIndex
-from toolscript.retrieval.lexical.name_matching import Named, NameIndex
+from toolscript.retrieval.lexical.bm25f import LexicalIndex
+from toolscript.retrieval.lexical.name_matching import NameIndex, NameMatch
 from toolscript.retrieval.parents import Rows
 from toolscript.retrieval.profiles import Profile
 from toolscript.retrieval.rerank import Placed
@@ -45,7 +45,7 @@ class State:
 
     corpus: Corpus
     indexes: dict[str, SignalIndex]
-    words: FuzzyIndex
+    words: LexicalIndex
     names: NameIndex
     capabilities: CapabilityIndex
     is_action: Callable[[str], bool]
@@ -78,7 +78,7 @@ class Scored:
     """Per document the part that is most about it; none for a question of one piece."""
     joined: Vectors
     boosted: Boosted
-    named: dict[int, Named]
+    named: dict[int, NameMatch]
     scores: Scores
     placed: Placed | None = None
     """What the second stage made of the scores; ``scores`` are its own then."""
@@ -155,7 +155,7 @@ def _join(whole: Reading, parts: tuple[Reading, ...]) -> tuple[Vectors, NDArray[
     return joined.astype(np.float32), given.argmax(axis=0)
 
 
-def _named(names: NameIndex, query: Query, parts: list[str]) -> dict[int, Named]:
+def _named(names: NameIndex, query: Query, parts: list[str]) -> dict[int, NameMatch]:
     found = names.match(query)
     for part in parts:
         for row, named in names.match(Query(part)).items():

@@ -7,7 +7,7 @@ import numpy as np
 
 from toolscript.retrieval.capability import Capability
 from toolscript.retrieval.fusion import DECIMALS, contributions, fuse, shares
-from toolscript.retrieval.lexical.name_matching import Named
+from toolscript.retrieval.lexical.name_matching import NameMatch
 from toolscript.retrieval.pipeline import Scored
 from toolscript.text import printable
 from toolscript.types import Explanation, Share, Step
@@ -24,7 +24,7 @@ class Evidence:
     """What each signal added to the score, after weighting."""
     raised: float = 0.0
     """What the name's words in the query added."""
-    named: Named | None = None
+    named: NameMatch | None = None
     """How the query spells the document's name."""
     inferred: Capability | None = None
     """The capability for which the score was raised."""

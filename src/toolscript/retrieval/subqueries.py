@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from toolscript.retrieval.base import Corpus
 from toolscript.retrieval.lexical.analyzer import Stemmer
-from toolscript.retrieval.per_document_cache import PerDocument
+from toolscript.retrieval.per_document_cache import PerDocumentCache
 from toolscript.text import STOP_WORDS, words
 from toolscript.types import Document
 
@@ -46,7 +46,7 @@ class Actions:
 
     def __init__(self, stem: Stemmer) -> None:
         self._stem = stem
-        self._openings = PerDocument(self._opening)
+        self._openings = PerDocumentCache(self._opening)
 
     def index(self, corpus: Corpus) -> Callable[[str], bool]:
         """Whether a word is an action in this corpus."""

@@ -21,13 +21,13 @@ from toolscript.errors import SkillError
 from toolscript.skills.confined_reader import MAX_FILE_BYTES, Found, Sandbox, Stamp
 from toolscript.skills.front_matter import read_front
 from toolscript.skills.passages import Passage, split
-from toolscript.storage.blob_store import Kept
+from toolscript.storage.blob_store import BlobStore
 from toolscript.storage.gc_tuning import without_collecting
 from toolscript.text import compact, printable
 from toolscript.types import SKILLS, Document, skill_id
 
 log = logging.getLogger(__name__)
-Following = Literal["watch", "look", "list", "none"]
+SkillMode = Literal["watch", "look", "list", "none"]
 """Go on watching the folders; look once; look once and embed nothing; or leave them alone."""
 MANIFEST = "SKILL.md"
 SUFFIXES = frozenset({".md", ".markdown", ".txt"})
@@ -92,7 +92,7 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return [
             Document(
                 id=mine if number == 0 else f"{mine}#{number - 1}",
-                whole=mine,
+                parent_id=mine,
                 server=SKILLS,
                 name=called,
                 title=text.heading,
@@ -110,7 +110,7 @@ def _searched(description: str, passages: Iterable[Passage]) -> list[Passage]:
 
 
 @dataclass(frozen=True)
-class Shelf:
+class SkillCatalogue:
     """All skills at one moment, by name. A change makes a new shelf."""
 
     skills: Mapping[str, Skill] = field(default_factory=dict[str, Skill])
@@ -146,10 +146,10 @@ class _Told(msgspec.Struct, frozen=True, array_like=True, gc=False):
     digests: tuple[str, ...]
 
 
-class Library:
+class SkillScanner:
     """Looks at folders again and again; remembers what it has read. One thread at a time."""
 
-    def __init__(self, kept: Callable[[], Kept | None] = lambda: None) -> None:
+    def __init__(self, kept: Callable[[], BlobStore | None] = lambda: None) -> None:
         self._kept = kept
         self._recalled: Path | None = None
         """The file out of which was taken what is known of other times."""
@@ -160,7 +160,7 @@ class Library:
         """How many times a file was read, for the statistics."""
 
     @without_collecting()
-    def look(self, roots: Sequence[Path], before: Shelf) -> Shelf:
+    def look(self, roots: Sequence[Path], before: SkillCatalogue) -> SkillCatalogue:
         """The skills that are there now; ``before`` itself where nothing changed.
 
         A skill whose name an earlier root has already is left out, and said to be.
@@ -172,8 +172,8 @@ class Library:
         for root in roots:
             left = self._look_into(root, known, problems, left)
         self._known = known
-        shelf = _shelf(known.values(), problems)
-        return before if shelf == before else shelf
+        skill_catalogue = _shelf(known.values(), problems)
+        return before if skill_catalogue == before else skill_catalogue
 
     def keep(self) -> bool:
         """Write down what is known, for the next process."""
@@ -299,7 +299,7 @@ def _placed(told: _Told, root: str, path: str) -> Skill:
     )
 
 
-def _shelf(read: Iterable[_Read], problems: list[str]) -> Shelf:
+def _shelf(read: Iterable[_Read], problems: list[str]) -> SkillCatalogue:
     skills: dict[str, Skill] = {}
     for each in read:
         if each.skill is None:
@@ -311,7 +311,9 @@ def _shelf(read: Iterable[_Read], problems: list[str]) -> Shelf:
             skills[each.skill.name] = each.skill
     more = len(problems) - MAX_PROBLEMS
     told = [*problems[:MAX_PROBLEMS], *([f"and {more} more"] if more > 0 else [])]
-    return Shelf(dict(sorted(skills.items())), tuple(printable(line, 500) for line in told))
+    return SkillCatalogue(
+        dict(sorted(skills.items())), tuple(printable(line, 500) for line in told)
+    )
 
 
 def read_skill(root: str, path: str, text: str) -> Skill:

@@ -1,6 +1,6 @@
 """The handbook: the skills as the application has them, looked at, indexed, searched.
 
-One task looks at the folders and makes a new `Shelf` when something in them has
+One task looks at the folders and makes a new `SkillCatalogue` when something in them has
 changed; another indexes each shelf as it comes. Searching is the engine's, over
 passages instead of tools.
 """
@@ -22,9 +22,9 @@ from toolscript.retrieval.lexical.spelling import not_known
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.skills.confined_reader import Sandbox, relative
 from toolscript.skills.folders import Folders
-from toolscript.skills.scanner import Following, Library, Shelf, Skill
+from toolscript.skills.scanner import Skill, SkillCatalogue, SkillMode, SkillScanner
 from toolscript.skills.vector_pair import VectorIndex
-from toolscript.storage.blob_store import Kept
+from toolscript.storage.blob_store import BlobStore
 from toolscript.types import EVERYTHING, Document, Grant, SearchRequest, SearchResult
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class Page:
     text: str
 
 
-class Handbook:
+class SkillService:
     """All skills of one application. `run` follows them; the rest may be called meanwhile.
 
     ``vector`` is the seed's pair of tools, which has an index of its own.
@@ -62,19 +62,19 @@ class Handbook:
         folders: Folders,
         vector: VectorIndex,
         *,
-        following: Following = "watch",
-        kept: Callable[[], Kept | None] = lambda: None,
+        following: SkillMode = "watch",
+        kept: Callable[[], BlobStore | None] = lambda: None,
     ) -> None:
         self.vector = vector
         self.folders = folders
         self._engine = engine
         self._semantic = semantic
         self._following = following
-        self._library = Library(kept)
-        self.shelf = Shelf()
+        self._library = SkillScanner(kept)
+        self.skill_catalogue = SkillCatalogue()
         self.fault = ""
         self._looked = following == "none"
-        self._indexed: Shelf | None = self.shelf
+        self._indexed: SkillCatalogue | None = self.skill_catalogue
         self._asked = self._answered = 0
         """How often it was asked to look, and the last of these that a look came after."""
         self._step = anyio.Event()
@@ -82,7 +82,7 @@ class Handbook:
     @property
     def ready(self) -> bool:
         """Whether the folders were looked at, and every skill found is fully indexed."""
-        return self._looked and self._indexed is self.shelf and not self._engine.waiting
+        return self._looked and self._indexed is self.skill_catalogue and not self._engine.waiting
 
     @property
     def awaited(self) -> bool:
@@ -122,29 +122,29 @@ class Handbook:
         while not self.ready:
             await self._step.wait()
 
-    async def changed(self, seen: Shelf) -> Shelf:
+    async def changed(self, seen: SkillCatalogue) -> SkillCatalogue:
         """Wait until there is another shelf than ``seen``, and return it."""
-        while self.shelf is seen:
+        while self.skill_catalogue is seen:
             await self._step.wait()
-        return self.shelf
+        return self.skill_catalogue
 
     def search(self, request: SearchRequest) -> SearchResult:
         """The skills that answer, each with its best passage. Raises what the engine raises."""
         found = self._engine.search(request)
         notes = [self.fault] if self.fault else []
-        if not self._looked or (self.shelf.skills and not self._engine.indexed):
+        if not self._looked or (self.skill_catalogue.skills and not self._engine.indexed):
             notes.append("skills: they are being looked for; try again in a moment")
         return replace(found, degraded=(*found.degraded, *notes)) if notes else found
 
     def skills(self, grant: Grant = EVERYTHING) -> list[Skill]:
         """Every skill that is the caller's, by name."""
-        return [skill for skill in self.shelf.skills.values() if grant.allows(skill.id)]
+        return [skill for skill in self.skill_catalogue.skills.values() if grant.allows(skill.id)]
 
     def stats(self) -> dict[str, int]:
         """How many skills and passages there are, and how many vectors were computed for them."""
         counters = self._semantic.counters
         return {
-            "skills": len(self.shelf.skills),
+            "skills": len(self.skill_catalogue.skills),
             "passages": self._engine.indexed,
             "passagesWaiting": self._engine.waiting,
             "passagesEmbedded": counters.documents_embedded,
@@ -159,11 +159,11 @@ class Handbook:
         """What was left out or is not there, a line each."""
         missing = [f"{folder} does not exist" for folder in self.folders.missing()]
         stated = [self.folders.problem] if self.folders.problem else []
-        return [*stated, *missing, *self.shelf.problems]
+        return [*stated, *missing, *self.skill_catalogue.problems]
 
     def find(self, name: str, grant: Grant = EVERYTHING) -> Skill:
         """The skill of this name or id; `UnknownNameError` names the nearest instead."""
-        skill = self.shelf.find(name)
+        skill = self.skill_catalogue.find(name)
         if skill is None or not grant.allows(skill.id):
             raise UnknownNameError(self._unknown(name, grant))
         return skill
@@ -200,31 +200,31 @@ class Handbook:
 
     async def _look(self, roots: tuple[Path, ...]) -> bool:
         """Look at the folders; whether anything is other than before."""
-        before, asked = self.shelf, self._asked
-        shelf = await anyio.to_thread.run_sync(self._library.look, roots, before)
-        self.shelf, self._looked, self._answered = shelf, True, asked
+        before, asked = self.skill_catalogue, self._asked
+        skill_catalogue = await anyio.to_thread.run_sync(self._library.look, roots, before)
+        self.skill_catalogue, self._looked, self._answered = skill_catalogue, True, asked
         self._tell()
-        if shelf is not before:
+        if skill_catalogue is not before:
             await anyio.to_thread.run_sync(self._library.keep)
-        return shelf is not before
+        return skill_catalogue is not before
 
     async def _index(self) -> None:
         """The single writer: index each shelf as it comes."""
         while True:
-            shelf = self.shelf
-            if shelf is not self._indexed:
-                self.fault = await anyio.to_thread.run_sync(self._update, shelf)
-                self._indexed = shelf
+            skill_catalogue = self.skill_catalogue
+            if skill_catalogue is not self._indexed:
+                self.fault = await anyio.to_thread.run_sync(self._update, skill_catalogue)
+                self._indexed = skill_catalogue
                 self._tell()
             else:
                 await self._step.wait()
 
-    def _update(self, shelf: Shelf) -> str:
+    def _update(self, skill_catalogue: SkillCatalogue) -> str:
 
         def superseded() -> bool:
-            return self.shelf is not shelf
+            return self.skill_catalogue is not skill_catalogue
 
-        return indexed(self._engine, lambda: shelf.documents, superseded, "skills")
+        return indexed(self._engine, lambda: skill_catalogue.documents, superseded, "skills")
 
     def _tell(self) -> None:
         self._step.set()
@@ -253,7 +253,7 @@ def merged(tools: SearchResult | None, skills: SearchResult) -> SearchResult:
         return skills
     hits = sorted(
         (*tools.hits, *skills.hits),
-        key=lambda hit: (-hit.score, hit.document.whole or hit.document.id),
+        key=lambda hit: (-hit.score, hit.document.parent_id or hit.document.id),
     )[: tools.limit]
     nearest = [hit for hit in (tools.below, skills.below) if hit and not hits]
     return replace(

@@ -41,7 +41,7 @@ def _nothing(key: str) -> bool:
     return False
 
 
-class Kept:
+class BlobStore:
     """One file. Holds nothing open between calls; any thread may call."""
 
     def __init__(self, path: Path) -> None:

@@ -26,7 +26,7 @@ from tests.support import (
 )
 
 from toolscript.config import servers as config
-from toolscript.surfaces.server.gateway_file import RecordFile
+from toolscript.surfaces.server.gateway_file import GatewayFile
 
 SIGNALS = [signal.SIGTERM, signal.SIGHUP, signal.SIGINT]
 SECRET = "hunter2-correct-horse"  # noqa: S105 - looked for where it must not be
@@ -196,7 +196,7 @@ def test_one_that_does_not_answer_still_runs(home: Cli) -> None:
 def test_one_that_is_just_starting(home: Cli) -> None:
     """cli:others: it is the only one already, but nobody knows where it is."""
     key = config.load(None, home.home, {"HOME": str(home.home)}).key
-    with RecordFile(home.home / ".toolscript", key).held():
+    with GatewayFile(home.home / ".toolscript", key).held():
         for command in ("start", "status", "stop"):
             done = home("gateway", command)
             assert done.returncode == 1

@@ -15,7 +15,7 @@ from pathlib import Path
 from toolscript.gateway.process import reap as sweep
 
 
-class Keeper:
+class ProcessReaper:
     """Marks servers, so that what is left of one, or in the end of all, can be ended.
 
     The second process is started with the first server, and ends with `close`.

@@ -2,7 +2,7 @@
 
 Run as a program with nothing but the standard library's core: it waits for the
 end of its standard input, that is of the process that started it, and then ends
-all that process's servers have left behind. See `Keeper`.
+all that process's servers have left behind. See `ProcessReaper`.
 """
 
 import os

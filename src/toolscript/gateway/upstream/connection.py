@@ -38,14 +38,14 @@ from toolscript.gateway.diagnosis import (
     message,
 )
 from toolscript.gateway.oauth.login import Login, is_login_needed
-from toolscript.gateway.process.process_reaper import Keeper
+from toolscript.gateway.process.process_reaper import ProcessReaper
 from toolscript.gateway.process.reap import MARK
 from toolscript.gateway.process.stderr_log import ErrorLog
 from toolscript.gateway.process.stdio_transport import process_streams
 from toolscript.gateway.upstream.backoff import Backoff
 from toolscript.gateway.upstream.http_responses import IDENTITY, Bodies
-from toolscript.gateway.upstream.request_router import Relay
-from toolscript.gateway.upstream.tool_list_changes import News
+from toolscript.gateway.upstream.request_router import RequestRouter
+from toolscript.gateway.upstream.tool_list_changes import ToolListChanges
 from toolscript.gateway.upstream.tool_listing import ListingDispatcher, list_tools
 from toolscript.storage.atomic_files import file_name
 from toolscript.text import printable, redact
@@ -78,12 +78,12 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class UpstreamResources:
     """What this machine keeps for one server."""
 
     log: Path
     """Of its standard error."""
-    keeper: Keeper
+    keeper: ProcessReaper
     turn: anyio.Lock
     """To start a process."""
     login: Login | None
@@ -98,7 +98,7 @@ class McpUpstream:
         spec: ServerSpec,
         report: Callable[[Report], None],
         limits: Limits,
-        around: Surroundings,
+        around: UpstreamResources,
     ) -> None:
         self._spec = spec
         self._report = report
@@ -117,7 +117,7 @@ class McpUpstream:
         self._refused = 0
         self._ready_at = math.inf
         self._listed_at = -math.inf
-        self._relay = Relay(
+        self._relay = RequestRouter(
             spec.name, self._limits.call_s, self._described, self._blanked, check=self._wake_up
         )
 
@@ -176,7 +176,7 @@ class McpUpstream:
                 async with self._session(transport) as (session, dispatcher):
                     await self._handshake(session, dispatcher)
                     async with anyio.create_task_group() as tasks:
-                        news = News(session, transport)
+                        news = ToolListChanges(session, transport)
                         await news.begin(tasks, self._note_change)
                         await self._publish(session, dispatcher)
                         scope.deadline = math.inf
@@ -286,7 +286,7 @@ class McpUpstream:
         return (*lines, f"and {more} more") if more else tuple(lines)
 
     async def _watch(
-        self, session: ClientSession, dispatcher: ListingDispatcher, news: News
+        self, session: ClientSession, dispatcher: ListingDispatcher, news: ToolListChanges
     ) -> None:
         """Until the connection ends: list again what changed, and make sure of the silent."""
         while not dispatcher.closed:
@@ -371,7 +371,7 @@ class McpConnect:
         self._limits = limits
         self._logs = logs
         self._logins = logins
-        self._keeper = Keeper()
+        self._keeper = ProcessReaper()
         self._turn = anyio.Lock()
 
     def __call__(self, spec: ServerSpec, report: Callable[[Report], None]) -> McpUpstream:
@@ -380,7 +380,7 @@ class McpConnect:
         stated = any(name.lower() == "authorization" for name in spec.headers)
         login = None if spec.transport == "stdio" or stated else Login(self._logins, spec)
         return McpUpstream(
-            spec, report, self._limits, Surroundings(log, self._keeper, self._turn, login)
+            spec, report, self._limits, UpstreamResources(log, self._keeper, self._turn, login)
         )
 
     def close(self) -> None:

@@ -51,7 +51,7 @@ class _Result(RootModel[_Raw]):
 
 
 @dataclass(eq=False, slots=True)
-class _Flight:
+class _PendingRequest:
     """One request under way; its time runs while the server works, not while a user thinks."""
 
     caller: Caller
@@ -87,7 +87,7 @@ class _Flight:
             self.wind()
 
 
-class Relay:
+class RequestRouter:
     """One server's requests. Its connection comes and goes; `connected` says while there is one."""
 
     def __init__(
@@ -106,7 +106,7 @@ class Relay:
         self._session: ClientSession | None = None
         self._down = ""
         self._turn = anyio.Event()
-        self._flights: set[_Flight] = set()
+        self._flights: set[_PendingRequest] = set()
         self._warned = False
 
     @contextmanager
@@ -125,7 +125,7 @@ class Relay:
 
     async def request(self, method: str, params: _Raw, caller: Caller) -> _Raw:
         """See `Upstream.request`."""
-        flight = _Flight(caller, self._timeout_s)
+        flight = _PendingRequest(caller, self._timeout_s)
         flight.wind()
         with flight.scope:
             session = await self._connection()
@@ -163,7 +163,7 @@ class Relay:
             return mcp_types.ErrorData(code=refusal.code, message=refusal.said, data=refusal.data)
 
     async def _answered(
-        self, session: ClientSession, method: str, params: _Raw, flight: _Flight
+        self, session: ClientSession, method: str, params: _Raw, flight: _PendingRequest
     ) -> _Raw:
         """The result; where a server asks in it for input that the caller does not, that is got."""
         for _ in range(_MAX_ROUNDS):
@@ -181,7 +181,7 @@ class Relay:
                 params["requestState"] = result["requestState"]
         raise UpstreamError(f"{self._server} asked for input {_MAX_ROUNDS} times without answering")
 
-    async def _inputs(self, asked: dict[str, _Raw], flight: _Flight) -> dict[str, _Raw]:
+    async def _inputs(self, asked: dict[str, _Raw], flight: _PendingRequest) -> dict[str, _Raw]:
         """The answers to the questions in a result, one after the other."""
         if not asked:
             await anyio.sleep(0.1)  # the server only wants to be asked again
@@ -190,7 +190,7 @@ class Relay:
             for key, each in asked.items()
         }
 
-    async def _ask(self, flight: _Flight, method: str, params: _Raw) -> _Raw:
+    async def _ask(self, flight: _PendingRequest, method: str, params: _Raw) -> _Raw:
         """What the user answers. A question for a secret is declined in the user's place."""
         question = {"method": method, "params": params}
         if _wants_a_secret(question):
@@ -220,7 +220,7 @@ class Relay:
             await self._turn.wait()
         return self._session
 
-    def _asked(self) -> _Flight:
+    def _asked(self) -> _PendingRequest:
         """A request of the only user that a question of the server's can be meant for."""
         flights = list(self._flights)
         if flights and len({id(flight.caller.conversation) for flight in flights}) == 1:

@@ -21,7 +21,7 @@ ANSWER_S = 5.0
 """How long a server may take to say whether it will tell."""
 
 
-class News:
+class ToolListChanges:
     """Whether one connection's server tells of changes. Lives as long as the connection."""
 
     def __init__(self, session: ClientSession, transport: Transport) -> None:

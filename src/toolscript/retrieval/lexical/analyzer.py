@@ -21,9 +21,9 @@ import snowballstemmer  # pyright: ignore[reportMissingTypeStubs]
 from numpy.typing import NDArray
 
 from toolscript.retrieval.base import Corpus
-from toolscript.retrieval.per_document_cache import PerDocument
+from toolscript.retrieval.per_document_cache import PerDocumentCache
 from toolscript.storage.atomic_files import is_file
-from toolscript.storage.blob_store import Kept
+from toolscript.storage.blob_store import BlobStore
 from toolscript.text import words
 from toolscript.types import Document
 
@@ -63,7 +63,7 @@ class Stemmer:
         self._known.update(stems)
 
 
-class Numbering(dict[str, int]):
+class Vocabulary(dict[str, int]):
     """Words and stems as numbers, in the order in which they were first met."""
 
     def __init__(self, stemmer: Stemmer) -> None:
@@ -81,7 +81,7 @@ class Numbering(dict[str, int]):
         return number
 
 
-class Words(msgspec.Struct, frozen=True, gc=False):
+class TokenIds(msgspec.Struct, frozen=True, gc=False):
     """A document's words as numbers, one of `FIELDS` after the other, and the fields' lengths."""
 
     numbers: Numbers
@@ -101,20 +101,20 @@ class _Row(msgspec.Struct, frozen=True, array_like=True):
     """Of all documents' words: int32."""
 
 
-class Wording:
+class Analyzer:
     """Takes documents apart. One thread at a time."""
 
-    def __init__(self, stemmer: Stemmer, kept: Callable[[], Kept | None]) -> None:
-        self.numbering = Numbering(stemmer)
+    def __init__(self, stemmer: Stemmer, kept: Callable[[], BlobStore | None]) -> None:
+        self.numbering = Vocabulary(stemmer)
         self._kept = kept
-        self._recalled: dict[str, Words] | None = None
+        self._recalled: dict[str, TokenIds] | None = None
         """What another process took apart; None until that was asked for."""
         self._fresh = 0
         """So many documents are not in it, or not any more."""
         self._corpus = Corpus(())
-        self._documents = PerDocument(self._of)
+        self._documents = PerDocumentCache(self._of)
 
-    def of(self, corpus: Corpus) -> list[Words]:
+    def of(self, corpus: Corpus) -> list[TokenIds]:
         """The words of each document, in the corpus' order."""
         if self._recalled is None and len(corpus):
             self._recalled = self._recall()
@@ -127,8 +127,8 @@ class Wording:
 
     def start_anew(self) -> None:
         """Forget everything, so that words which no document has any more go."""
-        self.numbering = Numbering(self.numbering.stemmer)
-        self._documents = PerDocument(self._of)
+        self.numbering = Vocabulary(self.numbering.stemmer)
+        self._documents = PerDocumentCache(self._of)
 
     def keep(self) -> None:
         """Write down what was taken apart last, where much of it is not written down yet."""
@@ -148,7 +148,7 @@ class Wording:
         if kept.keep("words", self._made_by, [name], lambda _: data):
             self._fresh = 0
 
-    def _recall(self) -> dict[str, Words]:
+    def _recall(self) -> dict[str, TokenIds]:
         kept = self._kept()
         rows = kept.load("words", self._made_by) if kept else {}
         if self.numbering or not rows:
@@ -162,7 +162,7 @@ class Wording:
         ends = lengths.sum(axis=1).cumsum().tolist()
         starts = [0, *ends[:-1]]
         return {
-            document: Words(numbers[start:end], each)
+            document: TokenIds(numbers[start:end], each)
             for document, start, end, each in zip(row.documents, starts, ends, lengths, strict=True)
         }
 
@@ -170,16 +170,16 @@ class Wording:
     def _made_by(self) -> str:
         return f"{VERSION} {unicodedata.unidata_version} {self.numbering.stemmer.identity}"
 
-    def _of(self, document: Document) -> Words:
+    def _of(self, document: Document) -> TokenIds:
         known = self._recalled.pop(_key(document), None) if self._recalled else None
         return known or self._taken_apart(document)
 
-    def _taken_apart(self, document: Document) -> Words:
+    def _taken_apart(self, document: Document) -> TokenIds:
         self._fresh += 1
         found = [words(text) for text in _fields(document)]
         numbers = map(self.numbering.__getitem__, chain.from_iterable(found))
         lengths = [len(field) for field in found]
-        return Words(
+        return TokenIds(
             np.fromiter(numbers, np.int32, sum(lengths)), np.array(lengths, dtype=np.int32)
         )
 

@@ -17,14 +17,14 @@ from toolscript.embedding.base import Vectors
 from toolscript.retrieval.base import Corpus, Query, Ranking
 from toolscript.retrieval.lexical.analyzer import (
     FIELDS,
-    Numbering,
+    Analyzer,
     Numbers,
     Stemmer,
-    Wording,
-    Words,
+    TokenIds,
+    Vocabulary,
 )
 from toolscript.retrieval.lexical.spelling import Spellings
-from toolscript.storage.blob_store import Kept
+from toolscript.storage.blob_store import BlobStore
 
 FIELD_WEIGHTS = {
     "name": 2.5,
@@ -51,7 +51,7 @@ _REMEMBERED = 1024
 """So many words' meanings are remembered: the parts of a question repeat those of the whole."""
 
 
-class FuzzySignal:
+class LexicalSignal:
     """BM25 over fields with typo-tolerant words. Has nothing to prepare.
 
     A document's words are taken apart once; an index over a new corpus is then
@@ -60,10 +60,10 @@ class FuzzySignal:
 
     name = "fuzzy"
 
-    def __init__(self, kept: Callable[[], Kept | None] = lambda: None) -> None:
+    def __init__(self, kept: Callable[[], BlobStore | None] = lambda: None) -> None:
         self.stemmer = Stemmer()
-        self._latest: tuple[Corpus, FuzzyIndex] | None = None
-        self._wording = Wording(self.stemmer, kept)
+        self._latest: tuple[Corpus, LexicalIndex] | None = None
+        self._wording = Analyzer(self.stemmer, kept)
 
     def prepare(self, corpus: Corpus) -> Iterator[int]:
         """See `Signal.prepare`."""
@@ -71,7 +71,7 @@ class FuzzySignal:
         self._wording.keep()
         return iter(())
 
-    def index(self, corpus: Corpus) -> "FuzzyIndex":
+    def index(self, corpus: Corpus) -> "LexicalIndex":
         """See `Signal.index`. Nothing to do for the corpus of the last call."""
         if self._latest is None or self._latest[0] is not corpus:
             index = self._made(corpus)
@@ -80,13 +80,13 @@ class FuzzySignal:
                 self._wording.start_anew()
         return self._latest[1]
 
-    def _made(self, corpus: Corpus) -> "FuzzyIndex":
+    def _made(self, corpus: Corpus) -> "LexicalIndex":
         if corpus.wholes is None:
-            return FuzzyIndex(self._wording.of(corpus), self._wording.numbering)
+            return LexicalIndex(self._wording.of(corpus), self._wording.numbering)
         found, of = np.unique(corpus.wholes, return_inverse=True)
         rows: list[int] = found.tolist()
         wholes = Corpus(corpus.documents[row] for row in rows)
-        return FuzzyIndex(self._wording.of(wholes), self._wording.numbering, of)
+        return LexicalIndex(self._wording.of(wholes), self._wording.numbering, of)
 
 
 def saturated(totals: Vectors) -> Vectors:
@@ -168,7 +168,7 @@ class Term:
         return self.asked if self.asked == self.meant else f"{self.asked} → {self.meant}"
 
 
-class FuzzyIndex:
+class LexicalIndex:
     """An inverted index of stems: immutable, its memory that of the corpus' words.
 
     Where there are passages, only wholes have words, and give each passage what they
@@ -176,7 +176,7 @@ class FuzzyIndex:
     """
 
     def __init__(
-        self, documents: list[Words], numbering: Numbering, of: NDArray[np.intp] | None = None
+        self, documents: list[TokenIds], numbering: Vocabulary, of: NDArray[np.intp] | None = None
     ) -> None:
         self._of = of
         self.stemmer = numbering.stemmer
@@ -281,7 +281,7 @@ class FuzzyIndex:
 
 
 def _flattened(
-    documents: list[Words],
+    documents: list[TokenIds],
 ) -> tuple[Numbers, Numbers, NDArray[np.intp], Numbers]:
     """All words' numbers, each one's row and field, and the lengths int32 [documents, fields]."""
     width = len(FIELDS)

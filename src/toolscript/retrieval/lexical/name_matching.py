@@ -16,7 +16,7 @@ from itertools import chain
 import msgspec
 
 from toolscript.retrieval.base import Corpus, Query
-from toolscript.retrieval.lexical.bm25f import FuzzyIndex
+from toolscript.retrieval.lexical.bm25f import LexicalIndex
 from toolscript.retrieval.lexical.spelling import Spellings
 from toolscript.text import STOP_WORDS, compact, words
 from toolscript.types import SEPARATOR
@@ -49,7 +49,7 @@ def _spelled(server: str, name: str) -> _Spelled:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Named:
+class NameMatch:
     """A name that a query spells."""
 
     score: float
@@ -62,12 +62,12 @@ class Named:
         """Whether the query is the name, of a document that may have it."""
         return self.score >= 1
 
-    def inside(self) -> "Named":
+    def inside(self) -> "NameMatch":
         """The same name, found inside a question rather than being all of it."""
-        return Named(IN_SENTENCE * self.score, self.alike)
+        return NameMatch(IN_SENTENCE * self.score, self.alike)
 
 
-_EXACT = Named(1.0, 1.0)
+_EXACT = NameMatch(1.0, 1.0)
 IMPERSONATOR = 0.99
 """A name that is spelled like another server's id counts this much of that id."""
 
@@ -78,7 +78,7 @@ class Names:
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], _Spelled] = {}
 
-    def index(self, corpus: Corpus, vocabulary: FuzzyIndex) -> "NameIndex":
+    def index(self, corpus: Corpus, vocabulary: LexicalIndex) -> "NameIndex":
         """The names of one corpus, whose words ``vocabulary`` knows."""
         rows: dict[tuple[str, str], list[int]] = {}
         for row, document in enumerate(corpus.documents):
@@ -116,7 +116,7 @@ class NameIndex:
     """The spellings of every document's name."""
 
     def __init__(
-        self, corpus: Corpus, names: list[tuple[_Spelled, list[int]]], vocabulary: FuzzyIndex
+        self, corpus: Corpus, names: list[tuple[_Spelled, list[int]]], vocabulary: LexicalIndex
     ) -> None:
         self._rows = _by_spelling((spelled.compact, rows) for spelled, rows in names)
         padded = (((each.strip(),), [row]) for each, row in corpus.rows.items() if _padded(each))
@@ -128,7 +128,7 @@ class NameIndex:
         self._spellings = Spellings(list(self._rows))
         self._vocabulary = vocabulary
 
-    def match(self, query: Query) -> dict[int, Named]:
+    def match(self, query: Query) -> dict[int, NameMatch]:
         """The documents, by row, whose names the query spells."""
         text = query.text.strip()
         literal = {*self._exact.get(text, ()), self._ids.get(text, -1)} - {-1}
@@ -137,21 +137,21 @@ class NameIndex:
         spelled = query.compact
         if spelled in self._rows:
             return self._exactly(self._rows[spelled])
-        whole: dict[int, Named] = {}
+        whole: dict[int, NameMatch] = {}
         if _SHORTEST <= len(spelled) <= MAX_CHARS and not self._readable(query.words):
             whole = self._near(spelled)
         return whole or self._within(query)
 
-    def _within(self, query: Query) -> dict[int, Named]:
+    def _within(self, query: Query) -> dict[int, NameMatch]:
         """Names that single words of a sentence spell."""
         tokens = query.text.split()
-        found: dict[int, Named] = {}
+        found: dict[int, NameMatch] = {}
         for token in tokens[:MAX_TOKENS] if len(tokens) > 1 else ():
             for row, named in self._token(token).items():
                 found[row] = max(named.inside(), found.get(row, named.inside()))
         return found
 
-    def _token(self, token: str) -> dict[int, Named]:
+    def _token(self, token: str) -> dict[int, NameMatch]:
         spelled = compact(token)
         if not _SHORTEST_IN_SENTENCE <= len(spelled) <= MAX_CHARS:
             return {}
@@ -162,20 +162,20 @@ class NameIndex:
             return self._exactly(self._rows[spelled])
         return {} if readable else self._near(spelled)
 
-    def _exactly(self, rows: Iterable[int]) -> dict[int, Named]:
+    def _exactly(self, rows: Iterable[int]) -> dict[int, NameMatch]:
         """The exact name of these; an impersonator's only where nothing else has it."""
         named = {row: self._named(row, 1.0) for row in rows}
         return named if _EXACT in named.values() else dict.fromkeys(named, _EXACT)
 
-    def _named(self, row: int, similarity: float) -> Named:
+    def _named(self, row: int, similarity: float) -> NameMatch:
         factor = IMPERSONATOR if row in self.impersonating else 1.0
-        return Named(factor * similarity, similarity)
+        return NameMatch(factor * similarity, similarity)
 
     def _readable(self, asked: list[str]) -> bool:
         return all(word in STOP_WORDS or self._vocabulary.knows(word) for word in asked)
 
-    def _near(self, spelled: str) -> dict[int, Named]:
-        found: dict[int, Named] = {}
+    def _near(self, spelled: str) -> dict[int, NameMatch]:
+        found: dict[int, NameMatch] = {}
         for spelling, similarity in self._spellings.alike(spelled, NEAR):
             for row in self._rows[spelling]:
                 named = self._named(row, similarity)

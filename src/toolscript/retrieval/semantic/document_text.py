@@ -23,7 +23,7 @@ def embedded_texts(document: Document) -> dict[str, str]:
     title = f" ({document.title})" if document.title and document.title != document.name else ""
     called = f"{document.server} {name}{title}"
     everything = {"everything": _everything(called, document)}
-    if document.whole:
+    if document.parent_id:
         return everything
     return everything | {
         "name": called,
@@ -32,7 +32,7 @@ def embedded_texts(document: Document) -> dict[str, str]:
 
 
 def _everything(called: str, document: Document) -> str:
-    if document.whole == document.id:
+    if document.parent_id == document.id:
         return f"{document.name}: {document.description[:WHOLE_CHARS]}"
     description = document.description[:DESCRIPTION_CHARS]
     said = [

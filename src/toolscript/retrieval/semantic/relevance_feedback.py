@@ -41,7 +41,7 @@ class _Known:
 
 
 @dataclass(slots=True)
-class Experience:
+class RelevanceFeedback:
     """One index's tools with what they were found by. Any thread may ask."""
 
     usage: Usage

@@ -16,7 +16,7 @@ from toolscript.retrieval.base import Query, Ranking
 from toolscript.retrieval.semantic.calibration import Curves
 from toolscript.retrieval.semantic.document_text import embedded_texts
 from toolscript.retrieval.semantic.flat_index import FlatIndex
-from toolscript.retrieval.semantic.relevance_feedback import Experience
+from toolscript.retrieval.semantic.relevance_feedback import RelevanceFeedback
 from toolscript.text import printable
 from toolscript.types import Document
 
@@ -36,7 +36,7 @@ class Counters:
 
 
 @dataclass(slots=True)
-class Questions:
+class QueryVectorCache:
     """The latest questions' vectors, at most `QUERIES_REMEMBERED`."""
 
     counters: Counters
@@ -74,7 +74,7 @@ class SemanticIndex:
 
     _model: LazyModel
     _name: str
-    _queries: Questions
+    _queries: QueryVectorCache
     _curves: Curves
     _documents: tuple[Document, ...]
     _known: NDArray[np.intp]
@@ -88,13 +88,13 @@ class SemanticIndex:
     _usage: Usage | None = None
 
     @cached_property
-    def _experience(self) -> Experience | None:
+    def _experience(self) -> RelevanceFeedback | None:
         encoder = self._model.loaded and self._model.loaded.encoder
         if self._usage is None or self._rows is None or not encoder:
             return None
         known = [self._documents[int(row)] for row in self._known]
         curve = self._curves.of(encoder)
-        return Experience(self._usage, self._name, known, self._rows, curve)
+        return RelevanceFeedback(self._usage, self._name, known, self._rows, curve)
 
     @cached_property
     def vectors(self) -> Vectors | None:

@@ -18,7 +18,7 @@ from toolscript.retrieval.base import Corpus
 from toolscript.retrieval.semantic.calibration import Curves
 from toolscript.retrieval.semantic.document_text import document_vectors
 from toolscript.retrieval.semantic.flat_index import FlatIndex
-from toolscript.retrieval.semantic.semantic_index import Counters, Questions, SemanticIndex
+from toolscript.retrieval.semantic.semantic_index import Counters, QueryVectorCache, SemanticIndex
 from toolscript.storage.gc_tuning import without_collecting
 from toolscript.types import SEPARATOR, Document
 
@@ -85,7 +85,7 @@ class SemanticSignal:
         self._lacking = _Latest(self._without_vector)
         self._kept: tuple[Corpus, int] | None = None
         """The corpus whose vectors, as they were then, are what the cache has."""
-        self._queries = Questions(self.counters)
+        self._queries = QueryVectorCache(self.counters)
 
     def prepare(self, corpus: Corpus) -> Iterator[int]:
         """Embed what is not known yet, a batch at a time, and keep the cache file in step.

@@ -10,7 +10,7 @@ import click
 
 from toolscript.config.settings import Settings
 from toolscript.errors import GatewayRunningError
-from toolscript.storage.blob_store import Kept
+from toolscript.storage.blob_store import BlobStore
 from toolscript.surfaces.cli.options import output_option, settings_from, settings_options
 from toolscript.surfaces.cli.output import counted, print_json, print_table
 
@@ -106,7 +106,7 @@ def _skills(path: Path) -> dict[str, Any]:
     """The vectors of skills, and what else is kept of them."""
     from toolscript.embedding.sqlite_vector_cache import model_of  # noqa: PLC0415 - imports NumPy
 
-    kept = Kept(path)
+    kept = BlobStore(path)
     found = kept.made_by("vectors"), kept.made_by("fallback")
     model = model_of(found[0] or found[1]) or "cannot be read"
     size = path.stat().st_size if path.is_file() else 0

@@ -13,10 +13,10 @@ from toolscript.storage.atomic_files import check_owner
 from toolscript.surfaces.cli.client import TIMEOUT_S, Client, RemoteClient
 from toolscript.surfaces.cli.output import note
 from toolscript.surfaces.server.config_sources import sources, stamped
-from toolscript.surfaces.server.gateway_file import Record, RecordFile
+from toolscript.surfaces.server.gateway_file import GatewayFile, Record
 
 if TYPE_CHECKING:
-    from toolscript.skills.scanner import Following
+    from toolscript.skills.scanner import SkillMode
 
 _PROBE_TIMEOUT_S = 2.0
 _EDIT_S, _POLL_S = 2.0, 0.02
@@ -34,14 +34,14 @@ class Running:
     """None when it does not say: it hangs, was suspended or is closing down."""
 
 
-def record_file(settings: Settings) -> RecordFile:
+def record_file(settings: Settings) -> GatewayFile:
     """Where the gateway of this call's configuration leaves its record.
 
     The configuration is not read: a gateway can be found, and stopped, when
     its file is broken or gone. Raises `DataDirectoryError`: a record says where to send keys.
     """
     check_owner(settings.data_dir)
-    return RecordFile(settings.data_dir, configuration.key_of(sources(settings)))
+    return GatewayFile(settings.data_dir, configuration.key_of(sources(settings)))
 
 
 def running_gateway(settings: Settings) -> Running | None:
@@ -80,7 +80,7 @@ def connected(  # noqa: PLR0913 - what a command may want different, each by its
     only: str | None = None,
     embed: bool = True,
     live: bool = False,
-    skills: "Following" = "none",
+    skills: "SkillMode" = "none",
 ) -> Generator[Client]:
     """The gateway that serves this call, or the application in this process.
 

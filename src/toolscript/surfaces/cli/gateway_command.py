@@ -20,7 +20,7 @@ from toolscript.surfaces.cli.output import counted, note, print_json
 from toolscript.surfaces.cli.progress_bar import wait_until_ready
 from toolscript.surfaces.cli.wire import NOT_ANSWERING, NOT_RUNNING
 from toolscript.surfaces.server.config_sources import load
-from toolscript.surfaces.server.gateway_file import Record, RecordFile
+from toolscript.surfaces.server.gateway_file import GatewayFile, Record
 
 LISTEN_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 60.0
@@ -134,7 +134,7 @@ def _end(pid: int, timeout_s: float) -> bool:
     return _has_ended(pid, timeout_s)
 
 
-def _kill(pid: int, file: RecordFile) -> None:
+def _kill(pid: int, file: GatewayFile) -> None:
     """End a gateway that does not end by itself, and take its record away."""
     if file.is_held():  # else it has just ended, and the number may be another process's
         with contextlib.suppress(ProcessLookupError):
@@ -202,7 +202,7 @@ def _end_child(process: "subprocess.Popen[bytes]") -> None:
         process.wait()
 
 
-def _record_of(process: "subprocess.Popen[bytes]", file: RecordFile, log: Path) -> Record:
+def _record_of(process: "subprocess.Popen[bytes]", file: GatewayFile, log: Path) -> Record:
     deadline = time.monotonic() + LISTEN_TIMEOUT_S
     while time.monotonic() < deadline:
         code = process.poll()

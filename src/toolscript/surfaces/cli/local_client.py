@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Scope
 from toolscript import bootstrap
 from toolscript.app.application import App
 from toolscript.config.settings import Settings
-from toolscript.skills.scanner import Following
+from toolscript.skills.scanner import SkillMode
 from toolscript.surfaces.cli.client import Parameters, answer, target
 from toolscript.surfaces.cli.progress_bar import wait_until_ready
 from toolscript.surfaces.http.routes import http_app
@@ -51,7 +51,7 @@ def local_client(  # noqa: PLR0913 - what a command may want different, each by 
     only: str | None = None,
     embed: bool = True,
     live: bool = False,
-    skills: Following = "none",
+    skills: SkillMode = "none",
 ) -> Generator[LocalClient]:
     """The application, ready to be asked; what the snapshot lacks is connected to, visibly.
 

@@ -40,7 +40,7 @@ def schemas() -> Json:
             limit=WHOLE,
             below=_or_null(either),
             degraded=TEXTS,
-            why=_optional(_ref("Whereabouts")),
+            why=_optional(_ref("MissExplanation")),
         ),
         "Hit": hit,
         "Graph": _object(
@@ -63,7 +63,7 @@ def schemas() -> Json:
             shares=_list(_object(signal=TEXT, score=SHARE, weight=SHARE, evidence=TEXTS)),
             steps=_list(_object(name=TEXT, score=SHARE, evidence=TEXT)),
         ),
-        "Whereabouts": _object(
+        "MissExplanation": _object(
             toolId=TEXT, verdict=TEXT, rank=_or_null(WHOLE), hit=_or_null(_ref("Hit"))
         ),
         "Stats": _object(

@@ -25,10 +25,10 @@ from toolscript.storage import gc_tuning as memory
 from toolscript.surfaces.http.routes import http_app
 from toolscript.surfaces.mcp.endpoint import Exposure
 from toolscript.surfaces.server import logs as journal
-from toolscript.surfaces.server.authentication import ANY_HOST, LOOPBACK_HOSTS, Doorkeeper
+from toolscript.surfaces.server.authentication import ANY_HOST, LOOPBACK_HOSTS, TokenAuthenticator
 from toolscript.surfaces.server.config_sources import load
-from toolscript.surfaces.server.gateway_file import Record, RecordFile
-from toolscript.surfaces.server.request_log import Traffic
+from toolscript.surfaces.server.gateway_file import GatewayFile, Record
+from toolscript.surfaces.server.request_log import RequestStats
 from toolscript.surfaces.server.signals import asking
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ def serve(settings: Settings) -> None:
     journal.set_up(settings.log_level, settings.log_format)
     memory.give_back()
     config = load(settings)
-    record = RecordFile(settings.data_dir, config.key)
+    record = GatewayFile(settings.data_dir, config.key)
     with record.held(), _listen(settings.host, settings.port) as listening:
         key = secrets.token_urlsafe(32)
         server = _server(settings, config, listening, key)
@@ -67,7 +67,7 @@ def _server(settings: Settings, config: Config, listening: socket.socket, key: s
     app = bootstrap.application(settings, config, bootstrap.Wiring(follow=True))
     for problem in config.problems:
         log.warning("%s", problem)
-    traffic = Traffic()
+    traffic = RequestStats()
     asgi = http_app(
         app,
         hosts=_hosts(listening),
@@ -117,7 +117,7 @@ class _Server(uvicorn.Server):
     def __init__(
         self,
         config: uvicorn.Config,
-        traffic: Traffic,
+        traffic: RequestStats,
         ready: Callable[[], bool],
         monitor: TaskMonitor,
     ) -> None:
@@ -200,14 +200,14 @@ def _url(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _doorkeeper(tokens: TokenStore, key: str, listening: socket.socket) -> Doorkeeper:
+def _doorkeeper(tokens: TokenStore, key: str, listening: socket.socket) -> TokenAuthenticator:
     local = _is_local(listening)
     if not local and not tokens.protected:
         raise UnprotectedError(
             f"on {listening.getsockname()[0]} other machines could use every tool; first make a "
             "token with: toolscript token create, or listen on 127.0.0.1"
         )
-    return Doorkeeper(tokens, key, local=local)
+    return TokenAuthenticator(tokens, key, local=local)
 
 
 def _hosts(listening: socket.socket) -> tuple[str, ...]:

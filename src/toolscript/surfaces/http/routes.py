@@ -31,24 +31,24 @@ from toolscript.surfaces.http import runtime_routes as runtime
 from toolscript.surfaces.http import wire
 from toolscript.surfaces.http.client_sessions import Sessions, session_of
 from toolscript.surfaces.http.request_body import BodyLimit, body, check_kind, message, while_heard
-from toolscript.surfaces.mcp.endpoint import Asker, Door, Exposure
+from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext, ToolEndpoint
 from toolscript.surfaces.mcp.mcp_routes import Mount
-from toolscript.surfaces.mcp.prompts_and_resources import Passed
+from toolscript.surfaces.mcp.prompts_and_resources import PromptsAndResources
 from toolscript.surfaces.mcp.sessionless import Messages
 from toolscript.surfaces.server import wire as server_wire
 from toolscript.surfaces.server.audit_log import audited
 from toolscript.surfaces.server.authentication import (
     LOOPBACK_HOSTS,
     Admit,
-    Guard,
+    OriginGuard,
     access_of,
     admit_everybody,
     grant_of,
     holder_of,
 )
-from toolscript.surfaces.server.event_loop_lag import Pulse
+from toolscript.surfaces.server.event_loop_lag import EventLoopLag
 from toolscript.surfaces.server.metrics import metrics
-from toolscript.surfaces.server.request_log import Traffic, Watch
+from toolscript.surfaces.server.request_log import RequestLogMiddleware, RequestStats
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 from toolscript.text import printable
 from toolscript.types import Grant, SearchRequest
@@ -75,19 +75,19 @@ def http_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
     hosts: tuple[str, ...] = LOOPBACK_HOSTS,
     admit: Admit = admit_everybody,
     admits: Callable[[str], bool] = bool,
-    traffic: Traffic | None = None,
+    traffic: RequestStats | None = None,
     own: bool = True,
     exposure: Exposure | None = None,
 ) -> Starlette:
     """An ASGI application over ``app``, which it runs for as long as it lives if it is its ``own``.
 
-    Who may ask, and for what, is decided by the `Guard`; for how long, by
+    Who may ask, and for what, is decided by the `OriginGuard`; for how long, by
     ``admits``, which is asked of a holder of an `Access`. With an ``exposure``
     it also has the MCP door.
     """
     revocations = RevocationWatcher(admits)
     mount = Mount(app, exposure, grant_of, holder_of, revocations) if exposure else None
-    traffic, pulse = traffic or Traffic(), Pulse()
+    traffic, pulse = traffic or RequestStats(), EventLoopLag()
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
@@ -110,8 +110,8 @@ def http_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
         ],
         lifespan=lifespan if own else None,
         middleware=[
-            Middleware(Watch, traffic=traffic),
-            Middleware(Guard, hosts=hosts, admit=admit, revocations=revocations),
+            Middleware(RequestLogMiddleware, traffic=traffic),
+            Middleware(OriginGuard, hosts=hosts, admit=admit, revocations=revocations),
             Middleware(BodyLimit),
         ],
         exception_handlers={HTTPException: _http_error, Exception: _unexpected},
@@ -121,11 +121,11 @@ def http_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
 
 
 def _mcp_routes(app: App, mount: Mount) -> list[Route]:
-    messages = Messages(Door(app, mount.exposure), Passed(app))
+    messages = Messages(ToolEndpoint(app, mount.exposure), PromptsAndResources(app))
 
     async def answer(_: App, request: Request) -> Any:
         sent = await message(request)
-        asker = Asker(grant=grant_of(request), session=session_of(request))
+        asker = RequestContext(grant=grant_of(request), session=session_of(request))
         return await while_heard(request, messages.answer(sent, asker))
 
     return [*mount.routes, Route(_MESSAGE, _endpoint(app, answer), methods=["POST"])]
@@ -173,7 +173,7 @@ async def _search(app: App, request: Request) -> Any:
     why = request.query_params.get("why", "")
     asked = replace(_asked(query, request), servers=servers, why=why, skills=skills)
     needed = _NEEDED.parse(request.query_params.get("needed", False), "needed")
-    found = await app.search(replace(asked, needed=needed), session_of(request).trail)
+    found = await app.search(replace(asked, needed=needed), session_of(request).history)
     return wire.result(query, found, mark=skills)
 
 
@@ -197,14 +197,14 @@ async def _search_skills(app: App, request: Request) -> Any:
 
 async def _skills(app: App, request: Request) -> Any:
     grant = grant_of(request)
-    seen, whole = app.handbook.skills(grant), grant.is_everything
+    seen, whole = app.skill_service.skills(grant), grant.is_everything
     return {
         "skills": [wire.skill(each, whole=whole) for each in seen],
         "totalSkills": len(seen),
-        "folders": [str(each) for each in app.handbook.folders.present()] if whole else [],
-        "problems": app.handbook.problems() if whole else [],
-        "ready": app.handbook.ready,
-        **({"stats": app.handbook.stats()} if whole else {}),
+        "folders": [str(each) for each in app.skill_service.folders.present()] if whole else [],
+        "problems": app.skill_service.problems() if whole else [],
+        "ready": app.skill_service.ready,
+        **({"stats": app.skill_service.stats()} if whole else {}),
     }
 
 
@@ -218,7 +218,7 @@ async def _read_skill(app: App, request: Request) -> Any:
 
 
 async def _update_skills(app: App, request: Request) -> Any:
-    await while_heard(request, app.handbook.refresh())
+    await while_heard(request, app.skill_service.refresh())
     return await _skills(app, request)
 
 
@@ -251,9 +251,9 @@ async def _tools(app: App, request: Request) -> Any:
 
 async def _call(app: App, request: Request) -> Any:
     arguments = await body(request)
-    trail = session_of(request).trail
+    history = session_of(request).history
     tool = request.path_params["tool"]
-    called = app.call(tool, arguments, grant=grant_of(request), trail=trail)
+    called = app.call(tool, arguments, grant=grant_of(request), history=history)
     return await while_heard(request, audited(tool, called))
 
 

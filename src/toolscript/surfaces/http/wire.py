@@ -13,10 +13,10 @@ from toolscript.text import printable
 from toolscript.types import (
     Explanation,
     Hit,
+    MissExplanation,
     SearchResult,
     ServerStatus,
     ToolSpec,
-    Whereabouts,
     split_tool_id,
 )
 
@@ -39,15 +39,15 @@ def hit(found: Hit) -> dict[str, Any]:
 
 def answered(found: Hit, mark: bool) -> dict[str, Any]:  # noqa: FBT001 - a kind of list
     """A row of ``results``: a tool or a skill, ``mark`` to say which."""
-    row = skill_hit(found) if found.document.whole else hit(found)
-    return {"kind": "skill" if found.document.whole else "tool", **row} if mark else row
+    row = skill_hit(found) if found.document.parent_id else hit(found)
+    return {"kind": "skill" if found.document.parent_id else "tool", **row} if mark else row
 
 
 def skill_hit(found: Hit) -> dict[str, Any]:
     """One row of ``results`` that is a skill, with the passage that decided."""
     return {
-        "skillId": found.document.whole,
-        "name": split_tool_id(found.document.whole)[1],
+        "skillId": found.document.parent_id,
+        "name": split_tool_id(found.document.parent_id)[1],
         "confidence": found.score,
         "reason": found.reason,
         "passage": {"heading": found.document.title, "text": found.document.description},
@@ -76,7 +76,7 @@ def explanation(found: Explanation) -> dict[str, Any]:
     }
 
 
-def whereabouts(found: Whereabouts) -> dict[str, Any]:
+def whereabouts(found: MissExplanation) -> dict[str, Any]:
     """Where the tool that was asked after ended up."""
     return {
         "toolId": found.id,

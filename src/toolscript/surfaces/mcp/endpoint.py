@@ -20,7 +20,7 @@ from toolscript.errors import (
 )
 from toolscript.gateway.base import NOBODY, Caller
 from toolscript.gateway.raw_results import RawResult, UnreadableError, opened
-from toolscript.graph.session_history import Trail
+from toolscript.graph.session_history import SessionHistory
 from toolscript.surfaces.mcp import meta_tools as tools
 from toolscript.surfaces.mcp import wire
 from toolscript.surfaces.server.audit_log import audited
@@ -30,7 +30,7 @@ Exposure = Literal["search", "two-phase", "all"]
 EXPOSURES: tuple[Exposure, ...] = ("search", "two-phase", "all")
 PATIENCE_S = 5.0
 _Raw: TypeAlias = dict[str, Any]
-_Answer: TypeAlias = "Callable[[_Raw, Asker], Awaitable[_Raw]]"
+_Answer: TypeAlias = "Callable[[_Raw, RequestContext], Awaitable[_Raw]]"
 
 
 @dataclass(eq=False, slots=True)
@@ -38,11 +38,11 @@ class Session:
     """What one client's session has chosen, the second of two phases, and what it has done."""
 
     chosen: tuple[str, ...] = ()
-    trail: Trail = field(default_factory=Trail)
+    history: SessionHistory = field(default_factory=SessionHistory)
 
 
 @dataclass(frozen=True, slots=True)
-class Asker:
+class RequestContext:
     """Who asks: to be told and asked, what is theirs, what their session has chosen."""
 
     caller: Caller = NOBODY
@@ -52,7 +52,7 @@ class Asker:
     """What goes along with a call, such as ``_meta``."""
 
 
-class Door:
+class ToolEndpoint:
     """Lists and calls tools for models, as the exposure has it. Holds nothing about anybody."""
 
     def __init__(self, app: App, exposure: Exposure) -> None:
@@ -71,12 +71,12 @@ class Door:
         }
         self._mine = mine[exposure]
 
-    def tools(self, asker: Asker) -> list[_Raw]:
+    def tools(self, asker: RequestContext) -> list[_Raw]:
         """What ``tools/list`` lists, as on the wire."""
         names = self._app.exposed
         return [*self._own(asker), *(wire.tool(t, names[t.id]) for t in self._visible(asker))]
 
-    async def call(self, name: str, arguments: _Raw, asker: Asker) -> _Raw:
+    async def call(self, name: str, arguments: _Raw, asker: RequestContext) -> _Raw:
         """What ``tools/call`` answers.
 
         A mistake that a model can put right is a result that says so. Raises
@@ -97,24 +97,24 @@ class Door:
         except ToolscriptError as problem:
             return wire.failure(problem)
 
-    def _own(self, asker: Asker) -> list[_Raw]:
+    def _own(self, asker: RequestContext) -> list[_Raw]:
         if self.exposure == "all":
             return self._skills(asker)
         behind = tools.summary(self._app.servers(asker.grant))
         if self.exposure == "search":
-            count = len(self._app.handbook.skills(asker.grant))
+            count = len(self._app.skill_service.skills(asker.grant))
             own = [tools.search_tools(behind, count), tools.describe_tools(), tools.call_tool()]
             return [*own, *self._skills(asker)]
         later = [tools.call_tool()] if asker.session.chosen else []
         return [tools.tool_search(behind), *later]
 
-    def _skills(self, asker: Asker) -> list[_Raw]:
+    def _skills(self, asker: RequestContext) -> list[_Raw]:
         """What is only listed where there is something behind it: skills, the seed's pair."""
-        count = len(self._app.handbook.skills(asker.grant))
+        count = len(self._app.skill_service.skills(asker.grant))
         pair = [wire.tool(spec, spec.id) for spec in self._app.own(asker.grant)]
         return [*([tools.search_skills(count), tools.read_skill()] if count else []), *pair]
 
-    def _visible(self, asker: Asker) -> list[ToolSpec]:
+    def _visible(self, asker: RequestContext) -> list[ToolSpec]:
         """The servers' tools that are listed."""
         if self.exposure == "all":
             return self._app.tools(grant=asker.grant)
@@ -125,51 +125,51 @@ class Door:
             found |= {tool.id: tool for tool in every if tool.id in wanted}
         return list(found.values())
 
-    async def _search(self, arguments: _Raw, asker: Asker) -> _Raw:
+    async def _search(self, arguments: _Raw, asker: RequestContext) -> _Raw:
         waiting = await self._acquainted(asker)
         passed = arguments.get("context_tools")
-        context = tuple(self._ids(passed, asker)) if passed else asker.session.trail.context
+        context = tuple(self._ids(passed, asker)) if passed else asker.session.history.context
         limit = arguments.get("limit", tools.SEARCH_LIMIT)
         both = bool(arguments.get("include_skills"))
         request = replace(self._request(arguments, limit, asker, context), skills=both)
-        result = await self._app.search(request, asker.session.trail)
+        result = await self._app.search(request, asker.session.history)
         every = {tool.id: tool for tool in self._app.tools(grant=asker.grant)}
-        hits = tuple(h for h in result.hits if h.document.whole or h.document.id in every)
+        hits = tuple(h for h in result.hits if h.document.parent_id or h.document.id in every)
         found = wire.found(arguments["query"], replace(result, hits=hits), every, mark=both)
         found["meta"] |= {"waiting_for": waiting} if waiting else {}
         return wire.answer(found)
 
-    async def _find(self, arguments: _Raw, asker: Asker) -> _Raw:
+    async def _find(self, arguments: _Raw, asker: RequestContext) -> _Raw:
         await self._acquainted(asker)
         limit = arguments.get("max_tools", tools.FIND_LIMIT)
-        trail = asker.session.trail
-        request = self._request(arguments, limit, asker, trail.context)
-        result = await self._app.search(request, trail)
+        history = asker.session.history
+        request = self._request(arguments, limit, asker, history.context)
+        result = await self._app.search(request, history)
         names = self._app.exposed
         hits = tuple(hit for hit in result.hits if hit.document.id in names)
         asker.session.chosen = tuple(hit.document.id for hit in hits)
         return wire.answer(wire.chosen(replace(result, hits=hits), names))
 
-    async def _search_skills(self, arguments: _Raw, asker: Asker) -> _Raw:
+    async def _search_skills(self, arguments: _Raw, asker: RequestContext) -> _Raw:
         limit = arguments.get("limit", tools.SKILLS_LIMIT)
         result = await self._app.search_skills(self._request(arguments, limit, asker, ()))
         return wire.answer(wire.skills(arguments["query"], result))
 
-    async def _read_skill(self, arguments: _Raw, asker: Asker) -> _Raw:
+    async def _read_skill(self, arguments: _Raw, asker: RequestContext) -> _Raw:
         file = arguments.get("file", "")
         return wire.page((await self._app.read_skill(arguments["skill"], file, asker.grant)).text)
 
-    async def _describe(self, arguments: _Raw, asker: Asker) -> _Raw:
+    async def _describe(self, arguments: _Raw, asker: RequestContext) -> _Raw:
         found = [await self._app.arrived(name, asker.grant) for name in arguments["tools"]]
         return wire.answer({"tools": [wire.described(tool) for tool in found]})
 
-    async def _call(self, arguments: _Raw, asker: Asker) -> _Raw:
+    async def _call(self, arguments: _Raw, asker: RequestContext) -> _Raw:
         return await self._called(arguments["tool"], arguments.get("arguments", {}), asker)
 
-    async def _called(self, name: str, arguments: _Raw, asker: Asker) -> _Raw:
-        trail = asker.session.trail
+    async def _called(self, name: str, arguments: _Raw, asker: RequestContext) -> _Raw:
+        history = asker.session.history
         called = self._app.call(
-            name, arguments, asker.caller, asker.grant, trail=trail, **asker.more
+            name, arguments, asker.caller, asker.grant, history=history, **asker.more
         )
         result = await audited(name, called)
         if not isinstance(result, RawResult):
@@ -179,7 +179,7 @@ class Door:
         except UnreadableError as error:
             raise UpstreamError(f"{name}: {error}") from None
 
-    async def _acquainted(self, asker: Asker) -> list[str]:
+    async def _acquainted(self, asker: RequestContext) -> list[str]:
         """Wait a little for servers of which nothing is known yet; those that keep us waiting.
 
         A model that does not find a tool believes that there is none, and one that
@@ -190,12 +190,12 @@ class Door:
                 await self._app.ready()
         return self._strangers(asker)
 
-    def _strangers(self, asker: Asker) -> list[str]:
+    def _strangers(self, asker: RequestContext) -> list[str]:
         statuses = self._app.servers(asker.grant)
         return [each.name for each in statuses if each.state == "connecting" and not each.tools]
 
     def _request(
-        self, arguments: _Raw, limit: int, asker: Asker, context: tuple[str, ...]
+        self, arguments: _Raw, limit: int, asker: RequestContext, context: tuple[str, ...]
     ) -> SearchRequest:
         return SearchRequest(
             text=arguments["query"],
@@ -206,7 +206,7 @@ class Door:
             needed=arguments.get("needed", False),
         )
 
-    def _ids(self, names: list[str], asker: Asker) -> list[str]:
+    def _ids(self, names: list[str], asker: RequestContext) -> list[str]:
         """The ids of tools that are still there."""
         found: list[str] = []
         for name in names:

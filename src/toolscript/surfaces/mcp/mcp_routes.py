@@ -161,7 +161,7 @@ class Mount:
 
     async def _let_skills_pass(self) -> None:
         with anyio.move_on_after(PATIENCE_S):
-            await first_of(self._asked.wait, self._app.handbook.settled)
+            await first_of(self._asked.wait, self._app.skill_service.settled)
 
     def _import(self) -> None:
         with IMPORTING:

@@ -93,7 +93,7 @@ class _Call:
             question.answered.set()
 
 
-class Held:
+class PendingElicitations:
     """The calls that are held. They go on for as long as `run` does."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ import anyio
 
 from toolscript.app.application import App
 from toolscript.errors import ToolscriptError, UnknownNameError
-from toolscript.surfaces.mcp.endpoint import Asker
+from toolscript.surfaces.mcp.endpoint import RequestContext
 from toolscript.text import printable
 from toolscript.types import Grant, split_tool_id, tool_id
 
@@ -38,7 +38,7 @@ def qualified(server: str, uri: str) -> str:
     return f"{_QUALIFIED}{quote(server, safe='')}/{quote(uri, safe='')}"
 
 
-class Passed:
+class PromptsAndResources:
     """The prompts and resources of every server. Remembers which servers list which URIs."""
 
     def __init__(self, app: App) -> None:
@@ -48,19 +48,19 @@ class Passed:
         self._patterns: dict[str, dict[str, UriTemplate | None]] = {}
         """and its templates; None for one that fits nothing."""
 
-    async def prompts(self, asker: Asker) -> list[_Raw]:
+    async def prompts(self, asker: RequestContext) -> list[_Raw]:
         """Every server's prompts, under the names that `prompt` takes."""
         listed = await self._listed("prompts/list", "prompts", asker)
         return [{**each, "name": tool_id(server, each["name"])} for server, each in _flat(listed)]
 
-    async def prompt(self, name: str, arguments: _Raw, asker: Asker) -> _Raw:
+    async def prompt(self, name: str, arguments: _Raw, asker: RequestContext) -> _Raw:
         """What a server makes of one of its prompts."""
         server, own = split_tool_id(name)
         self._check(server, asker.grant)
         params = {"name": own, "arguments": arguments, **asker.more}
         return await self._app.request(server, "prompts/get", params, asker.caller, asker.grant)
 
-    async def resources(self, asker: Asker) -> list[_Raw]:
+    async def resources(self, asker: RequestContext) -> list[_Raw]:
         """Every server's resources; what several list goes by `qualified` URIs."""
         listed = await self._listed("resources/list", "resources", asker)
         for server, entries in listed.items():
@@ -74,7 +74,7 @@ class Passed:
             found.setdefault(shown, {**entry, "uri": shown})
         return list(found.values())
 
-    async def templates(self, asker: Asker) -> list[_Raw]:
+    async def templates(self, asker: RequestContext) -> list[_Raw]:
         """Every server's templates of resources, each once."""
         method, key = "resources/templates/list", "resourceTemplates"
         listed = await self._listed(method, key, asker)
@@ -86,13 +86,13 @@ class Passed:
             found.setdefault(entry["uriTemplate"], entry)
         return list(found.values())
 
-    async def resource(self, uri: str, asker: Asker) -> _Raw:
+    async def resource(self, uri: str, asker: RequestContext) -> _Raw:
         """What a resource holds. Raises `UnknownNameError` unless one server offers it."""
         server, own = await self._home(uri, asker)
         params = {"uri": own, **asker.more}
         return await self._app.request(server, "resources/read", params, asker.caller, asker.grant)
 
-    async def completion(self, params: _Raw, asker: Asker) -> _Raw:
+    async def completion(self, params: _Raw, asker: RequestContext) -> _Raw:
         """What a server suggests for an argument of a prompt or template."""
         ref = dict(params["ref"])
         if ref.get("type") == "ref/prompt":
@@ -105,7 +105,7 @@ class Passed:
             server, "completion/complete", passed, asker.caller, asker.grant
         )
 
-    async def _home(self, uri: str, asker: Asker) -> tuple[str, str]:
+    async def _home(self, uri: str, asker: RequestContext) -> tuple[str, str]:
         """The one server that offers a URI, and the URI as that server knows it."""
         if uri.startswith(_QUALIFIED):
             name, _, own = uri.removeprefix(_QUALIFIED).partition("/")
@@ -151,7 +151,7 @@ class Passed:
             shown = ", ".join(known) or "none"
             raise UnknownNameError(f"no server {printable(server, 60)!r}; there are: {shown}")
 
-    async def _listed(self, method: str, key: str, asker: Asker) -> dict[str, list[_Raw]]:
+    async def _listed(self, method: str, key: str, asker: RequestContext) -> dict[str, list[_Raw]]:
         """Every server's entries; of one that has none, or is slow, those that came."""
         servers = self._servers(asker.grant)
         found: dict[str, list[_Raw]] = {server: [] for server in servers}

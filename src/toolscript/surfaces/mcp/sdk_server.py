@@ -27,13 +27,13 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import RootModel, ValidationError
 
 from toolscript import __version__
-from toolscript.app.application import App, Seen
+from toolscript.app.application import App, CatalogueState
 from toolscript.errors import RefusedError, ToolscriptError
 from toolscript.gateway.base import CANNOT_BE_ASKED, Caller
 from toolscript.surfaces.mcp import wire
-from toolscript.surfaces.mcp.endpoint import Asker, Door, Exposure, Session
-from toolscript.surfaces.mcp.pending_elicitations import Held
-from toolscript.surfaces.mcp.prompts_and_resources import Passed
+from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext, Session, ToolEndpoint
+from toolscript.surfaces.mcp.pending_elicitations import PendingElicitations
+from toolscript.surfaces.mcp.prompts_and_resources import PromptsAndResources
 from toolscript.types import EVERYTHING, Grant
 
 _Raw: TypeAlias = dict[str, Any]
@@ -67,7 +67,7 @@ class _Result(RootModel[_Raw]):
     """A client's answer, with every field."""
 
 
-class _Audience:
+class _Subscribers:
     """Those who are granted the same: they see the same, and are told when that changes."""
 
     def __init__(self, listed: list[_Raw]) -> None:
@@ -93,7 +93,7 @@ async def _tell(session: ServerSession) -> None:
 
 
 class DoorServer(Server[Any]):
-    """A low-level server over a `Door`. `run_beside` runs for as long as it serves."""
+    """A low-level server over a `ToolEndpoint`. `run_beside` runs for as long as it serves."""
 
     def __init__(self, app: App, exposure: Exposure, grant_of: GrantOf) -> None:
         super().__init__(
@@ -112,11 +112,11 @@ class DoorServer(Server[Any]):
             on_subscriptions_listen=self._listen,
         )
         self._app = app
-        self._door = Door(app, exposure)
-        self._passed = Passed(app)
+        self._door = ToolEndpoint(app, exposure)
+        self._passed = PromptsAndResources(app)
         self._grant_of = grant_of
-        self._audiences: dict[Grant, _Audience] = {}
-        self._held = Held()
+        self._audiences: dict[Grant, _Subscribers] = {}
+        self._held = PendingElicitations()
 
     def create_initialization_options(
         self,
@@ -136,18 +136,18 @@ class DoorServer(Server[Any]):
 
     async def _announce(self) -> None:
         """Tell every client when what it can list has changed."""
-        seen: Seen | None = None
+        seen: CatalogueState | None = None
         while True:
             seen = await self._app.changed(seen)
             for grant, audience in list(self._audiences.items()):
                 await audience.see(self._listed(grant))
 
     def _listed(self, grant: Grant) -> list[_Raw]:
-        return self._door.tools(Asker(grant=grant))
+        return self._door.tools(RequestContext(grant=grant))
 
-    def _audience(self, grant: Grant) -> _Audience:
+    def _audience(self, grant: Grant) -> _Subscribers:
         if grant not in self._audiences:
-            self._audiences[grant] = _Audience(self._listed(grant))
+            self._audiences[grant] = _Subscribers(self._listed(grant))
         return self._audiences[grant]
 
     async def _listen(self, ctx: _Context, params: Any) -> Any:
@@ -170,7 +170,7 @@ class DoorServer(Server[Any]):
         return result
 
     def _called(
-        self, ctx: _Context, params: types.CallToolRequestParams, asker: Asker
+        self, ctx: _Context, params: types.CallToolRequestParams, asker: RequestContext
     ) -> Awaitable[_Raw]:
         name, arguments = params.name, params.arguments or {}
 
@@ -210,9 +210,11 @@ class DoorServer(Server[Any]):
     def _grant(self, ctx: _Context) -> Grant:
         return EVERYTHING if ctx.request is None else self._grant_of(ctx.request)
 
-    def _asker(self, ctx: _Context) -> Asker:
+    def _asker(self, ctx: _Context) -> RequestContext:
         session = _connection(ctx).state.setdefault(_SESSION, Session())
-        return Asker(_Client(ctx), self._grant(ctx), session, _passed_along(ctx.params or {}))
+        return RequestContext(
+            _Client(ctx), self._grant(ctx), session, _passed_along(ctx.params or {})
+        )
 
     def _remember(self, ctx: _Context) -> None:
         """Whoever has listed is told of changes, for as long as its connection lives."""

@@ -6,19 +6,19 @@ from typing import Any, TypeAlias, cast
 from toolscript import __version__
 from toolscript.errors import ArgumentsError, RefusedError, ToolscriptError
 from toolscript.surfaces.mcp import wire
-from toolscript.surfaces.mcp.endpoint import Asker, Door
-from toolscript.surfaces.mcp.prompts_and_resources import Passed
+from toolscript.surfaces.mcp.endpoint import RequestContext, ToolEndpoint
+from toolscript.surfaces.mcp.prompts_and_resources import PromptsAndResources
 
 _METHOD_NOT_FOUND, _INVALID_REQUEST = -32601, -32600
 _VERSION = "2025-06-18"
 _Raw: TypeAlias = dict[str, Any]
-_Answer: TypeAlias = Callable[[_Raw, Asker], Awaitable[_Raw]]
+_Answer: TypeAlias = Callable[[_Raw, RequestContext], Awaitable[_Raw]]
 
 
 class Messages:
-    """Answers single requests, as a `Door` has it. Holds nothing between them."""
+    """Answers single requests, as a `ToolEndpoint` has it. Holds nothing between them."""
 
-    def __init__(self, door: Door, passed: Passed) -> None:
+    def __init__(self, door: ToolEndpoint, passed: PromptsAndResources) -> None:
         self._door = door
         self._passed = passed
         self._answers: dict[str, _Answer] = {
@@ -32,7 +32,7 @@ class Messages:
             "resources/read": self._resource,
         }
 
-    async def answer(self, message: Any, asker: Asker) -> _Raw | None:
+    async def answer(self, message: Any, asker: RequestContext) -> _Raw | None:
         """The response to a message; None for a notification, which wants none."""
         if not isinstance(message, dict):
             return _error(None, _INVALID_REQUEST, "a message is one JSON object")
@@ -51,7 +51,9 @@ class Messages:
         return await self._answered(identifier, found, cast("_Raw", params), asker)
 
     @staticmethod
-    async def _answered(identifier: Any, found: _Answer, params: _Raw, asker: Asker) -> _Raw:
+    async def _answered(
+        identifier: Any, found: _Answer, params: _Raw, asker: RequestContext
+    ) -> _Raw:
         try:
             return {"jsonrpc": "2.0", "id": identifier, "result": await found(params, asker)}
         except RefusedError as refusal:
@@ -59,7 +61,7 @@ class Messages:
         except ToolscriptError as problem:
             return _error(identifier, wire.CODE[type(problem)], str(problem))
 
-    async def _initialize(self, params: _Raw, asker: Asker) -> _Raw:
+    async def _initialize(self, params: _Raw, asker: RequestContext) -> _Raw:
         del params, asker
         return {
             "protocolVersion": _VERSION,
@@ -67,29 +69,29 @@ class Messages:
             "serverInfo": {"name": "toolscript", "version": __version__},
         }
 
-    async def _ping(self, params: _Raw, asker: Asker) -> _Raw:
+    async def _ping(self, params: _Raw, asker: RequestContext) -> _Raw:
         del params, asker
         return {}
 
-    async def _list(self, params: _Raw, asker: Asker) -> _Raw:
+    async def _list(self, params: _Raw, asker: RequestContext) -> _Raw:
         del params
         return {"tools": self._door.tools(asker)}
 
-    async def _call(self, params: _Raw, asker: Asker) -> _Raw:
+    async def _call(self, params: _Raw, asker: RequestContext) -> _Raw:
         return await self._door.call(str(params.get("name")), _arguments(params), asker)
 
-    async def _prompts(self, params: _Raw, asker: Asker) -> _Raw:
+    async def _prompts(self, params: _Raw, asker: RequestContext) -> _Raw:
         del params
         return {"prompts": await self._passed.prompts(asker)}
 
-    async def _prompt(self, params: _Raw, asker: Asker) -> _Raw:
+    async def _prompt(self, params: _Raw, asker: RequestContext) -> _Raw:
         return await self._passed.prompt(str(params.get("name")), _arguments(params), asker)
 
-    async def _resources(self, params: _Raw, asker: Asker) -> _Raw:
+    async def _resources(self, params: _Raw, asker: RequestContext) -> _Raw:
         del params
         return {"resources": await self._passed.resources(asker)}
 
-    async def _resource(self, params: _Raw, asker: Asker) -> _Raw:
+    async def _resource(self, params: _Raw, asker: RequestContext) -> _Raw:
         return await self._passed.resource(str(params.get("uri")), asker)
 
 

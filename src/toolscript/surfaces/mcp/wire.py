@@ -105,7 +105,7 @@ def _tool_or_skill(
     room: int,
     mark: bool,  # noqa: FBT001 - a kind of list
 ) -> dict[str, Any]:
-    if hit.document.whole:
+    if hit.document.parent_id:
         score = round(hit.score, 4)
         scores = {"score": score, "semantic_score": score, "graph_score": 0}
         return {"kind": "skill", **skill(hit, room), **scores}
@@ -117,8 +117,8 @@ def skill(hit: Hit, room: int) -> dict[str, Any]:
     passage = hit.document
     said = f"{passage.title}: {passage.description}" if passage.title else passage.description
     return {
-        "id": spelled(passage.whole),
-        "name": split_tool_id(passage.whole)[1],
+        "id": spelled(passage.parent_id),
+        "name": split_tool_id(passage.parent_id)[1],
         "passage": printable(said, max(_LEAST, min(_PASSAGE, room))),
     }
 

@@ -50,7 +50,7 @@ def admit_everybody(token: str) -> Access:
     return Access(EVERYTHING, OWNER)
 
 
-class Doorkeeper:
+class TokenAuthenticator:
     """Admits to a gateway: its owner's commands by ``key``, everybody else by a token.
 
     While there never was a token, whoever is on this machine is let in, if it
@@ -102,7 +102,7 @@ class Doorkeeper:
 
 
 def access_of(request: HTTPConnection) -> Access:
-    """How the caller of this request was let in; see `Guard`."""
+    """How the caller of this request was let in; see `OriginGuard`."""
     return request.scope[_ACCESS]
 
 
@@ -122,7 +122,7 @@ def holder_in(scope: Scope) -> str:
     return access.holder if access else ""
 
 
-class Guard:
+class OriginGuard:
     """Refuses requests that nobody of this machine meant, and notes what the others may see.
 
     A request for another host than ``hosts`` comes from a web page that points

@@ -12,7 +12,7 @@ from toolscript.config.settings import Settings
 from toolscript.config.trust import ProjectFile, TrustStore
 from toolscript.errors import ConfigMissingError, ConfigUntrustedError
 from toolscript.storage.atomic_files import stamp
-from toolscript.surfaces.server.gateway_file import RecordFile
+from toolscript.surfaces.server.gateway_file import GatewayFile
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ def sources(settings: Settings) -> tuple[Path, ...]:
     try:
         trust.read(found[0])
     except ConfigUntrustedError as error:
-        if RecordFile(settings.data_dir, configuration.key_of(found)).is_held():
+        if GatewayFile(settings.data_dir, configuration.key_of(found)).is_held():
             return found
         if len(found) == 1:
             raise

@@ -14,7 +14,7 @@ BEAT_S = 0.025
 BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 
 
-class Spread:
+class Histogram:
     """How many of the values seen lie up to each bound, and their sum."""
 
     def __init__(self, bounds: tuple[float, ...] = BOUNDS_S) -> None:
@@ -33,7 +33,7 @@ class Spread:
         return [(name, sum(self._counts[: at + 1])) for at, name in enumerate(names)]
 
 
-class Pulse:
+class EventLoopLag:
     """A task that sleeps, and notes how much too late it is woken.
 
     It begins when somebody first wants to know: an idle process should sleep.
@@ -43,8 +43,8 @@ class Pulse:
     """
 
     def __init__(self) -> None:
-        self.late = Spread()
-        self.worked = Spread()
+        self.late = Histogram()
+        self.worked = Histogram()
         self._wanted = anyio.Event()
 
     def want(self) -> None:

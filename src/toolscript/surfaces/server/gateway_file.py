@@ -33,7 +33,7 @@ class Record:
     """By which the gateway knows its owner's commands: only the owner can read the note."""
 
 
-class RecordFile:
+class GatewayFile:
     """The record of one configuration's gateway, and the lock that is held while it runs."""
 
     def __init__(self, data_dir: Path, config_key: str) -> None:

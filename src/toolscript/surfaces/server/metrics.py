@@ -14,8 +14,8 @@ from starlette.responses import Response
 
 from toolscript.app.application import App
 from toolscript.surfaces.server.authentication import Access
-from toolscript.surfaces.server.event_loop_lag import Pulse
-from toolscript.surfaces.server.request_log import Ended, Traffic
+from toolscript.surfaces.server.event_loop_lag import EventLoopLag
+from toolscript.surfaces.server.request_log import Ended, RequestStats
 from toolscript.types import ServerStatus
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _MISSING = "metrics need one more package; install it with: pip install 'toolscript[metrics]'"
 
 
-async def metrics(app: App, access: Access, traffic: Traffic, pulse: Pulse) -> Response:
+async def metrics(app: App, access: Access, traffic: RequestStats, pulse: EventLoopLag) -> Response:
     """The answer, of what the caller may see. Raises `HTTPException` (501) without the library.
 
     Who is not granted everything is told of their own requests, and nothing of the process.
@@ -96,14 +96,14 @@ def _of_requests(requests: Ended) -> list["Metric"]:
     return [ended, took]
 
 
-def _running(traffic: Traffic) -> "Metric":
+def _running(traffic: RequestStats) -> "Metric":
     from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415
 
     name = "toolscript_requests_running"
     return GaugeMetricFamily(name, "Requests under way", value=traffic.running)
 
 
-def _of_loop(pulse: Pulse) -> list["Metric"]:
+def _of_loop(pulse: EventLoopLag) -> list["Metric"]:
     from prometheus_client.core import HistogramMetricFamily  # noqa: PLC0415
 
     late = HistogramMetricFamily(

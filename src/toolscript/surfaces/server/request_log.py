@@ -28,7 +28,7 @@ class Ended:
     """How long they took, in all."""
 
 
-class Traffic:
+class RequestStats:
     """The requests under way. Closed, it lets those end and takes no others.
 
     It also counts those that have ended, and the seconds they took, by route
@@ -48,14 +48,14 @@ class Traffic:
             ended.seconds[route, status] = ended.seconds.get((route, status), 0.0) + seconds
 
 
-class Watch:
+class RequestLogMiddleware:
     """Gives each request an id, the caller's own where that is one, and logs how it went.
 
     A stream that a client only listens to, a GET that accepts events, does not
     count as running: it ends when the gateway does.
     """
 
-    def __init__(self, app: ASGIApp, traffic: Traffic) -> None:
+    def __init__(self, app: ASGIApp, traffic: RequestStats) -> None:
         self._app = app
         self._traffic = traffic
 
