@@ -9,7 +9,7 @@ import pytest
 
 from tests.corpus import ROWS, SHELL, tools_of
 from toolscript.embedding.base import Encoder
-from toolscript.embedding.loader import LazyModel, Loaded, load
+from toolscript.embedding.loader import LazyModel, Loaded, load_model
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.profiles import search_profile
@@ -56,7 +56,7 @@ def shell_documents(shell_tools: tuple[ToolSpec, ...]) -> tuple[Document, ...]:
 @pytest.fixture(scope="session")
 def model() -> LazyModel:
     """The real bundled model."""
-    return LazyModel(lambda: load("bundled", "bundled", 1))
+    return LazyModel(lambda: load_model("bundled", "bundled", 1))
 
 
 @pytest.fixture(scope="session")

@@ -203,8 +203,8 @@ def running(
     """An application over a configuration file, its data beside that file."""
     home = {"HOME": str(config.parent), "TOOLSCRIPT_DATA_DIR": str(config.parent / "data")}
     environ = {**FUZZY, **home, "TOOLSCRIPT_CONFIG": str(config), **(environ or {})}
-    found = configuration.load(config, config.parent, environ)
-    app = application(settings.load({}, environ), found, wiring, environ)
+    found = configuration.load_config(config, config.parent, environ)
+    app = application(settings.load_settings({}, environ), found, wiring, environ)
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(app.running()):
         yield Running(app, portal)
 

@@ -37,7 +37,7 @@ class Place:
         servers = {name: {"command": "no-such-program"} for name in names}
         path = self.home / configuration.FILE_NAME
         path.write_text(json.dumps({"mcpServers": servers}))
-        config = configuration.load(None, self.home, self.environ)
+        config = configuration.load_config(None, self.home, self.environ)
         entries = [
             ServerEntry(
                 name=spec.name,
@@ -47,12 +47,12 @@ class Place:
             )
             for spec in config.servers
         ]
-        data = settings.load({}, self.environ).data_dir
+        data = settings.load_settings({}, self.environ).data_dir
         SnapshotStore(data / "cache" / "catalogue", config.key).save(Catalogue.of(entries))
 
     def application(self, **flags: object) -> App:
-        config = configuration.load(None, self.home, self.environ)
-        found = settings.load(flags, self.environ)
+        config = configuration.load_config(None, self.home, self.environ)
+        found = settings.load_settings(flags, self.environ)
         return application(found, config, Wiring(reconnect=False), self.environ)
 
     def use(self, what: Callable[[App], Awaitable[T]], **flags: object) -> T:
@@ -291,6 +291,6 @@ def test_a_model_folder_is_used_where_there_is_one(place: Place) -> None:
 @pytest.mark.requirement("config:file")
 def test_without_a_configuration_there_is_no_application(tmp_path: Path) -> None:
     """config:file"""
-    found = settings.load({"config": tmp_path / "gone.json"}, {"HOME": str(tmp_path)})
+    found = settings.load_settings({"config": tmp_path / "gone.json"}, {"HOME": str(tmp_path)})
     with pytest.raises(ConfigMissingError, match="does not exist"):
         application(found, environ={"HOME": str(tmp_path)})

@@ -262,7 +262,7 @@ def _races(folder: Path, effort: Effort) -> Outcome:
 
 def _names(project: Path, store: TrustStore) -> list[str]:
     try:
-        found = configuration.load(None, project, {"HOME": "/nowhere"}, store)
+        found = configuration.load_config(None, project, {"HOME": "/nowhere"}, store)
     except ConfigError:
         return []
     return [spec.name for spec in found.servers]

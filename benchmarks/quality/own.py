@@ -12,7 +12,7 @@ from benchmarks.quality.metrics import DEPTH
 from benchmarks.quality.timed import Build, Find
 from toolscript.config.settings import MAX_QUERY_CHARS, OPTION
 from toolscript.embedding.base import Encoder
-from toolscript.embedding.loader import LazyModel, load
+from toolscript.embedding.loader import LazyModel, load_model
 from toolscript.errors import ModelError
 from toolscript.retrieval.base import Corpus, Query, Signal
 from toolscript.retrieval.engine import SearchEngine
@@ -25,7 +25,7 @@ from toolscript.types import Document, SearchRequest, ToolSpec
 @cache
 def _model() -> LazyModel:
     """The bundled model, loaded once. Without it nothing is measured: raises `ModelError`."""
-    model = LazyModel(lambda: load("bundled", "bundled", OPTION["threads"].default))
+    model = LazyModel(lambda: load_model("bundled", "bundled", OPTION["threads"].default))
     if model.get().encoder is None:
         raise ModelError(model.get().degraded)
     return model

@@ -83,7 +83,7 @@ def _write(folder: Path, count: int) -> None:
 
 def _settings(home: Path) -> settings.Settings:
     environ = {"HOME": str(home), "TOOLSCRIPT_SEARCH_MODEL": "bundled"}
-    return settings.load({"config": home / ".toolscript.json"}, environ)
+    return settings.load_settings({"config": home / ".toolscript.json"}, environ)
 
 
 def _application(home: Path) -> App:

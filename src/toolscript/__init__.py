@@ -1,3 +1,88 @@
-"""Find the right MCP tool at once."""
+"""Find the right MCP tool at once: the public names, each imported when it is first used.
+
+``docs/guides/library.md`` shows them at work. The modules behind them may move in any release.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from toolscript import errors
+from toolscript.errors import ToolscriptError
+
+if TYPE_CHECKING:
+    from toolscript.agent.two_phase import Executor, Llm, Outcome, Toolbox
+    from toolscript.app.application import App
+    from toolscript.bootstrap import Wiring, application
+    from toolscript.config.servers import Config, load_config
+    from toolscript.config.settings import Settings, load_settings
+    from toolscript.embedding.base import Encoder
+    from toolscript.embedding.loader import LazyModel, load_model
+    from toolscript.embedding.vector_cache import EmbeddingCache
+    from toolscript.retrieval.engine import SearchEngine
+    from toolscript.retrieval.lexical.bm25f import LexicalSignal
+    from toolscript.retrieval.profiles import search_profile
+    from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
+    from toolscript.skills.vector_pair import VectorIndex
+    from toolscript.types import Document, Hit, SearchRequest, SearchResult, ToolSpec
 
 __version__ = "0.1.0"
+__all__ = [
+    "App",
+    "Config",
+    "Document",
+    "EmbeddingCache",
+    "Encoder",
+    "Executor",
+    "Hit",
+    "LazyModel",
+    "LexicalSignal",
+    "Llm",
+    "Outcome",
+    "SearchEngine",
+    "SearchRequest",
+    "SearchResult",
+    "SemanticSignal",
+    "Settings",
+    "ToolSpec",
+    "Toolbox",
+    "ToolscriptError",
+    "VectorIndex",
+    "Wiring",
+    "__version__",
+    "application",
+    "errors",
+    "load_config",
+    "load_model",
+    "load_settings",
+    "search_profile",
+]
+_MODULES = {
+    "agent.two_phase": ("Executor", "Llm", "Outcome", "Toolbox"),
+    "app.application": ("App",),
+    "bootstrap": ("Wiring", "application"),
+    "config.servers": ("Config", "load_config"),
+    "config.settings": ("Settings", "load_settings"),
+    "embedding.base": ("Encoder",),
+    "embedding.loader": ("LazyModel", "load_model"),
+    "embedding.vector_cache": ("EmbeddingCache",),
+    "retrieval.engine": ("SearchEngine",),
+    "retrieval.lexical.bm25f": ("LexicalSignal",),
+    "retrieval.profiles": ("search_profile",),
+    "retrieval.semantic.semantic_signal": ("SemanticSignal",),
+    "skills.vector_pair": ("VectorIndex",),
+    "types": ("Document", "Hit", "SearchRequest", "SearchResult", "ToolSpec"),
+}
+"""Where each name is imported from; the imports above say the same to type checkers."""
+
+
+def __getattr__(name: str) -> Any:
+    """Returns a public name, importing its module; raises `AttributeError` for any other."""
+    for module, names in _MODULES.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

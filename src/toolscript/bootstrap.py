@@ -110,7 +110,7 @@ def application(
 
 def _configuration(settings: Settings, environ: Mapping[str, str]) -> Config:
     trust = TrustStore(settings.data_dir)
-    config = configuration.load(settings.config, Path.cwd(), environ, trust)
+    config = configuration.load_config(settings.config, Path.cwd(), environ, trust)
     if config.refused:
         log.warning("%s", config.refused)
     return config
@@ -186,7 +186,7 @@ def _follower(settings: Settings, config: Config, environ: Mapping[str, str]) ->
         own = where or configuration.home_file(environ)
         return configuration.watched(configuration.locate(where, here, environ), own, trust)
 
-    return Follower(config, watched, lambda: configuration.load(where, here, environ, trust))
+    return Follower(config, watched, lambda: configuration.load_config(where, here, environ, trust))
 
 
 def _model(settings: Settings) -> LazyModel:

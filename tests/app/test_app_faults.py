@@ -15,7 +15,7 @@ from toolscript import bootstrap
 from toolscript.app.application import SEARCH_TIMEOUT_S, App
 from toolscript.config.servers import Config
 from toolscript.embedding.base import Encoder
-from toolscript.embedding.loader import LazyModel, Loaded, load
+from toolscript.embedding.loader import LazyModel, Loaded, load_model
 from toolscript.errors import SearchTimeoutError
 from toolscript.gateway.base import Connect
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
@@ -94,7 +94,7 @@ def application(signal: Signal, tmp_path: Path, model: LazyModel | None = None) 
     known = ServerEntry(name="files", digest=spec.digest, state="ready", tools=(tool,))
     config = Config((tmp_path / "config.json",), (spec,))
     gateway = Gateway(config, Catalogue.of([known]), no_connection, reconnect=False)
-    model = model or LazyModel(lambda: load("bundled", "bundled", 1))
+    model = model or LazyModel(lambda: load_model("bundled", "bundled", 1))
     semantic = SemanticSignal(model, lambda: None)
     return App(
         gateway,

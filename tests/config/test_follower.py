@@ -28,7 +28,7 @@ def follower(cwd: Path, home: Path) -> Follower:
         return configuration.watched(configuration.locate(None, cwd, environ), user, store)
 
     def load() -> Config:
-        return configuration.load(None, cwd, environ, store)
+        return configuration.load_config(None, cwd, environ, store)
 
     return Follower(load(), watched, load)
 

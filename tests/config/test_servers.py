@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support import trust
-from toolscript.config.servers import FILE_NAME, Config, key_of, load, locate
+from toolscript.config.servers import FILE_NAME, Config, key_of, load_config, locate
 from toolscript.config.trust import MAX_FILE_BYTES
 from toolscript.errors import ConfigError, ConfigMissingError, ConfigSyntaxError
 from toolscript.types import ServerSpec
@@ -26,7 +26,7 @@ def write(path: Path, servers: Mapping[str, Any]) -> Path:
 
 
 def read(tmp_path: Path, servers: Mapping[str, Any], **environ: str) -> Config:
-    return load(write(tmp_path / "c.json", servers), tmp_path, environ)
+    return load_config(write(tmp_path / "c.json", servers), tmp_path, environ)
 
 
 def one(tmp_path: Path, entry: Mapping[str, Any], **environ: str) -> ServerSpec:
@@ -47,7 +47,7 @@ def test_the_file_is_found_in_the_directories_above(tmp_path: Path) -> None:
     expected = write(tmp_path / "project" / FILE_NAME, {"time": GOOD})
     below = tmp_path / "project" / "src" / "deep"
     below.mkdir(parents=True)
-    config = load(None, below, {"HOME": str(tmp_path / "home")}, trust(tmp_path, expected))
+    config = load_config(None, below, {"HOME": str(tmp_path / "home")}, trust(tmp_path, expected))
     assert config.sources == (expected,)
     assert names(config) == ["time"]
 
@@ -57,7 +57,7 @@ def test_the_nearest_of_several_files_is_the_projects(tmp_path: Path) -> None:
     write(tmp_path / FILE_NAME, {"far": GOOD})
     near = write(tmp_path / "a" / FILE_NAME, {"near": GOOD})
     (tmp_path / "a" / "b").mkdir()
-    config = load(None, tmp_path / "a" / "b", {"HOME": "/nowhere"}, trust(tmp_path, near))
+    config = load_config(None, tmp_path / "a" / "b", {"HOME": "/nowhere"}, trust(tmp_path, near))
     assert config.sources == (near,)
 
 
@@ -66,7 +66,9 @@ def test_the_projects_servers_are_put_over_the_users(tmp_path: Path) -> None:
     """config:file"""
     project = write(tmp_path / "p" / FILE_NAME, {"both": {"command": "project"}, "mine": GOOD})
     user = write(tmp_path / "h" / FILE_NAME, {"both": {"command": "user"}, "other": GOOD})
-    config = load(None, tmp_path / "p", {"HOME": str(tmp_path / "h")}, trust(tmp_path, project))
+    config = load_config(
+        None, tmp_path / "p", {"HOME": str(tmp_path / "h")}, trust(tmp_path, project)
+    )
     assert config.sources == (project, user)
     assert {spec.name: spec.command for spec in config.servers} == {
         "both": "project",
@@ -79,7 +81,9 @@ def test_a_mistake_in_the_project_is_not_hidden_by_the_users_server(tmp_path: Pa
     """config:file"""
     project = write(tmp_path / "p" / FILE_NAME, {"both": {"command": 1}})
     write(tmp_path / "h" / FILE_NAME, {"both": GOOD, "broken": {}})
-    config = load(None, tmp_path / "p", {"HOME": str(tmp_path / "h")}, trust(tmp_path, project))
+    config = load_config(
+        None, tmp_path / "p", {"HOME": str(tmp_path / "h")}, trust(tmp_path, project)
+    )
     assert not config.servers
     assert [problem.server for problem in config.problems] == ["both", "broken"]
 
@@ -88,7 +92,7 @@ def test_the_users_file_alone_is_enough_also_below_the_home_directory(tmp_path: 
     """config:file"""
     user = write(tmp_path / FILE_NAME, {"time": {**GOOD, "cwd": "relative"}})
     (tmp_path / "work").mkdir()
-    config = load(None, tmp_path / "work", {"HOME": str(tmp_path)})
+    config = load_config(None, tmp_path / "work", {"HOME": str(tmp_path)})
     assert config.sources == (user,)
     assert config.servers[0].cwd == "relative"
 
@@ -97,7 +101,7 @@ def test_a_named_file_is_read_alone_relative_to_the_working_directory(tmp_path: 
     """config:file"""
     write(tmp_path / FILE_NAME, {"project": GOOD})
     write(tmp_path / "other.json", {"named": GOOD})
-    config = load(Path("other.json"), tmp_path, {"HOME": str(tmp_path)})
+    config = load_config(Path("other.json"), tmp_path, {"HOME": str(tmp_path)})
     assert names(config) == ["named"]
     assert config.sources == (tmp_path / "other.json",)
 
@@ -106,13 +110,13 @@ def test_a_named_file_that_is_missing_is_an_error_that_names_it(tmp_path: Path) 
     """config:file"""
     write(tmp_path / FILE_NAME, {"time": GOOD})
     with pytest.raises(ConfigMissingError, match=r"configuration file gone\.json does not exist"):
-        load(Path("gone.json"), tmp_path, {"HOME": str(tmp_path)})
+        load_config(Path("gone.json"), tmp_path, {"HOME": str(tmp_path)})
 
 
 def test_no_file_anywhere_is_an_error_with_an_example(tmp_path: Path) -> None:
     """config:file"""
     with pytest.raises(ConfigMissingError) as caught:
-        load(None, tmp_path, {"HOME": str(tmp_path / "home")})
+        load_config(None, tmp_path, {"HOME": str(tmp_path / "home")})
     assert FILE_NAME in str(caught.value)
     assert "mcpServers" in str(caught.value)
 
@@ -120,15 +124,15 @@ def test_no_file_anywhere_is_an_error_with_an_example(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["x" * 5000, "a\0b"])
 def test_an_impossible_name_is_a_missing_file(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigMissingError):
-        load(Path(name), tmp_path, {})
+        load_config(Path(name), tmp_path, {})
     with pytest.raises(ConfigMissingError):
-        load(None, tmp_path, {"HOME": f"/{name}"})
+        load_config(None, tmp_path, {"HOME": f"/{name}"})
 
 
 def test_a_projects_servers_run_in_the_projects_directory(tmp_path: Path) -> None:
     servers = {"a": GOOD, "b": {**GOOD, "cwd": "sub"}, "c": {**GOOD, "cwd": "/abs"}}
     project = write(tmp_path / FILE_NAME, servers)
-    config = load(None, tmp_path, {"HOME": "/nowhere"}, trust(tmp_path, project))
+    config = load_config(None, tmp_path, {"HOME": "/nowhere"}, trust(tmp_path, project))
     found = [spec.cwd for spec in config.servers]
     assert found == [str(tmp_path), str(tmp_path / "sub"), "/abs"]
 
@@ -283,7 +287,7 @@ def test_the_section_is_spelled_as_clients_spell_it(tmp_path: Path, section: str
     """config:file"""
     path = tmp_path / "c.json"
     path.write_text(json.dumps({"other": 1, section: {"time": GOOD}}), "utf-8-sig")
-    assert names(load(path, tmp_path, {})) == ["time"]
+    assert names(load_config(path, tmp_path, {})) == ["time"]
 
 
 # Mistakes
@@ -417,7 +421,7 @@ def test_invalid_json_is_located_by_line_and_column(tmp_path: Path) -> None:
     path = tmp_path / "c.json"
     path.write_text('{\n  "mcpServers": {\n    "a": oops\n  }\n}')
     with pytest.raises(ConfigSyntaxError) as caught:
-        load(path, tmp_path, {})
+        load_config(path, tmp_path, {})
     assert str(caught.value).startswith(f"{path} is not valid JSON: line 3, column 10: ")
 
 
@@ -445,7 +449,7 @@ def test_a_file_that_is_no_configuration_is_refused_with_its_name(
     path = tmp_path / "c.json"
     path.write_bytes(content)
     with pytest.raises(ConfigSyntaxError) as caught:
-        load(path, tmp_path, {})
+        load_config(path, tmp_path, {})
     assert str(caught.value).startswith(f"{path} {message}")
 
 
@@ -472,7 +476,7 @@ def test_any_json_is_either_a_configuration_or_a_configuration_error(
     path = tmp_path / "c.json"
     path.write_text(json.dumps(document))
     try:
-        config = load(path, tmp_path, {"A": "\udce9"} if set_a else {})
+        config = load_config(path, tmp_path, {"A": "\udce9"} if set_a else {})
     except ConfigError:
         return
     section = document["mcpServers" if "mcpServers" in document else "servers"]

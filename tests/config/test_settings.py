@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolscript.config.settings import OPTION, OPTIONS, Option, Settings, load
+from toolscript.config.settings import OPTION, OPTIONS, Option, Settings, load_settings
 from toolscript.errors import RangeError
 
 RANGED = [option for option in OPTIONS if option.low is not None]
@@ -36,7 +36,7 @@ def test_an_option_is_well_formed(option: Option) -> None:
 @pytest.mark.requirement("search:threshold", "search:limit", "cache:place")
 def test_the_defaults_are_those_of_the_specification() -> None:
     """search:limit, search:threshold, search:fusion, cache:place, model:default, model:device"""
-    found = load({}, {"HOME": "/home/ana"})
+    found = load_settings({}, {"HOME": "/home/ana"})
     assert (found.limit, found.threshold, found.alpha) == (3, 0.35, 0.7)
     assert (found.model, found.fallback) == ("Xenova/bge-small-en-v1.5", "bundled")
     assert (found.device, found.no_cache) == ("auto", False)
@@ -83,12 +83,12 @@ VALUES: dict[str, tuple[object, str, object]] = {
 def test_a_flag_wins_over_the_environment_and_that_over_the_default(option: Option) -> None:
     flag, raw, meant = VALUES[option.name]
     environ = {"HOME": "/home/ana", option.env or "": raw}
-    assert getattr(load({option.name: flag}, environ), option.name) == flag
-    assert getattr(load({option.name: None}, environ), option.name) == meant
-    default = getattr(load({}, {"HOME": "/home/ana"}), option.name)
+    assert getattr(load_settings({option.name: flag}, environ), option.name) == flag
+    assert getattr(load_settings({option.name: None}, environ), option.name) == meant
+    default = getattr(load_settings({}, {"HOME": "/home/ana"}), option.name)
     if option.name != "data_dir":
         assert default == option.default
-    assert getattr(load({}, environ | {option.env or "": "  "}), option.name) == default
+    assert getattr(load_settings({}, environ | {option.env or "": "  "}), option.name) == default
 
 
 @pytest.mark.parametrize("option", RANGED, ids=lambda option: option.name)
@@ -103,7 +103,7 @@ def test_a_number_outside_its_range_is_refused_naming_value_range_and_source(
     for wrong in (option.low - 1, option.high + 1):
         value = option.kind(wrong)
         with pytest.raises(RangeError) as caught:
-            load({}, {"HOME": "/", option.env or "": str(value)})
+            load_settings({}, {"HOME": "/", option.env or "": str(value)})
         message = str(caught.value)
         expected = (str(value), f"from {option.low:g} to {option.high:g}", str(option.env))
         assert all(part in message for part in expected), message
@@ -159,7 +159,7 @@ def test_truth_is_written_in_several_ways(raw: str, *, meant: bool) -> None:
 
 def test_a_flag_is_named_as_it_is_typed() -> None:
     with pytest.raises(RangeError, match=r"^--limit is 0; it must be from 1 to 100$"):
-        load({"limit": 0}, {"HOME": "/"})
+        load_settings({"limit": 0}, {"HOME": "/"})
 
 
 @given(st.sampled_from(OPTIONS), st.text(alphabet=st.characters(exclude_characters="\0")))

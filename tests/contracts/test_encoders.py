@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolscript.embedding.base import Encoder, Vectors
-from toolscript.embedding.loader import load
+from toolscript.embedding.loader import load_model
 
 ENCODERS = ["bundled"]
 TEXTS = ["read a file", "", " ", "\0", "今日の天気", "🚀 " * 50, "x" * 20_000, "read a file"]
@@ -14,7 +14,7 @@ TEXTS = ["read a file", "", " ", "\0", "今日の天気", "🚀 " * 50, "x" * 20
 
 @pytest.fixture(scope="module", params=ENCODERS)
 def under_test(request: pytest.FixtureRequest) -> Encoder:
-    loaded = load(request.param, "fuzzy", 1).encoder
+    loaded = load_model(request.param, "fuzzy", 1).encoder
     assert loaded is not None
     return loaded
 
@@ -63,7 +63,7 @@ def test_a_part_behind_the_token_limit_has_a_vector_too(under_test: Encoder) -> 
 
 
 def test_equal_encoders_have_equal_names(under_test: Encoder) -> None:
-    again = load(ENCODERS[0], "fuzzy", 1).encoder
+    again = load_model(ENCODERS[0], "fuzzy", 1).encoder
     assert again is not None
     assert under_test.name == again.name
     assert under_test.name.startswith(under_test.model)

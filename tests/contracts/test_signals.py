@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolscript.embedding.loader import LazyModel, Loaded, load
+from toolscript.embedding.loader import LazyModel, Loaded, load_model
 from toolscript.retrieval.base import Corpus, Query, Signal
 from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.types import Document
 
-MODEL = LazyModel(lambda: load("bundled", "bundled", 1))
+MODEL = LazyModel(lambda: load_model("bundled", "bundled", 1))
 SIGNALS: dict[str, Callable[[], Signal]] = {
     "fuzzy": LexicalSignal,
     "semantic": lambda: SemanticSignal(MODEL, lambda: None),

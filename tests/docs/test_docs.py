@@ -66,7 +66,7 @@ class TestBlocks:
         if isinstance(value, dict) and "mcpServers" in value:
             file = tmp_path / "servers.json"
             file.write_text(fence.text, "utf-8")
-            assert not config.load(file, tmp_path, {}).problems
+            assert not config.load_config(file, tmp_path, {}).problems
 
 
 @pytest.mark.parametrize("page", pages(), ids=name_of)
@@ -202,7 +202,7 @@ class TestCompleteness:
 def test_mistakes_are_shown_as_they_are(entry: dict[str, Any], tmp_path: Path) -> None:
     file = tmp_path / "servers.json"
     file.write_text(json.dumps({"mcpServers": {"s": entry}}), "utf-8")
-    (problem,) = config.load(file, tmp_path, {}).problems
+    (problem,) = config.load_config(file, tmp_path, {}).problems
     assert problem.message in (DOCS / "guides" / "configuration.md").read_text("utf-8")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import until
-from toolscript.embedding.loader import BUNDLED_FOLDER, LazyModel, Loaded, ModelIdentity, load
+from toolscript.embedding.loader import BUNDLED_FOLDER, LazyModel, Loaded, ModelIdentity, load_model
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.requirement("model:bundled")
 def test_the_bundled_model_is_loaded_with_no_network_and_no_download() -> None:
     """model:bundled"""
-    loaded = load("bundled", "bundled", 1)
+    loaded = load_model("bundled", "bundled", 1)
     assert loaded.encoder is not None
     assert loaded.encoder.model == "all-MiniLM-L6-v2"
     assert loaded.encoder.dim == 384
@@ -31,8 +31,8 @@ def test_the_bundled_model_is_loaded_with_no_network_and_no_download() -> None:
 @pytest.mark.requirement("model:select")
 def test_a_folder_in_the_hubs_layout_is_loaded(folder: Path) -> None:
     """model:select"""
-    loaded = load(str(folder), "fuzzy", 1)
-    bundled = load("bundled", "bundled", 1)
+    loaded = load_model(str(folder), "fuzzy", 1)
+    bundled = load_model("bundled", "bundled", 1)
     assert loaded.encoder is not None
     assert bundled.encoder is not None
     assert loaded.encoder.name == bundled.encoder.name
@@ -46,7 +46,7 @@ IMPOSSIBLE = ["no/such/folder", "~no-such-user/model", "x" * 5000, "a\0b", ""]
 @pytest.mark.parametrize("model", IMPOSSIBLE)
 def test_where_a_model_cannot_be_the_bundled_one_answers_and_says_why(model: str) -> None:
     """search:degraded, model:bundled"""
-    loaded = load(model, "bundled", 1)
+    loaded = load_model(model, "bundled", 1)
     assert loaded.encoder is not None
     assert loaded.encoder.model == "all-MiniLM-L6-v2"
     assert loaded.degraded.startswith("using the bundled model: ")
@@ -56,7 +56,7 @@ def test_where_a_model_cannot_be_the_bundled_one_answers_and_says_why(model: str
 @pytest.mark.parametrize("model", IMPOSSIBLE[:-1])
 def test_with_the_fuzzy_fallback_there_is_no_model_and_it_says_why(model: str) -> None:
     """search:degraded"""
-    loaded = load(model, "fuzzy", 1)
+    loaded = load_model(model, "fuzzy", 1)
     assert loaded.encoder is None
     assert loaded.degraded.startswith("searching without meaning: ")
     assert repr(model)[:100] in loaded.degraded
@@ -66,14 +66,17 @@ def test_with_the_fuzzy_fallback_there_is_no_model_and_it_says_why(model: str) -
 def test_what_is_missing_in_a_folder_is_in_the_reason(folder: Path) -> None:
     """model:select, search:degraded"""
     (folder / "tokenizer.json").unlink()
-    assert "has no tokenizer.json" in load(str(folder), "fuzzy", 1).degraded
+    assert "has no tokenizer.json" in load_model(str(folder), "fuzzy", 1).degraded
 
 
 @pytest.mark.requirement("model:select")
 def test_a_folder_of_any_name_is_read_as_its_files_say(folder: Path) -> None:
     """model:select"""
     other = folder.rename(folder.with_name("my-model"))
-    found, bundled = load(str(other), "fuzzy", 1).encoder, load("bundled", "fuzzy", 1).encoder
+    found, bundled = (
+        load_model(str(other), "fuzzy", 1).encoder,
+        load_model("bundled", "fuzzy", 1).encoder,
+    )
     assert found is not None
     assert bundled is not None
     assert found.model == "my-model"
@@ -125,7 +128,7 @@ def test_another_thread_begins_to_load_what_is_on_this_machine() -> None:
 
 def test_that_a_model_is_missing_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     """search:degraded"""
-    lazy = LazyModel(lambda: load("no/such/folder", "fuzzy", 1))
+    lazy = LazyModel(lambda: load_model("no/such/folder", "fuzzy", 1))
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             lazy.get()
@@ -136,5 +139,5 @@ def test_that_a_model_is_missing_is_logged_once(caplog: pytest.LogCaptureFixture
 def test_a_model_that_is_there_is_no_reason_for_a_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    LazyModel(lambda: load("bundled", "bundled", 1)).get()
+    LazyModel(lambda: load_model("bundled", "bundled", 1)).get()
     assert not caplog.records

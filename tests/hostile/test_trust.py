@@ -223,7 +223,9 @@ def _config(tmp_path: Path) -> tuple[Path, Callable[[], configuration.Config]]:
     file = project / ".toolscript.json"
     file.write_text('{"mcpServers": {"a": {"command": "x"}}}', "utf-8")
     store = trust(tmp_path / "data", file)
-    return file, lambda: configuration.load(None, project, {"HOME": str(tmp_path / "h")}, store)
+    return file, lambda: configuration.load_config(
+        None, project, {"HOME": str(tmp_path / "h")}, store
+    )
 
 
 @pytest.mark.parametrize(
@@ -269,7 +271,7 @@ def test_h4_a_link_to_a_trusted_file_is_not_trusted(tmp_path: Path) -> None:
     (tmp_path / "lure" / ".toolscript.json").symlink_to(file)
     store = TrustStore(tmp_path / "data")
     with pytest.raises(ConfigUntrustedError):
-        configuration.load(None, tmp_path / "lure", {"HOME": "/nowhere"}, store)
+        configuration.load_config(None, tmp_path / "lure", {"HOME": "/nowhere"}, store)
 
 
 def test_h4_a_record_that_others_can_write_counts_for_nothing(tmp_path: Path) -> None:
@@ -337,7 +339,7 @@ def test_h4_the_search_ends_at_the_home_directory_however_it_is_spelled(tmp_path
     environ = {"HOME": str(tmp_path / "link")}
     assert configuration.project_file(home / "deep", environ) is None
     (home / ".toolscript.json").write_text('{"mcpServers": {}}', "utf-8")
-    assert configuration.load(None, home / "deep", environ).sources == (
+    assert configuration.load_config(None, home / "deep", environ).sources == (
         tmp_path / "link" / ".toolscript.json",
     )
     with pytest.raises(ConfigMissingError):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolscript.config.settings import MAX_QUERY_CHARS
-from toolscript.embedding.loader import LazyModel, load
+from toolscript.embedding.loader import LazyModel, load_model
 from toolscript.errors import QueryError, RangeError
 from toolscript.retrieval.base import Corpus, Query, Ranking
 from toolscript.retrieval.engine import DECIMALS, SearchEngine
@@ -476,7 +476,7 @@ def test_with_no_usable_model_every_answer_says_so_and_a_warning_is_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """search:degraded"""
-    missing = LazyModel(lambda: load(str(tmp_path / "gone"), "fuzzy", 1))
+    missing = LazyModel(lambda: load_model(str(tmp_path / "gone"), "fuzzy", 1))
     engine = make_engine(documents, with_model=missing)
     for _ in range(3):
         result = ask(engine, "current timezone")
@@ -495,7 +495,7 @@ def test_with_the_bundled_fallback_meaning_is_found_and_every_answer_says_why(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """search:degraded, model:bundled"""
-    missing = LazyModel(lambda: load(str(tmp_path / "gone"), "bundled", 1))
+    missing = LazyModel(lambda: load_model(str(tmp_path / "gone"), "bundled", 1))
     engine = make_engine(documents, with_model=missing)
     for _ in range(3):
         result = ask(engine, "download a web page")

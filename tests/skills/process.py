@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from toolscript.embedding.loader import LazyModel, load
+from toolscript.embedding.loader import LazyModel, load_model
 from toolscript.embedding.vector_cache import EmbeddingCache
 from toolscript.skills.vector_pair import VectorIndex
 
@@ -10,7 +10,7 @@ from toolscript.skills.vector_pair import VectorIndex
 def update_many(sandbox: Path, paths: list[str]) -> None:
     """Update these files, one after the other, in the index beside the sandbox."""
     beside = sandbox.parent
-    model = LazyModel(lambda: load("bundled", "bundled", 1))
+    model = LazyModel(lambda: load_model("bundled", "bundled", 1))
     cache = EmbeddingCache(beside / "cache", "v")
     index = VectorIndex(sandbox, model, lambda: cache, beside / "vector.json")
     for path in paths:

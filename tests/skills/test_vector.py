@@ -12,7 +12,7 @@ import pytest
 
 from tests.skills.process import update_many
 from toolscript.embedding.base import Encoder
-from toolscript.embedding.loader import LazyModel, Loaded, load
+from toolscript.embedding.loader import LazyModel, Loaded, load_model
 from toolscript.embedding.vector_cache import EmbeddingCache
 from toolscript.errors import ArgumentsError, ModelError
 from toolscript.skills.vector_pair import THRESHOLD, VectorIndex
@@ -256,7 +256,7 @@ def test_processes_at_once_lose_nothing(sandbox: Path) -> None:
     for process in processes:
         process.join(100)
         assert process.exitcode == 0
-    index = kept(sandbox, LazyModel(lambda: load("bundled", "bundled", 1)))
+    index = kept(sandbox, LazyModel(lambda: load_model("bundled", "bundled", 1)))
     assert len(found(index, "How to do thing number 7.")) == 12
 
 

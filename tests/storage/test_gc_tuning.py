@@ -12,7 +12,7 @@ from toolscript.storage.gc_tuning import without_collecting
 
 GATEWAY = """
 import gc, os, signal, sys, threading, time
-from toolscript.config.settings import load
+from toolscript.config.settings import load_settings
 from toolscript.surfaces.http.gateway_process import serve
 
 def look():
@@ -25,7 +25,7 @@ def look():
     os.kill(os.getpid(), signal.SIGTERM)
 
 threading.Thread(target=look, daemon=True).start()
-serve(load({"port": "0", "model": "none"}, os.environ))
+serve(load_settings({"port": "0", "model": "none"}, os.environ))
 """
 
 

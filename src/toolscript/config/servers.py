@@ -66,7 +66,7 @@ class Config:
         return hashlib.sha256(compact.encode()).hexdigest()[:16]
 
 
-def load(
+def load_config(
     path: Path | None, cwd: Path, environ: Mapping[str, str], trust: TrustStore | None = None
 ) -> Config:
     """The configuration at ``path``, or the project's over the user's.
@@ -117,9 +117,9 @@ def watched(sources: tuple[Path, ...], own: Path, trust: TrustStore | None) -> t
 
 
 def locate(path: Path | None, cwd: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """The files that `load` looks at, unread: ``path``, or else the project's and the user's.
+    """Returns the files that `load_config` reads: ``path``, or else the project's and the user's.
 
-    `ConfigMissingError` when there is none.
+    Raises `ConfigMissingError` when there is none.
     """
     if path is not None:
         return ((cwd / path).absolute(),)

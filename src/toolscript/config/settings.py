@@ -361,7 +361,7 @@ OPTION = {option.name: option for option in OPTIONS}
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The options' values: made by `load`, handed to ``bootstrap``, never global."""
+    """The options' values: made by `load_settings`, handed to ``bootstrap``, never global."""
 
     config: Path | None
     data_dir: Path
@@ -395,7 +395,7 @@ class Settings:
     port: int
 
 
-def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> Settings:
+def load_settings(flags: Mapping[str, object], environ: Mapping[str, str]) -> Settings:
     """Settings from flags (None: not given), then the environment, then the defaults."""
     values: dict[str, Any] = {}
     for each in fields(Settings):

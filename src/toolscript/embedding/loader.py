@@ -150,7 +150,7 @@ def lazy(choice: Choice) -> LazyModel:
     )
 
 
-def load(model: str, fallback: str, threads: int) -> Loaded:
+def load_model(model: str, fallback: str, threads: int) -> Loaded:
     """Load a model that is on this machine; where it cannot be, what ``fallback`` says."""
     return load_choice(Choice(model, fallback, threads), Progress())
 

@@ -195,7 +195,7 @@ def test_one_that_does_not_answer_still_runs(home: Cli) -> None:
 
 def test_one_that_is_just_starting(home: Cli) -> None:
     """cli:others: it is the only one already, but nobody knows where it is."""
-    key = config.load(None, home.home, {"HOME": str(home.home)}).key
+    key = config.load_config(None, home.home, {"HOME": str(home.home)}).key
     with GatewayFile(home.home / ".toolscript", key).held():
         for command in ("start", "status", "stop"):
             done = home("gateway", command)
@@ -329,7 +329,7 @@ def test_a_damaged_record_is_ignored(home: Cli, damage: str) -> None:
     """cli:others."""
     directory = home.home / ".toolscript" / "run"
     directory.mkdir(parents=True)
-    key = config.load(None, home.home, {"HOME": str(home.home)}).key
+    key = config.load_config(None, home.home, {"HOME": str(home.home)}).key
     record = directory / f"gateway-{key}.json"
     record.write_text(damage, "utf-8")
     assert home("gateway", "status").stdout == "not running\n"

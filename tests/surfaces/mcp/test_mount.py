@@ -17,7 +17,7 @@ from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 from toolscript.types import EVERYTHING
 
 environ = {"HOME": sys.argv[1], "TOOLSCRIPT_CONFIG": sys.argv[1] + "/config.json"}
-app = bootstrap.application(settings.load({}, environ), environ=environ)
+app = bootstrap.application(settings.load_settings({}, environ), environ=environ)
 revocations = RevocationWatcher(lambda _: True)
 mount = Mount(app, "search", lambda _: EVERYTHING, lambda _: "", revocations)
 DOOR = "toolscript.surfaces.mcp.sdk_server"

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
-from toolscript.config.settings import OPTION, Settings, load
+from toolscript.config.settings import OPTION, Settings, load_settings
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -34,7 +34,7 @@ def _option(name: str) -> Callable[[_Command], _Command]:
 
 def settings_from(**flags: object) -> Settings:
     """The settings of this call."""
-    return load(flags, os.environ)
+    return load_settings(flags, os.environ)
 
 
 output_option = click.option(

@@ -52,7 +52,7 @@ def load(settings: Settings) -> Config:
     project = None if settings.config else configuration.project_file(here, os.environ)
     if project is not None:
         _ask(project, trust)
-    config = configuration.load(settings.config, here, os.environ, trust)
+    config = configuration.load_config(settings.config, here, os.environ, trust)
     if config.refused:
         _warn(config.refused)
     return config
