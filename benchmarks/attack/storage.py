@@ -252,7 +252,7 @@ def _flips(data: _Data, times: int, chosen: random.Random) -> Outcome:
     for _ in range(60):
         graph.learn([f"s{chosen.randrange(4)}__t{chosen.randrange(12)}" for _ in range(6)])
     store = GraphStore(data.folder / "graph", "flips")
-    store.add(graph.taken(), Usage().taken())
+    store.add(graph.drain_changes(), Usage().drain_changes())
     whole = store.path.read_bytes()
     said: list[str] = []
     handler = logging.Handler()

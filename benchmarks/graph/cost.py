@@ -119,7 +119,9 @@ def know(signal: SemanticSignal, documents: list[Document], vectors: np.ndarray)
 def _recorded(learning: Learning, documents: list[Document]) -> Figures:
     history, noted, learned = SessionHistory(), list[float](), list[float]()
     for each in documents[:2000]:
-        noted.append(_milliseconds(lambda i=each.id: learning.called(history, i, succeeded=True)))
+        noted.append(
+            _milliseconds(lambda i=each.id: learning.record_call(history, i, succeeded=True))
+        )
     learning.close()
     context = tuple(each.id for each in documents[:8])
     for each in documents[:2000]:

@@ -127,7 +127,7 @@ def learned(place: Place) -> Forecast:
         context: tuple[str, ...] = ()
         for tool in sequence:
             if hindsight and context:
-                forecast.foresee(context, tool)
+                forecast.evaluate(context, tool)
             context = forecast.graph.observe(context, tool)
     return forecast
 

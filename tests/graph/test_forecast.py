@@ -94,9 +94,9 @@ def test_scores_are_the_gain_over_chance_times_the_skill() -> None:
     scores, found = made.scores(["s__a"]), made.chances(["s__a"])
     assert scores is not None
     assert found is not None
-    expected = np.maximum(np.log(found * 8) / np.log(8), 0) * made.graph.skill
+    expected = np.maximum(np.log(found * 8) / np.log(8), 0) * made.graph.predictive_skill
     np.testing.assert_allclose(scores, expected)
-    assert made.graph.skill == 0.25
+    assert made.graph.predictive_skill == 0.25
 
 
 def test_where_nothing_is_known_of_a_tool_its_server_and_what_is_popular_is_likely() -> None:
@@ -189,12 +189,12 @@ def test_a5_the_forecast_takes_over_as_uses_are_seen() -> None:
     made.graph.bootstrap_from_templates([Template(pairs=(("s__a", "s__b"), ("s__b", "s__c")))])
     assert made.graph.inexperience == 1.0
     for seen in range(1, 25):
-        made.graph.note(-1.0)  # foreseen worse than chance
+        made.graph.record_gain(-1.0)  # foreseen worse than chance
         assert made.graph.inexperience == pytest.approx(8 / (8 + seen))
     scores = made.scores(["s__a"])
     assert scores is not None
     related = made.graph.graph_relatedness("s__c", ["s__a"])
-    assert made.graph.skill == 0.0 < related
+    assert made.graph.predictive_skill == 0.0 < related
     assert scores[made.ids.index("s__c")] < related / 4
 
 
@@ -211,9 +211,9 @@ def test_a_graph_of_sequences_that_mean_nothing_has_no_skill_and_one_of_habits_h
         for sequence in sequences:
             context: tuple[str, ...] = ()
             for letter in sequence:
-                made.foresee(context, named(letter))
+                made.evaluate(context, named(letter))
                 context = made.graph.observe(context, named(letter))
-        skills.append(made.graph.skill)
+        skills.append(made.graph.predictive_skill)
     assert skills[0] < 0.1
     assert skills[1] > 0.5
 

@@ -43,8 +43,8 @@ class TestStore:
         graph.add_dependencies([("s__a", "t__need")])
         graph.bootstrap_from_templates([Template(pairs=(("s__d", "t__e"),))])
         graph.observe((), "s__a", succeeded=False)
-        graph.note(0.7)
-        assert store.add(graph.taken(), UsageChange())
+        graph.record_gain(0.7)
+        assert store.add(graph.drain_changes(), UsageChange())
         again, _ = stored(tmp_path)
         assert again.stats() == graph.stats()
         assert sorted(map(repr, again.strongest(99))) == sorted(map(repr, graph.strongest(99)))
@@ -56,16 +56,16 @@ class TestStore:
             graph.learned.edges.once,
             graph.learned.edges.twice,
         )
-        assert not again.taken()
+        assert not again.drain_changes()
 
     @pytest.mark.requirement("graph:learning")
     def test_what_is_learned_later_is_added(self, tmp_path: Path) -> None:
         """graph:learning"""
         store, graph = GraphStore(tmp_path, "key"), graph_of("ab")
-        store.add(graph.taken(), UsageChange())
+        store.add(graph.drain_changes(), UsageChange())
         graph.learn(["s__a", "s__b"])
         graph.learn(["s__c", "s__a"])
-        store.add(graph.taken(), UsageChange())
+        store.add(graph.drain_changes(), UsageChange())
         assert stored(tmp_path)[0].stats() == graph.stats()
 
     @pytest.mark.requirement("graph:learning")
@@ -73,7 +73,7 @@ class TestStore:
         """graph:learning"""
         one, other = graph_of("ab", "xa"), graph_of("ba", "ab")
         for graph in (one, other):
-            GraphStore(tmp_path, "key").add(graph.taken(), UsageChange())
+            GraphStore(tmp_path, "key").add(graph.drain_changes(), UsageChange())
         both, _ = stored(tmp_path)
         edge = both.edge("s__a", "s__b")
         assert edge is not None
@@ -83,10 +83,10 @@ class TestStore:
 
     def test_what_was_forgotten_is_gone(self, tmp_path: Path) -> None:
         graph, store = graph_of("abc"), GraphStore(tmp_path, "key")
-        store.add(graph.taken(), UsageChange())
+        store.add(graph.drain_changes(), UsageChange())
         graph.clear()
         graph.learn(["s__x", "s__y"])
-        store.add(graph.taken(), UsageChange())
+        store.add(graph.drain_changes(), UsageChange())
         assert stored(tmp_path)[0].neighbors("s__x") == ["s__y"]
         assert stored(tmp_path)[0].edge_count == 1
 
@@ -95,7 +95,7 @@ class TestStore:
         graph, store = ToolGraph(max_edges=10, clock=Clock()), GraphStore(tmp_path, "key")
         for number in range(30):
             graph.learn([f"s__{number}", f"s__{number}-2"])
-            store.add(graph.taken(), UsageChange())
+            store.add(graph.drain_changes(), UsageChange())
         again, _ = stored(tmp_path)
         assert again.edge_count == graph.edge_count <= 10
         assert again.strongest(20) == graph.strongest(20)
@@ -105,11 +105,11 @@ class TestStore:
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: bytes
     ) -> None:
         store = GraphStore(tmp_path, "key")
-        store.add(graph_of("ab").taken(), UsageChange())
+        store.add(graph_of("ab").drain_changes(), UsageChange())
         store.path.write_bytes(damage)
         graph, _ = stored(tmp_path)
         assert graph.edge_count == 0
-        assert store.add(graph_of("ab").taken(), UsageChange())
+        assert store.add(graph_of("ab").drain_changes(), UsageChange())
         assert stored(tmp_path)[0].edge_count == 1
         assert "is damaged" in caplog.text
         assert store.path.with_name(f"{store.path.name}.damaged-1").read_bytes() == damage
@@ -118,12 +118,12 @@ class TestStore:
         self, tmp_path: Path
     ) -> None:
         store = GraphStore(tmp_path, "key")
-        store.add(graph_of("abcdef").taken(), UsageChange())
+        store.add(graph_of("abcdef").drain_changes(), UsageChange())
         whole = store.path.read_bytes()
         for length in range(0, len(whole), 997):
             store.path.write_bytes(whole[:length])
             stored(tmp_path)
-            assert store.add(graph_of("ab").taken(), UsageChange())
+            assert store.add(graph_of("ab").drain_changes(), UsageChange())
             assert stored(tmp_path)[0].edge("s__a", "s__b")
             store.path.unlink()
 
@@ -142,7 +142,7 @@ class TestStore:
 
     def test_only_the_owner_may_read_it(self, tmp_path: Path) -> None:
         store = GraphStore(tmp_path / "graph", "key")
-        store.add(graph_of("ab").taken(), UsageChange())
+        store.add(graph_of("ab").drain_changes(), UsageChange())
         assert store.path.stat().st_mode & 0o077 == 0
 
     def test_the_questions_of_two_processes_are_put_together(self, tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ class TestStore:
         for value in (1.0, 3.0):
             usage = Usage()
             usage.learn("s__a", "m", np.full(4, value, dtype=np.float32))
-            GraphStore(tmp_path, "key").add(GraphDelta(), usage.taken())
+            GraphStore(tmp_path, "key").add(GraphDelta(), usage.drain_changes())
         _, usage = stored(tmp_path)
         count, total = usage.of("m")["s__a"]
         assert count == 2
@@ -165,7 +165,7 @@ class TestLearning:
         learning = Learning(GraphStore(tmp_path, "key"))
         one, other = SessionHistory(), SessionHistory()
         for history, tool in [(one, "a"), (other, "x"), (one, "b"), (other, "y"), (one, "c")]:
-            learning.called(history, f"s__{tool}", succeeded=tool != "b")
+            learning.record_call(history, f"s__{tool}", succeeded=tool != "b")
         learning.close()
         graph, _ = stored(tmp_path)
         assert graph.neighbors("s__a") == ["s__c"]
@@ -177,7 +177,7 @@ class TestLearning:
         """graph:learning"""
         learning, history = Learning(GraphStore(tmp_path, "key")), SessionHistory()
         for tool in ("s__a", "s__b"):
-            learning.called(history, tool, succeeded=True)
+            learning.record_call(history, tool, succeeded=True)
         until(lambda: stored(tmp_path)[0].edge_count == 1)
         learning.close()
 
@@ -191,12 +191,12 @@ class TestLearning:
             return "m", np.ones(3, dtype=np.float32)
 
         learning, history = Learning(embed=embed), SessionHistory()
-        history.searched("send it", ["s__mail", "s__post"])
-        history.searched("read it", ["s__read"])
-        learning.called(history, "s__mail", succeeded=False)
-        learning.called(history, "s__other", succeeded=True)
-        learning.called(history, "s__mail", succeeded=True)
-        learning.called(history, "s__mail", succeeded=True)
+        history.record_search("send it", ["s__mail", "s__post"])
+        history.record_search("read it", ["s__read"])
+        learning.record_call(history, "s__mail", succeeded=False)
+        learning.record_call(history, "s__other", succeeded=True)
+        learning.record_call(history, "s__mail", succeeded=True)
+        learning.record_call(history, "s__mail", succeeded=True)
         learning.flush()
         learning.close()
         assert asked == ["send it"]
@@ -207,9 +207,9 @@ class TestLearning:
             raise ValueError("no embedding today")
 
         learning, history = Learning(embed=embed), SessionHistory()
-        history.searched("send it", ["s__a"])
+        history.record_search("send it", ["s__a"])
         for tool in ("s__a", "s__b"):
-            learning.called(history, tool, succeeded=True)
+            learning.record_call(history, tool, succeeded=True)
         learning.flush()
         learning.close()
         assert learning.graph.neighbors("s__a") == ["s__b"]
@@ -223,11 +223,11 @@ class TestLearning:
             release.wait(30)
 
         learning, history = Learning(embed=embed), SessionHistory()
-        history.searched("x", ["s__a"])
-        learning.called(history, "s__a", succeeded=True)
+        history.record_search("x", ["s__a"])
+        learning.record_call(history, "s__a", succeeded=True)
         assert started.wait(30)
         for _ in range(MAX_WAITING + 10):
-            learning.called(SessionHistory(), "s__b", succeeded=True)
+            learning.record_call(SessionHistory(), "s__b", succeeded=True)
         release.set()
         learning.close()
         assert learning.dropped == 10
@@ -237,7 +237,7 @@ class TestLearning:
         """graph:learning"""
         learning, history = Learning(GraphStore(tmp_path, "key")), SessionHistory()
         for tool in ("s__a", "s__b"):
-            learning.called(history, tool, succeeded=True)
+            learning.record_call(history, tool, succeeded=True)
         learning.flush()
         learning.usage.learn("s__a", "m", np.ones(2, dtype=np.float32))
         learning.clear()
@@ -251,15 +251,17 @@ class TestLearning:
         learning = Learning(GraphStore(tmp_path, "key"))
         learning.open()
         ids = ("s__a", "s__b", "s__c")
-        learning.see(ids, ("s", "s", "s"), None)
+        learning.set_corpus(ids, ("s", "s", "s"), None)
         text = '{"sequences": [["s:a", "s:b"], ["s__a", {"tool": "s__b", "ok": false}]]}'
-        taken = learning.take(read(text))
+        taken = learning.import_known(read(text))
         assert taken == {"calls": 4, "edges": 1, "total": 1}
         assert stored(tmp_path)[0].stats().failures == 1
         assert (
             learning.graph.learned.habits.foreseen == 0
         )  # the last third has no step that succeeded
-        learning.take(read('{"sequences": [["s:a", "s:b"], ["s:a", "s:b"], ["s:a", "s:b"]]}'))
+        learning.import_known(
+            read('{"sequences": [["s:a", "s:b"], ["s:a", "s:b"], ["s:a", "s:b"]]}')
+        )
         assert learning.graph.learned.habits.foreseen == 1
 
 
@@ -268,15 +270,15 @@ import sys
 from pathlib import Path
 from toolscript.graph.learning import Learning
 from toolscript.graph.graph_store import GraphStore
-from toolscript.graph.session_history import Trail
+from toolscript.graph.session_history import SessionHistory
 
 learning = Learning(GraphStore(Path(sys.argv[1]), "key"))
 learning.open()
 number = 0
 while True:
-    trail = Trail()
+    history = SessionHistory()
     for tool in ("a", "b", "c"):
-        learning.called(trail, f"s__{tool}{number % 50}", succeeded=True)
+        learning.record_call(history, f"s__{tool}{number % 50}", succeeded=True)
     number += 1
     if number % 200 == 0:
         learning.flush()
@@ -314,12 +316,12 @@ import sys, time
 from pathlib import Path
 from toolscript.graph.learning import Learning
 from toolscript.graph.graph_store import GraphStore
-from toolscript.graph.session_history import Trail
+from toolscript.graph.session_history import SessionHistory
 
 learning = Learning(GraphStore(Path(sys.argv[1]), "key"))
 learning.open()
 for number in range(10_000):
-    learning.called(Trail(), f"s__t{number}", succeeded=True)
+    learning.record_call(SessionHistory(), f"s__t{number}", succeeded=True)
     print(time.monotonic(), flush=True)
     time.sleep(0.01)
 """
@@ -341,19 +343,19 @@ def test_a_kill_costs_at_most_the_last_second(tmp_path: Path) -> None:
     assert calls >= before
 
 
-class TestTrail:
+class TestSessionHistory:
     def test_a_long_pause_begins_another_job(self) -> None:
         now = [1000.0]
         history = SessionHistory(clock=lambda: now[0])
-        history.called("s__a", succeeded=True)
+        history.record_call("s__a", succeeded=True)
         now[0] += PAUSE_S - 1
-        assert history.called("s__b", succeeded=True) == (("s__a",), "")
+        assert history.record_call("s__b", succeeded=True) == (("s__a",), "")
         now[0] += PAUSE_S + 1
-        assert history.called("s__c", succeeded=True) == ((), "")
+        assert history.record_call("s__c", succeeded=True) == ((), "")
 
     def test_only_the_latest_searches_may_have_led_to_a_call(self) -> None:
         history = SessionHistory()
         for number in range(5):
-            history.searched(f"question {number}", [f"s__{number}"])
-        assert history.called("s__0", succeeded=True)[1] == ""
-        assert history.called("s__4", succeeded=True)[1] == "question 4"
+            history.record_search(f"question {number}", [f"s__{number}"])
+        assert history.record_call("s__0", succeeded=True)[1] == ""
+        assert history.record_call("s__4", succeeded=True)[1] == "question 4"

@@ -204,11 +204,11 @@ def test_dependencies_end_somewhere() -> None:
 def test_what_is_supposed_is_said_but_no_edge() -> None:
     """graph:learning"""
     graph = needing("ab")
-    graph.suppose({"s__a": {"s__c": "its parameter x", "s__b": "its name"}})
+    graph.set_inferred({"s__a": {"s__c": "its parameter x", "s__b": "its name"}})
     assert graph.needs("s__a") == {"s__b": "declared", "s__c": "its parameter x"}
     assert [each.tool for each in graph.dependencies("s__a")] == ["s__b", "s__c"]
     assert graph.edge_count == 1
-    graph.suppose({})
+    graph.set_inferred({})
     assert graph.needs("s__a") == {"s__b": "declared"}
 
 
@@ -234,7 +234,7 @@ def test_an_id_that_is_too_long_is_not_learned() -> None:
 
 def test_everything_can_be_forgotten() -> None:
     graph = graph_of("abc")
-    graph.note(1.0)
+    graph.record_gain(1.0)
     graph.clear()
     assert graph.stats() == ToolGraph().stats()
     assert graph.neighbors("s__a") == []
@@ -244,16 +244,16 @@ def test_everything_can_be_forgotten() -> None:
 def test_skill_is_the_mean_gain_with_a_little_supposed() -> None:
     """graph:learning"""
     graph = ToolGraph()
-    assert graph.skill == 0.25
+    assert graph.predictive_skill == 0.25
     for _ in range(4):
-        graph.note(1.0)
-    assert graph.skill == pytest.approx((4 + 8 * 0.25) / 12)
+        graph.record_gain(1.0)
+    assert graph.predictive_skill == pytest.approx((4 + 8 * 0.25) / 12)
     for _ in range(100):
-        graph.note(-1.0)
-    assert graph.skill == 0
+        graph.record_gain(-1.0)
+    assert graph.predictive_skill == 0
     for _ in range(5000):
-        graph.note(1.0)
-    assert 0.9 < graph.skill <= 1
+        graph.record_gain(1.0)
+    assert 0.9 < graph.predictive_skill <= 1
 
 
 def test_what_is_taken_off_counts_grows_with_how_much_was_seen_only_once() -> None:
@@ -280,10 +280,10 @@ def test_what_was_learned_is_handed_over_once_and_restores_the_same_graph() -> N
     graph = graph_of("abcd", "bad")
     graph.add_dependencies([("s__a", "s__c")])
     graph.bootstrap_from_templates([Template(pairs=(("s__d", "s__e"),))])
-    graph.note(0.5)
-    change = graph.taken()
+    graph.record_gain(0.5)
+    change = graph.drain_changes()
     assert change
-    assert not graph.taken()
+    assert not graph.drain_changes()
     again = ToolGraph(clock=Clock())
     again.restore(change)
     assert again.stats() == graph.stats()

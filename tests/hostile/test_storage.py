@@ -68,7 +68,7 @@ def locked(path: Path) -> Generator[None]:
 def store(tmp_path: Path) -> GraphStore:
     """A graph of 60 calls, on the disk."""
     store = store_in(tmp_path / "graph")
-    assert store.add(graph_of(*["abc"] * 20).taken(), UsageChange())
+    assert store.add(graph_of(*["abc"] * 20).drain_changes(), UsageChange())
     return store
 
 
@@ -80,7 +80,7 @@ def test_h3_a_locked_graph_is_left_alone(store: GraphStore) -> None:
     with locked(store.path):
         for _ in range(2):
             assert not store.load(ToolGraph(), Usage())
-        assert not store.add(graph_of("ab").taken(), UsageChange())
+        assert not store.add(graph_of("ab").drain_changes(), UsageChange())
     assert contents(store.path.parent) == before
     assert calls(store.path.parent) == 60
 
@@ -92,7 +92,7 @@ def test_h3_what_is_learned_while_the_graph_is_locked_is_written_when_the_lock_g
     with locked(store.path):
         learning.open()
         for tool in ("s__x", "s__y"):
-            learning.called(SessionHistory(), tool, succeeded=True)
+            learning.record_call(SessionHistory(), tool, succeeded=True)
         learning.flush()
         assert learning.graph.stats().calls == 2
     until(lambda: calls(store.path.parent) == 62, "it is written with no further call")
@@ -109,7 +109,7 @@ def test_h3_what_was_forgotten_while_the_graph_was_locked_does_not_come_back(
         learning.open()
         with pytest.raises(LearningError):
             learning.clear()
-    learning.called(SessionHistory(), "s__x", succeeded=True)
+    learning.record_call(SessionHistory(), "s__x", succeeded=True)
     learning.close()
     assert calls(store.path.parent) == 1
 
@@ -117,17 +117,17 @@ def test_h3_what_was_forgotten_while_the_graph_was_locked_does_not_come_back(
 FAILS = """
 import resource, sys
 from pathlib import Path
-from toolscript.graph.counts import Change
+from toolscript.graph.counts import GraphDelta
 from toolscript.graph.graph_store import GraphStore
 from toolscript.graph.tool_graph import ToolGraph
 from toolscript.graph.usage import Usage, UsageChange
 graph = ToolGraph()
 graph.learn([f"s__{number}" for number in range(40)])
 store = GraphStore(Path(sys.argv[1]), "key")
-store.add(Change(), UsageChange())  # imports what it needs
+store.add(GraphDelta(), UsageChange())  # imports what it needs
 what, limit = getattr(resource, sys.argv[2]), int(sys.argv[3])
 resource.setrlimit(what, (limit, limit))
-print(store.load(graph, Usage()), store.add(graph.taken(), UsageChange()))
+print(store.load(graph, Usage()), store.add(graph.drain_changes(), UsageChange()))
 """
 
 
@@ -153,7 +153,7 @@ def test_h3_a_graph_of_a_later_version_is_left_to_that(store: GraphStore) -> Non
     db.close()
     before = store.path.read_bytes()
     assert not store.load(ToolGraph(), Usage())
-    assert not store.add(graph_of("ab").taken(), UsageChange())
+    assert not store.add(graph_of("ab").drain_changes(), UsageChange())
     assert store.path.read_bytes() == before
     assert not [*store.path.parent.glob("*damaged*")]
 
@@ -163,10 +163,10 @@ def test_h3_copies_put_aside_are_numbered_and_never_overwritten(
 ) -> None:
     store = store_in(tmp_path)
     for number in range(1, 4):
-        assert store.add(graph_of("ab").taken(), UsageChange())
+        assert store.add(graph_of("ab").drain_changes(), UsageChange())
         store.path.write_bytes(b"damage %d" % number * 100)
         store.load(ToolGraph(), Usage())
-        assert store.add(graph_of("ab").taken(), UsageChange())
+        assert store.add(graph_of("ab").drain_changes(), UsageChange())
         assert str(tmp_path / f"graph-key.sqlite.damaged-{number}") in caplog.text
     for number in range(1, 4):
         aside = tmp_path / f"graph-key.sqlite.damaged-{number}"
@@ -179,7 +179,7 @@ def test_h3_a_file_damaged_under_a_running_gateway_is_made_again_from_what_it_kn
     learning = Learning(store)
     learning.open()
     store.path.write_bytes(b"damage" * 1000)
-    learning.called(SessionHistory(), "s__x", succeeded=True)
+    learning.record_call(SessionHistory(), "s__x", succeeded=True)
     learning.close()
     assert calls(store.path.parent) == 61
 
@@ -190,7 +190,7 @@ def test_h3_a_second_process_that_saw_the_damage_leaves_the_new_file(store: Grap
     for each in (store, other):
         assert each.load(ToolGraph(), Usage())
     for each in (store, other):
-        assert each.add(graph_of("ab").taken(), UsageChange())
+        assert each.add(graph_of("ab").drain_changes(), UsageChange())
     assert calls(store.path.parent) == 4
     assert len([*store.path.parent.glob("*.damaged-*")]) == 1
 
@@ -260,7 +260,7 @@ def test_h3_what_an_earlier_version_learned_is_kept(tmp_path: Path) -> None:
         db.executescript(VERSION_1)
     db.close()
     assert calls(tmp_path) == 7
-    assert store_in(tmp_path).add(graph_of("ab").taken(), UsageChange())
+    assert store_in(tmp_path).add(graph_of("ab").drain_changes(), UsageChange())
     graph, usage = read(tmp_path)
     assert graph.stats().calls == 9
     assert usage.of("m")["s__a"][0] == 1
@@ -278,7 +278,7 @@ def test_l9_every_flipped_bit_is_harmless_or_said(
 ) -> None:
     store, graph, usage = store_in(tmp_path), graph_of("abcdef", "fab", "cad"), Usage()
     usage.learn("s__a", "m", graph.learned.edges.later[:8].astype("float32"))
-    assert store.add(graph.taken(), usage.taken())
+    assert store.add(graph.drain_changes(), usage.drain_changes())
     whole, known = store.path.read_bytes(), known_in(tmp_path)
     said = 0
     chosen = random.Random(9)  # noqa: S311 - which bits, nothing more
@@ -310,7 +310,7 @@ def test_l9_a_damaged_row_is_not_added_to(store: GraphStore, table: str) -> None
     with sqlite3.connect(store.path) as db:
         db.execute(f"update {table} set {'weight' if table == 'tool' else 'count'} = 99")  # noqa: S608 - above
     db.close()
-    assert store.add(graph_of("ab").taken(), usage)
+    assert store.add(graph_of("ab").drain_changes(), usage)
     assert [*store.path.parent.glob("*.damaged-1")]
     assert calls(store.path.parent) == 2
 
@@ -321,5 +321,5 @@ def test_l9_an_emptied_graph_is_damaged(
     store.path.write_bytes(b"")
     assert store.load(ToolGraph(), Usage())
     assert "is damaged (it is empty)" in caplog.text
-    assert store.add(graph_of("ab").taken(), UsageChange())
+    assert store.add(graph_of("ab").drain_changes(), UsageChange())
     assert calls(store.path.parent) == 2

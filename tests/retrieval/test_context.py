@@ -39,7 +39,7 @@ def habitual(model: LazyModel, documents: tuple[Document, ...]) -> SearchEngine:
     made = engine_of(model, documents, learning)
     for _ in range(30):
         learning.graph.learn(HABIT)
-        learning.graph.note(0.9)
+        learning.graph.record_gain(0.9)
     return made
 
 
@@ -118,7 +118,7 @@ def test_what_goes_with_the_context_comes_first(
     for _ in range(40):
         learning.graph.learn(HABIT)
         learning.graph.learn(["time__get_current_time", "fetch__fetch"])
-        learning.graph.note(1.0)
+        learning.graph.record_gain(1.0)
     text = "do the next thing"
     assert next(iter(hits(engine, text, context=tuple(HABIT[:2])))) == HABIT[2]
     assert next(iter(hits(engine, text, context=("time__get_current_time",)))) == "fetch__fetch"
@@ -190,7 +190,7 @@ def test_what_the_best_tools_need_is_ranked_among_them(
     learning = Learning()
     engine = engine_of(model, documents, learning)
     learning.graph.add_dependencies([(HABIT[2], HABIT[1]), (HABIT[1], "time__get_current_time")])
-    learning.graph.suppose({HABIT[2]: {"memory__read_graph": "its parameter node_id"}})
+    learning.graph.set_inferred({HABIT[2]: {"memory__read_graph": "its parameter node_id"}})
     text = "commit my changes to git"
     plain = hits(engine, text)
     assert next(iter(plain)) == HABIT[2]

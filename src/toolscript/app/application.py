@@ -187,7 +187,7 @@ class App:
         if request.why and found.why is None:
             found = replace(found, why=self._view(request.grant).absence(request.why))
         if history is not None:
-            history.searched(request.text, [hit.document.id for hit in found.hits])
+            history.record_search(request.text, [hit.document.id for hit in found.hits])
         return replace(found, degraded=(*found.degraded, self._fault)) if self._fault else found
 
     async def search_skills(self, request: SearchRequest) -> SearchResult:
@@ -328,7 +328,7 @@ class App:
 
     def _learn(self, history: SessionHistory | None, tool: str, *, succeeded: bool) -> None:
         if self.learning is not None:
-            self.learning.called(history or SessionHistory(), tool, succeeded=succeeded)
+            self.learning.record_call(history or SessionHistory(), tool, succeeded=succeeded)
 
     def own(self, grant: Grant = EVERYTHING) -> list[ToolSpec]:
         """The tools that are toolscript's own, where models are to be told of them."""
@@ -457,7 +457,7 @@ class App:
     def _documents(self, catalogue: Catalogue) -> list[Document]:
         if self.learning is not None:
             servers = {name: entry.tools for name, entry in catalogue.servers.items()}
-            self.learning.graph.suppose(self._inference.of(servers))
+            self.learning.graph.set_inferred(self._inference.of(servers))
         return [Document.of(tool) for tool in catalogue.tools.values()]
 
     def _is_past(self, catalogue: Catalogue) -> bool:

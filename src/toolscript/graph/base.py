@@ -4,8 +4,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-Kind: TypeAlias = Literal["observed", "template", "dependency"]
-KINDS: tuple[Kind, ...] = ("observed", "template", "dependency")
+EdgeKind: TypeAlias = Literal["observed", "template", "dependency"]
+KINDS: tuple[EdgeKind, ...] = ("observed", "template", "dependency")
 Direction: TypeAlias = Literal["in", "out", "both"]
 
 OBSERVED, TEMPLATE, DEPENDENCY = 1, 2, 4
@@ -24,7 +24,7 @@ class Edge(msgspec.Struct, frozen=True, kw_only=True):
 
     source: str
     target: str
-    kinds: tuple[Kind, ...]
+    kinds: tuple[EdgeKind, ...]
     weight: float
     """How often the target came after the source, decayed; a template counts as one use."""
     times: int
@@ -52,7 +52,7 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     failures: int
     """Calls that were learned from, and how many of them failed."""
     skill: float
-    """From 0 (chance) to 1 (certainty): see `ToolGraph.skill`."""
+    """From 0 (chance) to 1 (certainty): see `ToolGraph.predictive_skill`."""
     alpha: float
     """The weight that a search's own score has beside the graph's: see `adaptive_alpha`."""
 

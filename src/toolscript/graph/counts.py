@@ -39,7 +39,7 @@ class GlobalCounts:
     """and of the others, those that stayed with the server."""
     gain: float = 0.0
     foreseen: float = 0.0
-    """See `ToolGraph.skill`: the sum of what was gained, and over how many steps."""
+    """See `ToolGraph.predictive_skill`: the sum of what was gained, and over how many steps."""
 
     def add(self, other: "GlobalCounts") -> None:
         """Count those too."""

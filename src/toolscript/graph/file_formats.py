@@ -29,7 +29,7 @@ MAX_CHARS = 16_000_000
 MAX_ROWS = 200_000
 
 
-class Known(msgspec.Struct, frozen=True, kw_only=True):
+class GraphImport(msgspec.Struct, frozen=True, kw_only=True):
     """What a file says."""
 
     templates: tuple[Template, ...] = ()
@@ -38,18 +38,18 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     """Each a list of calls: a tool, and whether it succeeded."""
 
 
-def read(text: str) -> Known:
+def read(text: str) -> GraphImport:
     """What a document says; raises `InputError` naming the place that cannot be used."""
     if len(text) > MAX_CHARS:
         raise InputError(f"the file has {len(text)} characters; at most {MAX_CHARS} are read")
     return known(_parsed(text))
 
 
-def known(value: Any) -> Known:
+def known(value: Any) -> GraphImport:
     """The same, parsed already."""
     document = _object({"workflows": value} if _is_list(value) else value, "the document")
     templates = document.get("workflows", document.get("templates", []))
-    found = Known(
+    found = GraphImport(
         templates=tuple(
             _template(each, f"workflows[{at}]")
             for at, each in enumerate(_list(templates, "workflows"))
@@ -63,7 +63,7 @@ def known(value: Any) -> Known:
             for at, each in enumerate(_list(document.get("sequences", []), "sequences"))
         ),
     )
-    if found == Known():
+    if found == GraphImport():
         raise InputError("there is nothing in it; expected workflows, dependencies or sequences")
     return found
 

@@ -75,7 +75,7 @@ class Forecast:
             return None
         gains, graph = self.gains(chances), self.graph
         more = np.maximum(0.0, self._prior(context, gains) - SKILL_BEFORE * gains)
-        return graph.skill * gains + graph.inexperience * more
+        return graph.predictive_skill * gains + graph.inexperience * more
 
     def connected(self, context: Sequence[str]) -> Ints:
         """The rows that a template puts beside a tool of the context, or beside one of those."""
@@ -128,12 +128,12 @@ class Forecast:
         with self.graph.lock:
             return self._chances(rows)
 
-    def foresee(self, context: Sequence[str], tool: str) -> None:
+    def evaluate(self, context: Sequence[str], tool: str) -> None:
         """Before a use is learned: note how well it was foreseen."""
         row = self._rows.get(tool)
         chances = None if row is None else self.chances(context)
         if row is not None and chances is not None:
-            self.graph.note(float(self.gains(chances[row], least=-1.0)))
+            self.graph.record_gain(float(self.gains(chances[row], least=-1.0)))
 
     @property
     def _learned(self) -> GraphData:

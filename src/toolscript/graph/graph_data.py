@@ -39,19 +39,19 @@ class GraphData:
         self._change = GraphDelta()
         self._pruned = False
 
-    def taken(self) -> GraphDelta:
+    def drain_changes(self) -> GraphDelta:
         """What was learned since this was last asked, to be added to what is on the disk."""
         if self._pruned:
-            return self.everything()
+            return self.drain_all()
         change, self._change = self._change, GraphDelta()
         return change
 
-    def untaken(self, change: GraphDelta) -> None:
+    def requeue(self, change: GraphDelta) -> None:
         """What was taken could not be kept: it is handed out again."""
         change.add(self._change)
         self._change = change
 
-    def everything(self) -> GraphDelta:
+    def drain_all(self) -> GraphDelta:
         """All there is, to be kept instead of what is on the disk; none of it is taken again."""
         self._change, self._pruned = GraphDelta(), False
         change, edges = GraphDelta(whole=True, habits=replace(self.habits)), self.edges
@@ -65,8 +65,8 @@ class GraphData:
         """Whatever is on the disk is to go, too."""
         self._change.whole = True
 
-    def note(self, gain: float) -> None:
-        """Learn how well a use was foreseen: see `ToolGraph.skill`."""
+    def record_gain(self, gain: float) -> None:
+        """Learn how well a use was foreseen: see `ToolGraph.predictive_skill`."""
         for habits in (self.habits, self._change.habits):
             habits.gain += gain
             habits.foreseen += 1.0

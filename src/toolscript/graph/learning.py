@@ -12,7 +12,7 @@ from typing import TypeAlias
 from toolscript.embedding.base import Vectors
 from toolscript.errors import LearningError
 from toolscript.graph.counts import GraphDelta
-from toolscript.graph.file_formats import Known
+from toolscript.graph.file_formats import GraphImport
 from toolscript.graph.forecast import Forecast
 from toolscript.graph.graph_store import GraphStore
 from toolscript.graph.session_history import SessionHistory
@@ -27,12 +27,12 @@ HINDSIGHT, MAX_FORESEEN = 1 / 3, 500
 """So much of what is imported, its end, and so many sequences, are foreseen before."""
 _CLOSE_S = 30.0
 
-Embed: TypeAlias = Callable[[str], tuple[str, Vectors] | None]
+EmbedQuestion: TypeAlias = Callable[[str], tuple[str, Vectors] | None]
 """A question's vector and the model that made it; None without one."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class _RecordedCall:
     context: tuple[str, ...]
     tool: str
     succeeded: bool
@@ -43,7 +43,7 @@ class _Call:
 class Learning:
     """The graph, what tools were found by, and where both are kept.
 
-    `open` reads what is kept; from then on `called` notes a call in
+    `open` reads what is kept; from then on `record_call` notes a call in
     microseconds, a thread learns it, and at most `KEEP_EVERY_S` later it is on
     the disk. `close` ends the thread, having kept everything. Without a store
     nothing outlives the process. What goes wrong is logged, said by `state`, and
@@ -54,7 +54,7 @@ class Learning:
         self,
         store: GraphStore | None = None,
         *,
-        embed: Embed = lambda _: None,
+        embed: EmbedQuestion = lambda _: None,
         graph: ToolGraph | None = None,
     ) -> None:
         self.graph = graph or ToolGraph()
@@ -63,7 +63,9 @@ class Learning:
         self._store = store
         self.embed = embed
         self._forecast: Forecast | None = None
-        self._waiting: queue.SimpleQueue[_Call | threading.Event | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[_RecordedCall | threading.Event | None] = (
+            queue.SimpleQueue()
+        )
         self._thread: threading.Thread | None = None
         self._guard = threading.Lock()
         self._opened = self._closing = False
@@ -84,21 +86,23 @@ class Learning:
                 with self._contained("what was learned before cannot be read"):
                     self._opened = self._store is None or self._store.load(self.graph, self.usage)
 
-    def see(self, ids: Sequence[str], servers: Sequence[str], vectors: Vectors | None) -> Forecast:
+    def set_corpus(
+        self, ids: Sequence[str], servers: Sequence[str], vectors: Vectors | None
+    ) -> Forecast:
         """The tools that there are now, as rows; what is learned from now on is foreseen first."""
         self._forecast = Forecast(self.graph, tuple(ids), tuple(servers), vectors)
         return self._forecast
 
-    def called(self, history: SessionHistory, tool: str, *, succeeded: bool) -> None:
+    def record_call(self, history: SessionHistory, tool: str, *, succeeded: bool) -> None:
         """Note that a call has ended. Takes microseconds, and never fails."""
-        context, question = history.called(tool, succeeded=succeeded)
+        context, question = history.record_call(tool, succeeded=succeeded)
         if self._waiting.qsize() >= MAX_WAITING:
             self.dropped += 1
             return
-        self._waiting.put(_Call(context, tool, succeeded, question, time.time()))
+        self._waiting.put(_RecordedCall(context, tool, succeeded, question, time.time()))
         self._begin()
 
-    def take(self, given: Known) -> dict[str, int]:
+    def import_known(self, given: GraphImport) -> dict[str, int]:
         """Take over templates and dependencies, and learn sequences; what became of them.
 
         Raises `LearningError` where they are learned, but could not be written down.
@@ -112,7 +116,7 @@ class Learning:
             context: tuple[str, ...] = ()
             for tool, succeeded in calls:
                 if hindsight and succeeded and context and self._forecast is not None:
-                    self._forecast.foresee(context, tool)
+                    self._forecast.evaluate(context, tool)
                 context = self.graph.observe(context, tool, succeeded=succeeded)
         if not self.flush():
             raise LearningError(f"it is learned, but not on the disk: {self._trouble}")
@@ -168,24 +172,24 @@ class Learning:
         due: float | None = None  # when what was learned is to be on the disk
         ends = False
         while not ends:
-            each: _Call | threading.Event | tuple[()] | None = ()
+            each: _RecordedCall | threading.Event | tuple[()] | None = ()
             with contextlib.suppress(queue.Empty):
                 left = None if due is None else max(0.0, due - time.monotonic())
                 each = self._waiting.get(timeout=left)
-            if isinstance(each, _Call):
+            if isinstance(each, _RecordedCall):
                 self._learn(each)
                 due = due or time.monotonic() + KEEP_EVERY_S
             ends = each is None
-            if not isinstance(each, _Call) or (due and time.monotonic() >= due):
+            if not isinstance(each, _RecordedCall) or (due and time.monotonic() >= due):
                 due = None if self._save() else time.monotonic() + KEEP_EVERY_S
             if isinstance(each, threading.Event):
                 each.set()
 
-    def _learn(self, call: _Call) -> None:
+    def _learn(self, call: _RecordedCall) -> None:
         try:
             in_time = not self._closing  # what takes long is left out then
             if in_time and call.succeeded and call.context and self._forecast is not None:
-                self._forecast.foresee(call.context, call.tool)
+                self._forecast.evaluate(call.context, call.tool)
             self.graph.observe(
                 call.context, call.tool, succeeded=call.succeeded, when_s=call.when_s
             )
@@ -210,7 +214,7 @@ class Learning:
         self.open()
         if not self._opened:
             return False
-        change, usage = self.graph.taken(), self.usage.taken()
+        change, usage = self.graph.drain_changes(), self.usage.drain_changes()
         if self._store is None or not (change or usage):
             return True
         done = False
@@ -218,12 +222,12 @@ class Learning:
             done = self._store.add(change, usage, self._everything)
         finally:
             if not done:
-                self.graph.untaken(change)
-                self.usage.untaken(usage)
+                self.graph.requeue(change)
+                self.usage.requeue(usage)
         return done
 
     def _everything(self) -> tuple[GraphDelta, UsageChange]:
-        return self.graph.everything(), self.usage.everything()
+        return self.graph.drain_all(), self.usage.drain_all()
 
     @contextlib.contextmanager
     def _contained(self, what: str) -> Generator[None]:

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from toolscript.graph.tool_graph import following
+from toolscript.graph.tool_graph import append_recent
 
 PAUSE_S = 1800.0
 """After so long without a call, another job has begun."""
@@ -31,11 +31,11 @@ class SessionHistory:
     _last_s: float = 0.0
     _searched: deque[Searched] = field(default_factory=lambda: deque[Searched](maxlen=SEARCHES))
 
-    def searched(self, text: str, found: Sequence[str]) -> None:
+    def record_search(self, text: str, found: Sequence[str]) -> None:
         """A question was answered with these tools."""
         self._searched.append(Searched(text, frozenset(found)))
 
-    def called(self, tool: str, *, succeeded: bool) -> tuple[tuple[str, ...], str]:
+    def record_call(self, tool: str, *, succeeded: bool) -> tuple[tuple[str, ...], str]:
         """A call has ended: the context that it came in, and the question that it answers, if any.
 
         A question leads to one use of each tool that it found.
@@ -46,7 +46,7 @@ class SessionHistory:
         self._last_s = now
         before, asked = self.context, ""
         if succeeded:
-            self.context = following(before, tool)
+            self.context = append_recent(before, tool)
             asked = self._question(tool)
         return before, asked
 

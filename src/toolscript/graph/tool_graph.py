@@ -170,15 +170,15 @@ class ToolGraph:
             self.learned.use(number, ToolCounts(weight=amount, times=1))
             if context:
                 self.learned.step(context[-WINDOW:], tool, amount)
-            return following(context, tool)
+            return append_recent(context, tool)
 
-    def note(self, gain: float) -> None:
-        """Learn how well a use was foreseen: see `skill`."""
+    def record_gain(self, gain: float) -> None:
+        """Learn how well a use was foreseen: see `predictive_skill`."""
         with self.lock:
-            self.learned.note(gain)
+            self.learned.record_gain(gain)
 
     @property
-    def skill(self) -> float:
+    def predictive_skill(self) -> float:
         """How well the graph foresees, from 0 (no better than chance) to 1 (certain).
 
         Every use is foreseen before it is learned. What that gains is
@@ -193,7 +193,7 @@ class ToolGraph:
 
     @property
     def inexperience(self) -> float:
-        """How much of `skill` is supposed rather than seen: from 1 (all of it) down to 0."""
+        """How much of `predictive_skill` is assumed, not measured: from 1 down to 0."""
         return SKILL_PRIOR / (self.learned.habits.foreseen + SKILL_PRIOR)
 
     # Dependencies
@@ -206,7 +206,7 @@ class ToolGraph:
                 self.learned.state(source, target, EdgeCounts(kinds=DEPENDENCY))
         return self.edge_count - before
 
-    def suppose(self, inferred: Mapping[str, Mapping[str, str]]) -> None:
+    def set_inferred(self, inferred: Mapping[str, Mapping[str, str]]) -> None:
         """Take over what was inferred from a catalogue: tool → what it needs → why.
 
         That is no part of the graph: it comes and goes with the catalogue, is
@@ -276,7 +276,7 @@ class ToolGraph:
                 dependencies=int((kinds & DEPENDENCY > 0).sum()),
                 calls=int(self.learned.tools.times.sum() + self.learned.tools.failures.sum()),
                 failures=int(self.learned.tools.failures.sum()),
-                skill=round(self.skill, 4),
+                skill=round(self.predictive_skill, 4),
                 alpha=adaptive_alpha(self.edge_count),
             )
 
@@ -286,20 +286,20 @@ class ToolGraph:
 
     # Keeping
 
-    def taken(self) -> GraphDelta:
+    def drain_changes(self) -> GraphDelta:
         """What was learned since this was last asked, to be added to what is on the disk."""
         with self.lock:
-            return self.learned.taken()
+            return self.learned.drain_changes()
 
-    def untaken(self, change: GraphDelta) -> None:
+    def requeue(self, change: GraphDelta) -> None:
         """What was taken could not be kept: it is handed out again."""
         with self.lock:
-            self.learned.untaken(change)
+            self.learned.requeue(change)
 
-    def everything(self) -> GraphDelta:
+    def drain_all(self) -> GraphDelta:
         """All there is, to be kept where nothing is; none of it is handed out again."""
         with self.lock:
-            return self.learned.everything()
+            return self.learned.drain_all()
 
     def clear(self) -> None:
         """Forget everything but what is supposed."""
@@ -315,7 +315,7 @@ class ToolGraph:
     def rebase(self, fill: Callable[[GraphData], None]) -> None:
         """Put what was kept, which ``fill`` puts in, before what was learned without it."""
         with self.lock:
-            change = self.learned.taken()
+            change = self.learned.drain_changes()
             self.begin_anew(fill)
             if change:
                 self.learned.restore(change)
@@ -343,6 +343,6 @@ class ToolGraph:
         )
 
 
-def following(context: Sequence[str], tool: str) -> tuple[str, ...]:
+def append_recent(context: Sequence[str], tool: str) -> tuple[str, ...]:
     """The context after one more use: the latest tools, each once, the last one last."""
     return (*(used for used in context if used != tool), tool)[-WINDOW:]

@@ -68,13 +68,13 @@ class Usage:
                 tool: known for (tool, name), known in self._all.learned.items() if name == model
             }
 
-    def taken(self) -> UsageChange:
+    def drain_changes(self) -> UsageChange:
         """What was learned since this was last asked."""
         with self._lock:
             change, self._change = self._change, UsageChange()
             return change
 
-    def untaken(self, change: UsageChange) -> None:
+    def requeue(self, change: UsageChange) -> None:
         """What was taken could not be kept: it is handed out again."""
         with self._lock:
             later, self._change = self._change, change
@@ -84,7 +84,7 @@ class Usage:
             for (tool, model), (count, total) in later.learned.items():
                 self._change.add(tool, model, total, count)
 
-    def everything(self) -> UsageChange:
+    def drain_all(self) -> UsageChange:
         """All there is, to be kept where nothing is; none of it is taken again."""
         with self._lock:
             self._change = UsageChange()

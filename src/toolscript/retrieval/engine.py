@@ -158,7 +158,7 @@ class SearchEngine:
             return None
         semantic = (index for index in indexes.values() if isinstance(index, SemanticIndex))
         vectors = next((index.vectors for index in semantic), None)
-        return self._learning.see(
+        return self._learning.set_corpus(
             [each.id for each in corpus.documents],
             [each.server for each in corpus.documents],
             vectors,

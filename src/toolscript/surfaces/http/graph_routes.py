@@ -50,11 +50,11 @@ async def related(app: App, request: Request) -> Any:
     return {"toolId": tool, **msgspec.to_builtins(found)}
 
 
-async def take(app: App, request: Request) -> Any:
+async def import_known(app: App, request: Request) -> Any:
     """``POST /graph/import``: templates, dependencies and sequences of calls."""
     learning = _learning(app, request)
     given = files.known(await body(request))
-    return await anyio.to_thread.run_sync(learning.take, given)
+    return await anyio.to_thread.run_sync(learning.import_known, given)
 
 
 async def clear(app: App, request: Request) -> Any:

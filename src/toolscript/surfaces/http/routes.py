@@ -275,7 +275,7 @@ _ROUTES: dict[str, _Answer] = {
 _POSTS: dict[str, _Answer] = {
     "/tools/{tool:path}": _call,
     "/skills/update": _update_skills,
-    "/graph/import": graph.take,
+    "/graph/import": graph.import_known,
     "/graph/clear": graph.clear,
 }
 
