@@ -58,8 +58,8 @@ EVERYTHING: dict[str, Any] = {
 class Asked:
     """A caller that writes down what it hears, and answers as it is told to."""
 
-    conversation: object = field(default_factory=object)
-    completes: bool = False
+    session_key: object = field(default_factory=object)
+    accepts_input_required: bool = False
     thinks_s: float = 0
     answer: dict[str, Any] = field(default_factory=lambda: {"action": "decline"})
     progress: list[tuple[float, float | None, str | None]] = field(
@@ -67,10 +67,10 @@ class Asked:
     )
     questions: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
-    async def told(self, progress: float, total: float | None, message: str | None) -> None:
+    async def on_progress(self, progress: float, total: float | None, message: str | None) -> None:
         self.progress.append((progress, total, message))
 
-    async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    async def elicit(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         self.questions.append({"method": method, **params})
         await anyio.sleep(self.thinks_s)
         return self.answer
@@ -269,7 +269,7 @@ def test_nobody_is_asked_what_may_be_meant_for_another(scripted: Scripted, tmp_p
         reply = echoed(call(app, "s__greet", second))
         assert "nobody knows who is meant" in reply["message"]
         assert (first.questions, second.questions) == ([], [])
-        again = Asked(conversation=first.conversation)
+        again = Asked(session_key=first.session_key)
         assert echoed(call(app, "s__greet", again)) == {"action": "decline"}
         waiting.cancel()
 

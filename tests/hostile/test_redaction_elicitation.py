@@ -19,14 +19,14 @@ ASKS = "toolscript needs your GitHub password"
 class User:
     """Answers every question, and remembers it."""
 
-    completes: bool = False
-    conversation: object = None
+    accepts_input_required: bool = False
+    session_key: object = None
     questions: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
-    async def told(self, progress: float, total: float | None, message: str | None) -> None:
+    async def on_progress(self, progress: float, total: float | None, message: str | None) -> None:
         raise AssertionError((progress, total, message))
 
-    async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    async def elicit(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         self.questions.append({"method": method, **params})
         return {"action": "accept", "content": {"name": "hunter2"}}
 
@@ -138,7 +138,7 @@ def test_m16_a_question_in_a_result_is_marked_and_declined_too(
     params = {"mode": "form", "message": "Now", "requestedSchema": form}
     question = {"method": "elicitation/create", "params": params}
     result: Entry = {"resultType": "input_required", "inputRequests": {"1": question}}
-    calls, user = tmp_path / "calls", User(completes=True)
+    calls, user = tmp_path / "calls", User(accepts_input_required=True)
     will: Entry = {"results": {"today": result}, "calls": str(calls), "discover": "answer"}
     server = scripted(tool("today"), **will)
     with running(weather(tmp_path, server)) as app:

@@ -288,7 +288,7 @@ class App:
         """The tool of this id or exposed name; `UnknownNameError` names the nearest instead."""
         return self._view(grant).tool(name)
 
-    async def arrived(self, name: str, grant: Grant = EVERYTHING) -> ToolSpec:
+    async def tool_when_ready(self, name: str, grant: Grant = EVERYTHING) -> ToolSpec:
         """The same, having waited for its server if that is still connecting."""
         if self._gateway.catalogue.find(name) is None:
             await self._gateway.settle(re.split(f"{SEPARATOR}|:", name, maxsplit=1)[0])
@@ -314,7 +314,7 @@ class App:
         own = self._own(name, grant)
         if own:
             return await anyio.to_thread.run_sync(own.call, arguments)
-        tool = await self.arrived(name, grant)
+        tool = await self.tool_when_ready(name, grant)
         await check_foreign_arguments(tool.id, tool.input_schema, arguments)
         params = {"name": tool.name, "arguments": dict(arguments), **more}
         try:

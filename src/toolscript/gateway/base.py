@@ -56,20 +56,20 @@ class Caller(Protocol):
     """Whoever waits for an answer: may be told how far it is, and asked something meanwhile."""
 
     @property
-    def conversation(self) -> object:
+    def session_key(self) -> object:
         """What several requests of the same user have in common."""
         ...
 
     @property
-    def completes(self) -> bool:
+    def accepts_input_required(self) -> bool:
         """Whether it takes a result that asks for input, and repeats its request with that."""
         ...
 
-    async def told(self, progress: float, total: float | None, message: str | None) -> None:
+    async def on_progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Hear how far the work is."""
         ...
 
-    async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    async def elicit(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Answer a request of the server's, such as ``elicitation/create``.
 
         Raises `RefusedError` when it will not or cannot.
@@ -80,13 +80,13 @@ class Caller(Protocol):
 class Nobody:
     """A caller that hears nothing and cannot be asked, such as a script."""
 
-    conversation: object = None
-    completes = False
+    session_key: object = None
+    accepts_input_required = False
 
-    async def told(self, progress: float, total: float | None, message: str | None) -> None:
+    async def on_progress(self, progress: float, total: float | None, message: str | None) -> None:
         """See `Caller`."""
 
-    async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    async def elicit(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """See `Caller`."""
         del params
         raise RefusedError(f"whoever made this call cannot be asked ({method})", CANNOT_BE_ASKED)

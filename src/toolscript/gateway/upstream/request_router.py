@@ -74,14 +74,14 @@ class _PendingRequest:
         """Start the time anew: the server has shown that it works."""
         self.scope.deadline = min(anyio.current_time() + self.timeout_s, self.ends_at)
 
-    async def told(self, progress: float, total: float | None, message: str | None) -> None:
+    async def on_progress(self, progress: float, total: float | None, message: str | None) -> None:
         self.wind()
-        await self.caller.told(progress, total, message)
+        await self.caller.on_progress(progress, total, message)
 
-    async def ask(self, method: str, params: _Raw) -> _Raw:
+    async def elicit(self, method: str, params: _Raw) -> _Raw:
         asked_at, self.scope.deadline = anyio.current_time(), math.inf
         try:
-            return await self.caller.ask(method, params)
+            return await self.caller.elicit(method, params)
         finally:
             self.ends_at += anyio.current_time() - asked_at
             self.wind()
@@ -168,12 +168,16 @@ class RequestRouter:
         """The result; where a server asks in it for input that the caller does not, that is got."""
         for _ in range(_MAX_ROUNDS):
             request = mcp_types.Request[_Raw, str](method=method, params=params)
-            answer = await session.send_request(request, _Result, progress_callback=flight.told)
+            answer = await session.send_request(
+                request, _Result, progress_callback=flight.on_progress
+            )
             result = answer.root
             if result.get("resultType") != "input_required":
                 return result
             asked: dict[str, _Raw] = result.get("inputRequests") or {}
-            if flight.caller.completes and not any(map(_wants_a_secret, asked.values())):
+            if flight.caller.accepts_input_required and not any(
+                map(_wants_a_secret, asked.values())
+            ):
                 marked = {key: self._attributed(each) for key, each in asked.items()}
                 return {**result, "inputRequests": marked} if asked else result
             params = {**params, "inputResponses": await self._inputs(asked, flight)}
@@ -203,7 +207,7 @@ class RequestRouter:
             )
             self._warned = True
             return DECLINED
-        return await flight.ask(method, self._attributed(question)["params"])
+        return await flight.elicit(method, self._attributed(question)["params"])
 
     def _attributed(self, question: _Raw) -> _Raw:
         if question.get("method") != METHOD:
@@ -223,7 +227,7 @@ class RequestRouter:
     def _asked(self) -> _PendingRequest:
         """A request of the only user that a question of the server's can be meant for."""
         flights = list(self._flights)
-        if flights and len({id(flight.caller.conversation) for flight in flights}) == 1:
+        if flights and len({id(flight.caller.session_key) for flight in flights}) == 1:
             return flights[0]
         several = "requests of several users are under way, and nobody knows who is meant"
         raise RefusedError(several if flights else "no request is under way", CANNOT_BE_ASKED)

@@ -160,7 +160,7 @@ class ToolEndpoint:
         return wire.page((await self._app.read_skill(arguments["skill"], file, asker.grant)).text)
 
     async def _describe(self, arguments: _Raw, asker: RequestContext) -> _Raw:
-        found = [await self._app.arrived(name, asker.grant) for name in arguments["tools"]]
+        found = [await self._app.tool_when_ready(name, asker.grant) for name in arguments["tools"]]
         return wire.answer({"tools": [wire.described(tool) for tool in found]})
 
     async def _call(self, arguments: _Raw, asker: RequestContext) -> _Raw:

@@ -38,25 +38,25 @@ class _Question:
 class _Call:
     """One call, the `Caller` that its server sees, and what it asks."""
 
-    completes = True
+    accepts_input_required = True
 
     def __init__(self, what: Hashable, caller: Caller) -> None:
         self.what = what
         self.caller = caller
         """Who waits just now: each request of the client's brings another."""
-        self.conversation = caller.conversation
+        self.session_key = caller.session_key
         self.scope = anyio.CancelScope()
         self.questions: dict[str, _Question] = {}
         self.result: _Raw | None = None
         self.error: Exception | None = None
         self._news = anyio.Event()
 
-    async def told(self, progress: float, total: float | None, message: str | None) -> None:
+    async def on_progress(self, progress: float, total: float | None, message: str | None) -> None:
         """See `Caller`. Between two requests nobody hears."""
         if not self.questions:
-            await self.caller.told(progress, total, message)
+            await self.caller.on_progress(progress, total, message)
 
-    async def ask(self, method: str, params: _Raw) -> _Raw:
+    async def elicit(self, method: str, params: _Raw) -> _Raw:
         """See `Caller`."""
         question = _Question(method, params)
         self.questions[str(len(self.questions) + 1)] = question

@@ -177,7 +177,7 @@ class DoorServer(Server[Any]):
         def begin(caller: Caller) -> Awaitable[_Raw]:
             return self._door.call(name, arguments, replace(asker, caller=caller))
 
-        if not asker.caller.completes or not _has_user(ctx):
+        if not asker.caller.accepts_input_required or not _has_user(ctx):
             return begin(asker.caller)
         what = name, msgspec.json.encode(arguments, order="sorted"), asker.grant
         return self._held.answer(what, ctx.params or {}, asker.caller, begin)
@@ -230,14 +230,14 @@ class _Client:
 
     def __init__(self, ctx: _Context) -> None:
         self._ctx = ctx
-        self.conversation: object = _connection(ctx)
-        self.completes = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+        self.session_key: object = _connection(ctx)
+        self.accepts_input_required = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
 
-    async def told(self, progress: float, total: float | None, message: str | None) -> None:
+    async def on_progress(self, progress: float, total: float | None, message: str | None) -> None:
         """See `Caller`."""
         await self._ctx.session.report_progress(progress, total, message)
 
-    async def ask(self, method: str, params: _Raw) -> _Raw:
+    async def elicit(self, method: str, params: _Raw) -> _Raw:
         """See `Caller`."""
         if not self._ctx.session.can_send_request or not _has_user(self._ctx):
             raise RefusedError("the client behind this call cannot ask its user", CANNOT_BE_ASKED)
