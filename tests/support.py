@@ -32,9 +32,9 @@ from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
-from toolscript.skills.folders import Added, Folders
+from toolscript.skills.folders import AddedFolders, SkillFolders
 from toolscript.skills.service import SkillService
-from toolscript.skills.vector_pair import VectorIndex
+from toolscript.skills.vector_pair import VectorPair
 from toolscript.types import SearchRequest, SearchResult, ServerStatus
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -141,12 +141,12 @@ def trust(data_dir: Path, *files: Path) -> TrustStore:
 
 
 def no_skills(folder: Path) -> SkillService:
-    """A handbook that looks for nothing."""
+    """A skill service that looks for nothing."""
     engine = SearchEngine([LexicalSignal()], search_profile(0.7, 3, 0.35))
     model = LazyModel(lambda: Loaded(None, "no model"))
-    folders = Folders(Added(folder / "folders.json"), [])
+    folders = SkillFolders(AddedFolders(folder / "folders.json"), [])
     semantic = SemanticSignal(model, lambda: None)
-    return SkillService(engine, semantic, folders, VectorIndex(folder, model), following="none")
+    return SkillService(engine, semantic, folders, VectorPair(folder, model), mode="off")
 
 
 # An application in this process

@@ -14,7 +14,7 @@ import toolscript
 NAMES = """
     App Config Document EmbeddingCache Encoder Executor Hit LazyModel LexicalSignal Llm Outcome
     SearchEngine SearchRequest SearchResult SemanticSignal Settings ToolSpec Toolbox ToolscriptError
-    VectorIndex Wiring __version__ application errors load_config load_model load_settings
+    VectorPair Wiring __version__ application errors load_config load_model load_settings
     search_profile
 """.split()  # noqa: SIM905 - a list of words reads best as words
 

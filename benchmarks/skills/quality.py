@@ -42,7 +42,7 @@ def texts(collection: str) -> Path:
 
 def skill_catalogue(collection: str) -> SkillCatalogue:
     """The skills of a collection; raises `ValueError` where one of them cannot be read."""
-    found = SkillScanner().look([texts(collection)], SkillCatalogue())
+    found = SkillScanner().scan([texts(collection)], SkillCatalogue())
     if found.problems:
         raise ValueError("; ".join(found.problems))
     return found

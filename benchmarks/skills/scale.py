@@ -60,11 +60,11 @@ def measured(count: int) -> dict[str, float]:
         folder = home / ".agents" / "skills"
         _write(folder, count)
         (home / ".toolscript.json").write_text('{"mcpServers": {}}', "utf-8")
-        skill_catalogue = SkillScanner().look([folder], SkillCatalogue())
-        _prime(home, skill_catalogue)
+        catalogue = SkillScanner().scan([folder], SkillCatalogue())
+        _prime(home, catalogue)
         return {
-            "files": len(skill_catalogue.skills),
-            "passages": len(skill_catalogue.documents),
+            "files": len(catalogue.skills),
+            "passages": len(catalogue.documents),
             "the first start, vectors known, s": anyio.run(_first, home),
             **anyio.run(_running, home, folder),
             **_as_a_gateway(home, "a gateway", {}),
@@ -90,18 +90,18 @@ def _application(home: Path) -> App:
     return bootstrap.application(_settings(home), environ={"HOME": str(home)})
 
 
-def _prime(home: Path, skill_catalogue: SkillCatalogue) -> None:
+def _prime(home: Path, catalogue: SkillCatalogue) -> None:
     """Vectors for every passage, in the cache that the application will open."""
     foreseen = foresee(Choice("bundled"))
     if foreseen is None:
         raise SystemExit("the bundled model is not there")
-    rows = np.random.default_rng(1).standard_normal((len(skill_catalogue.documents), DIMENSIONS))
+    rows = np.random.default_rng(1).standard_normal((len(catalogue.documents), DIMENSIONS))
     rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
     cache = _application(home).skill_service.cache()
     assert cache is not None  # noqa: S101 - nothing was said against it
     entries = {
         document.id: CachedVector(document.digest, row)
-        for document, row in zip(skill_catalogue.documents, rows, strict=True)
+        for document, row in zip(catalogue.documents, rows, strict=True)
     }
     cache.save(foreseen.name, entries)
 
@@ -111,7 +111,7 @@ async def _first(home: Path) -> float:
     watch = Stopwatch()
     app = _application(home)
     async with app.running():
-        await app.skill_service.changed(app.skill_service.skill_catalogue)
+        await app.skill_service.changed(app.skill_service.catalogue)
         await app.skill_service.settled()
         return watch.clock()
 
@@ -142,7 +142,7 @@ async def _running(home: Path, folder: Path) -> dict[str, float]:
     watch = Stopwatch()
     app = _application(home)
     async with app.running():
-        await app.skill_service.changed(app.skill_service.skill_catalogue)
+        await app.skill_service.changed(app.skill_service.catalogue)
         listed = watch.clock()
         await _indexed(app)
         found = watch.clock()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from toolscript.retrieval.lexical.bm25f import LexicalSignal
     from toolscript.retrieval.profiles import search_profile
     from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
-    from toolscript.skills.vector_pair import VectorIndex
+    from toolscript.skills.vector_pair import VectorPair
     from toolscript.types import Document, Hit, SearchRequest, SearchResult, ToolSpec
 
 __version__ = "0.1.0"
@@ -46,7 +46,7 @@ __all__ = [
     "ToolSpec",
     "Toolbox",
     "ToolscriptError",
-    "VectorIndex",
+    "VectorPair",
     "Wiring",
     "__version__",
     "application",
@@ -69,7 +69,7 @@ _MODULES = {
     "retrieval.lexical.bm25f": ("LexicalSignal",),
     "retrieval.profiles": ("search_profile",),
     "retrieval.semantic.semantic_signal": ("SemanticSignal",),
-    "skills.vector_pair": ("VectorIndex",),
+    "skills.vector_pair": ("VectorPair",),
     "types": ("Document", "Hit", "SearchRequest", "SearchResult", "ToolSpec"),
 }
 """Where each name is imported from; the imports above say the same to type checkers."""

@@ -31,10 +31,10 @@ from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.profiles import search_profile, skills_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
-from toolscript.skills.folders import Added, Folders
+from toolscript.skills.folders import AddedFolders, SkillFolders
 from toolscript.skills.scanner import SkillMode
 from toolscript.skills.service import SkillService
-from toolscript.skills.vector_pair import VectorIndex
+from toolscript.skills.vector_pair import VectorPair
 from toolscript.storage.atomic_files import check_owner
 from toolscript.storage.blob_store import BlobStore
 
@@ -127,7 +127,7 @@ def _handbook(
         *(source.parent for source in config.sources),
         Path(environ.get("HOME") or Path.home()),
     ]
-    folders = Folders(Added.of(settings.data_dir), homes)
+    folders = SkillFolders(AddedFolders.of(settings.data_dir), homes)
     folders.configure(config.skills, config.skills_problem)
     curves = None if settings.no_cache else settings.data_dir / "cache" / "calibration"
 
@@ -143,14 +143,14 @@ def _handbook(
 
     semantic = SemanticSignal(model, cache, curves, noun="passages")
     fuzzy = LexicalSignal(kept)
-    signals = [fuzzy] if wiring.skills == "list" else [semantic, fuzzy]
+    signals = [fuzzy] if wiring.skills == "list_only" else [semantic, fuzzy]
     profile = skills_profile(settings.alpha, settings.limit, settings.threshold)
     vector = _vector(settings, model)
     engine = SearchEngine(signals, profile)
-    return SkillService(engine, semantic, folders, vector, following=wiring.skills, kept=kept)
+    return SkillService(engine, semantic, folders, vector, mode=wiring.skills, kept=kept)
 
 
-def _vector(settings: Settings, model: LazyModel) -> VectorIndex:
+def _vector(settings: Settings, model: LazyModel) -> VectorPair:
     try:
         sandbox = (settings.sandbox or Path()).resolve()
     except OSError:  # the working directory was deleted
@@ -158,7 +158,7 @@ def _vector(settings: Settings, model: LazyModel) -> VectorIndex:
     key = _hash([sandbox])
     directory = settings.data_dir / "cache" / "vector"
     registry = None if settings.no_cache else settings.data_dir / "skills" / f"vector-{key}.json"
-    index = VectorIndex(
+    index = VectorPair(
         sandbox, model, lambda: _vectors_in(settings, directory, key, model), registry
     )
     index.offered = settings.sandbox is not None

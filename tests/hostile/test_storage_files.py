@@ -17,8 +17,8 @@ from toolscript.config.access_tokens import TokenStore
 from toolscript.embedding.loader import LazyModel
 from toolscript.embedding.vector_cache import EmbeddingCache
 from toolscript.errors import DataDirectoryError, TokenFileError
-from toolscript.skills.folders import Added
-from toolscript.skills.vector_pair import VectorIndex
+from toolscript.skills.folders import AddedFolders
+from toolscript.skills.vector_pair import VectorPair
 from toolscript.storage.atomic_files import check_owner, write_atomically
 from toolscript.storage.blob_store import BlobStore
 from toolscript.types import EVERYTHING
@@ -261,11 +261,11 @@ WITHOUT_DESCRIPTORS = """
 import resource, sys
 from pathlib import Path
 from toolscript.errors import ToolscriptError
-from toolscript.skills.folders import Added
-from toolscript.skills.vector_pair import VectorIndex
+from toolscript.skills.folders import AddedFolders
+from toolscript.skills.vector_pair import VectorPair
 from toolscript.config.access_tokens import TokenStore
 data = Path(sys.argv[1])
-stores = [Added.of(data).folders, Added.of(data)._read, TokenStore(data, "key").all]
+stores = [AddedFolders.of(data).folders, AddedFolders.of(data)._read, TokenStore(data, "key").all]
 resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
 for store in stores:
     try:
@@ -278,7 +278,7 @@ for store in stores:
 def test_l13_without_a_descriptor_nothing_is_to_be_deleted(tmp_path: Path) -> None:
     TokenStore(tmp_path, "key").create(EVERYTHING)
     (tmp_path / "folder").mkdir()
-    added = Added.of(tmp_path)
+    added = AddedFolders.of(tmp_path)
     added.add(tmp_path / "folder")
     command = [sys.executable, "-c", WITHOUT_DESCRIPTORS, str(tmp_path)]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -296,12 +296,12 @@ def test_l13_a_list_of_files_that_cannot_be_read_for_a_moment_is_not_written_ane
     cache = EmbeddingCache(tmp_path / "cache", "key")
     for name in ("a.txt", "b.txt"):
         (tmp_path / name).write_text("Tea is made of water.", "utf-8")
-        assert VectorIndex(tmp_path, model, lambda: cache, registry).VectorUpdate(name) == "OK"
+        assert VectorPair(tmp_path, model, lambda: cache, registry).VectorUpdate(name) == "OK"
     whole = registry.read_bytes()
     registry.unlink()
     registry.mkdir()  # what holds for root as well
-    assert VectorIndex(tmp_path, model, lambda: cache, registry).VectorUpdate("a.txt") == "OK"
+    assert VectorPair(tmp_path, model, lambda: cache, registry).VectorUpdate("a.txt") == "OK"
     registry.rmdir()
     registry.write_bytes(whole)
-    found = json.loads(VectorIndex(tmp_path, model, lambda: cache, registry).SearchSkills("tea"))
+    found = json.loads(VectorPair(tmp_path, model, lambda: cache, registry).SearchSkills("tea"))
     assert {each["path"] for each in found} == {"a.txt", "b.txt"}

@@ -15,8 +15,8 @@ from tests.support import READ_FILE, Cli, Running, Scripted, fetch, running, unt
 from toolscript.bootstrap import Wiring
 from toolscript.errors import InputError, SkillError
 from toolscript.graph.file_formats import read
-from toolscript.skills.confined_reader import Sandbox
-from toolscript.skills.front_matter import read_front
+from toolscript.skills.confined_reader import ConfinedReader
+from toolscript.skills.front_matter import read_front_matter
 from toolscript.skills.passages import split
 from toolscript.skills.scanner import SkillCatalogue, SkillScanner
 from toolscript.surfaces.cli.types_command import table_cell
@@ -57,7 +57,7 @@ def now(folder: Path, tmp_path: Path, scripted: Scripted) -> Generator[Running]:
     with running(config, wiring=Wiring(follow=True)) as now:
         now.wait_for("files", "ready")
         until(
-            lambda: now.app.skill_service.ready and now.app.skill_service.skill_catalogue.skills,
+            lambda: now.app.skill_service.ready and now.app.skill_service.catalogue.skills,
             "skills are there",
         )
         yield now
@@ -66,7 +66,7 @@ def now(folder: Path, tmp_path: Path, scripted: Scripted) -> Generator[Running]:
 @pytest.mark.parametrize("text", TAGS)
 def test_h1_a_tag_is_one_problem_of_one_file(text: str) -> None:
     with pytest.raises(SkillError, match=r"tags \(!\) are not allowed"):
-        read_front(front(text))
+        read_front_matter(front(text))
 
 
 def test_h1_a_file_that_cannot_be_read_costs_no_server_and_no_other_skill(
@@ -75,23 +75,21 @@ def test_h1_a_file_that_cannot_be_read_costs_no_server_and_no_other_skill(
     for number, text in enumerate([*TAGS, "*x", f"x\n{MERGES}", "[" * 9000]):
         put(folder, f"bad{number}", front(text))
     until(lambda: len(now.app.skill_service.problems()) == len(TAGS) + 3, "each is a problem")
-    assert list(now.app.skill_service.skill_catalogue.skills) == ["good"]
+    assert list(now.app.skill_service.catalogue.skills) == ["good"]
     arguments: dict[str, Any] = {}
     assert now.portal.call(now.app.call, "files__read_file", arguments)
     put(folder, "later", GOOD.replace("good", "later"))
-    until(
-        lambda: "later" in now.app.skill_service.skill_catalogue.skills, "skills are still followed"
-    )
+    until(lambda: "later" in now.app.skill_service.catalogue.skills, "skills are still followed")
     assert now.status("files").state == "ready"
 
 
 OUT_OF_STACK = """
 import sys
 from pathlib import Path
-from toolscript.skills.scanner import Library, Shelf
+from toolscript.skills.scanner import SkillCatalogue, SkillScanner
 sys.setrecursionlimit(90)
-shelf = Library().look([Path(sys.argv[1])], Shelf())
-print(list(shelf.skills), *shelf.problems)
+catalogue = SkillScanner().scan([Path(sys.argv[1])], SkillCatalogue())
+print(list(catalogue.skills), *catalogue.problems)
 """
 
 
@@ -110,15 +108,15 @@ def test_h1b_all_files_together_are_bounded(folder: Path) -> None:
     for number in range(70):
         with (folder / f"large{number:02}.md").open("wb") as file:
             file.truncate(1024**2)
-    skill_catalogue = SkillScanner().look([folder], SkillCatalogue())
-    assert list(skill_catalogue.skills) == ["good"]
-    [told] = [problem for problem in skill_catalogue.problems if "in all" in problem]
+    catalogue = SkillScanner().scan([folder], SkillCatalogue())
+    assert list(catalogue.skills) == ["good"]
+    [told] = [problem for problem in catalogue.problems if "in all" in problem]
     assert "skills take more than 64 MiB in all; 7 files are left out, from large63.md on" in told
 
 
 def test_h1b_a_merge_bomb_is_refused_unmerged() -> None:
     with pytest.raises(SkillError, match="anchors and aliases"):
-        read_front(f"---\nname: x\n{MERGES}\n---\n")
+        read_front_matter(f"---\nname: x\n{MERGES}\n---\n")
     assert parse("<<: {a: b}\nc: d") == {"<<": {"a": "b"}, "c": "d"}
 
 
@@ -185,10 +183,10 @@ def test_l10_a_hard_link_is_neither_listed_nor_read(now: Running, folder: Path) 
         ["alone.md", "linked.txt"], now.app.skill_service.problems(), strict=True
     ):
         assert f"{name}' has another name elsewhere (a hard link); it is not read" in problem
-    assert list(now.app.skill_service.skill_catalogue.skills) == ["good"]
+    assert list(now.app.skill_service.catalogue.skills) == ["good"]
     with pytest.raises(SkillError, match="hard link"):
         now.app.skill_service.read("good", "linked.txt")
-    assert [found.path for found in Sandbox(folder).walk().files] == ["good/SKILL.md"]
+    assert [found.path for found in ConfinedReader(folder).walk().files] == ["good/SKILL.md"]
 
 
 NASTY = "evil\n\x1b[31m\u202egnp.exe\u2066.md"

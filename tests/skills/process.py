@@ -4,7 +4,7 @@ from pathlib import Path
 
 from toolscript.embedding.loader import LazyModel, load_model
 from toolscript.embedding.vector_cache import EmbeddingCache
-from toolscript.skills.vector_pair import VectorIndex
+from toolscript.skills.vector_pair import VectorPair
 
 
 def update_many(sandbox: Path, paths: list[str]) -> None:
@@ -12,7 +12,7 @@ def update_many(sandbox: Path, paths: list[str]) -> None:
     beside = sandbox.parent
     model = LazyModel(lambda: load_model("bundled", "bundled", 1))
     cache = EmbeddingCache(beside / "cache", "v")
-    index = VectorIndex(sandbox, model, lambda: cache, beside / "vector.json")
+    index = VectorPair(sandbox, model, lambda: cache, beside / "vector.json")
     for path in paths:
         if index.VectorUpdate(path) != "OK":
             raise SystemExit(1)

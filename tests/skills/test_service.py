@@ -11,7 +11,7 @@ from tests.skills.sample import put
 from tests.support import READ_FILE, Running, Scripted, running, until, write_config
 from toolscript.bootstrap import Wiring
 from toolscript.errors import SkillError
-from toolscript.skills.folders import Added
+from toolscript.skills.folders import AddedFolders
 from toolscript.storage.blob_store import BlobStore, Table
 from toolscript.types import SearchRequest
 
@@ -30,14 +30,14 @@ def now(folder: Path, tmp_path: Path) -> Generator[Running]:
     config = write_config(tmp_path / "servers.json", {})
     with running(config, BUNDLED, Wiring(follow=True)) as now:
         until(
-            lambda: now.app.skill_service.ready and now.app.skill_service.skill_catalogue.skills,
+            lambda: now.app.skill_service.ready and now.app.skill_service.catalogue.skills,
             "it is indexed",
         )
         yield now
 
 
 def names(now: Running) -> list[str]:
-    return list(now.app.skill_service.skill_catalogue.skills)
+    return list(now.app.skill_service.catalogue.skills)
 
 
 def finds(now: Running, text: str) -> list[str]:
@@ -65,7 +65,7 @@ def test_an_edit_is_followed_and_only_that_embedded(now: Running, folder: Path) 
     text = file.read_text("utf-8").replace("a closed pot.", "a closed pot. Let it cool on a rack.")
     file.write_text(text, "utf-8")
     until(
-        lambda: "rack" in str(now.app.skill_service.skill_catalogue.skills["kitchen/bread.md"]),
+        lambda: "rack" in str(now.app.skill_service.catalogue.skills["kitchen/bread.md"]),
         "it is seen",
     )
     until(lambda: now.app.skill_service.ready, "it is indexed")
@@ -120,7 +120,7 @@ def test_a_folder_that_is_added_by_hand_is_found(now: Running, tmp_path: Path) -
     extra = tmp_path / "extra"
     extra.mkdir()
     (extra / "extra.md").write_text("Polish the silver with chalk.", "utf-8")
-    added = Added.of(tmp_path / "data")
+    added = AddedFolders.of(tmp_path / "data")
     assert added.add(extra)
     assert not added.add(extra)
     until(lambda: "extra.md" in names(now), "it is found")
@@ -130,12 +130,12 @@ def test_a_folder_that_is_added_by_hand_is_found(now: Running, tmp_path: Path) -
 
 def test_folders_added_at_once_are_all_kept(tmp_path: Path) -> None:
     """skills:folders: and a damaged list is not written over."""
-    added = Added.of(tmp_path)
+    added = AddedFolders.of(tmp_path)
     folders = [tmp_path / str(number) for number in range(8)]
     for folder in folders:
         folder.mkdir()
     with ThreadPoolExecutor(8) as pool:
-        assert all(pool.map(Added.of(tmp_path).add, folders))
+        assert all(pool.map(AddedFolders.of(tmp_path).add, folders))
     assert set(added.folders()) == set(folders)
     added.path.write_text("{", "utf-8")
     with pytest.raises(SkillError, match="cannot be read"):
@@ -175,7 +175,7 @@ def test_a_second_start_embeds_nothing(folder: Path, tmp_path: Path) -> None:
     counts: list[dict[str, int]] = []
     written: set[int] = set()
     for _ in range(2):
-        with running(config, BUNDLED, Wiring(skills="look")) as now:
+        with running(config, BUNDLED, Wiring(skills="scan_once")) as now:
             now.settle()
             assert finds(now, "baking bread")[0] == "kitchen/bread.md"
             counts.append(now.app.skill_service.stats())

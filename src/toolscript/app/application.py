@@ -43,7 +43,7 @@ from toolscript.graph.session_history import SessionHistory
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.skills.scanner import SkillCatalogue
-from toolscript.skills.service import Page, SkillService, indexed, merged
+from toolscript.skills.service import SkillPage, SkillService, indexed, merged
 from toolscript.types import (
     EVERYTHING,
     SEPARATOR,
@@ -78,7 +78,7 @@ class Health:
     """The `files.stamp` of the configuration that is served."""
     config_problem: str = ""
     """Why the files as they are now are not."""
-    download: "Download | None" = None
+    download: "DownloadState | None" = None
     """The model that is being downloaded."""
     tasks: Mapping[str, str] = field(default_factory=dict[str, str])
     """Each background task's state by its name: see `TaskMonitor`."""
@@ -87,7 +87,7 @@ class Health:
 
 
 @dataclass(frozen=True, slots=True)
-class Download:
+class DownloadState:
     """How far a download is; a total of 0 is not known yet."""
 
     model: str
@@ -185,7 +185,7 @@ class App:
             raise NotReadyError(self._nothing(request.grant))
         found = await self._in_time(self._engine.search, request)
         if request.why and found.why is None:
-            found = replace(found, why=self._view(request.grant).absence(request.why))
+            found = replace(found, why=self._view(request.grant).why_missing(request.why))
         if history is not None:
             history.record_search(request.text, [hit.document.id for hit in found.hits])
         return replace(found, degraded=(*found.degraded, self._fault)) if self._fault else found
@@ -212,7 +212,7 @@ class App:
         has_tools = self.searchable or not skills.hits
         return merged(await self.search(alone) if has_tools else None, skills)
 
-    async def read_skill(self, name: str, file: str = "", grant: Grant = EVERYTHING) -> Page:
+    async def read_skill(self, name: str, file: str = "", grant: Grant = EVERYTHING) -> SkillPage:
         """See `SkillService.read`; off the event loop."""
         return await anyio.to_thread.run_sync(self.skill_service.read, name, file, grant)
 
@@ -253,10 +253,10 @@ class App:
         learning = {"learning": self.learning.state} if self.learning is not None else {}
         return {**self.task_monitor.states, **learning}
 
-    def _download(self) -> Download | None:
+    def _download(self) -> DownloadState | None:
         progress = self._semantic.model.progress
         what = progress.what
-        return Download(what, progress.done_bytes, progress.total_bytes) if what else None
+        return DownloadState(what, progress.done_bytes, progress.total_bytes) if what else None
 
     def servers(self, grant: Grant = EVERYTHING) -> list[ServerStatus]:
         """Every configured server that the caller may know, by name."""
@@ -277,7 +277,7 @@ class App:
             await first_of(
                 partial(self._gateway.changed, tools), partial(self.skill_service.changed, skills)
             )
-        return self._gateway.catalogue, self.skill_service.skill_catalogue
+        return self._gateway.catalogue, self.skill_service.catalogue
 
     @property
     def exposed(self) -> Mapping[str, str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolscript.app.argument_checks import check_arguments
-from toolscript.skills.vector_pair import VectorIndex
+from toolscript.skills.vector_pair import VectorPair
 from toolscript.types import OWN, ToolSpec
 
 
@@ -34,7 +34,7 @@ class BuiltinTool:
         return {"content": content, "isError": not self.succeeded(said)}
 
 
-def vector_tools(index: VectorIndex) -> tuple[BuiltinTool, ...]:
+def vector_tools(index: VectorPair) -> tuple[BuiltinTool, ...]:
     """``Vector.VectorUpdate`` and ``Vector.SearchSkills``."""
     update = _spec(
         "VectorUpdate",

@@ -62,11 +62,11 @@ class ScopedCatalogue:
                 return f"the server {name!r} has no tools ({status.error or status.state})"
         return self._unknown(name) if SEPARATOR in name else self._no_server(name)
 
-    def absence(self, name: str) -> MissExplanation:
+    def why_missing(self, name: str) -> MissExplanation:
         """Why a tool that was asked after cannot be found at all."""
         server, _, tool = re.split(f"({SEPARATOR}|:)", name + SEPARATOR, maxsplit=1)
         shown = self.grant.shows(server)
-        known = self.gateway.absence(server, tool[: -len(SEPARATOR)]) if shown else ""
+        known = self.gateway.why_missing(server, tool[: -len(SEPARATOR)]) if shown else ""
         known = known if self.grant.is_owner else without_last_words(known)
         return MissExplanation(id=name, verdict=known or self._unknown(name))
 

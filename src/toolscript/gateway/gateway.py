@@ -209,7 +209,7 @@ class Gateway:
         ]
         return sorted(found, key=lambda status: status.name)
 
-    def absence(self, server: str, tool: str) -> str:
+    def why_missing(self, server: str, tool: str) -> str:
         """Why the catalogue lacks a tool of a server; empty where there is no such server."""
         status = next((status for status in self.statuses() if status.name == server), None)
         if status is None:

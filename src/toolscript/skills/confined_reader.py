@@ -49,14 +49,14 @@ Stamp: TypeAlias = tuple[int, int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class FileText:
     """A file's text, and the state it was read in."""
 
     text: str
     stamp: Stamp
 
 
-class Found(msgspec.Struct, frozen=True, gc=False):
+class FileEntry(msgspec.Struct, frozen=True, gc=False):
     """A regular file below the root, unread."""
 
     path: str
@@ -69,7 +69,7 @@ class Found(msgspec.Struct, frozen=True, gc=False):
         return self.stamp[2]
 
 
-class Sandbox:
+class ConfinedReader:
     """One folder. Holds nothing open between calls; the folder may come and go.
 
     The folder itself may be reached by symbolic links: whoever names it means
@@ -85,7 +85,7 @@ class Sandbox:
         self.root = root
         self._most = most
 
-    def read(self, path: str) -> Content:
+    def read(self, path: str) -> FileText:
         """The text of a file; ``path`` is relative to the root.
 
         Raises `SkillError` for a path that leads or points elsewhere, for what
@@ -120,7 +120,7 @@ class Sandbox:
         walk.files.sort(key=lambda found: found.path)
         return walk
 
-    def _read_once(self, path: str, parts: list[str]) -> Content | None:
+    def _read_once(self, path: str, parts: list[str]) -> FileText | None:
         """The content; None where the file was touched just now, or while it was read."""
         with _opened(self.root, parts) as descriptor:
             before = os.fstat(descriptor)
@@ -129,7 +129,7 @@ class Sandbox:
             after = os.fstat(descriptor)
         if stamp_of(before) != stamp_of(after) or len(data) != after.st_size or _young(after):
             return None
-        return Content(_decoded(path, data), stamp_of(after))
+        return FileText(_decoded(path, data), stamp_of(after))
 
 
 class Walk:
@@ -138,14 +138,14 @@ class Walk:
     def __init__(self, most: int) -> None:
         self.most = most
         """So many names are looked at."""
-        self.files: list[Found] = []
+        self.files: list[FileEntry] = []
         self.problems: list[str] = []
         """What was left out although it might be meant, a line each."""
         self.seen = 0
 
 
 def relative(path: str) -> str:
-    """The one spelling of a path that `Sandbox.read` takes; raises `SkillError` like that."""
+    """Returns the one spelling of a path that `ConfinedReader.read` takes; raises `SkillError`."""
     return "/".join(_parts(path))
 
 
@@ -299,7 +299,7 @@ def _walk(descriptor: int, below: str, depth: int, walk: Walk) -> None:
                     if status.st_nlink > 1:
                         walk.problems.append(f"{_shown(path)} {_LINKED}")
                     else:
-                        walk.files.append(Found(path, stamp_of(status)))
+                        walk.files.append(FileEntry(path, stamp_of(status)))
     for name in folders:
         if depth >= MAX_DEPTH:
             walk.problems.append(f"{_shown(below + name)} is nested too deeply to be looked into")

@@ -24,7 +24,7 @@ _VERSION = 1
 _LOCK_TIMEOUT_S = 30.0
 
 
-class Added:
+class AddedFolders:
     """The folders that were added by hand: a file in the data directory."""
 
     def __init__(self, path: Path) -> None:
@@ -32,7 +32,7 @@ class Added:
         self._told = ""
 
     @classmethod
-    def of(cls, data_dir: Path) -> "Added":
+    def of(cls, data_dir: Path) -> "AddedFolders":
         """Those of a data directory."""
         return cls(data_dir / "skills" / "folders.json")
 
@@ -91,10 +91,10 @@ class Added:
         return True
 
 
-class Folders:
+class SkillFolders:
     """Every folder that is to be looked into. The configured ones may be exchanged."""
 
-    def __init__(self, added: Added, homes: Iterable[Path]) -> None:
+    def __init__(self, added: AddedFolders, homes: Iterable[Path]) -> None:
         self._added = added
         self._homes = tuple(homes)
         self._configured: tuple[Path, ...] | None = None

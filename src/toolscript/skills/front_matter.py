@@ -15,7 +15,7 @@ _SHOWN = 160
 
 
 @dataclass(frozen=True, slots=True)
-class Front:
+class FrontMatter:
     """Name and description, empty where they are not stated, and the text that follows."""
 
     name: str
@@ -23,7 +23,7 @@ class Front:
     body: str
 
 
-def read_front(text: str) -> Front:
+def read_front_matter(text: str) -> FrontMatter:
     """The front matter of a Markdown file; one without has neither name nor description.
 
     Only these two keys are looked at, and read as they are written: see `plain_yaml`.
@@ -32,7 +32,7 @@ def read_front(text: str) -> Front:
     """
     lines = text.split("\n")
     if lines[0].rstrip() != _MARK:
-        return Front("", "", text)
+        return FrontMatter("", "", text)
     end = next((n for n, line in enumerate(lines[1:], 1) if line.rstrip() == _MARK), 0)
     written = "\n".join(lines[1:end])
     if not end or len(written) > MAX_CHARS:
@@ -42,7 +42,7 @@ def read_front(text: str) -> Front:
     fields = _mapping(written)
     name = _text(fields, "name", MAX_NAME_CHARS)
     description = _text(fields, "description", MAX_DESCRIPTION_CHARS)
-    return Front(name, description, "\n".join(lines[end + 1 :]))
+    return FrontMatter(name, description, "\n".join(lines[end + 1 :]))
 
 
 def _mapping(written: str) -> dict[str, Any]:

@@ -18,8 +18,8 @@ import msgspec
 from msgspec.structs import replace
 
 from toolscript.errors import SkillError
-from toolscript.skills.confined_reader import MAX_FILE_BYTES, Found, Sandbox, Stamp
-from toolscript.skills.front_matter import read_front
+from toolscript.skills.confined_reader import MAX_FILE_BYTES, ConfinedReader, FileEntry, Stamp
+from toolscript.skills.front_matter import read_front_matter
 from toolscript.skills.passages import Passage, split
 from toolscript.storage.blob_store import BlobStore
 from toolscript.storage.gc_tuning import without_collecting
@@ -27,7 +27,7 @@ from toolscript.text import compact, printable
 from toolscript.types import SKILLS, Document, skill_id
 
 log = logging.getLogger(__name__)
-SkillMode = Literal["watch", "look", "list", "none"]
+SkillMode = Literal["watch", "scan_once", "list_only", "off"]
 """Go on watching the folders; look once; look once and embed nothing; or leave them alone."""
 MANIFEST = "SKILL.md"
 SUFFIXES = frozenset({".md", ".markdown", ".txt"})
@@ -160,7 +160,7 @@ class SkillScanner:
         """How many times a file was read, for the statistics."""
 
     @without_collecting()
-    def look(self, roots: Sequence[Path], before: SkillCatalogue) -> SkillCatalogue:
+    def scan(self, roots: Sequence[Path], before: SkillCatalogue) -> SkillCatalogue:
         """The skills that are there now; ``before`` itself where nothing changed.
 
         A skill whose name an earlier root has already is left out, and said to be.
@@ -172,8 +172,8 @@ class SkillScanner:
         for root in roots:
             left = self._look_into(root, known, problems, left)
         self._known = known
-        skill_catalogue = _shelf(known.values(), problems)
-        return before if skill_catalogue == before else skill_catalogue
+        catalogue = _catalogue_of(known.values(), problems)
+        return before if catalogue == before else catalogue
 
     def keep(self) -> bool:
         """Write down what is known, for the next process."""
@@ -206,7 +206,7 @@ class SkillScanner:
     ) -> int:
         """Read what has changed below a root; how many of ``left`` bytes are left."""
         try:
-            sandbox = Sandbox(root)
+            sandbox = ConfinedReader(root)
             walk = sandbox.walk()
         except SkillError as error:
             problems.append(str(error))
@@ -227,7 +227,7 @@ class SkillScanner:
             known[key] = last if last and last.stamp == found.stamp else self._read(sandbox, found)
         return left
 
-    def _read(self, sandbox: Sandbox, found: Found) -> _Read:
+    def _read(self, sandbox: ConfinedReader, found: FileEntry) -> _Read:
         self.files_read += 1
         try:
             content = sandbox.read(found.path)
@@ -248,7 +248,7 @@ def is_manifest(path: str) -> bool:
     return path.rpartition("/")[2] == MANIFEST
 
 
-def _skills_among(files: Iterable[Found]) -> list[Found]:
+def _skills_among(files: Iterable[FileEntry]) -> list[FileEntry]:
     """The files that are skills: manifests, and text files that belong to none."""
     found = list(files)
     owned = {each.path.rpartition("/")[0] for each in found if is_manifest(each.path)}
@@ -299,7 +299,7 @@ def _placed(told: _Told, root: str, path: str) -> Skill:
     )
 
 
-def _shelf(read: Iterable[_Read], problems: list[str]) -> SkillCatalogue:
+def _catalogue_of(read: Iterable[_Read], problems: list[str]) -> SkillCatalogue:
     skills: dict[str, Skill] = {}
     for each in read:
         if each.skill is None:
@@ -319,7 +319,7 @@ def _shelf(read: Iterable[_Read], problems: list[str]) -> SkillCatalogue:
 def read_skill(root: str, path: str, text: str) -> Skill:
     """The skill that a file's text makes; raises `SkillError` where it makes none."""
     markdown = not path.casefold().endswith(".txt")
-    front = read_front(text) if markdown else None
+    front = read_front_matter(text) if markdown else None
     name, description, body = (
         (front.name, front.description, front.body) if front else ("", "", text)
     )

@@ -20,10 +20,10 @@ from toolscript.errors import SkillError, UnknownNameError
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.lexical.spelling import not_known
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
-from toolscript.skills.confined_reader import Sandbox, relative
-from toolscript.skills.folders import Folders
+from toolscript.skills.confined_reader import ConfinedReader, relative
+from toolscript.skills.folders import SkillFolders
 from toolscript.skills.scanner import Skill, SkillCatalogue, SkillMode, SkillScanner
-from toolscript.skills.vector_pair import VectorIndex
+from toolscript.skills.vector_pair import VectorPair
 from toolscript.storage.blob_store import BlobStore
 from toolscript.types import EVERYTHING, Document, Grant, SearchRequest, SearchResult
 
@@ -41,7 +41,7 @@ POLL_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class SkillPage:
     """A skill's file, as it is now."""
 
     skill: Skill
@@ -59,22 +59,22 @@ class SkillService:
         self,
         engine: SearchEngine,
         semantic: SemanticSignal,
-        folders: Folders,
-        vector: VectorIndex,
+        folders: SkillFolders,
+        vector: VectorPair,
         *,
-        following: SkillMode = "watch",
+        mode: SkillMode = "watch",
         kept: Callable[[], BlobStore | None] = lambda: None,
     ) -> None:
         self.vector = vector
         self.folders = folders
         self._engine = engine
         self._semantic = semantic
-        self._following = following
-        self._library = SkillScanner(kept)
-        self.skill_catalogue = SkillCatalogue()
+        self._mode = mode
+        self._scanner = SkillScanner(kept)
+        self.catalogue = SkillCatalogue()
         self.fault = ""
-        self._looked = following == "none"
-        self._indexed: SkillCatalogue | None = self.skill_catalogue
+        self._looked = mode == "off"
+        self._indexed: SkillCatalogue | None = self.catalogue
         self._asked = self._answered = 0
         """How often it was asked to look, and the last of these that a look came after."""
         self._step = anyio.Event()
@@ -82,12 +82,12 @@ class SkillService:
     @property
     def ready(self) -> bool:
         """Whether the folders were looked at, and every skill found is fully indexed."""
-        return self._looked and self._indexed is self.skill_catalogue and not self._engine.waiting
+        return self._looked and self._indexed is self.catalogue and not self._engine.waiting
 
     @property
     def awaited(self) -> bool:
         """Whether an answer should wait until that is so: it is, where nobody looks again."""
-        return self._following in {"look", "list"} and not self.ready
+        return self._mode in {"scan_once", "list_only"} and not self.ready
 
     @property
     def waiting(self) -> int:
@@ -96,7 +96,7 @@ class SkillService:
 
     async def run(self) -> None:
         """Look and index until cancelled."""
-        if self._following == "none":
+        if self._mode == "off":
             return
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._index)
@@ -104,14 +104,14 @@ class SkillService:
             while True:
                 roots = await anyio.to_thread.run_sync(self.folders.present)
                 await self._look(roots)
-                if self._following != "watch":
+                if self._mode != "watch":
                     break
                 await self._follow(roots, again_at)
                 again_at = 0.0
 
     async def refresh(self) -> None:
         """Look at once, and return when what was found is indexed."""
-        if self._following == "watch":
+        if self._mode == "watch":
             self._asked += 1
         mine = self._asked
         while self._answered < mine or not self.ready:
@@ -124,27 +124,27 @@ class SkillService:
 
     async def changed(self, seen: SkillCatalogue) -> SkillCatalogue:
         """Wait until there is another shelf than ``seen``, and return it."""
-        while self.skill_catalogue is seen:
+        while self.catalogue is seen:
             await self._step.wait()
-        return self.skill_catalogue
+        return self.catalogue
 
     def search(self, request: SearchRequest) -> SearchResult:
         """The skills that answer, each with its best passage. Raises what the engine raises."""
         found = self._engine.search(request)
         notes = [self.fault] if self.fault else []
-        if not self._looked or (self.skill_catalogue.skills and not self._engine.indexed):
+        if not self._looked or (self.catalogue.skills and not self._engine.indexed):
             notes.append("skills: they are being looked for; try again in a moment")
         return replace(found, degraded=(*found.degraded, *notes)) if notes else found
 
     def skills(self, grant: Grant = EVERYTHING) -> list[Skill]:
         """Every skill that is the caller's, by name."""
-        return [skill for skill in self.skill_catalogue.skills.values() if grant.allows(skill.id)]
+        return [skill for skill in self.catalogue.skills.values() if grant.allows(skill.id)]
 
     def stats(self) -> dict[str, int]:
         """How many skills and passages there are, and how many vectors were computed for them."""
         counters = self._semantic.counters
         return {
-            "skills": len(self.skill_catalogue.skills),
+            "skills": len(self.catalogue.skills),
             "passages": self._engine.indexed,
             "passagesWaiting": self._engine.waiting,
             "passagesEmbedded": counters.documents_embedded,
@@ -159,25 +159,25 @@ class SkillService:
         """What was left out or is not there, a line each."""
         missing = [f"{folder} does not exist" for folder in self.folders.missing()]
         stated = [self.folders.problem] if self.folders.problem else []
-        return [*stated, *missing, *self.skill_catalogue.problems]
+        return [*stated, *missing, *self.catalogue.problems]
 
     def find(self, name: str, grant: Grant = EVERYTHING) -> Skill:
         """The skill of this name or id; `UnknownNameError` names the nearest instead."""
-        skill = self.skill_catalogue.find(name)
+        skill = self.catalogue.find(name)
         if skill is None or not grant.allows(skill.id):
             raise UnknownNameError(self._unknown(name, grant))
         return skill
 
-    def read(self, name: str, file: str = "", grant: Grant = EVERYTHING) -> Page:
+    def read(self, name: str, file: str = "", grant: Grant = EVERYTHING) -> SkillPage:
         """What a skill says, or another text file of its folder, as it is now.
 
-        Raises `UnknownNameError` and what `Sandbox.read` raises.
+        Raises `UnknownNameError` and what `ConfinedReader.read` raises.
         """
         skill = self.find(name, grant)
         if file and not skill.folder:
             raise SkillError(f"{skill.name} is a single file; leave the file out")
         path = f"{skill.folder}/{relative(file)}" if file else skill.path
-        return Page(skill, path, Sandbox(Path(skill.root)).read(path).text)
+        return SkillPage(skill, path, ConfinedReader(Path(skill.root)).read(path).text)
 
     def _unknown(self, name: str, grant: Grant) -> str:
         names = [skill.name for skill in self.skills(grant)]
@@ -200,33 +200,33 @@ class SkillService:
 
     async def _look(self, roots: tuple[Path, ...]) -> bool:
         """Look at the folders; whether anything is other than before."""
-        before, asked = self.skill_catalogue, self._asked
-        skill_catalogue = await anyio.to_thread.run_sync(self._library.look, roots, before)
-        self.skill_catalogue, self._looked, self._answered = skill_catalogue, True, asked
-        self._tell()
-        if skill_catalogue is not before:
-            await anyio.to_thread.run_sync(self._library.keep)
-        return skill_catalogue is not before
+        before, asked = self.catalogue, self._asked
+        catalogue = await anyio.to_thread.run_sync(self._scanner.scan, roots, before)
+        self.catalogue, self._looked, self._answered = catalogue, True, asked
+        self._notify()
+        if catalogue is not before:
+            await anyio.to_thread.run_sync(self._scanner.keep)
+        return catalogue is not before
 
     async def _index(self) -> None:
         """The single writer: index each shelf as it comes."""
         while True:
-            skill_catalogue = self.skill_catalogue
-            if skill_catalogue is not self._indexed:
-                self.fault = await anyio.to_thread.run_sync(self._update, skill_catalogue)
-                self._indexed = skill_catalogue
-                self._tell()
+            catalogue = self.catalogue
+            if catalogue is not self._indexed:
+                self.fault = await anyio.to_thread.run_sync(self._update, catalogue)
+                self._indexed = catalogue
+                self._notify()
             else:
                 await self._step.wait()
 
-    def _update(self, skill_catalogue: SkillCatalogue) -> str:
+    def _update(self, catalogue: SkillCatalogue) -> str:
 
         def superseded() -> bool:
-            return self.skill_catalogue is not skill_catalogue
+            return self.catalogue is not catalogue
 
-        return indexed(self._engine, lambda: skill_catalogue.documents, superseded, "skills")
+        return indexed(self._engine, lambda: catalogue.documents, superseded, "skills")
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._step.set()
         self._step = anyio.Event()
 

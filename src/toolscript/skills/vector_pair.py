@@ -24,7 +24,7 @@ from toolscript.embedding.loader import LazyModel
 from toolscript.embedding.vector_cache import LOCK_TIMEOUT_S, CachedVector, EmbeddingCache
 from toolscript.errors import ArgumentsError, ModelError, SkillError
 from toolscript.retrieval.semantic.flat_index import FlatIndex
-from toolscript.skills.confined_reader import Sandbox, relative
+from toolscript.skills.confined_reader import ConfinedReader, relative
 from toolscript.skills.passages import split
 from toolscript.storage.atomic_files import make_private, stamp, write_atomically, write_failure
 
@@ -36,7 +36,7 @@ DECIMALS = 6
 _PARAMETER = {"VectorUpdate": "path", "SearchSkills": "query"}
 
 
-class VectorIndex:
+class VectorPair:
     """The pair, over one sandbox directory. Thread-safe; safe between processes.
 
     ``cache`` opens the vectors' cache, or says that there is none (None); then
@@ -79,7 +79,7 @@ class VectorIndex:
         except SkillError as error:
             return f"VectorUpdate path error: {error}"
         try:
-            text = Sandbox(self._sandbox).read(path).text
+            text = ConfinedReader(self._sandbox).read(path).text
         except SkillError as error:
             return f"VectorUpdate read error: {error}"
         try:
@@ -152,7 +152,7 @@ class VectorIndex:
     def _remake(self, path: str, encoder: Encoder) -> None:
         """Embed a file that another model has embedded, or whose vectors were lost."""
         try:
-            text = Sandbox(self._sandbox).read(path).text
+            text = ConfinedReader(self._sandbox).read(path).text
         except SkillError as error:
             log.warning("Vector.SearchSkills does not find it any more: %s", error)
             self._gone.add(path)

@@ -80,7 +80,7 @@ def connected(  # noqa: PLR0913 - what a command may want different, each by its
     only: str | None = None,
     embed: bool = True,
     live: bool = False,
-    skills: "SkillMode" = "none",
+    skills: "SkillMode" = "off",
 ) -> Generator[Client]:
     """The gateway that serves this call, or the application in this process.
 

@@ -51,7 +51,7 @@ def local_client(  # noqa: PLR0913 - what a command may want different, each by 
     only: str | None = None,
     embed: bool = True,
     live: bool = False,
-    skills: SkillMode = "none",
+    skills: SkillMode = "off",
 ) -> Generator[LocalClient]:
     """The application, ready to be asked; what the snapshot lacks is connected to, visibly.
 

@@ -70,7 +70,9 @@ def search(  # noqa: PLR0913, PLR0917 - click passes every option by name
         ("why", why),
         ("skills", "true" if skills else None),
     ]
-    with connected(settings, flags, refresh=refresh, skills="look" if skills else "none") as client:
+    with connected(
+        settings, flags, refresh=refresh, skills="scan_once" if skills else "off"
+    ) as client:
         answer = client.get("/search", parameters)
         _tell_failures(client.get("/servers")["servers"])
         for reason in answer["degraded"]:

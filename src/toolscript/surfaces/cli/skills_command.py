@@ -45,7 +45,9 @@ def remove(folder: Path, **flags: Any) -> None:
 @settings_options("config", "data_dir")
 def list_skills(output: str, **flags: Any) -> None:
     """Show every skill, and what was left out and why."""
-    with connected(settings_from(**flags), flags, only="", embed=False, skills="list") as client:
+    with connected(
+        settings_from(**flags), flags, only="", embed=False, skills="list_only"
+    ) as client:
         answer = client.get("/skills")
     if output == "json":
         print_json(answer)
@@ -73,7 +75,7 @@ def search(query: str, explain: bool, output: str, **flags: Any) -> None:  # noq
         ("threshold", settings.threshold),
         ("explain", "true" if explain else None),
     ]
-    with connected(settings, flags, only="", embed=False, skills="look") as client:
+    with connected(settings, flags, only="", embed=False, skills="scan_once") as client:
         answer = client.get("/skills/search", parameters)
     for reason in answer["degraded"]:
         note(f"degraded: {reason}")
@@ -93,7 +95,9 @@ def update(output: str, **flags: Any) -> None:
 
     A running gateway does so by itself.
     """
-    with connected(settings_from(**flags), flags, only="", embed=False, skills="look") as client:
+    with connected(
+        settings_from(**flags), flags, only="", embed=False, skills="scan_once"
+    ) as client:
         answer = client.post("/skills/update", b"{}")
     if output == "json":
         print_json(answer)
@@ -105,9 +109,9 @@ def update(output: str, **flags: Any) -> None:
 
 def _added(flags: dict[str, Any]) -> Any:
     """The file of the folders, without the engine and all that it needs."""
-    from toolscript.skills.folders import Added  # noqa: PLC0415 - takes as long as the rest
+    from toolscript.skills.folders import AddedFolders  # noqa: PLC0415 - takes as long as the rest
 
-    return Added.of(settings_from(**flags).data_dir)
+    return AddedFolders.of(settings_from(**flags).data_dir)
 
 
 def _print_hits(results: list[dict[str, Any]]) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from toolscript.app.application import Download, Health
+from toolscript.app.application import DownloadState, Health
 from toolscript.codegen.typed_clients import Module
 from toolscript.skills.scanner import Skill
 from toolscript.surfaces.mcp.meta_tools import marked
@@ -144,7 +144,7 @@ def health(state: Health, pid: int, version: str) -> dict[str, Any]:
     }
 
 
-def _download(state: Download) -> dict[str, Any]:
+def _download(state: DownloadState) -> dict[str, Any]:
     return {
         "model": state.model,
         "doneBytes": state.done_bytes,

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolscript.errors import SkillError
-from toolscript.skills.confined_reader import MAX_DEPTH, MAX_FILE_BYTES, QUIET_S, Sandbox
+from toolscript.skills.confined_reader import MAX_DEPTH, MAX_FILE_BYTES, QUIET_S, ConfinedReader
 
 ELSEWHERE = "of somebody else"
 NOBODY = 65534
@@ -32,19 +32,19 @@ def root(tmp_path: Path) -> Path:
 
 def refusal(root: Path, path: str) -> str:
     with pytest.raises(SkillError) as caught:
-        Sandbox(root).read(path)
+        ConfinedReader(root).read(path)
     return str(caught.value)
 
 
 @pytest.mark.parametrize("path", ["folder/notes.md", "./folder//notes.md", "folder/./notes.md"])
 def test_a_file_is_read(root: Path, path: str) -> None:
     """skills:update"""
-    assert Sandbox(root).read(path).text == "inside"
+    assert ConfinedReader(root).read(path).text == "inside"
 
 
 def test_line_ends_and_a_byte_order_mark_are_made_plain(root: Path) -> None:
     (root / "a.txt").write_bytes(b"\xef\xbb\xbfone\r\ntwo\rthree\n")
-    assert Sandbox(root).read("a.txt").text == "one\ntwo\nthree\n"
+    assert ConfinedReader(root).read("a.txt").text == "one\ntwo\nthree\n"
 
 
 @pytest.mark.requirement("skills:update")
@@ -93,7 +93,7 @@ def test_links_are_not_followed(root: Path, link: str, inside: str) -> None:
 
 def test_the_root_itself_may_be_a_link(root: Path) -> None:
     (root.parent / "alias").symlink_to(root)
-    assert Sandbox(root.parent / "alias").read("folder/notes.md").text == "inside"
+    assert ConfinedReader(root.parent / "alias").read("folder/notes.md").text == "inside"
 
 
 @pytest.mark.requirement("skills:update")
@@ -125,7 +125,7 @@ def test_a_large_file_is_refused_unread(root: Path) -> None:
     said = refusal(root, "large.md")
     assert f"has {1024**3} bytes; at most {MAX_FILE_BYTES} are read" in said
     (root / "most.md").write_bytes(b"x" * MAX_FILE_BYTES)
-    assert len(Sandbox(root).read("most.md").text) == MAX_FILE_BYTES
+    assert len(ConfinedReader(root).read("most.md").text) == MAX_FILE_BYTES
 
 
 @pytest.mark.requirement("skills:update")
@@ -160,14 +160,14 @@ def test_what_may_not_be_read(root: Path) -> None:
 def test_a_root_that_is_not_there(tmp_path: Path) -> None:
     assert "does not exist" in refusal(tmp_path / "none", "a.md")
     with pytest.raises(SkillError, match="does not exist"):
-        Sandbox(tmp_path / "none").walk()
+        ConfinedReader(tmp_path / "none").walk()
 
 
 @given(path=st.text())
 def test_any_text_at_all_is_read_or_refused(path: str) -> None:
     """skills:update: with one kind of error, and nothing but what lies below is opened."""
     try:
-        text = Sandbox(Path(__file__).parent / "library").read(path).text
+        text = ConfinedReader(Path(__file__).parent / "library").read(path).text
     except SkillError as error:
         text = f"PROCEDURE {error}"
     assert "PROCEDURE" in text
@@ -230,7 +230,7 @@ def test_a_link_that_is_put_there_meanwhile_is_never_followed(root: Path, path: 
         time.sleep(3 * QUIET_S)  # what is exchanged all the time counts as being written
         name.rename(real)
 
-    reader = Sandbox(root)
+    reader = ConfinedReader(root)
     with meanwhile(swap):
         counts = outcomes(
             lambda: reader.read(path).text,
@@ -258,7 +258,7 @@ def test_a_walk_meets_no_link_that_is_put_there_meanwhile(root: Path) -> None:
     linked = 0
     with meanwhile(swap):
         for _ in range(1_500):
-            walk = Sandbox(root).walk()
+            walk = ConfinedReader(root).walk()
             found |= {Path(each.path).name for each in walk.files}
             linked += any("name" in problem for problem in walk.problems)
     assert found == {"notes.md"}
@@ -276,7 +276,7 @@ def test_a_file_that_changes_while_it_is_read_is_read_whole_or_refused(root: Pat
         with path.open("r+b") as file:
             file.write(next(letters).encode() * size)
 
-    reader = Sandbox(root)
+    reader = ConfinedReader(root)
     with meanwhile(change):
         counts = outcomes(
             lambda: "".join(set(reader.read("changing.md").text)), lambda seen: "refused" in seen
@@ -296,7 +296,7 @@ def test_a_walk_finds_regular_files_in_order(root: Path) -> None:
         (root / name).write_text("x", "utf-8")
     (root / "link").symlink_to(root.parent / "outside")
     os.mkfifo(root / "pipe.md")
-    walk = Sandbox(root).walk()
+    walk = ConfinedReader(root).walk()
     assert [found.path for found in walk.files] == ["a/b/c.txt", "b.md", "folder/notes.md"]
     assert walk.problems == ["'link' is a symbolic link; it is not followed"]
 
@@ -307,7 +307,7 @@ def test_a_walk_says_what_it_cannot_look_into(root: Path) -> None:
     deep.mkdir(parents=True)
     (deep / "a.md").write_text("x", "utf-8")
     (root / os.fsdecode(b"caf\xe9.md")).write_text("x", "utf-8")
-    walk = Sandbox(root).walk()
+    walk = ConfinedReader(root).walk()
     assert [found.path for found in walk.files] == ["folder/notes.md"]
     assert any("nested too deeply" in problem for problem in walk.problems)
     assert any("a name that is no UTF-8" in problem for problem in walk.problems)
@@ -317,6 +317,6 @@ def test_a_walk_has_an_end(root: Path) -> None:
     """skills:folders"""
     for number in range(30):
         (root / f"{number}.md").write_text("x", "utf-8")
-    walk = Sandbox(root, 10).walk()
+    walk = ConfinedReader(root, 10).walk()
     assert len(walk.files) <= 10
     assert walk.problems == ["there are more than 10 files; the rest is left out"]

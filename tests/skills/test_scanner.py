@@ -35,10 +35,10 @@ def write(root: Path, path: str, text: str = "Some text.") -> Path:
     return file
 
 
-def look(
+def scan(
     *roots: Path, library: SkillScanner | None = None, before: SkillCatalogue | None = None
 ) -> SkillCatalogue:
-    return (library or SkillScanner()).look(roots, before or SkillCatalogue())
+    return (library or SkillScanner()).scan(roots, before or SkillCatalogue())
 
 
 @pytest.mark.requirement("skills:folders")
@@ -47,7 +47,7 @@ def test_a_folder_with_a_manifest_is_one_skill(tmp_path: Path) -> None:
     write(tmp_path, "office/pdf/SKILL.md", PDF)
     write(tmp_path, "office/pdf/references/fields.md")
     write(tmp_path, "office/pdf/LICENSE.txt")
-    [skill] = look(tmp_path).skills.values()
+    [skill] = scan(tmp_path).skills.values()
     assert (skill.name, skill.id) == ("pdf-forms", "skills__pdf-forms")
     assert skill.description == "Fill in the fields of a PDF form."
     assert (skill.path, skill.folder) == ("office/pdf/SKILL.md", "office/pdf")
@@ -65,19 +65,19 @@ def test_text_files_are_skills_by_themselves(tmp_path: Path) -> None:
     write(tmp_path, "named.markdown", "---\nname: its own\n---\ntext")
     write(tmp_path, "picture.png")
     write(tmp_path, "README.md")
-    skill_catalogue = look(tmp_path)
-    assert list(skill_catalogue.skills) == ["deploy/how-to.md", "its own", "notes.ns.txt"]
-    assert skill_catalogue.skills["deploy/how-to.md"].summary == "Deploying"
-    titles = [each.title for each in skill_catalogue.skills["deploy/how-to.md"].documents]
+    catalogue = scan(tmp_path)
+    assert list(catalogue.skills) == ["deploy/how-to.md", "its own", "notes.ns.txt"]
+    assert catalogue.skills["deploy/how-to.md"].summary == "Deploying"
+    titles = [each.title for each in catalogue.skills["deploy/how-to.md"].documents]
     assert titles == ["", "Deploying"]
-    assert skill_catalogue.skills["notes.ns.txt"].passages[0].heading == ""
-    assert not skill_catalogue.problems
+    assert catalogue.skills["notes.ns.txt"].passages[0].heading == ""
+    assert not catalogue.problems
 
 
 def test_what_is_searched(tmp_path: Path) -> None:
     """skills:folders: the text as a whole, and every passage."""
     write(tmp_path, "pdf/SKILL.md", PDF)
-    documents = look(tmp_path).documents
+    documents = scan(tmp_path).documents
     whole = "skills__pdf-forms"
     assert [each.id for each in documents] == [whole, f"{whole}#0", f"{whole}#1"]
     assert {each.parent_id for each in documents} == {whole}
@@ -91,9 +91,9 @@ def test_what_is_searched(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["pdf-forms", "skills:pdf-forms", "skills__pdf-forms"])
 def test_a_skill_is_found_by_its_name_or_id(tmp_path: Path, name: str) -> None:
     write(tmp_path, "pdf/SKILL.md", PDF)
-    found = look(tmp_path).find(name)
+    found = scan(tmp_path).find(name)
     assert isinstance(found, Skill)
-    assert look(tmp_path).find("other") is None
+    assert scan(tmp_path).find("other") is None
 
 
 @pytest.mark.requirement("skills:folders")
@@ -120,9 +120,9 @@ def test_what_cannot_be_a_skill_is_told_and_costs_no_other(
     write(tmp_path, path, "")
     (tmp_path / path).write_bytes(data)
     write(tmp_path, "good.md", "Good.")
-    skill_catalogue = look(tmp_path)
-    assert list(skill_catalogue.skills) == ["good.md"]
-    [problem] = skill_catalogue.problems
+    catalogue = scan(tmp_path)
+    assert list(catalogue.skills) == ["good.md"]
+    [problem] = catalogue.problems
     assert str(tmp_path / path) in problem
     assert told in problem
 
@@ -134,9 +134,9 @@ def test_links_are_told_and_not_followed(tmp_path: Path) -> None:
     write(root, "good.md")
     (root / "link.md").symlink_to(outside)
     (root / "linked").symlink_to(outside.parent)
-    skill_catalogue = look(root)
-    assert list(skill_catalogue.skills) == ["good.md"]
-    assert sorted(skill_catalogue.problems) == [
+    catalogue = scan(root)
+    assert list(catalogue.skills) == ["good.md"]
+    assert sorted(catalogue.problems) == [
         f"{root}: 'link.md' is a symbolic link; it is not followed",
         f"{root}: 'linked' is a symbolic link; it is not followed",
     ]
@@ -146,16 +146,16 @@ def test_the_first_of_two_that_have_the_same_name_counts(tmp_path: Path) -> None
     """skills:folders: the project's before the user's."""
     write(tmp_path / "project", "pdf/SKILL.md", PDF)
     write(tmp_path / "home", "forms/SKILL.md", PDF.replace("Fill in", "Look at"))
-    skill_catalogue = look(tmp_path / "project", tmp_path / "home")
-    assert skill_catalogue.skills["pdf-forms"].root == str(tmp_path / "project")
-    [problem] = skill_catalogue.problems
+    catalogue = scan(tmp_path / "project", tmp_path / "home")
+    assert catalogue.skills["pdf-forms"].root == str(tmp_path / "project")
+    [problem] = catalogue.problems
     assert "has the same name; that one counts" in problem
 
 
 def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
-    skill_catalogue = look(tmp_path / "none")
-    assert not skill_catalogue.skills
-    assert "does not exist" in skill_catalogue.problems[0]
+    catalogue = scan(tmp_path / "none")
+    assert not catalogue.skills
+    assert "does not exist" in catalogue.problems[0]
 
 
 # Looking again
@@ -163,15 +163,15 @@ def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("skills:folders")
 def test_only_what_changed_is_read_again(tmp_path: Path) -> None:
-    """skills:folders: and a look that finds nothing new makes no new shelf."""
+    """skills:folders: and a look that finds nothing new makes no new catalogue."""
     for number in range(5):
         write(tmp_path, f"{number}.md", f"Text {number}.")
     library = SkillScanner()
-    first = look(tmp_path, library=library)
+    first = scan(tmp_path, library=library)
     assert library.files_read == 5
-    assert look(tmp_path, library=library, before=first) is first
+    assert scan(tmp_path, library=library, before=first) is first
     write(tmp_path, "3.md", "Other text.")
-    second = look(tmp_path, library=library, before=first)
+    second = scan(tmp_path, library=library, before=first)
     assert library.files_read == 6
     assert second.skills["3.md"].passages[0].text == "Other text."
     assert second.skills["4.md"] is first.skills["4.md"]
@@ -185,20 +185,20 @@ def test_another_process_reads_again_what_changed_since(tmp_path: Path) -> None:
     write(folder, "pdf/SKILL.md", PDF)
     write(folder, "broken.md", "---\nname: [1]\n---\nx")
     first = SkillScanner(lambda: kept)
-    skill_catalogue = look(folder, library=first)
+    catalogue = scan(folder, library=first)
     assert first.keep()
     write(folder, "3.md", "Other text.")
     (folder / "4.md").unlink()
     later = SkillScanner(lambda: kept)
-    found = look(folder, library=later)
+    found = scan(folder, library=later)
     assert later.files_read == 2, "the one that changed, and the one that may be whole by now"
-    assert found == look(folder)
-    assert found.skills["pdf-forms"] == skill_catalogue.skills["pdf-forms"]
+    assert found == scan(folder)
+    assert found.skills["pdf-forms"] == catalogue.skills["pdf-forms"]
     assert later.keep()
     assert len(kept.load("files", kept.made_by("files"))) == 5
     kept.path.write_bytes(b"nonsense")
     third = SkillScanner(lambda: kept)
-    assert look(folder, library=third) == found
+    assert scan(folder, library=third) == found
     assert third.files_read == 6
 
 
@@ -215,10 +215,10 @@ def test_a_file_is_added_and_deleted(tmp_path: Path) -> None:
     """skills:folders"""
     write(tmp_path, "a.md")
     library = SkillScanner()
-    first = look(tmp_path, library=library)
+    first = scan(tmp_path, library=library)
     write(tmp_path, "b.md").rename(tmp_path / "c.md")
     (tmp_path / "a.md").unlink()
-    second = look(tmp_path, library=library, before=first)
+    second = scan(tmp_path, library=library, before=first)
     assert list(second.skills) == ["c.md"]
     assert library.files_read == 2
 
@@ -227,11 +227,11 @@ def test_an_edit_that_keeps_size_and_time_is_noticed(tmp_path: Path) -> None:
     """skills:folders: programs can set a file's time back; not the time of that change."""
     path = write(tmp_path, "a.md", "one")
     library = SkillScanner()
-    first = look(tmp_path, library=library)
+    first = scan(tmp_path, library=library)
     status = path.stat()
     path.write_text("two", "utf-8")
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-    second = look(tmp_path, library=library, before=first)
+    second = scan(tmp_path, library=library, before=first)
     assert second.skills["a.md"].passages[0].text == "two"
 
 
@@ -239,19 +239,19 @@ def test_an_edit_that_keeps_size_and_time_is_noticed(tmp_path: Path) -> None:
 def test_edits_right_after_each_other_are_all_noticed(tmp_path: Path) -> None:
     """skills:folders: the clock of a file system is coarse."""
     path = tmp_path / "a.md"
-    library, skill_catalogue = SkillScanner(), SkillCatalogue()
+    library, catalogue = SkillScanner(), SkillCatalogue()
     for number in range(30):
         path.write_text(f"{number:03}", "utf-8")
-        skill_catalogue = library.look([tmp_path], skill_catalogue)
-        assert skill_catalogue.skills["a.md"].passages[0].text == f"{number:03}"
+        catalogue = library.scan([tmp_path], catalogue)
+        assert catalogue.skills["a.md"].passages[0].text == f"{number:03}"
 
 
 def test_a_broken_file_that_is_repaired_is_a_skill(tmp_path: Path) -> None:
     """skills:folders: while it is broken it is read once only."""
     write(tmp_path, "a.md", "---\nname: 1\n---\nx")
     library = SkillScanner()
-    broken = look(tmp_path, library=library)
-    assert look(tmp_path, library=library, before=broken) is broken
+    broken = scan(tmp_path, library=library)
+    assert scan(tmp_path, library=library, before=broken) is broken
     assert library.files_read == 1
     write(tmp_path, "a.md", "---\nname: one\n---\nx")
-    until(lambda: look(tmp_path, library=library).skills, "it is read again")
+    until(lambda: scan(tmp_path, library=library).skills, "it is read again")

@@ -15,7 +15,7 @@ from toolscript.embedding.base import Encoder
 from toolscript.embedding.loader import LazyModel, Loaded, load_model
 from toolscript.embedding.vector_cache import EmbeddingCache
 from toolscript.errors import ArgumentsError, ModelError
-from toolscript.skills.vector_pair import THRESHOLD, VectorIndex
+from toolscript.skills.vector_pair import THRESHOLD, VectorPair
 
 LIBRARY = Path(__file__).parent / "library"
 MATH, STRINGS = "library/math_helpers.ns.txt", "library/string_utils.ns.txt"
@@ -29,25 +29,25 @@ def sandbox(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def index(sandbox: Path, model: LazyModel) -> VectorIndex:
-    return VectorIndex(sandbox, model)
+def index(sandbox: Path, model: LazyModel) -> VectorPair:
+    return VectorPair(sandbox, model)
 
 
-def kept(sandbox: Path, model: LazyModel) -> VectorIndex:
+def kept(sandbox: Path, model: LazyModel) -> VectorPair:
     """An index whose files lie beside the sandbox, as another process would open it."""
     beside = sandbox.parent
-    return VectorIndex(
+    return VectorPair(
         sandbox, model, lambda: EmbeddingCache(beside / "cache", "v"), beside / "vector.json"
     )
 
 
-def found(index: VectorIndex, query: str) -> dict[str, float]:
+def found(index: VectorPair, query: str) -> dict[str, float]:
     answer: list[dict[str, Any]] = json.loads(index.SearchSkills(query))
     return {each["path"]: each["score"] for each in answer}
 
 
 @pytest.mark.requirement("skills:update", "skills:search")
-def test_the_seeds_examples(index: VectorIndex) -> None:
+def test_the_seeds_examples(index: VectorPair) -> None:
     """skills:search, skills:update: prerequisite, example 1, 2 and 3 of the seed, as written."""
     assert index.VectorUpdate(MATH) == "OK"
     assert index.VectorUpdate(STRINGS) == "OK"
@@ -63,7 +63,7 @@ def test_the_seeds_examples(index: VectorIndex) -> None:
     assert THRESHOLD <= top_result["score"] <= 1
 
 
-def test_each_question_finds_its_file_first(index: VectorIndex) -> None:
+def test_each_question_finds_its_file_first(index: VectorPair) -> None:
     """skills:search"""
     index.VectorUpdate(MATH)
     index.VectorUpdate(STRINGS)
@@ -73,7 +73,7 @@ def test_each_question_finds_its_file_first(index: VectorIndex) -> None:
 
 @pytest.mark.requirement("skills:search")
 def test_the_score_is_the_raw_cosine_of_the_best_passage(
-    index: VectorIndex, sandbox: Path, encoder: Encoder
+    index: VectorPair, sandbox: Path, encoder: Encoder
 ) -> None:
     """skills:search: computed here from the texts, without the index."""
     first, second = "Bake the bread for an hour.", "Feed the cat twice a day."
@@ -87,7 +87,7 @@ def test_the_score_is_the_raw_cosine_of_the_best_passage(
 
 
 @pytest.mark.requirement("skills:search")
-def test_the_threshold_is_on_the_raw_cosine(index: VectorIndex, sandbox: Path) -> None:
+def test_the_threshold_is_on_the_raw_cosine(index: VectorPair, sandbox: Path) -> None:
     """skills:search: everything at least at it, nothing below, by falling score."""
     for name in ("bread", "cake", "cat", "car"):
         (sandbox / f"{name}.md").write_text(f"How to take care of a {name}.", "utf-8")
@@ -99,13 +99,13 @@ def test_the_threshold_is_on_the_raw_cosine(index: VectorIndex, sandbox: Path) -
     assert found(index, "quantum chromodynamics") == {}
 
 
-def test_an_empty_index_finds_nothing(index: VectorIndex) -> None:
+def test_an_empty_index_finds_nothing(index: VectorPair) -> None:
     """skills:search"""
     assert index.SearchSkills("anything") == "[]"
 
 
 @pytest.mark.requirement("skills:update")
-def test_an_update_replaces_what_was_known(index: VectorIndex, sandbox: Path) -> None:
+def test_an_update_replaces_what_was_known(index: VectorPair, sandbox: Path) -> None:
     """skills:update: also when the file became shorter, or empty."""
     index.VectorUpdate(MATH)
     (sandbox / MATH).write_text("How to water the roses in summer.", "utf-8")
@@ -135,7 +135,7 @@ def test_an_update_replaces_what_was_known(index: VectorIndex, sandbox: Path) ->
     ],
 )
 def test_a_failed_update_is_told_and_changes_nothing(
-    index: VectorIndex, sandbox: Path, path: str, told: str
+    index: VectorPair, sandbox: Path, path: str, told: str
 ) -> None:
     """skills:update"""
     (sandbox / "link.md").symlink_to("/etc/passwd")
@@ -152,7 +152,7 @@ def test_a_failed_update_is_told_and_changes_nothing(
 @pytest.mark.requirement("skills:search")
 @pytest.mark.parametrize("value", [None, 5, ["x"], b"x", "x" * 8193])
 @pytest.mark.parametrize("name", ["VectorUpdate", "SearchSkills"])
-def test_only_a_text_is_taken(index: VectorIndex, name: str, value: Any) -> None:
+def test_only_a_text_is_taken(index: VectorPair, name: str, value: Any) -> None:
     """skills:search, skills:update"""
     with pytest.raises(ArgumentsError, match=f"Vector.{name}: "):
         getattr(index, name)(value)
@@ -161,7 +161,7 @@ def test_only_a_text_is_taken(index: VectorIndex, name: str, value: Any) -> None
 @pytest.mark.requirement("skills:search")
 def test_a_failed_embedding_is_a_message(sandbox: Path, no_model: LazyModel) -> None:
     """skills:search, skills:update"""
-    index = VectorIndex(sandbox, no_model)
+    index = VectorPair(sandbox, no_model)
     assert index.SearchSkills("x") == (
         "SearchSkills embedding generation failed: searching without meaning: there is no model"
     )
@@ -194,7 +194,7 @@ class FailingEncoder:
 @pytest.mark.requirement("skills:search")
 def test_a_model_that_fails_later_is_a_message_too(sandbox: Path) -> None:
     """skills:search"""
-    index = VectorIndex(sandbox, LazyModel(lambda: Loaded(FailingEncoder())))
+    index = VectorPair(sandbox, LazyModel(lambda: Loaded(FailingEncoder())))
     assert index.SearchSkills("x") == "SearchSkills embedding generation failed: out of memory"
     assert index.VectorUpdate(MATH) == "VectorUpdate embedding generation failed: out of memory"
 
@@ -277,7 +277,7 @@ class Angled(FailingEncoder):
 @pytest.mark.requirement("skills:search")
 def test_a6_at_least_a_half_stays_and_the_nearest_comes_first(sandbox: Path) -> None:
     """skills:search: the seed's numbers, whatever ours are called."""
-    index = VectorIndex(sandbox, LazyModel(lambda: Loaded(Angled())))
+    index = VectorPair(sandbox, LazyModel(lambda: Loaded(Angled())))
     for name, cosine in (("a", 0.5), ("b", 0.75), ("c", 0.4995), ("d", 0.3), ("e", 1.0)):
         (sandbox / f"{name}.txt").write_text(str(cosine), "utf-8")
         assert index.VectorUpdate(f"{name}.txt") == "OK"

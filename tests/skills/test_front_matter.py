@@ -3,26 +3,29 @@
 import pytest
 
 from toolscript.errors import SkillError
-from toolscript.skills.front_matter import MAX_CHARS, Front, read_front
+from toolscript.skills.front_matter import MAX_CHARS, FrontMatter, read_front_matter
 
 
 @pytest.mark.parametrize(
     ("text", "front"),
     [
-        ("no front matter", Front("", "", "no front matter")),
-        ("", Front("", "", "")),
-        ("---\nname: pdf\ndescription: Fill\n---\n# Body\n", Front("pdf", "Fill", "# Body\n")),
-        ("---\n---\nbody", Front("", "", "body")),
-        ("--- \nname: a\n---\n", Front("a", "", "")),
-        ("---\ndescription: >-\n  Two\n  lines\nname: 'q: r'\n---", Front("q: r", "Two lines", "")),
-        ("---\nname: x\nlicense: MIT\nmetadata:\n  author: me\n---\ny", Front("x", "", "y")),
-        ("---\nname: a\n---\nbody\n---\nmore", Front("a", "", "body\n---\nmore")),
-        ("---\nname: 2024\ndescription: 2026-13-45\n---\n", Front("2024", "2026-13-45", "")),
+        ("no front matter", FrontMatter("", "", "no front matter")),
+        ("", FrontMatter("", "", "")),
+        ("---\nname: pdf\ndescription: Do\n---\n# Body\n", FrontMatter("pdf", "Do", "# Body\n")),
+        ("---\n---\nbody", FrontMatter("", "", "body")),
+        ("--- \nname: a\n---\n", FrontMatter("a", "", "")),
+        (
+            "---\ndescription: >-\n  Two\n  lines\nname: 'q: r'\n---",
+            FrontMatter("q: r", "Two lines", ""),
+        ),
+        ("---\nname: x\nlicense: MIT\nmetadata:\n  author: me\n---\ny", FrontMatter("x", "", "y")),
+        ("---\nname: a\n---\nbody\n---\nmore", FrontMatter("a", "", "body\n---\nmore")),
+        ("---\nname: 2024\ndescription: 2026-13-45\n---\n", FrontMatter("2024", "2026-13-45", "")),
     ],
 )  # fmt: skip
-def test_what_front_matter_says(text: str, front: Front) -> None:
+def test_what_front_matter_says(text: str, front: FrontMatter) -> None:
     """skills:folders"""
-    assert read_front(text) == front
+    assert read_front_matter(text) == front
 
 
 @pytest.mark.requirement("skills:folders")
@@ -50,7 +53,7 @@ def test_what_front_matter_says(text: str, front: Front) -> None:
 def test_broken_front_matter(text: str, told: str) -> None:
     """skills:folders: one clear line, whatever it is."""
     with pytest.raises(SkillError) as caught:
-        read_front(text)
+        read_front_matter(text)
     assert told in str(caught.value)
     assert str(caught.value).isprintable()
 
@@ -61,4 +64,4 @@ def test_aliases_that_refer_to_each_other_cost_nothing() -> None:
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
     front = "\n".join(["---", *lines, "name: *a11", "---", ""])
     with pytest.raises(SkillError, match=r"anchors and aliases .* are not allowed"):
-        read_front(front)
+        read_front_matter(front)
