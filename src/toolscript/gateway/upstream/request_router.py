@@ -175,9 +175,8 @@ class RequestRouter:
             if result.get("resultType") != "input_required":
                 return result
             asked: dict[str, _Raw] = result.get("inputRequests") or {}
-            if flight.caller.accepts_input_required and not any(
-                map(_wants_a_secret, asked.values())
-            ):
+            wants_a_secret = any(map(_wants_a_secret, asked.values()))
+            if flight.caller.accepts_input_required and not wants_a_secret:
                 marked = {key: self._attributed(each) for key, each in asked.items()}
                 return {**result, "inputRequests": marked} if asked else result
             params = {**params, "inputResponses": await self._inputs(asked, flight)}
