@@ -105,9 +105,9 @@ class SearchEngine:
         a limit or threshold outside its range.
         """
         profile = profile or self.profile
-        limit, threshold = _bounds(request, profile)
-        profile = replace(profile, limit=limit, threshold=threshold)
         state, query = self._state, _query(request.text)
+        limit, threshold = _bounds(request, profile, max(1, len(state.corpus)))
+        profile = replace(profile, limit=limit, threshold=threshold)
         reachable = _allowed(state, request)
         scored = _placed(score(state, query, profile, reachable), request, limit, reachable)
         allowed = _leaders(scored, reachable)
@@ -145,7 +145,7 @@ class SearchEngine:
             words=words,
             names=self._names.index(corpus, words),
             capabilities=self._capabilities.index(corpus),
-            is_action=self._actions.index(corpus) if self.profile.parts else _none,
+            is_action=self._actions.index(corpus) if self.profile.subqueries else _none,
         )
 
     def _refresh(self, corpus: Corpus, signal: Signal) -> None:
@@ -205,8 +205,8 @@ def _shown(scored: Scored, row: int) -> int:
 
     Of passages that score alike, the one with most of the question's words.
     """
-    wholes = scored.state.corpus.wholes
-    if wholes is None or wholes[row] != row:
+    wholes, document = scored.state.corpus.wholes, scored.state.corpus.documents[row]
+    if wholes is None or document.parent_id != document.id:
         return row
     passages = np.flatnonzero(wholes == row)[1:]
     if not passages.size:
@@ -256,7 +256,7 @@ def _verdict(profile: Profile, own: float, rank: int) -> str:
             f"its confidence {own:.2f} is below the threshold {profile.threshold:g}; "
             f"--threshold {int(own * 100) / 100:g} would let it pass"
         )
-    if rank > profile.limit:
+    if profile.limit is not None and rank > profile.limit:
         return f"it is number {rank}, and {profile.limit} are shown; --limit {rank} would show it"
     return f"it is shown, as number {rank}"
 
@@ -299,11 +299,11 @@ def _query(text: str) -> Query:
     return Query(stripped)
 
 
-def _bounds(request: SearchRequest, profile: Profile) -> tuple[int, float]:
+def _bounds(request: SearchRequest, profile: Profile, most: int) -> tuple[int, float]:
     limit = profile.limit if request.limit is None else request.limit
     threshold = profile.threshold if request.threshold is None else request.threshold
     return (
-        OPTION["limit"].parse(limit, "limit"),
+        most if limit is None else OPTION["limit"].parse(limit, "limit"),
         float(OPTION["threshold"].parse(float(threshold), "threshold")),
     )
 

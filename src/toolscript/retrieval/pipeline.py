@@ -27,6 +27,7 @@ from toolscript.retrieval.lexical.name_matching import NameIndex, NameMatch
 from toolscript.retrieval.parents import Rows
 from toolscript.retrieval.profiles import Profile
 from toolscript.retrieval.rerank import Placed
+from toolscript.retrieval.semantic.semantic_index import SemanticIndex
 from toolscript.retrieval.subqueries import split
 
 SENSIBLE = 0.5
@@ -102,8 +103,10 @@ def score(state: State, query: Query, profile: Profile, reachable: Rows) -> Scor
     ``reachable`` are the rows that the caller asks about and may see.
     """
     weights = profile.weights
-    texts = split(query.text, state.is_action) if profile.parts else []
+    texts = split(query.text, state.is_action) if profile.subqueries else []
     query = Query(query.text, tuple(texts))
+    if profile.raw_cosine:
+        return _raw(state, query)
     whole = _read(state, query, weights)
     parts = tuple(_read(state, Query(text, whole=query), weights) for text in texts)
     joined, part_of = _join(whole, parts) if parts else (whole.scores, None)
@@ -118,6 +121,17 @@ def score(state: State, query: Query, profile: Profile, reachable: Rows) -> Scor
     final = rounded(scores)
     final[exact] = 1.0
     return Scored(state, whole, parts, part_of, joined, boosted, named, final)
+
+
+def _raw(state: State, query: Query) -> Scored:
+    """The semantic signal's cosines as they are, 0 where there is none."""
+    index = state.indexes["semantic"]
+    ranking = index.cosines(query) if isinstance(index, SemanticIndex) else index.rank(query)
+    scores: Vectors = np.nan_to_num(ranking.scores)
+    none = np.zeros_like(scores)
+    whole = Reading(query, {"semantic": ranking}, 1.0, scores, none, none, scores)
+    final = scores.astype(np.float64)
+    return Scored(state, whole, (), None, scores, Boosted(scores, {}), {}, final)
 
 
 def _read(state: State, query: Query, weights: Mapping[str, float]) -> Reading:

@@ -1,4 +1,14 @@
-"""A door's way of asking: weights, limit, threshold. Data, not code."""
+"""Profiles: each way of searching as a row of data (weights, limit, threshold).
+
+``Vector.SearchSkills`` searches with `cosine_profile`. A hit's score is then the
+raw cosine of the question with the best passage of a parent: not calibrated,
+without words or names, not rounded. Its engine is
+``SearchEngine([SemanticSignal(model, cache, embed=...)], cosine_profile())``,
+where ``embed(encoder, documents)`` returns one unit vector per document: float32
+[n, dim]. Its documents are passages with the file's id as ``parent_id``; a hit
+holds the best passage as ``document``. Where the model does not answer,
+``SearchResult.degraded`` says why.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -10,10 +20,13 @@ class Profile:
 
     name: str
     weights: Mapping[str, float]
-    limit: int
+    limit: int | None
+    """The most hits to return; None returns all."""
     threshold: float
-    parts: bool = True
-    """Whether a question may want several things."""
+    subqueries: bool = True
+    """Whether a question that has several wishes is split."""
+    raw_cosine: bool = False
+    """Whether the score is the semantic signal's cosine as it is."""
 
 
 def search_profile(alpha: float, limit: int, threshold: float) -> Profile:
@@ -24,4 +37,9 @@ def search_profile(alpha: float, limit: int, threshold: float) -> Profile:
 
 def skills_profile(alpha: float, limit: int, threshold: float) -> Profile:
     """The same for skills. A question tells a situation, often in several sentences: it is one."""
-    return replace(search_profile(alpha, limit, threshold), name="skills", parts=False)
+    return replace(search_profile(alpha, limit, threshold), name="skills", subqueries=False)
+
+
+def cosine_profile() -> Profile:
+    """The profile of ``Vector.SearchSkills``: the raw cosine from 0.5, without a limit."""
+    return Profile("cosine", {"semantic": 1.0}, None, 0.5, subqueries=False, raw_cosine=True)

@@ -23,7 +23,6 @@ from toolscript.embedding.base import Encoder
 from toolscript.embedding.loader import LazyModel
 from toolscript.embedding.vector_cache import LOCK_TIMEOUT_S, CachedVector, EmbeddingCache
 from toolscript.errors import ArgumentsError, ModelError, SkillError
-from toolscript.retrieval.semantic.flat_index import FlatIndex
 from toolscript.skills.confined_reader import ConfinedReader, relative
 from toolscript.skills.passages import split
 from toolscript.storage.atomic_files import make_private, stamp, write_atomically, write_failure
@@ -224,7 +223,7 @@ def _best(entries: dict[str, CachedVector], vector: Any) -> list[tuple[str, floa
     """Each file with its best passage's cosine."""
     if not entries:
         return []
-    cosines = FlatIndex(np.stack([entry.vector for entry in entries.values()])).cosines(vector)
+    cosines = np.stack([entry.vector for entry in entries.values()]) @ vector
     best: dict[str, float] = {}
     for identifier, cosine in zip(entries, cosines.tolist(), strict=True):
         path = path_of(identifier)

@@ -54,7 +54,7 @@ CURVES = {
 }
 
 
-Embed: TypeAlias = Callable[[Encoder, list[Document]], Vectors]
+EmbedDocuments: TypeAlias = Callable[[Encoder, list[Document]], Vectors]
 """How tools become vectors: float32 [n, dim], unit rows."""
 
 
@@ -75,7 +75,7 @@ def _probes() -> tuple[tuple[str, Document], ...]:
     )
 
 
-def measure(encoder: Encoder, embed: Embed) -> Curve:
+def measure(encoder: Encoder, embed: EmbedDocuments) -> Curve:
     """The curve of a model: where its unrelated and its related texts lie.
 
     The floor is the median cosine of a question with the tools of all other
@@ -95,7 +95,7 @@ def measure(encoder: Encoder, embed: Embed) -> Curve:
 class Curves:
     """Every model's curve: known, remembered on the disk, or measured now. Thread-safe."""
 
-    def __init__(self, embed: Embed, directory: Path | None = None) -> None:
+    def __init__(self, embed: EmbedDocuments, directory: Path | None = None) -> None:
         self._embed = embed
         self._directory = directory
         self._found: dict[str, Curve] = {}

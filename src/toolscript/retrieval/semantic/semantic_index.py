@@ -2,6 +2,7 @@
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -15,7 +16,6 @@ from toolscript.graph.usage import Usage
 from toolscript.retrieval.base import Query, Ranking
 from toolscript.retrieval.semantic.calibration import Curves
 from toolscript.retrieval.semantic.document_text import embedded_texts
-from toolscript.retrieval.semantic.flat_index import FlatIndex
 from toolscript.retrieval.semantic.relevance_feedback import RelevanceFeedback
 from toolscript.text import printable
 from toolscript.types import Document
@@ -80,11 +80,10 @@ class SemanticIndex:
     _known: NDArray[np.intp]
     _wholes: NDArray[np.intp] | None
     """For each of the known the place among them of its whole, or its own where that is not."""
-    _flat: FlatIndex | None
+    _rows: Vectors | None
+    """The vectors of the known: float32 [known, dim], unit rows; none where none is known."""
     _noun: str = "tools"
     """What the documents are, for messages."""
-    _rows: Vectors | None = None
-    """What ``_flat`` was made of: the vectors of the known."""
     _usage: Usage | None = None
 
     @cached_property
@@ -107,29 +106,41 @@ class SemanticIndex:
 
     def rank(self, query: Query) -> Ranking:
         """See `SignalIndex.rank`. Never waits for a download."""
+        return self._ranking(query, self._calibrated)
+
+    def cosines(self, query: Query) -> Ranking:
+        """Each document's own cosine with the question, in [-1, 1]: nothing is added to it."""
+        return self._ranking(query, lambda _encoder, _vector, cosines: cosines)
+
+    def _ranking(
+        self, query: Query, scored: Callable[[Encoder, Vectors, Vectors], Vectors]
+    ) -> Ranking:
         size = len(self._documents)
-        loaded = self._model.loaded if self._flat is None else self._model.get()
+        loaded = self._model.loaded if self._rows is None else self._model.get()
         encoder = loaded.encoder if loaded else None
         if loaded is not None and encoder is None:
             return Ranking.nothing(size, loaded.degraded)
-        if loaded is None or encoder is None or self._flat is None or encoder.name != self._name:
+        if loaded is None or encoder is None or self._rows is None or encoder.name != self._name:
             return Ranking.nothing(size, self._waiting(size))
         try:
-            curve = self._curves.of(encoder)
             vector = self._queries.vector(encoder, query)
+            scores = np.full(size, np.nan, dtype=np.float32)
+            scores[self._known] = scored(encoder, vector, self._rows @ vector)
         except UnreachableError as error:
             return Ranking.nothing(size, f"searching without meaning: {error}")
         except ModelError as error:
             return Ranking.nothing(size, self._model.give_up(str(error)).degraded)
-        scores = np.full(size, np.nan, dtype=np.float32)
-        cosines = self._flat.cosines(vector)
+        return Ranking(scores, loaded.degraded or self._waiting(size - self._known.size))
+
+    def _calibrated(self, encoder: Encoder, vector: Vectors, cosines: Vectors) -> Vectors:
+        """Scores from cosines: the parent's share, what use has taught, the model's curve."""
+        curve = self._curves.of(encoder)
         if self._wholes is not None:
             share = np.float32(WHOLE_SHARE)
             cosines = ((1 - share) * cosines + share * cosines[self._wholes]).astype(np.float32)
         if self._experience is not None:
             cosines = self._experience.moved(cosines, vector)
-        scores[self._known] = curve(cosines)
-        return Ranking(scores, loaded.degraded or self._waiting(size - self._known.size))
+        return curve(cosines)
 
     def _waiting(self, count: int) -> str:
         size = len(self._documents)
@@ -144,7 +155,7 @@ class SemanticIndex:
         """See `SignalIndex.evidence`: the cosine, and the document's text that is nearest."""
         loaded, known = self._model.loaded, np.flatnonzero(self._known == row)
         encoder = loaded.encoder if loaded else None
-        if encoder is None or self._flat is None or not known.size or encoder.name != self._name:
+        if encoder is None or self._rows is None or not known.size or encoder.name != self._name:
             return ()
         try:
             vector = self._queries.vector(encoder, query)
@@ -152,6 +163,6 @@ class SemanticIndex:
             cosines = encoder.documents(list(texts.values())) @ vector
         except ModelError:
             return ()
-        cosine = float(self._flat.cosines(vector)[known[0]])
+        cosine = float((self._rows @ vector)[known[0]])
         name, text = list(texts.items())[int(np.argmax(cosines))]
         return (f"cosine {cosine:.2f}", f"nearest is its {name}: {printable(text, 80)}")

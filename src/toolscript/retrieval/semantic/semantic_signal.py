@@ -15,9 +15,8 @@ from toolscript.embedding.vector_cache import CachedVector, VectorCache
 from toolscript.errors import DeviceError, ModelError, UnreachableError
 from toolscript.graph.usage import Usage
 from toolscript.retrieval.base import Corpus
-from toolscript.retrieval.semantic.calibration import Curves
+from toolscript.retrieval.semantic.calibration import Curves, EmbedDocuments
 from toolscript.retrieval.semantic.document_text import document_vectors
-from toolscript.retrieval.semantic.flat_index import FlatIndex
 from toolscript.retrieval.semantic.semantic_index import Counters, QueryVectorCache, SemanticIndex
 from toolscript.storage.gc_tuning import without_collecting
 from toolscript.types import SEPARATOR, Document
@@ -67,12 +66,14 @@ class SemanticSignal:
         save_every_s: float = SAVE_EVERY_S,
         noun: str = "tools",
         usage: Usage | None = None,
+        embed: EmbedDocuments = document_vectors,
     ) -> None:
         self.model = model
+        self._embed_documents = embed
         self._noun = noun
         self._usage = usage
         self._save_every_s = save_every_s
-        self._curves = Curves(document_vectors, curves)
+        self._curves = Curves(embed, curves)
         self.counters = Counters()
         self.cache = cache
         self._name = ""
@@ -188,7 +189,6 @@ class SemanticSignal:
         known = [row for row, vector in enumerate(found) if vector is not None]
         rows = [vector for vector in found if vector is not None]
         vectors = np.concatenate(rows).reshape(len(rows), -1) if rows else None
-        flat = None if vectors is None else FlatIndex(vectors)
         return SemanticIndex(
             self.model,
             self._name,
@@ -197,9 +197,8 @@ class SemanticSignal:
             corpus.documents,
             np.array(known, dtype=np.intp),
             _places(known, corpus),
-            flat,
-            self._noun,
             vectors,
+            self._noun,
             self._usage,
         )
 
@@ -211,7 +210,9 @@ class SemanticSignal:
 
     def knowing(self, usage: Usage) -> "SemanticSignal":
         """The same signal with what it has embedded so far, learning from other use."""
-        other = SemanticSignal(self.model, self.cache, noun=self._noun, usage=usage)
+        other = SemanticSignal(
+            self.model, self.cache, noun=self._noun, usage=usage, embed=self._embed_documents
+        )
         other._curves = self._curves
         other.take(self._name, dict(self._vectors))
         return other
@@ -246,7 +247,7 @@ class SemanticSignal:
                 self.counters.documents_from_cache += 1
 
     def _embed(self, encoder: Encoder, documents: list[Document]) -> None:
-        vectors = document_vectors(encoder, documents)
+        vectors = self._embed_documents(encoder, documents)
         self._changes += 1
         for document, vector in zip(documents, vectors, strict=True):
             self._vectors[document.id] = CachedVector(document.digest, vector)
