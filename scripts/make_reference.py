@@ -20,7 +20,7 @@ from toolscript.config.settings import OPTIONS, Option
 from toolscript.errors import ToolscriptError
 from toolscript.surfaces.cli import wire as cli_wire
 from toolscript.surfaces.cli.main import cli
-from toolscript.surfaces.server import wire as http_wire
+from toolscript.surfaces.server.error_codes import codes_of
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 WIDTH = 80
@@ -138,8 +138,9 @@ def errors_page() -> str:
     rows = ["| Error | Meaning | HTTP status | Exit code |", "| --- | --- | --: | --: |"]
     for kind in _errors():
         meaning = inspect.cleandoc(kind.__doc__ or "").split("\n\n", maxsplit=1)[0]
-        codes = f"{http_wire.STATUS[kind]} | {cli_wire.EXIT[kind]}"
-        rows.append(f"| `{kind.__name__}` | {' '.join(meaning.split())} | {codes} |")
+        codes = codes_of(kind)
+        both = f"{codes.http_status} | {codes.exit_code}"
+        rows.append(f"| `{kind.__name__}` | {' '.join(meaning.split())} | {both} |")
     others = (
         "Other exit codes: 0 is success, also for a search that found nothing; 2 is also a command "
         f"line that cannot be understood; {cli_wire.NOT_RUNNING} is `gateway status` where no "
@@ -170,8 +171,9 @@ def _errors(kind: type[ToolscriptError] = ToolscriptError) -> Iterator[type[Tool
 def statuses() -> str:
     """A status a row: the errors that are answered with it."""
     rows = ["| Status | `type` in the answer |", "| --: | --- |"]
-    for status in sorted(set(http_wire.STATUS.values())):
-        kinds = [f"`{kind.__name__}`" for kind in _errors() if http_wire.STATUS[kind] == status]
+    statuses = {kind: codes_of(kind).http_status for kind in _errors()}
+    for status in sorted(set(statuses.values())):
+        kinds = [f"`{kind.__name__}`" for kind in statuses if statuses[kind] == status]
         rows.append(f"| {status} | {', '.join(kinds)} |")
     return "\n".join(rows)
 

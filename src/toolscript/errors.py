@@ -33,8 +33,8 @@
         ├── PortInUseError       its address is taken
         └── UnprotectedError     other machines could use it without a token
 
-Every message says what is wrong, the value seen, and what to do. Each surface
-maps the tree to its own codes in one table (``surfaces/*/wire.py``).
+Every message says what is wrong, the value seen, and what to do. Each branch
+of the tree has its codes in one table (``surfaces/server/error_codes.py``).
 """
 
 

@@ -369,7 +369,7 @@ State = Literal["connecting", "ready", "failed", "disabled", "invalid"]
 """How a configured server is doing; ``invalid`` is a mistake in its configuration."""
 
 
-class ServerStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
     """How one configured server is doing, for people and programs to read."""
 
     name: str

@@ -12,8 +12,8 @@ import click
 
 from toolscript import __version__
 from toolscript.errors import ToolscriptError
-from toolscript.surfaces.cli.wire import EXIT
 from toolscript.surfaces.server import logs as journal
+from toolscript.surfaces.server.error_codes import codes_of
 from toolscript.surfaces.server.signals import EndedError, raise_when_asked_to_end
 from toolscript.text import printable
 
@@ -109,7 +109,7 @@ def main() -> NoReturn:
         problem.show(said)
         _exit(problem.exit_code, *said.getvalue().splitlines(), prefix="")
     except ToolscriptError as problem:
-        _exit(EXIT[type(problem)], str(problem))
+        _exit(codes_of(type(problem)).exit_code, str(problem))
     except OSError as problem:
         _give_up_output()
         _exit(1, _reason(problem))

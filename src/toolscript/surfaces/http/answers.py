@@ -1,220 +1,392 @@
-"""The JSON objects that the HTTP door answers with, as JSON schemas."""
+"""The answers of the HTTP routes as types: a struct per JSON object.
 
-from typing import Any, TypeAlias
+The JSON, the schemas of the OpenAPI document and the tables of ``docs/reference/http.md`` come
+from these. Whoever reads the answers, such as the command line, can decode into them.
+"""
 
-from toolscript.errors import ToolscriptError
-from toolscript.surfaces.server import wire as server_wire
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from toolscript.graph.base import Edge, Stats
+from toolscript.surfaces.mcp.meta_tools import name_warning
+from toolscript.surfaces.server.error_answers import ErrorAnswer
+from toolscript.types import (
+    Explanation,
+    Hit,
+    MissExplanation,
+    Related,
+    Relations,
+    SearchResult,
+    ServerStatus,
+    ToolSpec,
+    split_tool_id,
+)
 
 Json: TypeAlias = dict[str, Any]
 
-TEXT: Json = {"type": "string"}
-WHOLE: Json = {"type": "integer", "minimum": 0}
-SHARE: Json = {"type": "number", "minimum": 0, "maximum": 1}
-TRUTH: Json = {"type": "boolean"}
-ANY_OBJECT: Json = {"type": "object"}
-TEXTS: Json = {"type": "array", "items": TEXT}
-_NAMES: dict[str, Json] = {"toolId": TEXT, "serverName": TEXT, "toolName": TEXT}
+
+def about(description: str) -> Meta:
+    """Returns what describes a field in schemas and in the reference."""
+    return Meta(description=description)
+
+
+Count = Annotated[int, Meta(ge=0)]
+Ratio = Annotated[float, Meta(ge=0, le=1)]
+SCHEMA_REF = "#/components/schemas/{name}"
+_HIT: Json = {"anyOf": [{"$ref": SCHEMA_REF.format(name=name)} for name in ("ToolHit", "SkillHit")]}
+
+
+class ToolHit(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A tool that a search found."""
+
+    kind: Annotated[
+        Literal["tool"] | UnsetType,
+        about("With `skills=true`: that this is a tool."),
+    ] = UNSET
+    tool_id: str
+    server_name: str
+    tool_name: str
+    warning: Annotated[str | UnsetType, about("What is unusual about the tool's name.")] = UNSET
+    confidence: Ratio
+    reason: str
+    description: str
+    signals: Annotated[
+        dict[str, Ratio],
+        about("Each signal's own score; one with nothing to say is left out."),
+    ]
+    explanation: Annotated[
+        Explanation | UnsetType,
+        about("With `explain`: how the confidence came about."),
+    ] = UNSET
+    related: Annotated[
+        Relations | UnsetType,
+        about("The tools that go with this one, where any are known."),
+    ] = UNSET
+
+
+class SkillPassage(msgspec.Struct, frozen=True, kw_only=True):
+    """The best passage of a skill."""
+
+    heading: str
+    text: str
+
+
+class SkillHit(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A skill that a search found."""
+
+    kind: Annotated[
+        Literal["skill"] | UnsetType,
+        about("With `skills=true`: that this is a skill."),
+    ] = UNSET
+    skill_id: str
+    name: str
+    confidence: Ratio
+    reason: str
+    passage: SkillPassage
+    signals: dict[str, Ratio]
+    explanation: Explanation | UnsetType = UNSET
+
+
+class MissAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Where a tool ended up in a search, and why."""
+
+    tool_id: str
+    verdict: Annotated[str, about("One sentence.")]
+    rank: Annotated[Count | None, about("The tool's place among all tools that were searched.")]
+    hit: Annotated[ToolHit | None, about("The tool as a result, if it was searched.")]
+
+
+class SearchAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The answer of a search."""
+
+    query: str
+    results: Annotated[
+        list[Any],
+        about("By falling confidence, equal ones by id."),
+        Meta(extra_json_schema={"items": _HIT}),
+    ]
+    total_results: Count
+    threshold: Ratio
+    limit: Count
+    below: Annotated[
+        Any,
+        about("The best result below the threshold, if there is no other."),
+        Meta(extra_json_schema={"anyOf": [_HIT, {"type": "null"}]}),
+    ]
+    degraded: Annotated[
+        tuple[str, ...], about("A line for each signal that did not answer in full.")
+    ]
+    why: Annotated[
+        MissAnswer | UnsetType,
+        about("With `why`: where the tool ended up."),
+    ] = UNSET
+
+
+class ToolAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A tool as its server lists it."""
+
+    tool_id: str
+    server_name: str
+    tool_name: str
+    warning: str | UnsetType = UNSET
+    title: str
+    description: str
+    input_schema: dict[str, Any]
+    output_schema: dict[str, Any] | None
+    annotations: dict[str, Any] | None
+
+
+class ToolsAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Every tool, by id."""
+
+    tools: list[ToolAnswer]
+    total_tools: Count
+
+
+class CallAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The server's result as MCP has it, passed on unchanged."""
+
+    content: list[dict[str, Any]]
+    structured_content: Any | UnsetType = UNSET
+    is_error: bool | UnsetType = UNSET
+    meta: dict[str, Any] | UnsetType = msgspec.field(name="_meta", default=UNSET)
+
+
+class ServersAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Every configured server, by name."""
+
+    servers: list[ServerStatus]
+
+
+class SkillAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A skill."""
+
+    skill_id: str
+    name: str
+    description: str
+    passages: Count
+    file: Annotated[
+        str | UnsetType, about("For callers who may see everything: where it lies.")
+    ] = UNSET
+
+
+class SkillsAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Every skill, by name."""
+
+    skills: list[SkillAnswer]
+    total_skills: Count
+    folders: list[str]
+    problems: Annotated[list[str], about("What was left out, and why.")]
+    ready: Annotated[bool, about("Whether everything that was found is indexed.")]
+    stats: dict[str, Count] | UnsetType = UNSET
+
+
+class SkillFile(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The whole text of a file of a skill."""
+
+    skill_id: str
+    name: str
+    file: str
+    text: str
+
+
+class StatsAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What is indexed, and by what. A token that does not grant everything sees a part of it."""
+
+    tools_indexed: Count
+    tools_waiting: Count | UnsetType = UNSET
+    embeddings_cached: Count | UnsetType = UNSET
+    model: str | None
+    model_loaded: bool
+    device: str | None
+    signals: list[str]
+    degraded: str | None
+    documents_embedded: Count | UnsetType = UNSET
+    documents_from_cache: Count | UnsetType = UNSET
+    cache_hit_rate: Ratio | UnsetType | None = UNSET
+    query_cache_hit_rate: Ratio | UnsetType | None = UNSET
+
+
+class DownloadAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How far the download of a model is."""
+
+    model: str
+    done_bytes: Count
+    total_bytes: Annotated[Count, about("0 as long as it is not known.")]
+
+
+class HealthAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Whether everything is ready. A caller who is granted nothing sees the first three fields."""
+
+    error: Annotated[str | UnsetType, about("Which background task has died, if one has.")] = UNSET
+    type: Annotated[str | UnsetType, about("That error's type.")] = UNSET
+    status: Literal["ready", "starting", "failed"]
+    version: str | UnsetType = UNSET
+    pid: Count | UnsetType = UNSET
+    tools: Count | UnsetType = UNSET
+    tools_waiting: Annotated[
+        Count | UnsetType, about("Tools that not every signal can find yet.")
+    ] = UNSET
+    passages_waiting: Annotated[Count | UnsetType, about("The same of skills' passages.")] = UNSET
+    waiting_for: Annotated[
+        tuple[str, ...] | UnsetType,
+        about("Servers that have neither become ready nor failed yet."),
+    ] = UNSET
+    download: Annotated[
+        DownloadAnswer | UnsetType | None, about("The model's download under way.")
+    ] = UNSET
+    configuration: Annotated[str | UnsetType, about("Changes with the files that are served.")] = (
+        UNSET
+    )
+    configuration_problem: Annotated[
+        str | UnsetType, about("Why the files as they are now are not served.")
+    ] = UNSET
+    tasks: Annotated[Mapping[str, str] | UnsetType, about("Each background task's state.")] = UNSET
+
+
+class GraphAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What is used together."""
+
+    stats: Annotated[Stats | None, about("For callers who may see everything.")]
+    edges: Annotated[list[Edge], about("The strongest ones.")]
+
+
+class RelatedAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The tools that go with one tool."""
+
+    tool_id: str
+    before: tuple[Related, ...]
+    after: tuple[Related, ...]
+    needs: tuple[Related, ...]
+
+
+class GraphImport(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of templates, dependencies and logs that were sent."""
+
+    calls: Annotated[Count, about("Calls that were learned.")]
+    edges: Annotated[int, about("Edges that are new.")]
+    total: Annotated[Count, about("Edges that there are now.")]
+
+
+class GraphCleared(msgspec.Struct, frozen=True, kw_only=True):
+    """How much was forgotten."""
+
+    edges: Count
+    calls: Count
+
+
+class ModuleAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A typed client as JSON."""
+
+    module: Annotated[str, about("The module's text.")]
+    usage: Annotated[str, about("A call of the first tool that was asked for.")]
+    tools: Annotated[tuple[str, ...], about("The ids of the tools in it.")]
+
+
+class JsonRpcRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A request of MCP."""
+
+    jsonrpc: Literal["2.0"] | UnsetType = UNSET
+    id: str | float | UnsetType | None = UNSET
+    method: str
+    params: dict[str, Any] | UnsetType = UNSET
+
+
+class JsonRpcError(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a request of MCP has no result."""
+
+    code: int
+    message: str
+    data: Any | UnsetType = UNSET
+
+
+class JsonRpcAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a request of MCP: a result or an error."""
+
+    jsonrpc: Literal["2.0"]
+    id: str | float | None
+    result: Any | UnsetType = UNSET
+    error: JsonRpcError | UnsetType = UNSET
+
+
+ANSWERS = (
+    *(SearchAnswer, ToolHit, SkillHit, ToolsAnswer, CallAnswer, ServersAnswer, SkillsAnswer),
+    *(SkillFile, StatsAnswer, HealthAnswer, GraphAnswer, RelatedAnswer, GraphImport),
+    *(GraphCleared, ModuleAnswer, JsonRpcRequest, JsonRpcAnswer, ErrorAnswer),
+)
 
 
 def schemas() -> Json:
-    """Each object by the name under which the document refers to it."""
-    hit = _object(
-        **_NAMES,
-        warning=_optional(TEXT),
-        confidence=SHARE,
-        reason=TEXT,
-        description=TEXT,
-        signals={"type": "object", "additionalProperties": SHARE},
-        explanation=_optional(_ref("Explanation")),
-        kind=_optional({"const": "tool"}),
-        related=_optional(_relations()),
+    """Returns each answer's JSON schema, by the name under which the others refer to it."""
+    _, components = msgspec.json.schema_components(ANSWERS, ref_template=SCHEMA_REF)
+    return msgspec.json.decode(msgspec.json.encode(components))  # defaults are tuples, not lists
+
+
+def search_answer(query: str, result: SearchResult, *, mark: bool = False) -> SearchAnswer:
+    """Returns the answer to a search; with ``mark`` every hit says whether it is a tool."""
+    return SearchAnswer(
+        query=query,
+        results=[_hit(hit, mark=mark) for hit in result.hits],
+        total_results=len(result.hits),
+        threshold=result.threshold,
+        limit=result.limit,
+        below=_hit(result.below, mark=mark) if result.below else None,
+        degraded=result.degraded,
+        why=_miss(result.why) if result.why else UNSET,
     )
-    either: Json = {"anyOf": [_ref("Hit"), _ref("SkillHit")]}
-    return {
-        **_of_skills(),
-        "SearchResult": _object(
-            query=TEXT,
-            results=_list(either),
-            totalResults=WHOLE,
-            threshold=SHARE,
-            limit=WHOLE,
-            below=_or_null(either),
-            degraded=TEXTS,
-            why=_optional(_ref("MissExplanation")),
-        ),
-        "Hit": hit,
-        "Graph": _object(
-            stats=_or_null(ANY_OBJECT),
-            edges=_list(
-                _object(
-                    source=TEXT,
-                    target=TEXT,
-                    kinds=_list({"enum": ["observed", "template", "dependency"]}),
-                    weight={"type": "number", "minimum": 0},
-                    times=WHOLE,
-                )
-            ),
-        ),
-        "Related": _object(toolId=TEXT, **_relations()["properties"]),
-        "Taken": _object(calls=WHOLE, edges={"type": "integer"}, total=WHOLE),
-        "Forgotten": _object(edges=WHOLE, calls=WHOLE),
-        "Explanation": _object(
-            fused=SHARE,
-            shares=_list(_object(signal=TEXT, score=SHARE, weight=SHARE, evidence=TEXTS)),
-            steps=_list(_object(name=TEXT, score=SHARE, evidence=TEXT)),
-        ),
-        "MissExplanation": _object(
-            toolId=TEXT, verdict=TEXT, rank=_or_null(WHOLE), hit=_or_null(_ref("Hit"))
-        ),
-        "Stats": _object(
-            toolsIndexed=WHOLE,
-            toolsWaiting=_optional(WHOLE),
-            embeddingsCached=_optional(WHOLE),
-            model=_or_null(TEXT),
-            modelLoaded=TRUTH,
-            device=_or_null(TEXT),
-            signals=TEXTS,
-            degraded=_or_null(TEXT),
-            documentsEmbedded=_optional(WHOLE),
-            documentsFromCache=_optional(WHOLE),
-            cacheHitRate=_optional(_or_null(SHARE)),
-            queryCacheHitRate=_optional(_or_null(SHARE)),
-        ),
-        "Health": _object(
-            status={"enum": ["ready", "starting", "failed"]},
-            version=_optional(TEXT),
-            pid=_optional(WHOLE),
-            tools=_optional(WHOLE),
-            toolsWaiting=_optional(WHOLE),
-            passagesWaiting=_optional(WHOLE),
-            waitingFor=_optional(TEXTS),
-            download=_optional(_or_null(_object(model=TEXT, doneBytes=WHOLE, totalBytes=WHOLE))),
-            configuration=_optional(TEXT),
-            configurationProblem=_optional(TEXT),
-            tasks=_optional({"type": "object", "additionalProperties": TEXT}),
-            error=_optional(TEXT),
-            type=_optional(TEXT),
-        ),
-        "Servers": _object(servers=_list(_ref("Server"))),
-        "Server": _object(
-            name=TEXT,
-            state={"enum": ["connecting", "ready", "failed", "disabled", "invalid"]},
-            transport=TEXT,
-            tools=WHOLE,
-            error=TEXT,
-            since=TEXT,
-            version=TEXT,
-            rejected=TEXTS,
-            snapshot=TRUTH,
-            retry=TEXT,
-        ),
-        "Tools": _object(tools=_list(_ref("Tool")), totalTools=WHOLE),
-        "Tool": _object(
-            **_NAMES,
-            warning=_optional(TEXT),
-            title=TEXT,
-            description=TEXT,
-            inputSchema={},
-            outputSchema={},
-            annotations={},
-        ),
-        "CallResult": {
-            "type": "object",
-            "description": "The server's result, as MCP has it.",
-            "properties": {
-                "content": _list(ANY_OBJECT),
-                "structuredContent": {},
-                "isError": TRUTH,
-                "_meta": ANY_OBJECT,
-            },
-            "required": ["content"],
-        },
-        "Module": _object(module=TEXT, usage=TEXT, tools=TEXTS),
-        "JsonRpcRequest": _object(
-            jsonrpc=_optional({"const": "2.0"}),
-            id=_optional({"type": ["string", "number", "null"]}),
-            method=TEXT,
-            params=_optional(ANY_OBJECT),
-        ),
-        "JsonRpcAnswer": _object(
-            jsonrpc={"const": "2.0"},
-            id={"type": ["string", "number", "null"]},
-            result=_optional({}),
-            error=_optional(_object(code={"type": "integer"}, message=TEXT, data=_optional({}))),
-        ),
-        "Error": _object(error=TEXT, type={"type": "string", "examples": _error_types()}),
-    }
 
 
-def _of_skills() -> Json:
-    return {
-        "SkillResult": _object(
-            query=TEXT,
-            results=_list(_ref("SkillHit")),
-            totalResults=WHOLE,
-            threshold=SHARE,
-            limit=WHOLE,
-            below=_or_null(_ref("SkillHit")),
-            degraded=TEXTS,
-        ),
-        "SkillHit": _object(
-            skillId=TEXT,
-            name=TEXT,
-            confidence=SHARE,
-            reason=TEXT,
-            passage=_object(heading=TEXT, text=TEXT),
-            signals={"type": "object", "additionalProperties": SHARE},
-            explanation=_optional(_ref("Explanation")),
-            kind=_optional({"const": "skill"}),
-        ),
-        "Skills": _object(
-            skills=_list(_ref("Skill")),
-            totalSkills=WHOLE,
-            folders=TEXTS,
-            problems=TEXTS,
-            ready=TRUTH,
-            stats=_optional({"type": "object", "additionalProperties": WHOLE}),
-        ),
-        "Skill": _object(
-            skillId=TEXT, name=TEXT, description=TEXT, passages=WHOLE, file=_optional(TEXT)
-        ),
-        "Page": _object(skillId=TEXT, name=TEXT, file=TEXT, text=TEXT),
-    }
+def _miss(miss: MissExplanation) -> MissAnswer:
+    hit = _tool_hit(miss.hit) if miss.hit else None
+    return MissAnswer(tool_id=miss.id, verdict=miss.verdict, rank=miss.rank, hit=hit)
 
 
-def _relations() -> Json:
-    each = _list(_object(tool=TEXT, score=SHARE, evidence=TEXT))
-    return _object(before=each, after=each, needs=each)
+def _hit(hit: Hit, *, mark: bool) -> ToolHit | SkillHit:
+    return _skill_hit(hit, mark=mark) if hit.document.parent_id else _tool_hit(hit, mark=mark)
 
 
-def _error_types() -> list[str]:
-    return sorted(kind.__name__ for kind in server_wire.STATUS if kind is not ToolscriptError)
+def _tool_hit(hit: Hit, *, mark: bool = False) -> ToolHit:
+    return ToolHit(
+        kind="tool" if mark else UNSET,
+        tool_id=hit.document.id,
+        server_name=hit.document.server,
+        tool_name=hit.document.name,
+        warning=name_warning(hit.document.name) or UNSET,
+        confidence=hit.score,
+        reason=hit.reason,
+        description=hit.document.description,
+        signals=hit.signals,
+        explanation=hit.explanation or UNSET,
+        related=hit.related or UNSET,
+    )
 
 
-_OPTIONAL = "x-optional"
+def _skill_hit(hit: Hit, *, mark: bool) -> SkillHit:
+    return SkillHit(
+        kind="skill" if mark else UNSET,
+        skill_id=hit.document.parent_id,
+        name=split_tool_id(hit.document.parent_id)[1],
+        confidence=hit.score,
+        reason=hit.reason,
+        passage=SkillPassage(heading=hit.document.title, text=hit.document.description),
+        signals=hit.signals,
+        explanation=hit.explanation or UNSET,
+    )
 
 
-def _object(**properties: Json) -> Json:
-    """An object that has these, but for those that are marked as optional."""
-    required = [name for name, schema in properties.items() if not schema.get(_OPTIONAL)]
-    shown = {
-        name: {key: value for key, value in schema.items() if key != _OPTIONAL}
-        for name, schema in properties.items()
-    }
-    return {"type": "object", "properties": shown, "required": required}
-
-
-def _optional(schema: Json) -> Json:
-    return {**schema, _OPTIONAL: True}
-
-
-def _or_null(schema: Json) -> Json:
-    return {"anyOf": [schema, {"type": "null"}]}
-
-
-def _list(items: Json) -> Json:
-    return {"type": "array", "items": items}
-
-
-def _ref(name: str) -> Json:
-    return {"$ref": f"#/components/schemas/{name}"}
+def tool_answer(spec: ToolSpec) -> ToolAnswer:
+    """Returns a tool as ``/tools`` lists it."""
+    return ToolAnswer(
+        tool_id=spec.id,
+        server_name=spec.server,
+        tool_name=spec.name,
+        warning=name_warning(spec.name) or UNSET,
+        title=spec.title,
+        description=spec.description,
+        input_schema=spec.input_schema,
+        output_schema=spec.output_schema,
+        annotations=spec.annotations,
+    )

@@ -3,7 +3,6 @@
 from typing import Any
 
 import anyio.to_thread
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -15,6 +14,12 @@ from toolscript.graph import svg_picture as picture
 from toolscript.graph.base import Edge
 from toolscript.graph.learning import Learning
 from toolscript.graph.related import relations
+from toolscript.surfaces.http.answers import (
+    GraphAnswer,
+    GraphCleared,
+    GraphImport,
+    RelatedAnswer,
+)
 from toolscript.surfaces.http.request_body import body
 from toolscript.surfaces.server.authentication import grant_of
 from toolscript.types import Grant
@@ -32,8 +37,7 @@ async def show(app: App, request: Request) -> Any:
     learning = _learning(app)
     edges = await anyio.to_thread.run_sync(_edges, learning, grant_of(request), limit)
     if form == "json":
-        stats = msgspec.to_builtins(learning.graph.stats()) if _whole(request) else None
-        return {"stats": stats, "edges": [msgspec.to_builtins(edge) for edge in edges]}
+        return GraphAnswer(stats=learning.graph.stats() if _whole(request) else None, edges=edges)
     drawn = picture.dot(edges) if form == "dot" else picture.svg(edges)
     return Response(drawn, media_type=_FORMS[form])
 
@@ -47,14 +51,14 @@ async def related(app: App, request: Request) -> Any:
     tool = app.tool(name, grant).id
     known = {each.id for each in app.tools(grant=grant)}
     found = relations(_learning(app).graph, tool, known.__contains__, limit=EDGES.default)
-    return {"toolId": tool, **msgspec.to_builtins(found)}
+    return RelatedAnswer(tool_id=tool, before=found.before, after=found.after, needs=found.needs)
 
 
 async def import_known(app: App, request: Request) -> Any:
     """``POST /graph/import``: templates, dependencies and sequences of calls."""
     learning = _learning(app, request)
     given = files.known(await body(request))
-    return await anyio.to_thread.run_sync(learning.import_known, given)
+    return GraphImport(**await anyio.to_thread.run_sync(learning.import_known, given))
 
 
 async def clear(app: App, request: Request) -> Any:
@@ -62,7 +66,7 @@ async def clear(app: App, request: Request) -> Any:
     learning = _learning(app, request)
     stats = learning.graph.stats()
     await anyio.to_thread.run_sync(learning.clear)
-    return {"edges": stats.edges, "calls": stats.calls}
+    return GraphCleared(edges=stats.edges, calls=stats.calls)
 
 
 def _learning(app: App, request: Request | None = None) -> Learning:

@@ -7,17 +7,14 @@ from elsewhere; the tests hold it against the routes and their answers.
 from functools import cache
 
 from toolscript.config.settings import MAX_QUERY_CHARS, OPTION
-from toolscript.surfaces.http.answers import (
-    ANY_OBJECT,
-    TEXT,
-    TEXTS,
-    TRUTH,
-    Json,
-    schemas,
-)
+from toolscript.surfaces.http.answers import SCHEMA_REF, Json, schemas
 
 VERSION = "3.1.1"
 PATH = "/openapi.json"
+TEXT: Json = {"type": "string"}
+TEXTS: Json = {"type": "array", "items": TEXT}
+TRUTH: Json = {"type": "boolean"}
+ANY_OBJECT: Json = {"type": "object"}
 
 _ANY_BODY: Json = {"content": {"application/json": {"schema": ANY_OBJECT}}}
 
@@ -52,7 +49,7 @@ def _paths() -> Json:
         "/search": _get(
             "search",
             "Find the tools that do what a sentence says",
-            _json("SearchResult"),
+            _json("SearchAnswer"),
             [
                 *_asked("What the tool should do."),
                 _query("server", "Only this server's tools; may be repeated.", TEXTS),
@@ -61,39 +58,39 @@ def _paths() -> Json:
                 _query("needed", "Also rank what the best tools need first.", TRUTH),
             ],
         ),
-        "/search/stats": _get("stats", "What is indexed, and by what", _json("Stats")),
-        "/health": _get("health", "Whether everything is ready", _json("Health")),
-        "/servers": _get("listServers", "Every configured server", _json("Servers")),
+        "/search/stats": _get("stats", "What is indexed, and by what", _json("StatsAnswer")),
+        "/health": _get("health", "Whether everything is ready", _json("HealthAnswer")),
+        "/servers": _get("listServers", "Every configured server", _json("ServersAnswer")),
         "/tools": _get(
             "listTools",
             "Every tool, with its schemas",
-            _json("Tools"),
+            _json("ToolsAnswer"),
             [_query("server", "Only this server's.", TEXT)],
         ),
         "/tools/{tool}": _call(),
-        "/skills": _get("listSkills", "Every skill", _json("Skills")),
+        "/skills": _get("listSkills", "Every skill", _json("SkillsAnswer")),
         "/skills/search": _get(
             "searchSkills",
             "Find the skills that say how something is done",
-            _json("SkillResult"),
+            _json("SearchAnswer"),
             _asked("What is to be done."),
         ),
         "/skills/read": _get(
             "readSkill",
             "The whole text of a skill, or of a file of its folder",
-            _json("Page"),
+            _json("SkillFile"),
             [
                 _query("name", "The skill's name or id.", TEXT, required=True),
                 _query("file", "A path below the skill's own folder.", TEXT),
             ],
         ),
         "/skills/update": _post(
-            "updateSkills", "Look at every folder of skills now", _json("Skills")
+            "updateSkills", "Look at every folder of skills now", _json("SkillsAnswer")
         ),
         "/graph": _get(
             "graph",
             "What is used together: how much is known, and the strongest edges",
-            {**_json("Graph"), "image/svg+xml": {"schema": TEXT}},
+            {**_json("GraphAnswer"), "image/svg+xml": {"schema": TEXT}},
             [
                 _query("limit", "At most this many edges.", {"type": "integer", "maximum": 1000}),
                 _query("format", "As JSON or a picture.", {"enum": ["json", "dot", "svg"]}),
@@ -102,14 +99,14 @@ def _paths() -> Json:
         "/graph/related": _get(
             "related",
             "What goes with one tool",
-            _json("Related"),
+            _json("RelatedAnswer"),
             [_query("tool", "Its id.", TEXT, required=True)],
         ),
         "/graph/import": _post(
-            "importGraph", "Learn from templates and logs", _json("Taken"), _ANY_BODY
+            "importGraph", "Learn from templates and logs", _json("GraphImport"), _ANY_BODY
         ),
         "/graph/clear": _post(
-            "clearGraph", "Forget everything learned", _json("Forgotten"), _ANY_BODY
+            "clearGraph", "Forget everything learned", _json("GraphCleared"), _ANY_BODY
         ),
         "/runtime/tools.ts": _get(
             "typescriptClient", "A TypeScript module", _module("application/typescript"), _filters()
@@ -127,7 +124,7 @@ def _call() -> Json:
     called = _post(
         "callTool",
         "Call a tool; one that fails says so in `isError`, with status 200",
-        _json("CallResult"),
+        _json("CallAnswer"),
         {"description": "The tool's arguments.", **_ANY_BODY},
     )
     called["post"]["parameters"] = [
@@ -171,16 +168,16 @@ def _operation(name: str, summary: str, content: Json) -> Json:
 def _responses(content: Json) -> Json:
     return {
         "200": {"description": "The answer.", "content": content},
-        "default": {"description": "Why there is none.", "content": _json("Error")},
+        "default": {"description": "Why there is none.", "content": _json("ErrorAnswer")},
     }
 
 
 def _json(schema: str) -> Json:
-    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
+    return {"application/json": {"schema": {"$ref": SCHEMA_REF.format(name=schema)}}}
 
 
 def _module(media: str) -> Json:
-    return {media: {"schema": TEXT}, **_json("Module")}
+    return {media: {"schema": TEXT}, **_json("ModuleAnswer")}
 
 
 def _query(name: str, description: str, schema: Json, *, required: bool = False) -> Json:

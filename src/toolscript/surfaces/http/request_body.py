@@ -9,7 +9,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolscript.errors import InputError, NotReadyError, ToolscriptError
-from toolscript.surfaces.server.authentication import denial
+from toolscript.surfaces.server.error_answers import error_response
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 MAX_BODIES_BYTES = 64 * 1024 * 1024
@@ -42,7 +42,7 @@ class BodyLimit:
             return
         except ToolscriptError as problem:
             self._bytes -= len(data)
-            await denial(problem)(scope, receive, send)
+            await error_response(problem)(scope, receive, send)
             return
         length, replay = len(data), _replay(bytes(data), receive)
         data.clear()

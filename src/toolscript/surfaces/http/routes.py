@@ -6,6 +6,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any, TypeAlias
 
+import msgspec
+from msgspec import UNSET
 from msgspec.structs import replace
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -15,7 +17,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from toolscript import __version__
-from toolscript.app.application import App
+from toolscript.app.application import App, DownloadState
 from toolscript.config.settings import OPTION, Option
 from toolscript.errors import (
     InputError,
@@ -28,14 +30,24 @@ from toolscript.gateway.raw_results import RawResult
 from toolscript.surfaces.http import graph_routes as graph
 from toolscript.surfaces.http import openapi as description
 from toolscript.surfaces.http import runtime_routes as runtime
-from toolscript.surfaces.http import wire
+from toolscript.surfaces.http.answers import (
+    DownloadAnswer,
+    HealthAnswer,
+    ServersAnswer,
+    SkillAnswer,
+    SkillFile,
+    SkillsAnswer,
+    StatsAnswer,
+    ToolsAnswer,
+    search_answer,
+    tool_answer,
+)
 from toolscript.surfaces.http.client_sessions import Sessions, session_of
 from toolscript.surfaces.http.request_body import BodyLimit, body, check_kind, message, while_heard
 from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext, ToolEndpoint
 from toolscript.surfaces.mcp.mcp_routes import Mount
 from toolscript.surfaces.mcp.prompts_and_resources import PromptsAndResources
 from toolscript.surfaces.mcp.sessionless import Messages
-from toolscript.surfaces.server import wire as server_wire
 from toolscript.surfaces.server.audit_log import audited
 from toolscript.surfaces.server.authentication import (
     LOOPBACK_HOSTS,
@@ -46,6 +58,8 @@ from toolscript.surfaces.server.authentication import (
     grant_of,
     holder_of,
 )
+from toolscript.surfaces.server.error_answers import error_response, json_response, refusal
+from toolscript.surfaces.server.error_codes import codes_of
 from toolscript.surfaces.server.event_loop_lag import EventLoopLag
 from toolscript.surfaces.server.metrics import metrics
 from toolscript.surfaces.server.request_log import RequestLogMiddleware, RequestStats
@@ -140,7 +154,7 @@ def _endpoint(app: App, answer: _Answer) -> Callable[[Request], Awaitable[Respon
                 check_kind(request, lenient=request.url.path == _MESSAGE)
             return _response(await answer(app, request))
         except ToolscriptError as problem:
-            return _json(server_wire.error(problem), server_wire.STATUS[type(problem)])
+            return error_response(problem)
         except ClientDisconnect:
             return Response(status_code=_HUNG_UP)
 
@@ -153,7 +167,7 @@ def _response(answered: Any) -> Response:
         return answered
     if isinstance(answered, RawResult):
         return StreamingResponse(_pieces(answered.text), media_type="application/json")
-    return Response(status_code=202) if answered is None else _json(answered)
+    return Response(status_code=202) if answered is None else json_response(answered)
 
 
 async def _pieces(text: bytes) -> AsyncGenerator[memoryview]:
@@ -174,7 +188,7 @@ async def _search(app: App, request: Request) -> Any:
     asked = replace(_asked(query, request), servers=servers, why=why, skills=skills)
     needed = _NEEDED.parse(request.query_params.get("needed", False), "needed")
     found = await app.search(replace(asked, needed=needed), session_of(request).history)
-    return wire.result(query, found, mark=skills)
+    return search_answer(query, found, mark=skills)
 
 
 def _asked(query: str, request: Request) -> SearchRequest:
@@ -192,20 +206,30 @@ async def _search_skills(app: App, request: Request) -> Any:
     query = request.query_params.get("q")
     if query is None:
         raise QueryError("the parameter q is missing; ask for /skills/search?q=how+to+do+it")
-    return wire.result(query, await app.search_skills(_asked(query, request)))
+    return search_answer(query, await app.search_skills(_asked(query, request)))
 
 
 async def _skills(app: App, request: Request) -> Any:
     grant = grant_of(request)
-    seen, whole = app.skill_service.skills(grant), grant.is_everything
-    return {
-        "skills": [wire.skill(each, whole=whole) for each in seen],
-        "totalSkills": len(seen),
-        "folders": [str(each) for each in app.skill_service.folders.present()] if whole else [],
-        "problems": app.skill_service.problems() if whole else [],
-        "ready": app.skill_service.ready,
-        **({"stats": app.skill_service.stats()} if whole else {}),
-    }
+    service, whole = app.skill_service, grant.is_everything
+    skills = [
+        SkillAnswer(
+            skill_id=skill.id,
+            name=skill.name,
+            description=skill.summary,
+            passages=len(skill.passages),
+            file=printable(skill.file) if whole else UNSET,
+        )
+        for skill in service.skills(grant)
+    ]
+    return SkillsAnswer(
+        skills=skills,
+        total_skills=len(skills),
+        folders=[str(folder) for folder in service.folders.present()] if whole else [],
+        problems=service.problems() if whole else [],
+        ready=service.ready,
+        stats=service.stats() if whole else UNSET,
+    )
 
 
 async def _read_skill(app: App, request: Request) -> Any:
@@ -213,8 +237,8 @@ async def _read_skill(app: App, request: Request) -> Any:
     if name is None:
         raise InputError("the parameter name is missing; ask for /skills/read?name=the+skill")
     page = await app.read_skill(name, file, grant_of(request))
-    file = printable(page.path)
-    return {"skillId": page.skill.id, "name": page.skill.name, "file": file, "text": page.text}
+    skill, file = page.skill, printable(page.path)
+    return SkillFile(skill_id=skill.id, name=skill.name, file=file, text=page.text)
 
 
 async def _update_skills(app: App, request: Request) -> Any:
@@ -227,26 +251,50 @@ async def _description(_: App, __: Request) -> Any:
 
 
 async def _stats(app: App, request: Request) -> Any:
-    return app.stats(grant_of(request))
+    return msgspec.convert(app.stats(grant_of(request)), StatsAnswer)
 
 
 async def _health(app: App, request: Request) -> Any:
     grant = grant_of(request)
     health = app.health(grant)
-    state = wire.health(health, os.getpid(), __version__)
-    public = {key: state[key] for key in ("error", "type", "status") if key in state}
-    told = public if grant == Grant() else state
-    return _json(told, server_wire.STATUS[TaskDiedError]) if health.failure else told
+    failure, download = health.failure, health.download
+    alive = "ready" if health.ready else "starting"
+    answer = HealthAnswer(
+        error=str(failure) if failure else UNSET,
+        type=type(failure).__name__ if failure else UNSET,
+        status="failed" if failure else alive,
+    )
+    if grant != Grant():
+        answer = replace(
+            answer,
+            version=__version__,
+            pid=os.getpid(),
+            tools=health.tools,
+            tools_waiting=health.waiting,
+            passages_waiting=health.passages_waiting,
+            waiting_for=health.waiting_for,
+            download=_download(download) if download else None,
+            configuration=health.config,
+            configuration_problem=health.config_problem,
+            tasks=health.tasks,
+        )
+    status = codes_of(TaskDiedError).http_status if failure else 200
+    return json_response(answer, status)
+
+
+def _download(state: DownloadState) -> DownloadAnswer:
+    return DownloadAnswer(
+        model=state.model, done_bytes=state.done_bytes, total_bytes=state.total_bytes
+    )
 
 
 async def _servers(app: App, request: Request) -> Any:
-    return {"servers": [wire.server(status) for status in app.servers(grant_of(request))]}
+    return ServersAnswer(servers=app.servers(grant_of(request)))
 
 
 async def _tools(app: App, request: Request) -> Any:
-    seen = app.tools(request.query_params.get("server"), grant_of(request))
-    tools = [wire.tool(spec) for spec in seen]
-    return {"tools": tools, "totalTools": len(tools)}
+    specs = app.tools(request.query_params.get("server"), grant_of(request))
+    return ToolsAnswer(tools=[tool_answer(spec) for spec in specs], total_tools=len(specs))
 
 
 async def _call(app: App, request: Request) -> Any:
@@ -286,10 +334,6 @@ def _number(request: Request, name: str) -> Any:
     return None if given is None else OPTION[name].parse(given, name)
 
 
-def _json(value: Any, status: int = 200) -> Response:
-    return Response(server_wire.encode(value), status, media_type="application/json")
-
-
 def _http_error(request: Request, problem: Exception) -> Response:
     """A path or method that is not there: in JSON, like everything else."""
     status = problem.status_code if isinstance(problem, HTTPException) else 500
@@ -301,11 +345,11 @@ def _http_error(request: Request, problem: Exception) -> Response:
         404: f"there is nothing at {path}; there are {known}",
         405: f"{request.method} is not answered at {path}; use {use}",
     }.get(status, getattr(problem, "detail", str(problem)))
-    return _json({"error": message, "type": "HTTPException"}, status)
+    return refusal(status, message)
 
 
 def _unexpected(request: Request, problem: Exception) -> Response:
     """The boundary: a fault of ours is logged in full and told in one line."""
     log.error("%s %s failed", request.method, request.url.path, exc_info=problem)
     message = "toolscript made a mistake; the gateway's log has the details"
-    return _json({"error": message, "type": "InternalError"}, 500)
+    return refusal(500, message, "InternalError")

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from toolscript.app.application import App
 from toolscript.codegen.typed_clients import Language
 from toolscript.errors import RangeError
-from toolscript.surfaces.http import wire
+from toolscript.surfaces.http.answers import ModuleAnswer
 from toolscript.surfaces.server.authentication import grant_of
 
 _MEDIA: dict[Language, str] = {"ts": "application/typescript", "py": "text/x-python"}
@@ -35,7 +35,7 @@ async def _module(app: App, request: Request, language: Language) -> Any:
         grant=grant_of(request),
     )
     if _truth(request, "json"):
-        return wire.module(made)
+        return ModuleAnswer(module=made.text.decode(), usage=made.usage, tools=made.tools)
     headers = {"etag": f'"{made.etag}"', "cache-control": "no-cache"}
     if _has(request, made.etag):
         return Response(status_code=_NOT_MODIFIED, headers=headers)

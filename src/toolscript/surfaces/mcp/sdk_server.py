@@ -30,10 +30,10 @@ from toolscript import __version__
 from toolscript.app.application import App, CatalogueState
 from toolscript.errors import RefusedError, ToolscriptError
 from toolscript.gateway.base import CANNOT_BE_ASKED, Caller
-from toolscript.surfaces.mcp import wire
 from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext, Session, ToolEndpoint
 from toolscript.surfaces.mcp.pending_elicitations import PendingElicitations
 from toolscript.surfaces.mcp.prompts_and_resources import PromptsAndResources
+from toolscript.surfaces.server.error_codes import codes_of
 from toolscript.types import EVERYTHING, Grant
 
 _Raw: TypeAlias = dict[str, Any]
@@ -278,7 +278,7 @@ async def _told(answer: Any) -> Any:
     except RefusedError as refusal:
         raise MCPError(refusal.code, refusal.said, refusal.data) from None
     except ToolscriptError as problem:
-        raise MCPError(wire.CODE[type(problem)], str(problem)) from None
+        raise MCPError(codes_of(type(problem)).json_rpc, str(problem)) from None
 
 
 def fitting(version: str, tools: list[_Raw]) -> list[_Raw]:

@@ -5,9 +5,9 @@ from typing import Any, TypeAlias, cast
 
 from toolscript import __version__
 from toolscript.errors import ArgumentsError, RefusedError, ToolscriptError
-from toolscript.surfaces.mcp import wire
 from toolscript.surfaces.mcp.endpoint import RequestContext, ToolEndpoint
 from toolscript.surfaces.mcp.prompts_and_resources import PromptsAndResources
+from toolscript.surfaces.server.error_codes import INVALID_PARAMS, codes_of
 
 _METHOD_NOT_FOUND, _INVALID_REQUEST = -32601, -32600
 _VERSION = "2025-06-18"
@@ -47,7 +47,7 @@ class Messages:
             shown = repr(method)[:60]
             return _error(identifier, _METHOD_NOT_FOUND, f"no method {shown}; there are: {known}")
         if not isinstance(params, dict):
-            return _error(identifier, wire.INVALID_PARAMS, "params must be an object")
+            return _error(identifier, INVALID_PARAMS, "params must be an object")
         return await self._answered(identifier, found, cast("_Raw", params), asker)
 
     @staticmethod
@@ -59,7 +59,7 @@ class Messages:
         except RefusedError as refusal:
             return _error(identifier, refusal.code, refusal.said, refusal.data)
         except ToolscriptError as problem:
-            return _error(identifier, wire.CODE[type(problem)], str(problem))
+            return _error(identifier, codes_of(type(problem)).json_rpc, str(problem))
 
     async def _initialize(self, params: _Raw, asker: RequestContext) -> _Raw:
         del params, asker

@@ -16,43 +16,6 @@ _DESCRIPTION, _SIGNATURE, _PASSAGE, _LEAST = 240, 300, 400, 40
 _RELATED = 2
 """Of each kind of related tools."""
 
-INVALID_PARAMS, INTERNAL_ERROR = -32602, -32603
-CODE: dict[type[errors.ToolscriptError], int] = {
-    errors.ToolscriptError: INTERNAL_ERROR,
-    errors.InputError: INVALID_PARAMS,
-    errors.QueryError: INVALID_PARAMS,
-    errors.RangeError: INVALID_PARAMS,
-    errors.ArgumentsError: INVALID_PARAMS,
-    errors.UnknownNameError: INVALID_PARAMS,
-    errors.SkillError: INVALID_PARAMS,
-    errors.ConfigError: INTERNAL_ERROR,
-    errors.ConfigMissingError: INTERNAL_ERROR,
-    errors.ConfigSyntaxError: INTERNAL_ERROR,
-    errors.ConfigUntrustedError: INTERNAL_ERROR,
-    errors.DataDirectoryError: INTERNAL_ERROR,
-    errors.TokenFileError: INTERNAL_ERROR,
-    errors.AccessError: INTERNAL_ERROR,
-    errors.ModelError: INTERNAL_ERROR,
-    errors.DeviceError: INTERNAL_ERROR,
-    errors.UnreachableError: INTERNAL_ERROR,
-    errors.LlmError: INTERNAL_ERROR,
-    errors.LearningError: INTERNAL_ERROR,
-    errors.TaskDiedError: INTERNAL_ERROR,
-    errors.SandboxError: INTERNAL_ERROR,
-    errors.NotReadyError: INTERNAL_ERROR,
-    errors.SearchTimeoutError: INTERNAL_ERROR,
-    errors.UpstreamError: INTERNAL_ERROR,
-    errors.NotConnectedError: INTERNAL_ERROR,
-    errors.RefusedError: INTERNAL_ERROR,
-    errors.CallTimeoutError: INTERNAL_ERROR,
-    errors.GatewayError: INTERNAL_ERROR,
-    errors.GatewayMissingError: INTERNAL_ERROR,
-    errors.GatewayRunningError: INTERNAL_ERROR,
-    errors.PortInUseError: INTERNAL_ERROR,
-    errors.UnprotectedError: INTERNAL_ERROR,
-}
-"""JSON-RPC codes. A server's own refusal keeps the code that it came with."""
-
 
 def tool(spec: ToolSpec, name: str) -> dict[str, Any]:
     """A tool of a server's as MCP lists it, under the name that models see."""

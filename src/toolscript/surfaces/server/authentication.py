@@ -11,13 +11,12 @@ from typing import TypeAlias
 
 import anyio
 from starlette.requests import HTTPConnection
-from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolscript.config.access_tokens import TokenStore
 from toolscript.errors import AccessError, TokenFileError, ToolscriptError
-from toolscript.surfaces.server import wire
 from toolscript.surfaces.server.audit_log import ANYONE, HOLDER, OWNER, Refusals
+from toolscript.surfaces.server.error_answers import error_response, refusal
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 from toolscript.types import ANYBODY, EVERYTHING, Grant
 
@@ -153,13 +152,13 @@ class OriginGuard:
         request = HTTPConnection(scope)
         problem = self._problem(request)
         if problem:
-            await _refusal(*problem)(scope, receive, send)
+            await refusal(*problem)(scope, receive, send)
             return
         try:
             scope[_ACCESS] = access = self._granted(request)
             HOLDER.set(access.holder)
         except ToolscriptError as error:
-            await denial(error)(scope, receive, send)
+            await error_response(error)(scope, receive, send)
             return
         if access.holder in {OWNER, ""}:
             await self._app(scope, receive, send)
@@ -189,7 +188,7 @@ class OriginGuard:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         else:
             gone = AccessError("the token was revoked, or has expired, while this was under way")
-            await denial(gone)(scope, receive, send)
+            await error_response(gone)(scope, receive, send)
 
     def _granted(self, request: HTTPConnection) -> Access:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
@@ -231,15 +230,3 @@ class OriginGuard:
 def _without_port(host: str) -> str:
     name, _, port = host.rpartition(":")
     return (name if name and port.isdigit() else host).lower()
-
-
-def _refusal(status: int, message: str) -> Response:
-    body = wire.encode({"error": message, "type": "HTTPException"})
-    return Response(body, status, media_type="application/json")
-
-
-def denial(error: ToolscriptError) -> Response:
-    """The answer to a request that no route has seen."""
-    asks = {"www-authenticate": "Bearer"} if isinstance(error, AccessError) else None
-    status = wire.STATUS[type(error)]
-    return Response(wire.encode(wire.error(error)), status, asks, media_type="application/json")

@@ -15,7 +15,7 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
-from toolscript.surfaces.server import wire
+from toolscript.surfaces.server.error_answers import refusal
 
 MAX_CONNECTIONS = 1_000
 MAX_HEAD_BYTES = 64 * 1024
@@ -201,7 +201,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._answers_another or (self._busy and self.cycle.response_started):
             self.cut()
             return
-        body = wire.encode({"error": message, "type": "HTTPException"})
+        body = bytes(refusal(status, message).body)
         head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
         self.transport.write(STATUS_LINE[status] + head % len(body) + body)
         self.transport.close()

@@ -8,11 +8,10 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from starlette.requests import HTTPConnection
-from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from toolscript.surfaces.server import wire
 from toolscript.surfaces.server.authentication import holder_in
+from toolscript.surfaces.server.error_answers import refusal
 from toolscript.surfaces.server.logs import REQUEST
 
 log = logging.getLogger(__name__)
@@ -122,6 +121,6 @@ def _is_get(request: HTTPConnection) -> bool:
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
-    body = {"error": "the gateway is closing down; try again", "type": "NotReadyError"}
-    refusal = Response(wire.encode(body), 503, {"retry-after": "5"}, "application/json")
-    await refusal(scope, receive, send)
+    message = "the gateway is closing down; try again"
+    closing = refusal(503, message, "NotReadyError", {"retry-after": "5"})
+    await closing(scope, receive, send)
