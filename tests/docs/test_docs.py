@@ -172,6 +172,17 @@ class TestCompleteness:
         text = (DOCS / "glossary.md").read_text("utf-8").casefold()
         assert re.search(rf"^\*\*[^*]*\b{word.strip()}\b[^*]*\*\*", text, re.MULTILINE)
 
+    def test_a_module_that_a_page_names_is_there(self) -> None:
+        package = ROOT / "src" / "toolscript"
+        named = {
+            (page.name, module)
+            for page in pages()
+            for module in re.findall(r"`([\w*/]+/[\w*]+\.py)`", page.read_text("utf-8"))
+        }
+        assert named
+        missing = [each for each in named if not any(r.glob(each[1]) for r in (package, ROOT))]
+        assert missing == []
+
     def test_every_key_of_an_entry_is_in_the_guide(self) -> None:
         package = ROOT / "src" / "toolscript"
         source = "".join(
