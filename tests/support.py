@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 
-from anyio.from_thread import BlockingPortal, start_blocking_portal
+from anyio.from_thread import start_blocking_portal
 
-from toolscript.app.application import App
 from toolscript.bootstrap import Wiring, application
 from toolscript.config import servers as configuration
 from toolscript.config import settings
@@ -35,7 +34,8 @@ from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.skills.folders import AddedFolders, SkillFolders
 from toolscript.skills.service import SkillService
 from toolscript.skills.vector_pair import VectorPair
-from toolscript.types import SearchRequest, SearchResult, ServerStatus
+from toolscript.testing import InProcessClient, tool
+from toolscript.types import ServerStatus
 
 ROOT = Path(__file__).resolve().parent.parent
 HELPERS = ROOT / "tests" / "servers"
@@ -60,11 +60,6 @@ def until(probe: Callable[[], _T | None], what: str, patience_s: float = PATIENC
             raise AssertionError(f"not within {patience_s:g} s: {what}")
         time.sleep(0.01)
     return value
-
-
-def tool(name: object, description: str = "", **more: Any) -> dict[str, Any]:
-    """An entry of a server's list."""
-    return {"name": name, "description": description, "inputSchema": {"type": "object"}, **more}
 
 
 READ_FILE = tool("read_file", "Read the contents of a file from disk")
@@ -152,16 +147,12 @@ def no_skills(folder: Path) -> SkillService:
 # An application in this process
 
 
-@dataclass(frozen=True)
-class Running:
-    """An application that runs on an event loop of its own."""
-
-    app: App
-    portal: BlockingPortal
+class Running(InProcessClient):
+    """The client of ``toolscript.testing``, with what only these tests look at."""
 
     def statuses(self) -> dict[str, ServerStatus]:
         """Every server's status by its name."""
-        return {status.name: status for status in self.portal.call(self.app.servers)}
+        return {status.name: status for status in self.servers()}
 
     def status(self, name: str) -> ServerStatus:
         """One server's status."""
@@ -183,13 +174,9 @@ class Running:
         """Wait until every server is ready or failed, and all that is known is indexed."""
         until(lambda: self.portal.call(self.app.health).ready, "every server has settled")
 
-    def tools(self, server: str | None = None) -> list[str]:
+    def tool_ids(self, server: str | None = None) -> list[str]:
         """The ids of the tools."""
-        return [spec.id for spec in self.portal.call(self.app.tools, server)]
-
-    def search(self, text: str, **more: Any) -> SearchResult:
-        """See `App.search`."""
-        return self.portal.call(self.app.search, SearchRequest(text=text, **more))
+        return [spec.id for spec in self.tools(server)]
 
     def finds(self, text: str, **more: Any) -> list[str]:
         """The ids that a search finds."""

@@ -56,7 +56,7 @@ def test_a_server_that_is_removed_is_gone(tmp_path: Path, now: Running) -> None:
     """upstream:live: and its process has ended."""
     write(tmp_path / "servers.json", {})
     until(lambda: not now.statuses(), "the server is gone")
-    assert now.tools() == []
+    assert now.tool_ids() == []
     until(lambda: not now.portal.call(now.app.health).tools, "nothing is indexed")
 
 

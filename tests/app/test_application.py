@@ -59,7 +59,7 @@ def known(counted: Counted) -> Counted:
     """The same, after an application has connected to both, once."""
     with running(counted.config) as now:
         now.settle()
-        assert now.tools() == ["files__read_file", "mail__send_mail"]
+        assert now.tool_ids() == ["files__read_file", "mail__send_mail"]
     assert (counted.starts("files"), counted.starts("mail")) == (1, 1)
     return counted
 
@@ -269,7 +269,7 @@ def test_only_what_was_configured_anew_is_connected_to(known: Counted) -> None:
     write_config(known.config, {"files": files, "mail": changed, "draw": added})
     with running(known.config, wiring=OFFLINE) as now:
         now.settle()
-        assert now.tools() == ["draw__draw_picture", "files__read_file", "mail__fax"]
+        assert now.tool_ids() == ["draw__draw_picture", "files__read_file", "mail__fax"]
     assert [known.starts(name) for name in ("files", "mail", "draw")] == [1, 2, 1]
 
 
@@ -280,7 +280,7 @@ def test_what_is_no_longer_configured_is_gone(known: Counted) -> None:
     write_config(known.config, {"files": files})
     with running(known.config, wiring=OFFLINE) as now:
         now.settle()
-        assert now.tools() == ["files__read_file"]
+        assert now.tool_ids() == ["files__read_file"]
         assert now.finds("send_mail") == []
 
 
@@ -288,8 +288,7 @@ def test_answers_before_its_servers_are_up(scripted: Scripted) -> None:
     """catalogue:snapshot: a gateway connects, and answers from the snapshot until it has."""
     program, config = scripted.directory / "program.py", scripted.directory / "servers.json"
     entry = scripted(READ_FILE)
-    original = Path(entry["args"][2]).read_text("utf-8")
-    program.write_text(original, "utf-8")
+    program.write_text(f"import runpy\nrunpy.run_path({entry['args'][2]!r})\n", "utf-8")
     entry["args"][2] = str(program)
     write_config(config, {"files": entry})
     with running(config) as now:
@@ -320,7 +319,7 @@ def test_a_damaged_snapshot_is_ignored(known: Counted, damage: str) -> None:
     file.write_bytes(DAMAGE[damage](whole))
     with running(known.config, wiring=OFFLINE) as now:
         now.settle()
-        assert now.tools() == ["files__read_file", "mail__send_mail"]
+        assert now.tool_ids() == ["files__read_file", "mail__send_mail"]
     assert (known.starts("files"), known.starts("mail")) == (2, 2)
     assert json.loads(file.read_bytes())["servers"][0]["tools"]
 

@@ -316,7 +316,7 @@ def test_a_call_waits_for_a_server_that_is_starting(scripted: Scripted, tmp_path
     config = served(tmp_path, s=scripted(tool("echo")))
     remembered(config)
     with running(config) as app:
-        assert app.tools() == ["s__echo"]
+        assert app.tool_ids() == ["s__echo"]
         assert echoed(call(app, "s__echo"))["name"] == "echo"
 
 
@@ -339,7 +339,7 @@ def test_a_server_that_this_process_leaves_alone(scripted: Scripted, tmp_path: P
     with running(config, wiring=Wiring(only="other")) as app:
         with pytest.raises(NotConnectedError, match="s is not connected to by this process"):
             call(app, "s__echo")
-        assert app.tools() == ["s__echo"]
+        assert app.tool_ids() == ["s__echo"]
 
 
 def test_only_one_server_is_started_for_a_call(scripted: Scripted, tmp_path: Path) -> None:

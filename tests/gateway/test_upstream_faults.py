@@ -52,7 +52,7 @@ def beside(
     )
     with running(config, environ) as now:
         now.wait_for("good", "ready")
-        until(lambda: now.tools("good"), "the good server's tools are known")
+        until(lambda: now.tool_ids("good"), "the good server's tools are known")
         until(lambda: searchable(now), "the good server's tool is found")
         yield now
         assert now.status("good").state == "ready"
@@ -275,7 +275,7 @@ def test_one_invalid_tool_costs_only_itself(scripted: Scripted, kind: str) -> No
     entry, expected = INVALID[kind]
     with beside(scripted, scripted(SEND_MAIL, entry, tool("last"))) as now:
         status = now.wait_for("bad", "ready")
-        assert now.tools("bad") == ["bad__last", "bad__send_mail"]
+        assert now.tool_ids("bad") == ["bad__last", "bad__send_mail"]
         [line] = status.rejected
         assert expected in line
 
@@ -284,7 +284,7 @@ def test_a_name_listed_twice(scripted: Scripted) -> None:
     """upstream:isolation: the first is kept."""
     with beside(scripted, scripted(SEND_MAIL, tool("send_mail", "another"))) as now:
         status = now.wait_for("bad", "ready")
-        assert now.tools("bad") == ["bad__send_mail"]
+        assert now.tool_ids("bad") == ["bad__send_mail"]
         assert status.rejected == ("send_mail: listed twice; the first is kept",)
 
 
@@ -322,7 +322,7 @@ def test_pages_without_end(scripted: Scripted, cursor: str) -> None:
     """upstream:isolation: what was listed counts, and the account of the rest stays short."""
     with beside(scripted, scripted(SEND_MAIL, page_size=1, endless=cursor)) as now:
         status = now.wait_for("bad", "ready")
-        assert now.tools("bad") == ["bad__send_mail"]
+        assert now.tool_ids("bad") == ["bad__send_mail"]
         assert len(status.rejected) <= 21
 
 
@@ -356,7 +356,7 @@ def test_hangs_later_and_again_at_each_start(scripted: Scripted) -> None:
         program.unlink()
         os.kill(pids(starts)[0], signal.SIGSTOP)
         now.wait_for("bad", "failed")
-        assert now.tools("bad") == []
+        assert now.tool_ids("bad") == []
         now.settle()
         assert now.finds("send_mail") == []
 
@@ -370,7 +370,7 @@ def test_is_killed(scripted: Scripted) -> None:
         kill_all(pids(starts))
         status = now.wait_for("bad", "connecting")
         assert status.error == "closed the connection"
-        assert now.tools("bad") == ["bad__send_mail"]
+        assert now.tool_ids("bad") == ["bad__send_mail"]
         until(lambda: len(pids(starts)) == 2, "it was started again")
         now.wait_for("bad", "ready")
         assert now.finds("send_mail") == ["bad__send_mail"]
@@ -382,9 +382,9 @@ def test_dies_whenever_it_is_ready(scripted: Scripted) -> None:
     dies.touch()
     with beside(scripted, scripted(SEND_MAIL, dies=str(dies))) as now:
         assert now.wait_for("bad", "failed").error == "closed the connection"
-        assert now.tools("bad") == []
+        assert now.tool_ids("bad") == []
         dies.unlink()
-        until(lambda: now.tools("bad") == ["bad__send_mail"], "it has come back")
+        until(lambda: now.tool_ids("bad") == ["bad__send_mail"], "it has come back")
         assert now.status("bad").state == "ready"
 
 
@@ -428,7 +428,7 @@ def test_its_tools_change(scripted: Scripted) -> None:
         draft = file.with_suffix(".part")
         draft.write_text(json.dumps([tool("draw_picture", "Draw a picture")]), "utf-8")
         draft.replace(file)
-        until(lambda: now.tools("bad") == ["bad__draw_picture"], "the catalogue has changed")
+        until(lambda: now.tool_ids("bad") == ["bad__draw_picture"], "the catalogue has changed")
         until(lambda: now.finds("draw_picture") == ["bad__draw_picture"], "the index has changed")
         assert "bad__send_mail" not in now.finds("send_mail")
 

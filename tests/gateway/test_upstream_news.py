@@ -56,7 +56,7 @@ def rename(name: Path, to: str) -> None:
 
 
 def finds(now: Running, tool: str) -> bool:
-    return now.tools() == [f"one__{tool}"] and now.finds(tool) == [f"one__{tool}"]
+    return now.tool_ids() == [f"one__{tool}"] and now.finds(tool) == [f"one__{tool}"]
 
 
 @pytest.mark.requirement("upstream:live")

@@ -100,13 +100,13 @@ def test_gibberish(now: Running) -> None:
 def test_a10_the_readme_counts_the_tools_of_the_demo(now: Running) -> None:
     """The demo starts these servers, and prints how many tools they have."""
     readme = (ROOT / "README.md").read_text("utf-8")
-    assert f"{len(NAMES)} third-party servers, {len(now.tools())} tools" in readme
+    assert f"{len(NAMES)} third-party servers, {len(now.tool_ids())} tools" in readme
 
 
 @pytest.mark.requirement("search:exact")
 def test_every_tool_is_found_by_its_id(now: Running) -> None:
     """search:exact: at rank 1, with confidence 1."""
-    for name in now.tools():
+    for name in now.tool_ids():
         [first, *_] = now.search(name).hits
         assert (first.document.id, first.score) == (name, 1.0)
 

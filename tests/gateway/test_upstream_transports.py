@@ -49,7 +49,7 @@ def offers(tmp_path: Path, entry: Entry) -> None:
     with running(write_config(tmp_path / "servers.json", {"one": entry})) as now:
         status = now.wait_for("one", "ready")
         assert (status.tools, status.version) == (2, "sdk 7")
-        assert now.tools() == TOOLS
+        assert now.tool_ids() == TOOLS
         now.settle()
         assert now.finds("current_time")[0] == "one__current_time"
 
@@ -161,7 +161,7 @@ def test_an_http_server_that_is_restarted(tmp_path: Path, protocol: str) -> None
             with listening("http", port):
                 after = now.wait_for("one", "ready")
                 assert (before.tools, after.tools) == (2, 2)
-                assert now.tools() == TOOLS
+                assert now.tool_ids() == TOOLS
 
 
 def test_a_session_that_the_server_forgot(tmp_path: Path) -> None:
@@ -196,5 +196,5 @@ def test_the_filters_of_a_configuration(scripted: Scripted) -> None:
     entry = scripted(*tools) | {"includeTools": ["w*", "raed"], "excludeTools": ["wipe"]}
     with running(write_config(scripted.directory / "servers.json", {"one": entry})) as now:
         status = now.wait_for("one", "ready")
-        assert now.tools() == ["one__write"]
+        assert now.tool_ids() == ["one__write"]
         assert status.rejected == ("includeTools names 'raed', which the server does not have",)

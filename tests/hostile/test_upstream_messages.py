@@ -79,7 +79,7 @@ def test_l2_half_a_character_costs_only_itself(
     with running(_config(scripted, tmp_path, raw=raw)) as app:
         said = _opened(_call(app, "cut"))["content"][0]["text"].removesuffix(longer or " ")
         assert said == "cut \ufffd, whole \U0001f600, written \\ud83d, \ufffd and \\\ufffd"
-        assert app.tools("s") == ["s__cut", "s__said"]
+        assert app.tool_ids("s") == ["s__cut", "s__said"]
 
 
 @pytest.mark.parametrize("value", ["9" * 5000, "[" * 300 + "]" * 300])
@@ -92,7 +92,7 @@ def test_l2_a_tool_that_cannot_be_read_costs_only_itself(
     listed = f'{{"tools":[{json.dumps(tool("good"))},{bad}]}}'
     with running(_config(scripted, tmp_path, raw={"tools/list": _ANSWER % listed})) as app:
         status = app.wait_for("s", "ready")
-        assert app.tools("s") == ["s__good"]
+        assert app.tool_ids("s") == ["s__good"]
         assert status.rejected[0].startswith("bad: ")
 
 
@@ -123,7 +123,7 @@ def test_m9_a_tool_past_a_bound_is_rejected_and_the_others_stay(
     at = tool("n" * listing.MAX_NAME_CHARS, "d" * listing.MAX_DESCRIPTION_CHARS)
     with running(_config(scripted, tmp_path, tools=[at, *past, tool("last")])) as app:
         status = app.wait_for("s", "ready")
-        assert app.tools("s") == ["s__last", f"s__{at['name']}"]
+        assert app.tool_ids("s") == ["s__last", f"s__{at['name']}"]
     assert len(status.rejected) == len(past)
     said = "\n".join(status.rejected)
     for name in ("nnn", "title", "description", "schema", "output", "notes", "deep", "huge"):

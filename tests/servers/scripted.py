@@ -1,11 +1,7 @@
 """An MCP server over stdio that behaves, or misbehaves, as its one argument says.
 
-The argument is a JSON object; every key is optional. It is written by hand, with
-nothing but the standard library, so that it starts at once and can say what no
-library would let it say.
+It is the server of ``toolscript.testing``, whose keys it knows, with more of them:
 
-    name           what the server calls itself
-    tools          the entries of its list, sent as they stand
     tools_file     a JSON file with the entries instead; a change sends list_changed
     page_size      the list comes in pages of this many
     endless        every page names a next one: "new" cursors, or the "same" one
@@ -27,21 +23,14 @@ library would let it say.
     lists          only this many listings are answered
     restless       each listing is followed by list_changed
     calls          a file that gets a line with the parameters at each call
-    results        tool name to the result of calling it, sent as it stands; a tool that
-                   is not among them answers with what it was given
-    errors         tool name to the JSON-RPC error of calling it
     raw            tool name, or tools/list, to the line that answers it, sent as it stands
                    with the request's id for every ID in it
-    silent         calls of these tools are never answered
     cancels        a file that gets a line with the request's id at each cancellation
-    progress       so often progress is told before a call is answered
-    pace           seconds after each of these
     elicits        asks this of the user before it answers a call, and answers with the reply
     fields         the properties of the form that "elicits" shows; else one, "name"
     resources      URIs that are listed; every URI that is asked for is answered, with "says"
     templates      URI templates that are listed
     reads          a file that gets a line with the URI at each resource that is asked for
-    slow           seconds before a call is answered
     fate           a JSON file; what it holds at the start counts as well
     floods         a file; while it names one of these floods, that goes on
     flood          once the tools are listed, without end: "stderr", "stdout", "line",
@@ -60,238 +49,197 @@ import time
 from pathlib import Path
 from typing import Any
 
-_GIVEN: dict[str, Any] = json.loads(sys.argv[1])
-_FATE: dict[str, Any] = (
-    json.loads(Path(_GIVEN["fate"]).read_text("utf-8")) if "fate" in _GIVEN else {}
-)
-WILL: dict[str, Any] = _GIVEN | _FATE
-_LISTINGS = itertools.count()
-_ASKED = itertools.count()
-_ASKING: dict[str, Any] = {}
-_LOCK = threading.Lock()
+# The program starts without site-packages.
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
+from toolscript.testing.scripted_server import JsonObject, ScriptedServer, text_result
+
 _CHILD = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+_LIST_CHANGED = {"method": "notifications/tools/list_changed"}
+_MESSAGE = {"method": "notifications/message", "params": {"level": "info", "data": "x" * 1000}}
 _FLOODS = {
     "stdout": "this is not MCP\n" * 100,
     "line": "x" * 65536,
-    "notifications": json.dumps(
-        {
-            "jsonrpc": "2.0",
-            "method": "notifications/message",
-            "params": {"level": "info", "data": "x" * 1000},
-        }
-    )
-    + "\n",
-    "list_changed": json.dumps({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
-    + "\n",
+    "notifications": json.dumps({"jsonrpc": "2.0", **_MESSAGE}) + "\n",
+    "list_changed": json.dumps({"jsonrpc": "2.0", **_LIST_CHANGED}) + "\n",
+}
+_DISCOVERY: JsonObject = {
+    "supportedVersions": ["2026-07-28"],
+    "resultType": "complete",
+    "capabilities": {"tools": {}},
+    "ttlMs": 0,
+    "cacheScope": "private",
 }
 
 
-def say(text: str) -> None:
-    with _LOCK:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+def in_thread(work: Any, *args: object) -> None:
+    threading.Thread(target=work, args=args, daemon=True).start()
 
 
-def send(**message: Any) -> None:
-    say(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+class MisbehavingServer(ScriptedServer):
+    def __init__(self, script: JsonObject) -> None:
+        fate = Path(script["fate"]).read_text("utf-8") if "fate" in script else "{}"
+        super().__init__(script | json.loads(fate))
+        self.listings = itertools.count()
+        self.elicitations = itertools.count()
+        self.waiting: JsonObject = {}
+        """A question's id to the id of the call that waits for its answer."""
 
+    def note(self, key: str, value: object) -> None:
+        if key in self.script:
+            with Path(self.script[key]).open("a", encoding="utf-8") as file:
+                file.write(f"{value}\n")
 
-def tools() -> list[Any]:
-    if "tools_file" in WILL:
-        return json.loads(Path(WILL["tools_file"]).read_text("utf-8"))
-    return WILL.get("tools", [])
+    def receive(self, message: JsonObject) -> None:
+        if message.get("method") == "notifications/cancelled":
+            self.note("cancels", message["params"]["requestId"])
+        elif "method" not in message and message.get("id") in self.waiting:
+            reply = message.get("result") or message.get("error")
+            self.send(id=self.waiting.pop(message["id"]), result=text_result(reply))
+        else:
+            super().receive(message)
 
+    def answer(self, identifier: Any, method: str, params: JsonObject) -> None:
+        if method == "tools/list":
+            self.list_tools(identifier, params)
+        elif method.startswith(("resources/", "completion/")):
+            self.send(id=identifier, result=self.resource(method, params))
+        elif method == "server/discover" and self.script.get("discover") == "answer":
+            self.send(id=identifier, result=_DISCOVERY)
+        elif method != "server/discover" or self.script.get("discover") != "silent":
+            if method == "tools/call":
+                self.note("calls", json.dumps(params))
+            super().answer(identifier, method, params)
 
-def listing(params: dict[str, Any]) -> dict[str, Any]:
-    size = WILL.get("page_size")
-    if not size:
-        return {"tools": tools()}
-    start = int(params.get("cursor") or 0)
-    page: dict[str, Any] = {"tools": tools()[start : start + size]}
-    if WILL.get("endless") == "new":
-        page = {"tools": tools(), "nextCursor": str(start + 1)}
-    elif WILL.get("endless") == "same":
-        page = {"tools": tools(), "nextCursor": "1"}
-    elif start + size < len(tools()):
-        page["nextCursor"] = str(start + size)
-    return page
-
-
-def hello(params: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "protocolVersion": params.get("protocolVersion", "2025-06-18"),
-        "capabilities": {"tools": {"listChanged": True}},
-        "serverInfo": {"name": WILL.get("name", "scripted"), "version": "1"},
-    }
-
-
-def discovery() -> dict[str, Any]:
-    versions = {"supportedVersions": ["2026-07-28"], "resultType": "complete"}
-    return versions | {"capabilities": {"tools": {}}, "ttlMs": 0, "cacheScope": "private"}
-
-
-def answer(identifier: Any, method: str, params: dict[str, Any]) -> None:  # noqa: C901, PLR0912 - a table
-    if method == "initialize":
-        send(id=identifier, result=hello(params))
-    elif method == "tools/list" and "list_error" in WILL:
-        send(id=identifier, error={"code": -32000, "message": WILL["list_error"]})
-    elif method == "tools/list" and next(_LISTINGS) >= WILL.get("lists", math.inf):
-        return
-    elif method == "tools/list" and method in WILL.get("raw", {}):
-        say_raw(identifier, method)
-    elif method == "tools/list":
-        note("listings", time.monotonic())
-        modern = discovery() if WILL.get("discover") == "answer" else {}
-        send(id=identifier, result=modern | listing(params))
-        if WILL.get("restless"):
-            send(method="notifications/tools/list_changed")
-        if "dies" in WILL and Path(WILL["dies"]).exists():
+    def list_tools(self, identifier: Any, params: JsonObject) -> None:
+        script = self.script
+        if "list_error" in script:
+            self.send(id=identifier, error={"code": -32000, "message": script["list_error"]})
+            return
+        if next(self.listings) >= script.get("lists", math.inf):
+            return
+        if "tools/list" in script.get("raw", {}):
+            self.send_raw(identifier, "tools/list")
+            return
+        self.note("listings", time.monotonic())
+        modern = _DISCOVERY if script.get("discover") == "answer" else {}
+        self.send(id=identifier, result=modern | self.page(params))
+        if script.get("restless"):
+            self.send(**_LIST_CHANGED)
+        if "dies" in script and Path(script["dies"]).exists():
             os._exit(1)
-        if "flood" in WILL:
-            threading.Thread(target=flood, args=(WILL["flood"],), daemon=True).start()
-    elif method.startswith(("resources/", "completion/")):
-        send(id=identifier, result=resource(method, params))
-    elif method == "tools/call":
-        note("calls", json.dumps(params))
-        threading.Thread(target=call, args=(identifier, params), daemon=True).start()
-    elif method == "server/discover" and WILL.get("discover") == "answer":
-        send(id=identifier, result=discovery())
-    elif method == "ping":
-        send(id=identifier, result={})
-    elif method != "server/discover" or WILL.get("discover") != "silent":
-        send(
-            id=identifier,
-            error={"code": WILL.get("refusal", -32601), "message": "Method not found"},
-        )
+        if "flood" in script:
+            in_thread(self.flood, script["flood"])
+
+    def page(self, params: JsonObject) -> JsonObject:
+        tools: list[Any] = self.script.get("tools", [])
+        if "tools_file" in self.script:
+            tools = json.loads(Path(self.script["tools_file"]).read_text("utf-8"))
+        size, endless = self.script.get("page_size"), self.script.get("endless")
+        if not size:
+            return {"tools": tools}
+        start = int(params.get("cursor") or 0)
+        if endless:
+            return {"tools": tools, "nextCursor": str(start + 1) if endless == "new" else "1"}
+        more = {"nextCursor": str(start + size)} if start + size < len(tools) else {}
+        return {"tools": tools[start : start + size], **more}
+
+    def resource(self, method: str, params: JsonObject) -> JsonObject:
+        says = self.script.get("says", "")
+        if method == "resources/list":
+            uris = self.script.get("resources", [])
+            return {"resources": [{"uri": uri, "name": says} for uri in uris]}
+        if method == "resources/templates/list":
+            templates = self.script.get("templates", [])
+            rows = [{"uriTemplate": template, "name": says} for template in templates]
+            return {"resourceTemplates": rows}
+        uri = params.get("uri") or params["ref"]["uri"]
+        self.note("reads", uri)
+        if method == "completion/complete":
+            return {"completion": {"values": [says]}}
+        return {"contents": [{"uri": uri, "text": says}]}
+
+    def reply(self, identifier: Any, params: JsonObject) -> None:
+        if params["name"] in self.script.get("raw", {}):
+            self.send_raw(identifier, params["name"])
+        elif "elicits" in self.script:
+            question_id = f"ask-{next(self.elicitations)}"
+            self.waiting[question_id] = identifier
+            fields = self.script.get("fields", {"name": {"type": "string"}})
+            schema = {"type": "object", "properties": fields}
+            question = {"mode": "form", "message": self.script["elicits"]}
+            question["requestedSchema"] = schema
+            self.send(id=question_id, method="elicitation/create", params=question)
+        else:
+            super().reply(identifier, params)
+
+    def send_raw(self, identifier: Any, name: str) -> None:
+        self.write(self.script["raw"][name].replace("ID", json.dumps(identifier)) + "\n")
+
+    def flood(self, kind: str) -> None:
+        while True:
+            self.gush(kind)
+
+    def gush(self, kind: str) -> None:
+        if kind == "stderr":
+            sys.stderr.write("flood " * 2000 + "\n")
+        else:
+            self.write(_FLOODS[kind])
+
+    def flood_while_named(self, path: Path) -> None:
+        while True:
+            kind = path.read_text("utf-8")
+            self.gush(kind) if kind else time.sleep(0.02)
+
+    def watch(self, path: Path) -> None:
+        seen = path.stat().st_mtime_ns
+        while True:
+            time.sleep(0.02)
+            if path.stat().st_mtime_ns != seen:
+                seen = path.stat().st_mtime_ns
+                self.send(**_LIST_CHANGED)
+
+    def begin(self) -> None:
+        script = self.script
+        self.note("starts", os.getpid())
+        if script.get("stubborn"):
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if "child" in script:
+            # The path is among the arguments so that a test can find the process by it.
+            child = subprocess.Popen([sys.executable, "-S", "-c", _CHILD, script["child"]])
+            Path(script["child"]).write_text(str(child.pid), "utf-8")
+        if "daemon" in script:
+            start_daemon(script["daemon"])
+        if "stdout_hex" in script:
+            os.write(1, bytes.fromhex(script["stdout_hex"]))
+        self.write(script.get("stdout", ""))
+        from_environment = os.environ.get(script.get("stderr_env", ""), "")
+        sys.stderr.write(script.get("stderr", "") + from_environment)
+        sys.stderr.flush()
+        if "exit" in script:
+            sys.exit(script["exit"])
+        if "floods" in script:
+            in_thread(self.flood_while_named, Path(script["floods"]))
+        if "tools_file" in script:
+            in_thread(self.watch, Path(script["tools_file"]))
+
+    def run(self) -> None:
+        self.begin()
+        while self.script.get("hang"):
+            time.sleep(600)
+        self.serve()
+        while self.script.get("stubborn"):
+            time.sleep(600)
+        os._exit(0)  # a flooding thread may hold stdout
 
 
-def resource(method: str, params: dict[str, Any]) -> dict[str, Any]:
-    says = WILL.get("says", "")
-    if method == "resources/list":
-        return {"resources": [{"uri": u, "name": says} for u in WILL.get("resources", [])]}
-    if method == "resources/templates/list":
-        rows = [{"uriTemplate": each, "name": says} for each in WILL.get("templates", [])]
-        return {"resourceTemplates": rows}
-    uri = params.get("uri") or params["ref"]["uri"]
-    note("reads", uri)
-    if method == "completion/complete":
-        return {"completion": {"values": [says]}}
-    return {"contents": [{"uri": uri, "text": says}]}
-
-
-def call(identifier: Any, params: dict[str, Any]) -> None:
-    name = params["name"]
-    meta: dict[str, Any] = params.get("_meta", {})
-    token = meta.get("progressToken")
-    time.sleep(WILL.get("slow", 0))
-    for step in range(WILL.get("progress", 0) if token is not None else 0):
-        told: dict[str, Any] = {"progress": step + 1, "total": WILL["progress"]}
-        told |= {"progressToken": token, "message": f"step {step + 1}"}
-        send(method="notifications/progress", params=told)
-        time.sleep(WILL.get("pace", 0))
-    if name in WILL.get("errors", {}):
-        send(id=identifier, error=WILL["errors"][name])
-    elif name in WILL.get("silent", []):
-        return
-    elif name in WILL.get("raw", {}):
-        say_raw(identifier, name)
-    elif "elicits" in WILL:
-        asked = f"ask-{next(_ASKED)}"
-        _ASKING[asked] = identifier
-        fields = WILL.get("fields", {"name": {"type": "string"}})
-        schema = {"type": "object", "properties": fields}
-        question = {"mode": "form", "message": WILL["elicits"], "requestedSchema": schema}
-        send(id=asked, method="elicitation/create", params=question)
-    else:
-        send(id=identifier, result=WILL.get("results", {}).get(name) or said(params))
-
-
-def say_raw(identifier: Any, name: str) -> None:
-    say(WILL["raw"][name].replace("ID", json.dumps(identifier)) + "\n")
-
-
-def said(value: Any) -> dict[str, Any]:
-    return {"content": [{"type": "text", "text": json.dumps(value)}]}
-
-
-def flood(kind: str) -> None:
-    while True:
-        gush(kind)
-
-
-def gush(kind: str) -> None:
-    if kind == "stderr":
-        sys.stderr.write("flood " * 2000 + "\n")
-    else:
-        say(_FLOODS[kind])
-
-
-def flood_as_told(path: Path) -> None:
-    while True:
-        kind = path.read_text("utf-8")
-        gush(kind) if kind else time.sleep(0.02)
-
-
-def watch(path: Path) -> None:
-    seen = path.stat().st_mtime_ns
-    while True:
-        time.sleep(0.02)
-        if path.stat().st_mtime_ns != seen:
-            seen = path.stat().st_mtime_ns
-            send(method="notifications/tools/list_changed")
-
-
-def note(key: str, value: object) -> None:
-    if key in WILL:
-        with Path(WILL[key]).open("a", encoding="utf-8") as file:
-            file.write(f"{value}\n")
-
-
-def begin() -> None:
-    note("starts", os.getpid())
-    if WILL.get("stubborn"):
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    if "child" in WILL:
-        # The path is among the arguments so that a test can find the process by it.
-        child = subprocess.Popen([sys.executable, "-S", "-c", _CHILD, WILL["child"]])
-        Path(WILL["child"]).write_text(str(child.pid), "utf-8")
-    if "daemon" in WILL and os.fork() == 0:
+def start_daemon(path: str) -> None:
+    if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:
-            Path(WILL["daemon"]).write_text(str(os.getpid()), "utf-8")
+            Path(path).write_text(str(os.getpid()), "utf-8")
             os.closerange(0, 100)
-            daemon = [sys.executable, "-S", "-c", _CHILD, WILL["daemon"]]
-            os.execv(sys.executable, daemon)  # noqa: S606 - needs none
+            os.execv(sys.executable, [sys.executable, "-S", "-c", _CHILD, path])  # noqa: S606 - needs none
         os._exit(0)
-    if "stdout_hex" in WILL:
-        os.write(1, bytes.fromhex(WILL["stdout_hex"]))
-    say(WILL.get("stdout", ""))
-    sys.stderr.write(WILL.get("stderr", "") + os.environ.get(WILL.get("stderr_env", ""), ""))
-    sys.stderr.flush()
-    if "exit" in WILL:
-        sys.exit(WILL["exit"])
-    if "floods" in WILL:
-        threading.Thread(target=flood_as_told, args=(Path(WILL["floods"]),), daemon=True).start()
-    if "tools_file" in WILL:
-        threading.Thread(target=watch, args=(Path(WILL["tools_file"]),), daemon=True).start()
 
 
-def serve() -> None:
-    for line in sys.stdin:
-        message = json.loads(line)
-        if "id" in message and "method" in message:
-            answer(message["id"], message["method"], message.get("params") or {})
-        elif message.get("id") in _ASKING:
-            reply = message.get("result") or message.get("error")
-            send(id=_ASKING.pop(message["id"]), result=said(reply))
-        elif message.get("method") == "notifications/cancelled":
-            note("cancels", message["params"]["requestId"])
-
-
-begin()
-while WILL.get("hang"):
-    time.sleep(600)
-serve()
-while WILL.get("stubborn"):
-    time.sleep(600)
-os._exit(0)  # a flooding thread may hold stdout
+MisbehavingServer(json.loads(sys.argv[1])).run()
