@@ -1,0 +1,25 @@
+"""The formats, limits and defaults that pages state are those of the code."""
+
+import re
+
+import pytest
+
+from tests.docs.pages import DOCS
+from toolscript.app.application import SEARCH_TIMEOUT_S
+from toolscript.gateway.upstream import backoff
+
+ARCHITECTURE = "explanation/architecture.md"
+RETRIES = (
+    f"tried again after {backoff.FIRST_RETRY_S:g} s, then after twice as long each time, "
+    f"up to {backoff.LAST_RETRY_S:g} s; after {backoff.TRIPS} failures in a row, "
+    f"once in {backoff.OPEN_S:g} s"
+)
+FACTS = [
+    (ARCHITECTURE, RETRIES),
+    (ARCHITECTURE, f"A search that takes longer than {SEARCH_TIMEOUT_S:g} s ends"),
+]
+
+
+@pytest.mark.parametrize(("page", "fact"), FACTS)
+def test_a_page_states_what_the_code_does(page: str, fact: str) -> None:
+    assert fact in re.sub(r"\s+", " ", (DOCS / page).read_text("utf-8"))
