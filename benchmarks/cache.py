@@ -24,8 +24,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks import report
+from toolscript.embedding.base import CachedVector
 from toolscript.embedding.loader import Choice, LazyModel, foresee, lazy
-from toolscript.embedding.vector_cache import CachedVector, EmbeddingCache
+from toolscript.embedding.vector_cache import SqliteVectorCache
 from toolscript.retrieval.base import Corpus
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.types import Document
@@ -46,7 +47,7 @@ def documents(count: int) -> list[Document]:
 def signal(directory: Path, model: LazyModel | None = None) -> SemanticSignal:
     """A signal as a new process would make it, which saves after every batch."""
     return SemanticSignal(
-        model or lazy(CHOICE), lambda: EmbeddingCache(directory, "bench"), save_every_s=0
+        model or lazy(CHOICE), lambda: SqliteVectorCache(directory / "bench.sqlite"), save_every_s=0
     )
 
 
@@ -60,7 +61,7 @@ def main() -> None:
         opened = [_opened(Path(name, f"open-{count}"), count) for count in arguments.tools]
         killed = _killed(Path(name, "kills"), arguments.kills, arguments.documents)
         shared = _shared(Path(name, "shared"), arguments.processes, arguments.documents)
-    report.table(["tools", "opens in ms", "JSON MB", "with sidecar MB"], [_row(o) for o in opened])
+    report.table(["tools", "opens in ms", "MB"], [_row(o) for o in opened])
     print(f"\nkills: {killed}\nprocesses at once: {shared}")
     meta = report.meta(repetitions=REPETITIONS)
     report.write(
@@ -83,17 +84,15 @@ def _opened(directory: Path, count: int) -> dict[str, Any]:
     rows = np.random.default_rng(1).standard_normal((count, DIMENSIONS)).astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     tools = documents(count)
-    cache = EmbeddingCache(directory, "bench")
+    cache = SqliteVectorCache(directory / "bench.sqlite")
     cache.save(
         name,
         {tool.id: CachedVector(tool.digest, row) for tool, row in zip(tools, rows, strict=True)},
     )
     corpus = Corpus(tools)
     times = [_open_once(directory, corpus) for _ in range(REPETITIONS + 1)][1:]
-    json_bytes = cache.path.stat().st_size
-    both = json_bytes + cache.path.with_suffix(".npy").stat().st_size
     median = round(statistics.median(times) * 1000, 1)
-    return {"tools": count, "median_ms": median, "json_bytes": json_bytes, "bytes": both}
+    return {"tools": count, "median_ms": median, "bytes": cache.path.stat().st_size}
 
 
 def _open_once(directory: Path, corpus: Corpus) -> float:
@@ -120,15 +119,15 @@ def _check(fulfilled: bool, what: str) -> None:  # noqa: FBT001 - reads best
 
 
 def _row(opened: dict[str, Any]) -> list[str]:
-    sizes = [f"{opened[key] / 1e6:.1f}" for key in ("json_bytes", "bytes")]
-    return [f"{opened['tools']:,}", f"{opened['median_ms']:.0f}", *sizes]
+    size = f"{opened['bytes'] / 1e6:.1f}"
+    return [f"{opened['tools']:,}", f"{opened['median_ms']:.0f}", size]
 
 
 def _killed(directory: Path, kills: int, count: int) -> dict[str, int]:
     """Kill an indexing process at random moments; whatever it leaves has to be whole."""
     chance = random.Random(7)  # noqa: S311 - no secret
     name = _name()
-    cache = EmbeddingCache(directory, "bench")
+    cache = SqliteVectorCache(directory / "bench.sqlite")
     before: set[str] = set()
     whole = midway = 0
     for _ in range(kills):
@@ -163,7 +162,7 @@ def _shared(directory: Path, processes: int, count: int) -> dict[str, int]:
     name = _name()
     running = [_start(directory, count) for _ in range(processes)]
     codes = [process.wait() for process in running]
-    found = EmbeddingCache(directory, "bench").load(name)
+    found = SqliteVectorCache(directory / "bench.sqlite").load(name)
     _check(codes == [0] * processes, "every process ended well")
     _check(len(found) == count, "nothing is missing")
     return {"processes": processes, "entries": len(found), "expected": count}

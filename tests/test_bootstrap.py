@@ -19,6 +19,7 @@ from toolscript.embedding.loader import BUNDLED_FOLDER
 from toolscript.errors import ConfigMissingError
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
 from toolscript.gateway.snapshot import SnapshotStore
+from toolscript.storage.blob_store import BlobStore
 from toolscript.types import SearchRequest, SearchResult, ToolSpec
 
 T = TypeVar("T")
@@ -79,7 +80,7 @@ class Place:
 
     @property
     def files(self) -> list[Path]:
-        return sorted(path for path in self.home.rglob("embeddings-*.json"))
+        return sorted(path for path in self.home.rglob("embeddings-*.sqlite"))
 
 
 @pytest.fixture
@@ -91,7 +92,12 @@ def place(tmp_path: Path, tools: tuple[ToolSpec, ...]) -> Place:
 
 def name_of(*servers: str) -> str:
     compact = json.dumps(sorted(servers), separators=(",", ":"))
-    return f"embeddings-{hashlib.sha256(compact.encode()).hexdigest()[:16]}.json"
+    return f"embeddings-{hashlib.sha256(compact.encode()).hexdigest()[:16]}.sqlite"
+
+
+def keys_in(cache: Path) -> set[str]:
+    store = BlobStore(cache)
+    return {*store.load("vectors", store.writer_version("vectors"))}
 
 
 NAMES = ("fetch", "filesystem", "git", "memory", "time")
@@ -140,7 +146,7 @@ def test_a_changed_tool_alone_is_embedded_again(place: Place, tools: tuple[ToolS
     place.know((changed, *others[:-1]))
     stats = place.stats()
     assert (stats["documentsEmbedded"], stats["documentsFromCache"]) == (1, 22)
-    assert len(json.loads(place.files[0].read_bytes())["embeddings"]) == 23
+    assert len(keys_in(place.files[0])) == 23
 
 
 @pytest.mark.requirement("cache:validity")
@@ -150,13 +156,11 @@ def test_a_damaged_cache_is_rebuilt_with_a_warning(
     """cache:validity"""
     place.stats()
     [path] = place.files
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-100])
+    keys = keys_in(path)
+    path.write_bytes(path.read_bytes()[:5000])
     assert place.stats()["documentsEmbedded"] == 24
     assert "damaged" in caplog.text
-    assert json.loads(path.read_bytes())["embeddings"].keys() == (
-        json.loads(whole)["embeddings"].keys()
-    )
+    assert keys_in(path) == keys
 
 
 @pytest.mark.requirement("cache:name", "cache:incremental")

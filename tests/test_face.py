@@ -12,10 +12,10 @@ import pytest
 import toolscript
 
 NAMES = """
-    App Config Document EmbeddingCache Encoder Executor Hit LazyModel LexicalSignal Llm Outcome
-    SearchEngine SearchRequest SearchResult SemanticSignal Settings ToolSpec Toolbox ToolscriptError
-    VectorPair Wiring __version__ application errors load_config load_model load_settings
-    search_profile
+    App Config Document Encoder Executor Hit LazyModel LexicalSignal Llm Outcome
+    SearchEngine SearchRequest SearchResult SemanticSignal Settings SqliteVectorCache ToolSpec
+    Toolbox ToolscriptError VectorPair Wiring __version__ application errors load_config load_model
+    load_settings search_profile
 """.split()  # noqa: SIM905 - a list of words reads best as words
 
 

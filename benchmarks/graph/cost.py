@@ -22,7 +22,7 @@ from benchmarks.graph.results import Figures, Result
 from benchmarks.quality import datasets
 from benchmarks.quality.own import document, encoder, semantic
 from toolscript.config.settings import OPTION
-from toolscript.embedding.vector_cache import CachedVector
+from toolscript.embedding.base import CachedVector
 from toolscript.graph.graph_store import GraphStore
 from toolscript.graph.learning import Learning
 from toolscript.graph.session_history import SessionHistory

@@ -27,8 +27,8 @@ from benchmarks.skills.quality import questions, texts
 from toolscript import bootstrap
 from toolscript.app.application import App
 from toolscript.config import settings
+from toolscript.embedding.base import CachedVector
 from toolscript.embedding.loader import Choice, foresee
-from toolscript.embedding.vector_cache import CachedVector
 from toolscript.skills.scanner import SkillCatalogue, SkillScanner
 from toolscript.types import SearchRequest
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from toolscript.config.settings import Settings, load_settings
     from toolscript.embedding.base import Encoder
     from toolscript.embedding.loader import LazyModel, load_model
-    from toolscript.embedding.vector_cache import EmbeddingCache
+    from toolscript.embedding.vector_cache import SqliteVectorCache
     from toolscript.retrieval.engine import SearchEngine
     from toolscript.retrieval.lexical.bm25f import LexicalSignal
     from toolscript.retrieval.profiles import search_profile
@@ -30,7 +30,6 @@ __all__ = [
     "App",
     "Config",
     "Document",
-    "EmbeddingCache",
     "Encoder",
     "Executor",
     "Hit",
@@ -43,6 +42,7 @@ __all__ = [
     "SearchResult",
     "SemanticSignal",
     "Settings",
+    "SqliteVectorCache",
     "ToolSpec",
     "Toolbox",
     "ToolscriptError",
@@ -64,7 +64,7 @@ _MODULES = {
     "config.settings": ("Settings", "load_settings"),
     "embedding.base": ("Encoder",),
     "embedding.loader": ("LazyModel", "load_model"),
-    "embedding.vector_cache": ("EmbeddingCache",),
+    "embedding.vector_cache": ("SqliteVectorCache",),
     "retrieval.engine": ("SearchEngine",),
     "retrieval.lexical.bm25f": ("LexicalSignal",),
     "retrieval.profiles": ("search_profile",),

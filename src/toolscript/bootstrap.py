@@ -19,8 +19,7 @@ from toolscript.config.settings import Settings
 from toolscript.config.trust import TrustStore
 from toolscript.embedding import loader
 from toolscript.embedding.loader import LazyModel
-from toolscript.embedding.sqlite_vector_cache import SqliteVectorCache
-from toolscript.embedding.vector_cache import EmbeddingCache
+from toolscript.embedding.vector_cache import FALLBACK, SqliteVectorCache
 from toolscript.gateway.base import IMPORTING, Connect
 from toolscript.gateway.catalogue import Catalogue
 from toolscript.gateway.gateway import Gateway
@@ -131,15 +130,16 @@ def _handbook(
     folders.configure(config.skills, config.skills_problem)
     curves = None if settings.no_cache else settings.data_dir / "cache" / "calibration"
 
+    directory = settings.data_dir / "cache" / "skills"
+
+    def name() -> str:
+        return f"skills-{_hash(folders.wanted())}.sqlite"
+
     def kept() -> BlobStore | None:
-        name = f"skills-{_hash(folders.wanted())}.sqlite"
-        return (
-            None if settings.no_cache else BlobStore(settings.data_dir / "cache" / "skills" / name)
-        )
+        return None if settings.no_cache else BlobStore(directory / name())
 
     def cache() -> SqliteVectorCache | None:
-        file = kept()
-        return file and SqliteVectorCache(file, "fallback" if _standing_in(model) else "vectors")
+        return _vectors_in(settings, directory, name(), model)
 
     semantic = SemanticSignal(model, cache, curves, noun="passages")
     fuzzy = LexicalSignal(kept)
@@ -159,7 +159,10 @@ def _vector(settings: Settings, model: LazyModel) -> VectorPair:
     directory = settings.data_dir / "cache" / "vector"
     registry = None if settings.no_cache else settings.data_dir / "skills" / f"vector-{key}.json"
     index = VectorPair(
-        sandbox, model, lambda: _vectors_in(settings, directory, key, model), registry
+        sandbox,
+        model,
+        lambda: _vectors_in(settings, directory, f"embeddings-{key}.sqlite", model),
+        registry,
     )
     index.offered = settings.sandbox is not None
     return index
@@ -202,18 +205,18 @@ def _model(settings: Settings) -> LazyModel:
     )
 
 
-def _embeddings(settings: Settings, config: Config, model: LazyModel) -> EmbeddingCache | None:
-    """The cache of what answers: a model that stands in for another leaves that one's alone."""
+def _embeddings(settings: Settings, config: Config, model: LazyModel) -> SqliteVectorCache | None:
     directory = settings.data_dir / "cache" / "embeddings"
-    return _vectors_in(settings, directory, config.servers_hash, model)
+    return _vectors_in(settings, directory, f"embeddings-{config.servers_hash}.sqlite", model)
 
 
 def _vectors_in(
-    settings: Settings, directory: Path, key: str, model: LazyModel
-) -> EmbeddingCache | None:
+    settings: Settings, directory: Path, name: str, model: LazyModel
+) -> SqliteVectorCache | None:
+    """The cache of the model that answers; one that stands in for another has its own."""
     if settings.no_cache:
         return None
-    return EmbeddingCache(directory / "fallback" if _standing_in(model) else directory, key)
+    return SqliteVectorCache((directory / FALLBACK if _standing_in(model) else directory) / name)
 
 
 def _standing_in(model: LazyModel) -> bool:

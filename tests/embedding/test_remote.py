@@ -19,7 +19,7 @@ from toolscript.embedding.base import Encoder
 from toolscript.embedding.download_progress import Progress
 from toolscript.embedding.loader import Choice, foresee, lazy, load_choice
 from toolscript.embedding.remote import BATCH_TEXTS, Address, RemoteEncoder
-from toolscript.embedding.vector_cache import EmbeddingCache
+from toolscript.embedding.vector_cache import SqliteVectorCache
 from toolscript.errors import ModelError, UnreachableError
 from toolscript.retrieval.base import Corpus, Query
 from toolscript.retrieval.engine import SearchEngine
@@ -311,7 +311,8 @@ def test_what_a_server_has_embedded_is_cached_like_any_other(
 
     def signal() -> SemanticSignal:
         model = lazy(Choice(server.ollama, directory=tmp_path / "models"))
-        return SemanticSignal(model, lambda: EmbeddingCache(tmp_path, "h"), tmp_path / "curves")
+        cache = SqliteVectorCache(tmp_path / "h.sqlite")
+        return SemanticSignal(model, lambda: cache, tmp_path / "curves")
 
     first = signal()
     prepared(first, 3)

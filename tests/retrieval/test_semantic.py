@@ -1,14 +1,13 @@
 import json
 import shutil
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.encoders import Narrow
-from toolscript.embedding.base import Encoder
+from toolscript.embedding.base import CachedVector, Encoder
 from toolscript.embedding.download_progress import Progress
 from toolscript.embedding.loader import (
     BUNDLED_FOLDER,
@@ -18,17 +17,15 @@ from toolscript.embedding.loader import (
     ModelIdentity,
     foresee,
     lazy,
-    load,
     load_choice,
+    load_model,
 )
-from toolscript.embedding.sqlite_vector_cache import SqliteVectorCache
-from toolscript.embedding.vector_cache import EmbeddingCache, VectorCache
+from toolscript.embedding.vector_cache import SqliteVectorCache
 from toolscript.retrieval.base import Corpus, Query
 from toolscript.retrieval.semantic.calibration import CURVES
 from toolscript.retrieval.semantic.document_text import document_vectors, embedded_texts
 from toolscript.retrieval.semantic.semantic_index import QUERIES_REMEMBERED
 from toolscript.retrieval.semantic.semantic_signal import BATCH_DOCUMENTS, SemanticSignal
-from toolscript.storage.blob_store import BlobStore
 from toolscript.types import Document
 
 
@@ -63,13 +60,18 @@ def signal(model: LazyModel) -> SemanticSignal:
 
 def cached(model: LazyModel, directory: Path) -> SemanticSignal:
     """A signal as a new process would make it, over the same file."""
-    return SemanticSignal(model, lambda: EmbeddingCache(directory, "h"))
+    return SemanticSignal(model, lambda: cache(directory))
+
+
+def cache(directory: Path, name: str = "h") -> SqliteVectorCache:
+    return SqliteVectorCache(directory / f"{name}.sqlite")
 
 
 def stored(directory: Path) -> dict[str, str]:
     """Id → digest in the file."""
-    document = json.loads((directory / "embeddings-h.json").read_bytes())
-    return {key: entry["hash"] for key, entry in document["embeddings"].items()}
+    foreseen = foresee(Choice("bundled"))
+    entries = cache(directory).load(foreseen.name if foreseen else "")
+    return {identifier: entry.digest for identifier, entry in entries.items()}
 
 
 # What is computed
@@ -265,9 +267,9 @@ def test_a_changed_tool_alone_is_embedded_again_and_one_that_is_gone_is_pruned(
 def test_a_file_that_is_in_step_is_not_written_again(model: LazyModel, directory: Path) -> None:
     """cache:incremental"""
     prepared(cached(model, directory), document(1))
-    before = (directory / "embeddings-h.json").stat().st_ino
+    before = (directory / "h.sqlite").stat().st_mtime_ns
     prepared(cached(model, directory), document(1))
-    assert (directory / "embeddings-h.json").stat().st_ino == before
+    assert (directory / "h.sqlite").stat().st_mtime_ns == before
 
 
 def test_work_that_was_cut_short_reaches_the_file_with_the_next(
@@ -289,8 +291,8 @@ def test_a_damaged_file_is_rebuilt_from_scratch(
 ) -> None:
     """cache:validity"""
     prepared(cached(model, directory), document(1), document(2))
-    path = directory / "embeddings-h.json"
-    path.write_bytes(path.read_bytes()[:-20])
+    path = directory / "h.sqlite"
+    path.write_bytes(path.read_bytes()[:5000])
     later = cached(model, directory)
     prepared(later, document(1), document(2))
     assert later.counters.documents_embedded == 2
@@ -302,73 +304,58 @@ def test_vectors_of_another_model_are_not_used(
     model: LazyModel, directory: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """cache:validity"""
-    prepared(cached(model, directory), document(1))
-    path = directory / "embeddings-h.json"
-    path.write_bytes(path.read_bytes().replace(b'"model":"all-', b'"model":"not-'))
+    entry = CachedVector(document(1).digest, np.ones(384, np.float32))
+    cache(directory).save("not-MiniLM", {document(1).id: entry})
     later = cached(model, directory)
     prepared(later, document(1))
     assert later.counters.documents_embedded == 1
     assert "written by model 'not-MiniLM" in caplog.text
-    encoder = model.get().encoder
-    assert encoder
-    assert json.loads(path.read_bytes())["model"] == encoder.name
-
-
-def rows(directory: Path, name: str) -> VectorCache:
-    return SqliteVectorCache(BlobStore(directory / f"{name}.sqlite"))
-
-
-@pytest.fixture(params=[EmbeddingCache, rows])
-def make(request: pytest.FixtureRequest) -> Callable[[Path, str], VectorCache]:
-    """Every kind of cache."""
-    return request.param
+    assert cache(directory).load(name(model)).keys() == {"s__tool_1"}
 
 
 def test_what_was_all_taken_over_from_elsewhere_is_kept_here_too(
-    model: LazyModel, directory: Path, make: Callable[[Path, str], VectorCache]
+    model: LazyModel, directory: Path
 ) -> None:
     """cache:incremental"""
     for each in ("one", "other"):
-        signal = SemanticSignal(model, lambda each=each: make(directory, each))
+        signal = SemanticSignal(model, lambda each=each: cache(directory, each))
         prepared(signal, document(1), document(2))
     assert signal.counters.documents_embedded == 0
-    assert make(directory, "other").load(name(model)).keys() == {"s__tool_1", "s__tool_2"}
+    assert cache(directory, "other").load(name(model)).keys() == {"s__tool_1", "s__tool_2"}
 
 
 def test_a_file_that_somebody_else_has_made_older_is_brought_in_step(
-    model: LazyModel, directory: Path, make: Callable[[Path, str], VectorCache]
+    model: LazyModel, directory: Path
 ) -> None:
     """cache:validity"""
 
     def signal() -> SemanticSignal:
-        return SemanticSignal(model, lambda: make(directory, "h"))
+        return SemanticSignal(model, lambda: cache(directory, "h"))
 
     late = signal()
     prepared(signal(), document(1), document(2))
     prepared(late, document(1, "changed"), document(2))
     prepared(signal(), document(1), document(2), document(3))
     prepared(late, document(1, "changed"), document(2), document(3))
-    found = {each: e.digest for each, e in make(directory, "h").load(name(model)).items()}
+    found = {each: e.digest for each, e in cache(directory, "h").load(name(model)).items()}
     assert found["s__tool_1"] == "1 changed"
 
 
-def test_vectors_of_another_length_are_made_anew(
-    encoder: Encoder, directory: Path, make: Callable[[Path, str], VectorCache]
-) -> None:
+def test_vectors_of_another_length_are_made_anew(encoder: Encoder, directory: Path) -> None:
     """cache:validity: at an address there may be another model, one day."""
 
     def signal(dimensions: int) -> SemanticSignal:
         wide = Narrow(encoder, 0.1, encoder.name, encoder.model)
         loaded = Loaded(wide if dimensions == wide.dim else encoder)
         model = LazyModel(lambda: loaded, lambda: ModelIdentity(encoder.name))
-        return SemanticSignal(model, lambda: make(directory, "h"))
+        return SemanticSignal(model, lambda: cache(directory, "h"))
 
     for dimensions in (384, 385, 384, 385):
         later = signal(dimensions)
         corpus = prepared(later, document(1), document(2, "Send mail."))
         assert later.counters.documents_embedded == 2
         assert not later.index(corpus).rank(Query("mail somebody")).silent
-        entries = make(directory, "h").load(encoder.name)
+        entries = cache(directory, "h").load(encoder.name)
         assert {entry.vector.size for entry in entries.values()} == {dimensions}
 
 
@@ -378,11 +365,11 @@ def test_another_set_of_servers_takes_over_what_it_shares(
 ) -> None:
     """cache:incremental"""
     prepared(cached(model, directory), document(1), document(2))
-    other = SemanticSignal(model, lambda: EmbeddingCache(directory, "other"))
+    other = SemanticSignal(model, lambda: cache(directory, "other"))
     prepared(other, document(1), document(2, "changed"), document(1, server="new"))
     assert other.counters.documents_from_cache == 1
     assert other.counters.documents_embedded == 2
-    assert len(EmbeddingCache(directory, "other").load(name(model))) == 3
+    assert len(cache(directory, "other").load(name(model))) == 3
 
 
 def name(model: LazyModel) -> str:
@@ -421,10 +408,7 @@ def test_what_is_embedded_reaches_the_file_on_the_way_and_what_others_wrote_is_u
     """cache:safe, cache:incremental: a kill costs one batch; two processes share the work."""
     assert BATCH_DOCUMENTS == 64
     corpus = Corpus(document(number) for number in range(3 * BATCH_DOCUMENTS))
-    signals = [
-        SemanticSignal(model, lambda: EmbeddingCache(directory, "h"), save_every_s=0)
-        for _ in range(2)
-    ]
+    signals = [SemanticSignal(model, lambda: cache(directory), save_every_s=0) for _ in range(2)]
     first = signals[0].prepare(corpus)
     next(first)
     next(first)
@@ -459,7 +443,7 @@ def test_the_vectors_of_a_server_that_is_away_are_kept(encoder: Encoder, tmp_pat
     here, away, gone = document(1), document(2, server="away"), document(3)
 
     def embedded(*documents: Document) -> int:
-        signal = SemanticSignal(model, lambda: EmbeddingCache(tmp_path, "hash"))
+        signal = SemanticSignal(model, lambda: cache(tmp_path))
         prepared(signal, *documents)
         return signal.counters.documents_embedded
 
@@ -476,12 +460,12 @@ def test_a_model_that_fails_at_work_is_done_without_and_that_is_told(tmp_path: P
     tokenizer = json.loads((folder / "tokenizer.json").read_bytes())
     tokenizer["model"]["vocab"]["file"] = 99_999
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
-    model = LazyModel(lambda: load(str(folder), "bundled", 1))
+    model = LazyModel(lambda: load_model(str(folder), "bundled", 1))
     signal = SemanticSignal(model, lambda: None)
     ranking = signal.index(prepared(signal, document(1))).rank(Query("anything"))
     assert np.isnan(ranking.scores).all()
     assert ranking.silent.startswith("searching without meaning: model all-MiniLM-L6-v2 failed: ")
-    asked = SemanticSignal(LazyModel(lambda: load(str(folder), "bundled", 1)), lambda: None)
+    asked = SemanticSignal(LazyModel(lambda: load_model(str(folder), "bundled", 1)), lambda: None)
     index = asked.index(prepared(asked, document(1, "Read it.")))
     assert not index.rank(Query("read it")).silent
     assert "failed" in index.rank(Query("a file")).silent

@@ -43,7 +43,7 @@ def spelled(of: Analyzer, corpus: Corpus) -> list[tuple[list[str], list[int]]]:
 
 
 def count(kept: BlobStore) -> int:
-    return len(kept.load("words", kept.made_by("words")))
+    return len(kept.load("words", kept.writer_version("words")))
 
 
 def kept_before(kept: BlobStore, texts: Sequence[str]) -> None:
@@ -107,12 +107,12 @@ def test_nothing_that_is_damaged_or_of_another_version_is_used(kept: BlobStore) 
     kept.path.write_bytes(data.replace(b"directories", b"directorixs"))
     assert spelled(wording(kept), corpus(*TEXTS)) == expected
     kept.path.write_bytes(data)
-    made_by = kept.made_by("words")
+    made_by = kept.writer_version("words")
     kept.path.write_bytes(data.replace(made_by.encode(), made_by.replace("1", "0", 1).encode()))
     later = wording(kept)
     assert spelled(later, corpus(*TEXTS)) == expected
     later.keep()
-    assert kept.made_by("words") == made_by
+    assert kept.writer_version("words") == made_by
 
 
 def test_what_is_kept_is_of_no_use_once_texts_are_taken_apart_differently() -> None:

@@ -195,7 +195,7 @@ def test_another_process_reads_again_what_changed_since(tmp_path: Path) -> None:
     assert found == scan(folder)
     assert found.skills["pdf-forms"] == catalogue.skills["pdf-forms"]
     assert later.keep()
-    assert len(kept.load("files", kept.made_by("files"))) == 5
+    assert len(kept.load("files", kept.writer_version("files"))) == 5
     kept.path.write_bytes(b"nonsense")
     third = SkillScanner(lambda: kept)
     assert scan(folder, library=third) == found

@@ -12,7 +12,7 @@ from tests.support import READ_FILE, Running, Scripted, running, until, write_co
 from toolscript.bootstrap import Wiring
 from toolscript.errors import SkillError
 from toolscript.skills.folders import AddedFolders
-from toolscript.storage.blob_store import BlobStore, Table
+from toolscript.storage.blob_store import BlobStore, BlobTable
 from toolscript.types import SearchRequest
 
 BUNDLED = {"TOOLSCRIPT_SEARCH_MODEL": "bundled"}
@@ -96,8 +96,8 @@ def test_what_is_gone_is_gone_from_the_cache(now: Running, folder: Path, tmp_pat
     kept = BlobStore(path)
 
     def told() -> list[str]:
-        tables: tuple[Table, ...] = ("files", "vectors")
-        rows = [kept.load(table, kept.made_by(table)) for table in tables]
+        tables: tuple[BlobTable, ...] = ("files", "vectors")
+        rows = [kept.load(table, kept.writer_version(table)) for table in tables]
         return [key for keys in rows for key in keys if "notes.txt" in key]
 
     until(lambda: len(told()) == 3, "the file, its text and its passage are kept")

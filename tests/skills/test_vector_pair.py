@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from tests.skills.process import update_many
-from toolscript.embedding.base import Encoder
+from toolscript.embedding.base import CachedVector, Encoder
 from toolscript.embedding.loader import LazyModel, Loaded, load_model
-from toolscript.embedding.vector_cache import EmbeddingCache
+from toolscript.embedding.vector_cache import SqliteVectorCache
 from toolscript.errors import ArgumentsError, ModelError
 from toolscript.skills.vector_pair import THRESHOLD, VectorPair
 
@@ -37,7 +37,10 @@ def kept(sandbox: Path, model: LazyModel) -> VectorPair:
     """An index whose files lie beside the sandbox, as another process would open it."""
     beside = sandbox.parent
     return VectorPair(
-        sandbox, model, lambda: EmbeddingCache(beside / "cache", "v"), beside / "vector.json"
+        sandbox,
+        model,
+        lambda: SqliteVectorCache(beside / "cache" / "v.sqlite"),
+        beside / "vector.json",
     )
 
 
@@ -219,13 +222,13 @@ def test_lost_vectors_are_made_anew(sandbox: Path, model: LazyModel, damage: str
     """skills:update: from the files, whose paths are remembered by themselves."""
     kept(sandbox, model).VectorUpdate(MATH)
     cache = sandbox.parent / "cache"
-    [path] = cache.glob("*.json")
+    [path] = cache.glob("*.sqlite")
     if damage == "truncated":
-        path.write_bytes(path.read_bytes()[:-50])
+        path.write_bytes(path.read_bytes()[:5000])
     elif damage == "gone":
         shutil.rmtree(cache)
     else:
-        path.write_bytes(path.read_bytes().replace(b'"model":"', b'"model":"other-'))
+        SqliteVectorCache(path).save("other", {"x#0": CachedVector("", np.ones(384, np.float32))})
     again = kept(sandbox, model)
     assert list(found(again, "How do I add two numbers?")) == [MATH]
     (sandbox / MATH).unlink()

@@ -1,8 +1,9 @@
-"""What an encoder is."""
+"""The protocols of an encoder and of a cache for its vectors."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -50,5 +51,46 @@ class Encoder(Protocol):
 
         Unit rows, the question's first. The parts are pieces of the text, in
         order; the first row is what `query` gives.
+        """
+        ...
+
+
+class CachedVector(msgspec.Struct, frozen=True, gc=False):
+    """One document's vector, float32 [dim], and the digest of the content it was computed from."""
+
+    digest: str
+    vector: Vectors
+
+
+class VectorCache(Protocol):
+    """Keeps the vectors of a set of documents from one process to the next.
+
+    Any thread may call. A failure is logged and never raised.
+    """
+
+    def load(self, model: str, wanted: Mapping[str, str] | None = None) -> dict[str, CachedVector]:
+        """Returns the vectors of an encoder's name by document id.
+
+        ``wanted`` maps document ids to digests: at least the vectors of these are
+        returned, as far as they are there. Without it all are returned.
+        """
+        ...
+
+    def load_from_other_caches(
+        self, model: str, wanted: Mapping[str, str] | None = None
+    ) -> dict[str, CachedVector]:
+        """Returns the same from the caches of other sets of documents; the newest one counts."""
+        ...
+
+    def save(
+        self,
+        model: str,
+        entries: Mapping[str, CachedVector],
+        keep: Callable[[str], bool] = ...,
+    ) -> bool:
+        """Makes the cache hold ``entries``; returns False where that fails.
+
+        Vectors that another process has saved stay where ``keep`` returns True for
+        their id. Those of another model, and all others, are deleted.
         """
         ...

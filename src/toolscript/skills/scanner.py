@@ -187,7 +187,7 @@ class SkillScanner:
         }
         if kept.path == self._recalled and written.keys() == self._there:
             return True
-        done = kept.keep("files", MADE_BY, written.keys(), lambda key: _encoded(written[key]))
+        done = kept.sync("files", MADE_BY, written.keys(), lambda key: _encoded(written[key]))
         self._there = {*written} if done else set()
         return done
 

@@ -15,7 +15,7 @@ import anyio
 import anyio.to_thread
 from msgspec.structs import replace
 
-from toolscript.embedding.vector_cache import VectorCache
+from toolscript.embedding.base import VectorCache
 from toolscript.errors import SkillError, UnknownNameError
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.lexical.spelling import not_known

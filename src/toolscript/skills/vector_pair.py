@@ -19,13 +19,14 @@ import filelock
 import numpy as np
 
 from toolscript.config.settings import MAX_QUERY_CHARS
-from toolscript.embedding.base import Encoder
+from toolscript.embedding.base import CachedVector, Encoder
 from toolscript.embedding.loader import LazyModel
-from toolscript.embedding.vector_cache import LOCK_TIMEOUT_S, CachedVector, EmbeddingCache
+from toolscript.embedding.vector_cache import SqliteVectorCache
 from toolscript.errors import ArgumentsError, ModelError, SkillError
 from toolscript.skills.confined_reader import ConfinedReader, relative
 from toolscript.skills.passages import split
 from toolscript.storage.atomic_files import make_private, stamp, write_atomically, write_failure
+from toolscript.storage.blob_store import LOCK_TIMEOUT_S
 
 log = logging.getLogger(__name__)
 THRESHOLD = 0.5
@@ -46,7 +47,7 @@ class VectorPair:
         self,
         sandbox: Path,
         model: LazyModel,
-        cache: Callable[[], EmbeddingCache | None] = lambda: None,
+        cache: Callable[[], SqliteVectorCache | None] = lambda: None,
         registry: Path | None = None,
     ) -> None:
         self.offered = False

@@ -15,7 +15,7 @@ def used(cli: Cli, scripted: Scripted) -> Cli:
 
 
 def kept(cli: Cli) -> list[Path]:
-    return sorted(cli.home.rglob("embeddings-*.json"))
+    return sorted(cli.home.rglob("embeddings-*.sqlite"))
 
 
 def test_what_is_kept_is_shown(used: Cli) -> None:
@@ -24,7 +24,7 @@ def test_what_is_kept_is_shown(used: Cli) -> None:
     [row] = used.json("cache", "info")["embeddings"]
     assert row["file"] == path.name
     assert row["model"].startswith("all-MiniLM-L6-v2@")
-    assert row["bytes"] == path.stat().st_size + path.with_suffix(".npy").stat().st_size
+    assert row["bytes"] == path.stat().st_size
     assert path.name in used("cache", "info").stdout
 
 

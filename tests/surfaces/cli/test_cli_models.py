@@ -1,6 +1,5 @@
 """Models from the hub, as a user has them: on the command line and in a gateway."""
 
-import json
 import threading
 from collections.abc import Generator
 from pathlib import Path
@@ -11,6 +10,8 @@ from tests.support import READ_FILE, SEND_MAIL, Cli, Scripted, on_a_terminal
 
 from toolscript.config.settings import OPTION
 from toolscript.embedding.loader import BUNDLED_FOLDER
+from toolscript.embedding.vector_cache import model_of
+from toolscript.storage.blob_store import BlobStore
 
 MODEL = "acme/mini"
 QUERY = ("search", "read the contents of a document")
@@ -30,6 +31,10 @@ def online(cli: Cli, scripted: Scripted, hub: Hub) -> Cli:
     return cli
 
 
+def model_in(cache: Path) -> str:
+    return model_of(BlobStore(cache).writer_version("vectors"))
+
+
 def first(shown: str) -> str:
     """The tool in a table's first row."""
     return shown.splitlines()[1].split()[0]
@@ -45,8 +50,8 @@ def test_a_model_is_downloaded_at_the_first_search_and_the_hub_not_asked_again(
     assert not done.stderr
     kept = online.home / ".toolscript" / "models" / "acme--mini" / "main"
     assert (kept / "onnx" / "model_quantized.onnx").is_file()
-    [cache] = online.home.rglob("embeddings-*.json")
-    assert json.loads(cache.read_bytes())["model"].startswith("mini@")
+    [cache] = online.home.rglob("embeddings-*.sqlite")
+    assert model_in(cache).startswith("mini@")
     asked = len(hub.asked)
     again = online(*QUERY)
     assert again.stdout == done.stdout
@@ -94,8 +99,8 @@ def test_the_model_that_stands_in_leaves_the_others_vectors_alone(online: Cli, h
     for note in online.home.rglob("*.failed.json"):
         note.unlink()
     assert not online(*QUERY).stderr
-    kept = {path.parent.name: path for path in online.home.rglob("embeddings-*.json")}
-    models = {name: json.loads(path.read_bytes())["model"] for name, path in kept.items()}
+    kept = {path.parent.name: path for path in online.home.rglob("embeddings-*.sqlite")}
+    models = {name: model_in(path) for name, path in kept.items()}
     assert models["fallback"].startswith("all-MiniLM-L6-v2@")
     assert models["embeddings"].startswith("mini@")
 

@@ -145,7 +145,7 @@ class Analyzer:
         )
         data = msgspec.msgpack.encode(row)
         name = hashlib.sha256(data).hexdigest()
-        if kept.keep("words", self._made_by, [name], lambda _: data):
+        if kept.sync("words", self._made_by, [name], lambda _: data):
             self._fresh = 0
 
     def _recall(self) -> dict[str, TokenIds]:

@@ -9,9 +9,8 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from toolscript.embedding.base import Encoder, Vectors
+from toolscript.embedding.base import CachedVector, Encoder, VectorCache, Vectors
 from toolscript.embedding.loader import LazyModel
-from toolscript.embedding.vector_cache import CachedVector, VectorCache
 from toolscript.errors import DeviceError, ModelError, UnreachableError
 from toolscript.graph.usage import Usage
 from toolscript.retrieval.base import Corpus
@@ -131,13 +130,10 @@ class SemanticSignal:
         cache, before = self.cache(), self.counters.documents_from_cache
         missing = self._missing(corpus)
         if cache and missing:
-            stored = cache.load(name, _wanted(missing))
-            self._take_over(missing, stored)
-            if len(missing) == len(stored) == len(corpus) and not self._missing(corpus):
-                self._kept = corpus, self._changes
+            self._take_over(missing, cache.load(name, _wanted(missing)))
         missing = self._missing(corpus)
         if cache and missing:
-            self._take_over(missing, cache.siblings(name, _wanted(missing)))
+            self._take_over(missing, cache.load_from_other_caches(name, _wanted(missing)))
         return self.counters.documents_from_cache - before
 
     def _embed_missing(self, encoder: Encoder, corpus: Corpus) -> Iterator[int]:

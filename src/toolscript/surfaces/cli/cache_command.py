@@ -14,9 +14,6 @@ from toolscript.storage.blob_store import BlobStore
 from toolscript.surfaces.cli.options import output_option, settings_from, settings_options
 from toolscript.surfaces.cli.output import counted, print_json, print_table
 
-_HEAD_BYTES = 4096
-_NAMES = ("embeddings-*.json", "skills-*.sqlite")
-
 
 @click.group()
 def cache() -> None:
@@ -79,8 +76,7 @@ class _Files:
 
     @property
     def embeddings(self) -> list[Path]:
-        found = (folder.rglob(name) for folder in self.folders for name in _NAMES)
-        return sorted(path for paths in found for path in paths)
+        return sorted(path for folder in self.folders for path in folder.rglob("*.sqlite"))
 
     @property
     def models(self) -> list[Path]:
@@ -88,33 +84,14 @@ class _Files:
 
 
 def _embeddings(path: Path) -> dict[str, Any]:
-    """One file, from its first bytes: it may hold a hundred thousand vectors."""
-    if path.suffix == ".sqlite":
-        return _skills(path)
-    try:
-        with path.open("rb") as file:
-            head = file.read(_HEAD_BYTES).partition(b',"embeddings":')[0]
-        model = str(json.loads(head + b"}")["model"])
-    except (OSError, ValueError, KeyError, TypeError):
-        model = "cannot be read"
-    beside = path.with_suffix(".npy")
-    size = sum(each.stat().st_size for each in (path, beside) if each.is_file())
-    return {"file": path.name, "model": model, "bytes": size, "fallback": _stands_in(path)}
+    from toolscript.embedding.vector_cache import FALLBACK, model_of  # noqa: PLC0415 - imports NumPy
 
-
-def _skills(path: Path) -> dict[str, Any]:
-    """The vectors of skills, and what else is kept of them."""
-    from toolscript.embedding.sqlite_vector_cache import model_of  # noqa: PLC0415 - imports NumPy
-
-    kept = BlobStore(path)
-    found = kept.made_by("vectors"), kept.made_by("fallback")
-    model = model_of(found[0] or found[1]) or "cannot be read"
-    size = path.stat().st_size if path.is_file() else 0
-    return {"file": path.name, "model": model, "bytes": size, "fallback": not found[0]}
-
-
-def _stands_in(path: Path) -> bool:
-    return path.parent.name == "fallback"
+    return {
+        "file": path.name,
+        "model": model_of(BlobStore(path).writer_version("vectors")) or "cannot be read",
+        "bytes": path.stat().st_size if path.is_file() else 0,
+        "fallback": path.parent.name == FALLBACK,
+    }
 
 
 def _model(path: Path) -> dict[str, Any]:
