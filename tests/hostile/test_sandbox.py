@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.support import FUZZY, Cli, Scripted, fetch, processes, stop_all, tool, until
-from toolscript.surfaces.cli.tool_proxy import MAX_BODY_BYTES, Gateway, ToolProxy
+from toolscript.surfaces.cli.client import RemoteClient
+from toolscript.surfaces.cli.tool_proxy import MAX_BODY_BYTES, ToolProxy
 
 IMPORT = 'import { text, ToolError, tools } from "toolscript";\n'
 OLD = time.time() - 3600
@@ -134,7 +135,7 @@ def test_m1_the_key_of_a_run_admits_to_its_tools_only(served: Cli) -> None:
 
 def test_m1_another_program_of_this_machine_has_no_use_for_the_address() -> None:
     """types:typescript: it lacks the key; what is too long is not read."""
-    gateway = Gateway("http://127.0.0.1:9", None)
+    gateway = RemoteClient("http://127.0.0.1:9", "of the test")
     with ToolProxy(gateway, ["s__echo"]) as proxy:
         proxy.serve()
         for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "é"}):

@@ -1,7 +1,7 @@
 """``toolscript ask``."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -19,7 +19,7 @@ from toolscript.surfaces.cli.connect import connected
 from toolscript.surfaces.cli.options import settings_from, settings_options
 from toolscript.surfaces.cli.output import counted, note, print_json, print_text
 
-_SHOWN = 200
+_MAX_SHOWN_CHARS = 200
 
 
 @click.command()
@@ -31,14 +31,14 @@ _SHOWN = 200
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="The answer, or that with the transcript and the tokens as JSON.",
+    help="The answer, or JSON with the answer, the transcript and the tokens.",
 )
 @settings_options("config", "data_dir")
 def ask(question: str, output: str, **flags: Any) -> None:
-    """Let a model answer QUESTION with your tools.
+    """Let a language model answer QUESTION with your tools.
 
-    The model finds its tools first, and is then offered only those. Its calls
-    and what they cost are told on standard error.
+    The model searches for tools first, and is then offered only those it found.
+    Its calls and their cost are printed on standard error.
     """
     settings = settings_from(**flags)
     for name in ("llm_url", "llm_model"):
@@ -46,18 +46,18 @@ def ask(question: str, output: str, **flags: Any) -> None:
             flag, variable = f"--{name.replace('_', '-')}", f"TOOLSCRIPT_{name.upper()}"
             raise InputError(f"no model to ask; give {flag}, or set {variable}")
     with connected(settings, flags, live=True) as client:
-        outcome = anyio.run(_asked, settings, ClientToolbox(client), question, output)
+        outcome = anyio.run(_run, settings, ClientToolbox(client), question, output)
     if output == "json":
         steps = msgspec.to_builtins(outcome.steps)
         tokens = {**msgspec.to_builtins(outcome.tokens), "saved": outcome.tokens.saved}
         print_json({"answer": outcome.answer, "steps": steps, "tokens": tokens})
         return
-    _tell_tokens(outcome)
+    _note_tokens(outcome)
     print_text(outcome.answer)
 
 
 class ClientToolbox:
-    """The application behind a command, as a toolbox."""
+    """The application as a `Toolbox`, through the client of a command."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -74,8 +74,8 @@ class ClientToolbox:
     async def search(self, query: str, limit: int) -> Sequence[Offer]:
         """See `Toolbox`."""
         parameters = [("q", query), ("limit", limit), ("threshold", 0)]
-        found = await anyio.to_thread.run_sync(self._client.get, "/search", parameters)
-        hits = [(hit["toolId"], hit["confidence"]) for hit in found["results"]]
+        answer = await anyio.to_thread.run_sync(self._client.get, "/search", parameters)
+        hits = [(hit["toolId"], hit["confidence"]) for hit in answer["results"]]
         return [self._offer(name, score) for name, score in hits if name in self._tools]
 
     async def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -89,27 +89,25 @@ class ClientToolbox:
         return Offer(self._names[identifier], tool["description"], schema, score)
 
 
-async def _asked(settings: Settings, toolbox: ClientToolbox, question: str, output: str) -> Outcome:
-    tell = _tell if output == "text" else _keep_quiet
+async def _run(settings: Settings, toolbox: ClientToolbox, question: str, output: str) -> Outcome:
+    on_step: Callable[[Step], None] = _note_step if output == "text" else lambda _: None
     async with Llm(settings.llm_url or "", settings.llm_model or "", settings.llm_key or "") as llm:
-        return await Executor(llm, toolbox, on_step=tell).ask(question)
+        return await Executor(llm, toolbox, on_step=on_step).ask(question)
 
 
-def _tell(step: Step) -> None:
+def _note_step(step: Step) -> None:
     outcome = "failed: " if step.failed else ""
-    note(f"{step.tool} {step.arguments[:_SHOWN]} → {outcome}{step.said[:_SHOWN]}")
-
-
-def _keep_quiet(step: Step) -> None:
-    del step
-
-
-def _tell_tokens(outcome: Outcome) -> None:
-    tokens = outcome.tokens
-    asked = counted(tokens.requests, "request")
-    if tokens.prompt:
-        note(f"{asked}: {tokens.prompt} tokens read, {tokens.completion} written")
     note(
-        f"tools took about {tokens.tools_sent} tokens in {asked}; "
+        f"{step.tool} {step.arguments[:_MAX_SHOWN_CHARS]} → {outcome}{step.said[:_MAX_SHOWN_CHARS]}"
+    )
+
+
+def _note_tokens(outcome: Outcome) -> None:
+    tokens = outcome.tokens
+    requests = counted(tokens.requests, "request")
+    if tokens.prompt:
+        note(f"{requests}: {tokens.prompt} tokens read, {tokens.completion} written")
+    note(
+        f"tools took about {tokens.tools_sent} tokens in {requests}; "
         f"all of them would have taken {tokens.tools_all}"
     )

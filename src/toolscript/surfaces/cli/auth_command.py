@@ -15,14 +15,14 @@ from toolscript.types import ServerSpec
 
 @click.command()
 @click.argument("server")
-@click.option("--logout", is_flag=True, help="Forget the login instead.")
-@click.option("--no-browser", is_flag=True, help="Only print the address, to be opened by hand.")
+@click.option("--logout", is_flag=True, help="Log out instead.")
+@click.option("--no-browser", is_flag=True, help="Print the address instead of opening a browser.")
 @settings_options("config", "data_dir")
-def auth(server: str, logout: bool, no_browser: bool, **flags: Any) -> None:  # noqa: FBT001 - click passes every option by name
-    """Log in to SERVER, a remote one that asks for OAuth, in a browser.
+def auth(server: str, logout: bool, no_browser: bool, **flags: Any) -> None:
+    """Log in to the remote server SERVER, which uses OAuth, in a browser.
 
-    A running gateway connects at once. The tokens are kept for you only, and
-    refreshed as long as the server allows.
+    A running gateway connects at once. Only you can read the stored tokens, and
+    they are refreshed for as long as the server allows.
     """
     settings = settings_from(**flags)
     spec = _remote(settings, server)

@@ -42,7 +42,7 @@ def info(output: str, **flags: Any) -> None:
 @cache.command()
 @click.option("--models", is_flag=True, help="The models that were downloaded, too.")
 @settings_options("data_dir")
-def clear(models: bool, **flags: Any) -> None:  # noqa: FBT001 - click passes every option by name
+def clear(models: bool, **flags: Any) -> None:
     """Delete the embeddings; they are computed again when they are needed."""
     settings = settings_from(**flags)
     kept = _Files(settings)

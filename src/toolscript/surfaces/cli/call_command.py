@@ -13,9 +13,6 @@ from toolscript.surfaces.cli.options import settings_from, settings_options
 from toolscript.surfaces.cli.output import print_json, print_text
 from toolscript.types import is_own, split_tool_id
 
-FAILED = 1
-"""The tool says that it has failed."""
-
 
 @click.command()
 @click.argument("tool")
@@ -26,15 +23,15 @@ FAILED = 1
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="What the tool says, or its whole result as JSON.",
+    help="The text of the result, or the whole result as JSON.",
 )
 @settings_options("config", "data_dir")
 def call(tool: str, arguments: str, output: str, **flags: Any) -> int:
     """Call TOOL with ARGUMENTS, a JSON object.
 
-    TOOL is an id, such as git__git_status, or Vector.SearchSkills. ARGUMENTS
-    may be - to be read from standard input. The exit status is 1 if the tool
-    says that it has failed.
+    TOOL is an id, such as git__git_status, or Vector.SearchSkills. With - for
+    ARGUMENTS they are read from standard input. The exit status is 1 if the
+    tool reports a failure.
     """
     settings = settings_from(**flags)
     server = tool.partition(".")[0] if is_own(tool) else split_tool_id(tool)[0]
@@ -45,12 +42,12 @@ def call(tool: str, arguments: str, output: str, **flags: Any) -> int:
         print_json(result)
     else:
         blocks: list[dict[str, Any]] = result.get("content") or []
-        print_text("\n".join(_shown(block) for block in blocks))
-    return FAILED if result.get("isError") else 0
+        print_text("\n".join(_as_text(block) for block in blocks))
+    return 1 if result.get("isError") else 0
 
 
 def _checked(arguments: str) -> bytes:
-    """The arguments as they go out: only what is no JSON object at all is refused here."""
+    """Returns the arguments as a request's body; raises `InputError` unless they are an object."""
     try:
         value = json.loads(arguments)
     except (ValueError, RecursionError) as error:
@@ -60,15 +57,15 @@ def _checked(arguments: str) -> bytes:
     return json.dumps(value).encode()
 
 
-def _shown(block: dict[str, Any]) -> str:
-    """A block of content as text; of what is no text, what it is."""
+def _as_text(block: dict[str, Any]) -> str:
+    """Returns a block of content as text; for other content, a description."""
     kind = block.get("type")
     if kind == "text":
         return str(block.get("text"))
     resource = block.get("resource") or block
     if "text" in resource:
         return str(resource["text"])
-    what = [str(kind), resource.get("mimeType"), resource.get("uri")]
+    facts = [str(kind), resource.get("mimeType"), resource.get("uri")]
     size = len(resource.get("data") or resource.get("blob") or "") * 3 // 4
-    what += [f"{size} bytes"] if size else []
-    return f"[{', '.join(part for part in what if part)}; --output json has it]"
+    facts += [f"{size} bytes"] if size else []
+    return f"[{', '.join(part for part in facts if part)}; --output json has it]"

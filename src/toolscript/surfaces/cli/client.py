@@ -1,12 +1,13 @@
-"""How a command reaches the application: the running gateway, or one of its own.
+"""The client of a running gateway, and the protocol that every client of the application has.
 
-Both answer the same requests with the same JSON, so there is one code path
-behind every command.
+All of them answer the same requests with the same JSON, so that a command has one
+code path whatever answers it.
 """
 
 import http.client
 import json
 from collections.abc import Iterable
+from contextlib import closing
 from typing import Any, Protocol, cast
 from urllib.parse import urlencode, urlsplit
 
@@ -27,23 +28,21 @@ _SHAPES: dict[str, dict[str, type | tuple[type, ...]]] = {
     "/runtime/tools.ts": {"module": str, "usage": str, "tools": list},
     "/runtime/tools.py": {"module": str, "usage": str, "tools": list},
 }
-"""What an answer must have to be a gateway's: any program may answer at an address."""
-
-_JSON = {"Content-Type": "application/json"}
+"""The fields by which an answer is known as a gateway's: any program may answer at an address."""
 
 Parameters = Iterable[tuple[str, object]]
 
 
 class Getter(Protocol):
-    """Asks the application for what it knows."""
+    """Reads from the application."""
 
     def get(self, path: str, parameters: Parameters = ()) -> dict[str, Any]:
-        """The JSON object at a path; an error answer is raised as the error it names."""
+        """Returns the JSON object at a path; raises the error that an error answer names."""
         ...
 
 
 class Client(Getter, Protocol):
-    """Asks the application for anything."""
+    """Sends requests of every kind to the application."""
 
     @property
     def snapshot(self) -> bool:
@@ -51,18 +50,18 @@ class Client(Getter, Protocol):
         ...
 
     def post(self, path: str, body: bytes) -> dict[str, Any]:
-        """The answer to JSON that is sent to a path, however long it takes."""
+        """Sends JSON to a path and returns the answer, however long it takes."""
         ...
 
 
 def target(path: str, parameters: Parameters) -> str:
-    """Path and query of a request; parameters that are None are left out."""
+    """Returns path and query of a request, without parameters that are None."""
     given = [(name, str(value)) for name, value in parameters if value is not None]
     return f"{path}?{urlencode(given, errors='replace')}" if given else path
 
 
 def answer(status: int, body: bytes) -> dict[str, Any]:
-    """The object that was answered; raises the error that an error status carries."""
+    """Returns the JSON object of an answer; raises the error that an error status carries."""
     try:
         value = json.loads(body)
     except ValueError:
@@ -78,7 +77,10 @@ def answer(status: int, body: bytes) -> dict[str, Any]:
 
 
 class RemoteClient:
-    """A running gateway, asked over HTTP. Opens a connection per request."""
+    """A running gateway, asked over HTTP. Opens a connection for each request.
+
+    ``origin`` says in messages where the URL comes from.
+    """
 
     snapshot = False
 
@@ -86,45 +88,50 @@ class RemoteClient:
         self, url: str, origin: str, token: str | None = None, timeout_s: float = TIMEOUT_S
     ) -> None:
         self.url, self.token = url, token
-        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        authorization = {"Authorization": f"Bearer {token}"} if token else {}
+        self._headers = {"Content-Type": "application/json", **authorization}
         self._origin = origin
         self._timeout_s = timeout_s
 
     def get(self, path: str, parameters: Parameters = ()) -> dict[str, Any]:
         """See `Client.get`; raises `GatewayMissingError` when nothing answers."""
-        value = self._asked("GET", target(path, parameters), None, self._timeout_s)
-        return self._recognised(path, value)
+        value = self._request("GET", target(path, parameters), None, self._timeout_s)
+        shape = _SHAPES.get(path, {})
+        if all(isinstance(value.get(key), kind) for key, kind in shape.items()):
+            return value
+        raise GatewayError(f"{self._shown} answered something that is not toolscript's")
 
     def post(self, path: str, body: bytes) -> dict[str, Any]:
         """See `Client.post`."""
-        return self._asked("POST", path, body, None)
+        return self._request("POST", path, body, None)
 
-    def _asked(
-        self, method: str, where: str, body: bytes | None, timeout_s: float | None
+    def send(
+        self, method: str, path: str, body: bytes | None, timeout_s: float | None = None
+    ) -> http.client.HTTPConnection:
+        """Send a request, and return the connection on which its answer will come.
+
+        Raises `OSError`, `ValueError` and `http.client.HTTPException`.
+        """
+        parts = urlsplit(self.url)
+        secure = parts.scheme == "https"
+        kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+        connection = kind(parts.hostname or "", parts.port, timeout=timeout_s)
+        connection.request(method, parts.path.rstrip("/") + path, body, self._headers)
+        return connection
+
+    def _request(
+        self, method: str, path: str, body: bytes | None, timeout_s: float | None
     ) -> dict[str, Any]:
         try:
-            parts = urlsplit(self.url)
-            secure = parts.scheme == "https"
-            kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
-            connection = kind(parts.hostname or "", parts.port, timeout=timeout_s)
-            headers = {**_JSON, **self._headers}
-            connection.request(method, parts.path.rstrip("/") + where, body, headers)
-            response = connection.getresponse()
-            status, received = response.status, response.read()
-            connection.close()
+            with closing(self.send(method, path, body, timeout_s)) as connection:
+                response = connection.getresponse()
+                return answer(response.status, response.read())
         except (OSError, ValueError, http.client.HTTPException) as error:
             raise GatewayMissingError(
                 f"no gateway answers at {self._shown}: {error}; "
                 "start one with: toolscript gateway start"
             ) from None
-        return answer(status, received)
 
     @property
     def _shown(self) -> str:
         return f"{redact(self.url, ())} ({self._origin})"
-
-    def _recognised(self, path: str, value: dict[str, Any]) -> dict[str, Any]:
-        shape = _SHAPES.get(path, {})
-        if all(isinstance(value.get(key), kind) for key, kind in shape.items()):
-            return value
-        raise GatewayError(f"{self._shown} answered something that is not toolscript's")

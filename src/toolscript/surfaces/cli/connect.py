@@ -1,4 +1,4 @@
-"""Which application answers a command: the running gateway's, or one of its own."""
+"""Chooses what answers a command: the running gateway, or an application in this process."""
 
 import time
 from collections.abc import Generator, Mapping
@@ -20,45 +20,46 @@ if TYPE_CHECKING:
 
 _PROBE_TIMEOUT_S = 2.0
 _EDIT_S, _POLL_S = 2.0, 0.02
-"""How long a gateway may take to notice an edit, and how often it is asked meanwhile."""
-_LOOK_S = 0.5
-"""How old what it says of the files may be: longer than it takes to look at them again."""
+"""How long a gateway may take to notice an edit, and how often its health is polled."""
+_STALE_S = 0.5
+"""How old its report on the files may be: it takes less time to look at them again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
-    """A gateway that runs, and how it is."""
+class RunningGateway:
+    """A running gateway: its record and its health."""
 
     record: Record
     health: dict[str, Any] | None
-    """None when it does not say: it hangs, was suspended or is closing down."""
+    """None where it does not answer: it hangs, is suspended or is ending."""
 
 
 def record_file(settings: Settings) -> GatewayFile:
-    """Where the gateway of this call's configuration leaves its record.
+    """Returns the file where the gateway of this call's configuration leaves its record.
 
-    The configuration is not read: a gateway can be found, and stopped, when
-    its file is broken or gone. Raises `DataDirectoryError`: a record says where to send keys.
+    Does not read the configuration, so that a gateway can be found, and stopped, when that is
+    broken or gone. Raises `DataDirectoryError` for another user's directory: a record says
+    where to send keys.
     """
     check_owner(settings.data_dir)
     return GatewayFile(settings.data_dir, configuration.key_of(sources(settings)))
 
 
-def running_gateway(settings: Settings) -> Running | None:
-    """This configuration's gateway, if one runs.
+def running_gateway(settings: Settings) -> RunningGateway | None:
+    """Returns this configuration's gateway, if one runs.
 
-    The address in its record is not asked before the lock shows that it runs:
-    after a crash another program, or another user's, may listen there.
+    Sends nothing to the address in its record unless the lock shows that it runs: after a
+    crash another program, or another user's, may listen there.
     """
     file = record_file(settings)
     record = file.read()
     if record is None or not file.is_held():
         return None
-    return Running(record, _health(record))
+    return RunningGateway(record, _health(record))
 
 
 def recorded(record: Record, timeout_s: float = TIMEOUT_S) -> RemoteClient:
-    """The gateway that left this record, asked by its owner."""
+    """Returns a client of the gateway that left this record, with its owner's key."""
     return RemoteClient(record.url, "its record", record.key, timeout_s)
 
 
@@ -72,7 +73,7 @@ def _health(record: Record) -> dict[str, Any] | None:
 
 
 @contextmanager
-def connected(  # noqa: PLR0913 - what a command may want different, each by its name
+def connected(  # noqa: PLR0913 - keywords
     settings: Settings,
     flags: Mapping[str, object],
     *,
@@ -82,15 +83,15 @@ def connected(  # noqa: PLR0913 - what a command may want different, each by its
     live: bool = False,
     skills: "SkillMode" = "off",
 ) -> Generator[Client]:
-    """The gateway that serves this call, or the application in this process.
+    """The gateway that serves this call, or else the application in this process.
 
-    Without ``embed``, that one needs no model: it is only to list.
-    ``skills`` says whether it looks for those.
+    ``refresh`` connects to every server in this process instead of using the snapshot. The
+    other arguments are for the application in this process: ``only`` is the one server that
+    it connects to, ``live`` lets it connect to every one, without ``embed`` it loads no model,
+    and ``skills`` is its `SkillMode`.
 
     A flag that the running gateway was not started with (``--model``, another
-    ``--data-dir``) holds for this call: it is answered in this process, which
-    then connects to no other server than ``only``, or to every one if it has to
-    be ``live``.
+    ``--data-dir``) holds for this call, which this process then answers.
     """
     remote = None if refresh else _remote(settings, flags)
     if remote is not None:
@@ -98,21 +99,20 @@ def connected(  # noqa: PLR0913 - what a command may want different, each by its
         return
     from toolscript.surfaces.cli.local_client import local_client  # noqa: PLC0415 - imports the engine
 
-    alone = local_client(
+    with local_client(
         settings, refresh=refresh, only=only, embed=embed, live=live, skills=skills
-    )
-    with alone as local:
+    ) as local:
         yield local
 
 
 def gateway(settings: Settings, flags: Mapping[str, object]) -> RemoteClient:
-    """The gateway that serves this call; raises `GatewayMissingError` where none runs."""
-    found = _remote(settings, flags)
-    if found is None:
+    """Returns the gateway that serves this call; raises `GatewayMissingError` where none runs."""
+    client = _remote(settings, flags)
+    if client is None:
         raise GatewayMissingError(
             "no gateway is running for this configuration; start one with: toolscript gateway start"
         )
-    return found
+    return client
 
 
 def _remote(settings: Settings, flags: Mapping[str, object]) -> RemoteClient | None:
@@ -120,30 +120,30 @@ def _remote(settings: Settings, flags: Mapping[str, object]) -> RemoteClient | N
     if settings.gateway_url and not chosen:
         origin = "from TOOLSCRIPT_GATEWAY_URL"
         return RemoteClient(settings.gateway_url, origin, settings.gateway_token)
-    found = running_gateway(settings)
-    if found is None:
+    running = running_gateway(settings)
+    if running is None:
         return None
-    record = found.record
+    record = running.record
     if "model" in chosen and record.model != settings.model:
         return None
-    if found.health is None:
+    if running.health is None:
         note(f"the gateway (process {record.pid}) does not answer; this process does its work")
         return None
-    _await_edit(found, settings)
+    _await_edit(running, settings)
     return recorded(record)
 
 
-def _await_edit(found: Running, settings: Settings) -> None:
-    """Let the gateway take over what was edited just now; say so if it does not."""
+def _await_edit(running: RunningGateway, settings: Settings) -> None:
+    """Wait until the gateway serves the configuration as it is now; note if it does not."""
     began = time.monotonic()
-    health, edited = found.health, stamped(settings)
+    health, edited = running.health, stamped(settings)
     while health is not None and health.get("configuration") != edited:
         waited = time.monotonic() - began
-        if health.get("configurationProblem") and waited > _LOOK_S:
+        if health.get("configurationProblem") and waited > _STALE_S:
             note(f"the gateway keeps its old configuration: {health['configurationProblem']}")
             return
         if waited > _EDIT_S:
             note("the configuration was edited, and the gateway does not follow; restart it")
             return
         time.sleep(_POLL_S)
-        health = _health(found.record)
+        health = _health(running.record)

@@ -1,10 +1,10 @@
-"""Running a script against the typed client, where it can do nothing but call tools.
+"""Runs a script in Deno, where it can do nothing but call tools.
 
-Deno denies a script what is not allowed. What the script and its imports load is
-loaded by a dynamic import of a computed name, since Deno asks for no permission
-for what it can see in the text of the first module.
+Deno denies a script what is not allowed. The script is loaded by a dynamic import
+of a computed name, since Deno asks for no permission for what it can see in the text
+of the first module.
 
-Nothing that the script can read is worth anything elsewhere: it calls through a
+Nothing that the script can read is of use elsewhere: it calls tools through a
 `ToolProxy` of this process, with a key that is made for the run.
 """
 
@@ -26,108 +26,107 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import IO
 from urllib.parse import urlsplit
 
 from toolscript.errors import SandboxError
-from toolscript.surfaces.cli.tool_proxy import Gateway, ToolProxy
+from toolscript.surfaces.cli.output import harmless
+from toolscript.surfaces.cli.tool_proxy import ToolProxy
 
 MAX_SCRIPT_BYTES = 1_000_000
 MAX_OUTPUT_BYTES = 4_000_000
-"""Of either stream: a script that says more is stopped."""
+"""Of either output stream: a script that writes more is stopped."""
 _OVERHEAD_MIB = 768
-"""What Deno itself may take of the memory that is counted, beside a script's objects."""
+"""What Deno itself may take of the counted memory, beside a script's objects."""
 WORKER_MIB = 540
-"""What every further isolate of V8 takes of that: it reserves most of it for compiled code."""
+"""What each further isolate of V8 takes of it, mostly reserved for compiled code."""
 _MAIN = """\
 globalThis.TOOLSCRIPT_GATEWAY_URL = %(url)s;
 globalThis.TOOLSCRIPT_GATEWAY_TOKEN = %(key)s;
 try {
   await import(["./script", "ts"].join("."));
 } catch (error) {
-  const said = error instanceof Error ? error.stack ?? error.message : `thrown: ${error}`;
-  const ours = /^ +at .*\\/(main|toolscript)\\.[jt]s:/;
-  console.error(said.split("\\n").filter((line) => !ours.test(line)).join("\\n"));
+  const text = error instanceof Error ? error.stack ?? error.message : `thrown: ${error}`;
+  const internal = /^ +at .*\\/(main|toolscript)\\.[jt]s:/;
+  console.error(text.split("\\n").filter((line) => !internal.test(line)).join("\\n"));
   Deno.exit(1);
 }
 """
-"""What is loaded first. The script may read it."""
+"""The module that Deno loads first. The script may read it."""
 _FOLDER = "toolscript-exec-"
 _FRESH_S = 60.0
 """A folder younger than this may be one that another process is about to lock."""
 _PR_SET_PDEATHSIG = 1
 """As ``sys/prctl.h`` has it."""
 _FLAGS = ("--no-prompt", "--no-config", "--no-lock", "--no-remote", "--no-npm", "--quiet")
-_CRASH = re.compile(rb"\s*(<--- Last few GCs|#\s+# Fatal \w+ out of memory)")
-_SPENT = re.compile(
+_CRASH_REPORT = re.compile(rb"\s*(<--- Last few GCs|#\s+# Fatal \w+ out of memory)")
+_OUT_OF_MEMORY = re.compile(
     rb"<--- Last few GCs|# Fatal \w+ out of memory|Array buffer allocation failed"
     rb"|memory allocation of \d+ bytes failed"
 )
 _ADVICE = re.compile(r", run again with the --allow-\w+ flag")
-"""Of Deno's; here there is no such flag."""
-_SYSTEM = ("SYSTEMROOT", "TMPDIR", "TEMP", "TMP")
+"""Deno's advice to use a flag that does not exist here."""
+_SYSTEM_VARIABLES = ("SYSTEMROOT", "TMPDIR", "TEMP", "TMP")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What a script may take."""
+class SandboxLimits:
+    """The time and memory that a script may take."""
 
     timeout_s: float
     memory_mib: int
 
 
 @dataclass(frozen=True, slots=True)
-class Tools:
-    """What a script may call."""
-
-    client: str
-    """The module that it imports."""
-    names: tuple[str, ...]
-    """The ids of the tools in it."""
-    gateway: Gateway
-
-
-@dataclass(frozen=True, slots=True)
 class Script:
-    """A script: its text, and what its errors call it."""
+    """A script: its text, and its name in errors."""
 
     text: str
     name: str
 
 
 def find_deno() -> str:
-    """The Deno of the extra, else of the system; raises `SandboxError` where there is none."""
+    """Returns the path of the extra's Deno, or else the system's.
+
+    Raises `SandboxError` where there is none.
+    """
     beside = Path(sysconfig.get_path("scripts")) / ("deno.exe" if os.name == "nt" else "deno")
-    found = str(beside) if beside.is_file() else shutil.which("deno")
-    if found is None:
+    path = str(beside) if beside.is_file() else shutil.which("deno")
+    if path is None:
         raise SandboxError(
             "scripts run in Deno, which is not there; install it with: "
             "pip install 'toolscript[deno]'"
         )
-    return found
+    return path
 
 
-def run(script: Script, tools: Tools, limits: Limits, given: IO[bytes] | None = None) -> int:
+def run(
+    script: Script,
+    client_module: str,
+    proxy: ToolProxy,
+    limits: SandboxLimits,
+    stdin: IO[bytes] | None = None,
+) -> int:
     """Run a script to its end, its output going to this process's, and return its exit code.
 
-    ``given`` is the script's standard input. Raises `SandboxError` where a limit
-    was reached.
+    The script imports ``client_module``, whose calls go to ``proxy``; without ``stdin`` its
+    standard input is empty. Raises `SandboxError` when it reaches a limit.
     """
     deno = find_deno()
-    with _folder() as folder, ToolProxy(tools.gateway, tools.names) as proxy:
-        _write(folder, script, tools.client, proxy)
+    with _folder() as folder:
+        _write(folder, script, client_module, proxy)
         process = subprocess.Popen(  # noqa: S603 - Deno, with a script that is meant to be run
             _command(deno, folder, proxy.url, limits),
             cwd=folder,
             env=_environ(folder),
-            stdin=subprocess.DEVNULL if given is None else given,
+            stdin=stdin or subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            preexec_fn=_bounded(limits) if os.name == "posix" else None,  # noqa: PLW1509 - one thread so far
+            preexec_fn=_limiter(limits) if os.name == "posix" else None,  # noqa: PLW1509 - one thread so far
         )
         try:
             proxy.serve()
-            return _attended(process, folder, script.name, limits)
+            return _supervise(process, folder, script.name, limits)
         finally:
             process.kill()
             process.wait()
@@ -135,7 +134,7 @@ def run(script: Script, tools: Tools, limits: Limits, given: IO[bytes] | None = 
 
 @contextmanager
 def _folder() -> Generator[Path]:
-    """A folder for the run, locked as long as this process lives; abandoned ones are deleted."""
+    """A folder for the run, locked while this process lives; deletes abandoned ones."""
     _delete_abandoned(Path(tempfile.gettempdir()))
     with tempfile.TemporaryDirectory(prefix=_FOLDER) as name:
         lock = _lock(Path(name))
@@ -159,7 +158,7 @@ def _delete_abandoned(directory: Path) -> None:
 
 
 def _lock(folder: Path) -> int | None:
-    """A descriptor that locks the folder until it is closed; None where another process does."""
+    """Returns a descriptor that locks the folder until it is closed; None if it is locked."""
     if os.name != "posix":
         return None
     import fcntl  # noqa: PLC0415 - POSIX only
@@ -181,7 +180,7 @@ def _write(folder: Path, script: Script, client: str, proxy: ToolProxy) -> None:
         (folder / name).write_text(text, "utf-8")
 
 
-def _command(deno: str, folder: Path, url: str, limits: Limits) -> list[str]:
+def _command(deno: str, folder: Path, url: str, limits: SandboxLimits) -> list[str]:
     return [
         *(deno, "run", *_FLAGS, f"--import-map={folder / 'imports.json'}"),
         f"--allow-net={urlsplit(url).netloc}",
@@ -192,32 +191,33 @@ def _command(deno: str, folder: Path, url: str, limits: Limits) -> list[str]:
 
 
 def _environ(folder: Path) -> dict[str, str]:
-    """Nothing of ours: a script may not read it, and Deno needs none.
+    """Returns Deno's environment, with none of the user's variables.
 
     Below a file there can be no directory, so Deno has no place for its cache:
     compiled modules, the Cache API and localStorage would fill the disk.
     """
-    kept = {name: os.environ[name] for name in _SYSTEM if name in os.environ}
+    system = {name: os.environ[name] for name in _SYSTEM_VARIABLES if name in os.environ}
     nowhere = str(folder / "main.js" / "none")
-    return {**kept, "DENO_DIR": nowhere, "DENO_NO_UPDATE_CHECK": "1", "NO_COLOR": "1"}
+    return {**system, "DENO_DIR": nowhere, "DENO_NO_UPDATE_CHECK": "1", "NO_COLOR": "1"}
 
 
-def _bounded(limits: Limits) -> Callable[[], None]:
+def _limiter(limits: SandboxLimits) -> Callable[[], None]:
+    """Returns what the new process does before it becomes Deno: it limits itself."""
     import resource  # noqa: PLC0415 - POSIX only
 
     parent, libc = os.getpid(), ctypes.CDLL(None)
     seconds = math.ceil(limits.timeout_s + 1) * (os.cpu_count() or 1)
-    most = {
+    maxima = {
         # On Linux this counts what V8 holds outside its heap, too.
         resource.RLIMIT_DATA: (limits.memory_mib + _OVERHEAD_MIB) << 20,
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_FSIZE: 0,
-        # More than the timeout lets it take: for a process that nothing else ends.
+        # More than the timeout allows: this ends a process that nothing else has ended.
         resource.RLIMIT_CPU: seconds,
     }
 
-    def bound() -> None:
-        for number, value in most.items():
+    def limit() -> None:
+        for number, value in maxima.items():
             with contextlib.suppress(ValueError, OSError):
                 resource.setrlimit(number, (value, value))
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write then fails, with an error
@@ -226,53 +226,54 @@ def _bounded(limits: Limits) -> Callable[[], None]:
             if os.getppid() != parent:
                 os._exit(1)
 
-    return bound
+    return limit
 
 
-# Its output
-
-
-class _Relay(threading.Thread):
-    """Reads a stream to its end; ends the process when it says too much."""
+class _OutputReader(threading.Thread):
+    """Reads a stream to its end; kills the process when that is too long or cannot be passed on."""
 
     def __init__(
-        self, process: "subprocess.Popen[bytes]", source: IO[bytes], sink: BinaryIO | None
+        self,
+        process: "subprocess.Popen[bytes]",
+        stream: IO[bytes] | None,
+        sink: Callable[[bytes], object],
     ) -> None:
         super().__init__(daemon=True)
-        self._process, self._source, self._sink = process, source, sink
-        self.said = bytearray()
-        self.length = 0
+        assert stream is not None  # noqa: S101 - a pipe
+        self._process, self._stream, self._sink = process, stream, sink
+        self._length = 0
+        self.overflowed = False
         self.problem: OSError | None = None
 
     def run(self) -> None:
         """See `threading.Thread.run`."""
-        while data := os.read(self._source.fileno(), 65536):
-            self.length += len(data)
-            if self.length > MAX_OUTPUT_BYTES:
-                self._process.kill()
-                return
-            self._pass_on(data)
-
-    def _pass_on(self, data: bytes) -> None:
-        if self._sink is None:
-            self.said += data
-            return
         try:
-            self._sink.write(data)
-            self._sink.flush()
-        except OSError as error:  # nobody reads it any more
+            while data := os.read(self._stream.fileno(), 65536):
+                self._length += len(data)
+                self.overflowed = self._length > MAX_OUTPUT_BYTES
+                if self.overflowed:
+                    self._process.kill()
+                    return
+                self._sink(data)
+        except OSError as error:  # the reader of the output has gone
             self.problem = error
             self._process.kill()
 
 
-def _attended(process: "subprocess.Popen[bytes]", folder: Path, name: str, limits: Limits) -> int:
-    assert process.stdout is not None  # noqa: S101 - both are pipes
-    assert process.stderr is not None  # noqa: S101
+def _write_through(data: bytes) -> None:
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def _supervise(
+    process: "subprocess.Popen[bytes]", folder: Path, name: str, limits: SandboxLimits
+) -> int:
     sys.stdout.flush()
-    relays = [_Relay(process, process.stdout, sys.stdout.buffer)]
-    relays += [_Relay(process, process.stderr, None)]
-    for relay in relays:
-        relay.start()
+    written = bytearray()
+    output = _OutputReader(process, process.stdout, _write_through)
+    errors = _OutputReader(process, process.stderr, written.extend)
+    output.start()
+    errors.start()
     late = False
     try:
         code = process.wait(limits.timeout_s)
@@ -280,40 +281,34 @@ def _attended(process: "subprocess.Popen[bytes]", folder: Path, name: str, limit
         late = True
         process.kill()
         code = process.wait()
-    for relay in relays:
-        relay.join()
-    said = bytes(relays[1].said)
-    _tell(_CRASH.split(said)[0], folder, name)
-    if relays[0].problem is not None:
-        raise relays[0].problem
-    loud = any(relay.length > MAX_OUTPUT_BYTES for relay in relays)
-    _check(late, loud, code != 0 and bool(_SPENT.search(said)), limits)
-    return code if code >= 0 else 1
-
-
-def _tell(said: bytes, folder: Path, name: str) -> None:
-    """What the script said on standard error, with the name that its author knows it by."""
-    text = said.decode("utf-8", "replace")
-    text = text.replace(f"{folder.as_uri()}/script.ts", name)
-    text = text.replace(f"{folder.as_uri()}/toolscript.ts", "toolscript")
-    text = _ADVICE.sub("", text.replace(f"{folder.as_uri()}/", "").replace(f"{folder}{os.sep}", ""))
-    shown = "".join(c if c.isprintable() or c in "\n\t" else "�" for c in text)
-    sys.stderr.write(f"{shown}\n" if shown and not shown.endswith("\n") else shown)
-    sys.stderr.flush()
-
-
-def _check(late: bool, loud: bool, spent: bool, limits: Limits) -> None:  # noqa: FBT001 - three findings
+    output.join()
+    errors.join()
+    _print_errors(_CRASH_REPORT.split(bytes(written))[0], folder, name)
+    if output.problem is not None:
+        raise output.problem
     if late:
         raise SandboxError(
             f"the script ran longer than {limits.timeout_s:g} s and was stopped; "
             "give it more with --timeout"
         )
-    if loud:
+    if output.overflowed or errors.overflowed:
         raise SandboxError(
             f"the script said more than {MAX_OUTPUT_BYTES} bytes and was stopped; let it say less"
         )
-    if spent:
+    if code != 0 and _OUT_OF_MEMORY.search(written):
         raise SandboxError(
             f"the script took more memory than {limits.memory_mib} MiB and was stopped; "
             f"give it more with --memory (a Worker takes {WORKER_MIB} MiB of it)"
         )
+    return code if code >= 0 else 1
+
+
+def _print_errors(written: bytes, folder: Path, name: str) -> None:
+    """Print the script's standard error, with the file name that its author knows."""
+    text = written.decode("utf-8", "replace")
+    text = text.replace(f"{folder.as_uri()}/script.ts", name)
+    text = text.replace(f"{folder.as_uri()}/toolscript.ts", "toolscript")
+    text = text.replace(f"{folder.as_uri()}/", "").replace(f"{folder}{os.sep}", "")
+    text = harmless(_ADVICE.sub("", text))
+    sys.stderr.write(f"{text}\n" if text and not text.endswith("\n") else text)
+    sys.stderr.flush()

@@ -1,11 +1,10 @@
-"""``toolscript doctor``: what is wrong, and what to do."""
+"""``toolscript doctor``: checks for problems, and says what to do."""
 
 import os
 import socket
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import click
@@ -19,7 +18,7 @@ from toolscript.storage.atomic_files import check_owner, make_private, writable_
 from toolscript.surfaces.cli.client import Client
 from toolscript.surfaces.cli.connect import connected, record_file, running_gateway
 from toolscript.surfaces.cli.options import output_option, settings_from, settings_options
-from toolscript.surfaces.cli.output import counted, print_json, print_table
+from toolscript.surfaces.cli.output import counted, print_answer
 from toolscript.surfaces.server.config_sources import load
 
 _ADVICE = {
@@ -31,7 +30,7 @@ _ADVICE = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at."""
+    """The outcome of one check."""
 
     what: str
     ok: bool
@@ -45,70 +44,73 @@ class Finding:
 @output_option
 @settings_options("host", "port", "model", "config", "data_dir")
 def doctor(output: str, **flags: Any) -> int:
-    """Look at configuration, data, gateway, port, servers, model and cache.
+    """Check configuration, data, gateway, port, servers, model and cache.
 
-    Connects to every server, unless a gateway runs, which is asked instead. The
-    exit status is 1 if anything is wrong. What works, but not as it was asked
-    for, is degraded; that is not wrong.
+    Connects to every server, or asks the gateway if one runs. The exit status
+    is 1 if anything is wrong. Whatever works, but not as it was asked for, is
+    shown as degraded, which is not wrong.
     """
     settings = settings_from(**flags)
-    findings = list(_examined(settings, flags))
-    if output == "json":
-        print_json({"findings": [asdict(each) for each in findings]})
-    else:
-        rows = [[each.what, _mark(each), each.found, each.advice] for each in findings]
-        print_table(["What", "", "Found", "What to do"], rows)
+    findings = list(_check_all(settings, flags))
+    rows = [[each.what, _mark(each), each.found, each.advice] for each in findings]
+    answer = {"findings": [asdict(each) for each in findings]}
+    print_answer(answer, output, ["What", "", "Found", "What to do"], rows)
     return 0 if all(each.ok for each in findings) else 1
 
 
-def _examined(settings: Settings, flags: dict[str, Any]) -> Iterator[Finding]:
-    configured = _tried("configuration", lambda: _configuration(settings))
+def _check_all(settings: Settings, flags: dict[str, Any]) -> Iterator[Finding]:
+    configured = _checked("configuration", _configuration, settings)
     yield configured
-    yield _tried("data", lambda: _data(settings))
+    yield _checked("data", _data, settings)
     if not configured.ok:
         return
-    yield from _rights(load(settings))
-    yield _tried("tokens", lambda: _tokens(settings))
-    gateway = _tried("gateway", lambda: _gateway(settings))
+    yield from _trust(load(settings))
+    yield _checked("tokens", _tokens, settings)
+    gateway = _checked("gateway", _gateway, settings)
     yield gateway
-    if gateway.found == "not running":
-        yield _tried("port", lambda: _port(settings))
+    stopped = gateway.found == "not running"
+    if stopped:
+        yield _checked("port", _port, settings)
     try:
-        yield from _application(settings, flags, refresh=gateway.found == "not running")
+        with connected(settings, flags, refresh=stopped) as client:
+            yield from map(_server, client.get("/servers")["servers"])
+            yield from _search(client)
     except ToolscriptError as error:
         yield Finding("servers", ok=False, found=str(error))
 
 
-def _tried(what: str, look: Callable[[], Finding]) -> Finding:
+def _checked(what: str, check: Callable[[Settings], Finding], settings: Settings) -> Finding:
     try:
-        return look()
+        return check(settings)
     except (ToolscriptError, OSError) as error:
         return Finding(what, ok=False, found=str(error))
 
 
 def _configuration(settings: Settings) -> Finding:
     config = load(settings)
-    where = ", ".join(str(path) for path in config.sources)
-    if not config.servers and not config.problems:
-        return Finding("configuration", ok=False, found=f"{where} names no server")
-    return Finding("configuration", ok=True, found=where)
+    paths = ", ".join(str(path) for path in config.sources)
+    empty = not config.servers and not config.problems
+    return Finding("configuration", not empty, f"{paths} names no server" if empty else paths)
 
 
-def _rights(config: Config) -> Iterator[Finding]:
-    """What is not used because it is not trusted, and what is used although others write it."""
+def _trust(config: Config) -> Iterator[Finding]:
+    """Files that are not used because they are not trusted, or are although others write them."""
     if config.refused:
         yield Finding("project", ok=False, found=config.refused)
     for path in config.sources:
         who = writable_by_others(path)
         if who:
-            advice = "it starts programs with your rights: let nobody else write it"
+            advice = "it starts programs with your rights: let no other user write it"
             yield Finding("configuration", ok=False, found=f"{path}: {who}", advice=advice)
 
 
 def _data(settings: Settings) -> Finding:
-    why = _why_unwritable(settings.data_dir)
-    if why:
-        found = f"{settings.data_dir} cannot be written: {why}"
+    try:
+        make_private(settings.data_dir)
+        with tempfile.TemporaryFile(dir=settings.data_dir) as file:
+            file.write(b"full?")
+    except OSError as error:
+        found = f"{settings.data_dir} cannot be written: {error.strerror or error}"
         return Finding("data", ok=False, found=found, advice="choose another with --data-dir")
     check_owner(settings.data_dir)
     if writable_by_all(settings.data_dir.stat()):
@@ -117,56 +119,39 @@ def _data(settings: Settings) -> Finding:
     return Finding("data", ok=True, found=str(settings.data_dir))
 
 
-def _why_unwritable(directory: Path) -> str:
-    try:
-        make_private(directory)
-        with tempfile.TemporaryFile(dir=directory) as tried:
-            tried.write(b"full?")
-    except OSError as error:
-        return error.strerror or str(error)
-    return ""
-
-
 def _tokens(settings: Settings) -> Finding:
     tokens = TokenStore(settings.data_dir, load(settings).key).all()
     return Finding("tokens", ok=True, found=counted(len(tokens), "token"))
 
 
 def _gateway(settings: Settings) -> Finding:
-    found = running_gateway(settings)
-    if found is None:
+    running = running_gateway(settings)
+    if running is None:
         starting = record_file(settings).is_held()
         return Finding("gateway", ok=True, found="just starting" if starting else "not running")
-    where = f"{found.record.url} (process {found.record.pid})"
-    if found.health is None:
+    address = f"{running.record.url} (process {running.record.pid})"
+    if running.health is None:
         advice = "end it with: toolscript gateway stop"
-        return Finding("gateway", ok=False, found=f"{where} does not answer", advice=advice)
-    problem = found.health.get("configurationProblem")
+        return Finding("gateway", ok=False, found=f"{address} does not answer", advice=advice)
+    problem = running.health.get("configurationProblem")
     if problem:
         advice = "correct the file; it is taken over by itself"
-        return Finding("gateway", ok=False, found=f"{where}: {problem}", advice=advice)
-    return Finding("gateway", ok=True, found=where)
+        return Finding("gateway", ok=False, found=f"{address}: {problem}", advice=advice)
+    return Finding("gateway", ok=True, found=address)
 
 
 def _port(settings: Settings) -> Finding:
-    where = f"{settings.host} port {settings.port}"
+    address = f"{settings.host} port {settings.port}"
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as tried:
+    with socket.socket(family, socket.SOCK_STREAM) as attempt:
         if os.name == "posix":
-            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            tried.bind((settings.host, settings.port))
+            attempt.bind((settings.host, settings.port))
         except OSError as error:
-            found = f"{where}: {error.strerror or error}"
+            found = f"{address}: {error.strerror or error}"
             return Finding("port", ok=False, found=found, advice="choose another with --port")
-    return Finding("port", ok=True, found=f"{where} is free")
-
-
-def _application(settings: Settings, flags: dict[str, Any], *, refresh: bool) -> Iterator[Finding]:
-    with connected(settings, flags, refresh=refresh) as client:
-        for server in client.get("/servers")["servers"]:
-            yield _server(server)
-        yield from _search(client)
+    return Finding("port", ok=True, found=f"{address} is free")
 
 
 def _server(server: dict[str, Any]) -> Finding:

@@ -8,9 +8,9 @@ import click
 
 from toolscript.errors import InputError
 from toolscript.surfaces.cli.connect import gateway
-from toolscript.surfaces.cli.deno_sandbox import MAX_SCRIPT_BYTES, Limits, Script, Tools, run
+from toolscript.surfaces.cli.deno_sandbox import MAX_SCRIPT_BYTES, SandboxLimits, Script, run
 from toolscript.surfaces.cli.options import settings_from, settings_options
-from toolscript.surfaces.cli.tool_proxy import Gateway
+from toolscript.surfaces.cli.tool_proxy import ToolProxy
 from toolscript.surfaces.cli.types_command import filter_option
 
 
@@ -19,20 +19,20 @@ from toolscript.surfaces.cli.types_command import filter_option
 @filter_option
 @settings_options("exec_timeout_s", "exec_memory_mib", "config", "data_dir")
 def execute(file: Path, names: tuple[str, ...], **flags: Any) -> int:
-    """Run the TypeScript in FILE, or - for standard input, against the running gateway.
+    """Run the TypeScript in FILE (- is standard input) against the running gateway.
 
-    It imports the tools with: import { tools } from "toolscript". Beside
-    calling them it can do nothing: no files, no environment, no other address.
+    The script imports the tools with: import { tools } from "toolscript". It can
+    only call them: it has no files, no environment and no other address.
     """
     settings = settings_from(**flags)
     script = _read(file)
     client = gateway(settings, flags)
     parameters = [*(("filter", name) for name in names), ("compact", 1), ("json", 1)]
-    made = client.get("/runtime/tools.ts", parameters)
-    limits = Limits(settings.exec_timeout_s, settings.exec_memory_mib)
-    given = None if str(file) == "-" else sys.stdin.buffer
-    tools = Tools(made["module"], tuple(made["tools"]), Gateway(client.url, client.token))
-    return run(script, tools, limits, given)
+    answer = client.get("/runtime/tools.ts", parameters)
+    limits = SandboxLimits(settings.exec_timeout_s, settings.exec_memory_mib)
+    stdin = None if str(file) == "-" else sys.stdin.buffer
+    with ToolProxy(client, answer["tools"]) as proxy:
+        return run(script, answer["module"], proxy, limits, stdin)
 
 
 def _read(file: Path) -> Script:

@@ -14,7 +14,7 @@ import click
 from toolscript.config.settings import OPTION, Settings
 from toolscript.errors import GatewayError, GatewayMissingError, GatewayRunningError
 from toolscript.storage.atomic_files import open_private
-from toolscript.surfaces.cli.connect import Running, record_file, recorded, running_gateway
+from toolscript.surfaces.cli.connect import RunningGateway, record_file, recorded, running_gateway
 from toolscript.surfaces.cli.options import output_option, settings_from, settings_options
 from toolscript.surfaces.cli.output import counted, note, print_json
 from toolscript.surfaces.cli.progress_bar import wait_until_ready
@@ -30,20 +30,20 @@ _POLL_S = 0.02
 
 @click.group()
 def gateway() -> None:
-    """Keep the servers connected and the index warm, behind an HTTP address."""
+    """Run a gateway that keeps servers connected and the index in memory."""
 
 
 @gateway.command()
 @settings_options("host", "port", "exposure", "model", "config", "data_dir")
-@click.option("--foreground", is_flag=True, help="Stay in the foreground, as under a supervisor.")
-def start(foreground: bool, **flags: Any) -> None:  # noqa: FBT001 - click passes every option by name
-    """Start the gateway, and return when its servers have settled."""
+@click.option("--foreground", is_flag=True, help="Stay in the foreground, for a supervisor.")
+def start(foreground: bool, **flags: Any) -> None:
+    """Start the gateway, and return when every server is ready or has failed."""
     settings = settings_from(**flags)
     config = load(settings)
     running = _gateway(settings)
     if running is not None:
         raise GatewayRunningError(
-            f"a gateway is {_where(running, 'running already')}; "
+            f"a gateway is {_location(running, 'running already')}; "
             "stop it with: toolscript gateway stop"
         )
     if foreground:
@@ -54,28 +54,35 @@ def start(foreground: bool, **flags: Any) -> None:  # noqa: FBT001 - click passe
     for problem in config.problems:
         note(str(problem))
     record, servers = _start_in_background(settings, flags)
-    _tell(record, servers)
+    ready = [server for server in servers if server["state"] == "ready"]
+    tools = sum(server["tools"] for server in ready)
+    click.echo(
+        f"running at {record.url}: {counted(tools, 'tool')} of {counted(len(ready), 'server')}"
+    )
+    for server in servers:
+        if server["state"] == "failed":
+            note(f"{server['name']}: {server['error']}")
 
 
 @gateway.command()
 @output_option
 @settings_options("config", "data_dir")
 def status(output: str, **flags: Any) -> int:
-    """Say whether the gateway runs: exit 3 if not, 1 if it is silent."""
-    found = _gateway(settings_from(**flags))
+    """Show whether the gateway runs. Exits with 3 if not, 1 if it does not answer."""
+    running = _gateway(settings_from(**flags))
+    health = running and running.health
     if output == "json":
-        print_json(_state(found))
-    elif found is None:
+        silent = {"status": "silent", "pid": running.record.pid} if running else {}
+        stopped = {"status": "stopped", "url": None}
+        print_json({**(health or silent), "url": running.record.url} if running else stopped)
+    elif running is None:
         click.echo("not running")
-    elif found.health is None:
-        click.echo(_where(found, "running"))
     else:
-        click.echo(f"{_where(found, 'running')}, {counted(found.health['tools'], 'tool')}")
-        if found.health.get("configurationProblem"):
-            note(f"it keeps its old configuration: {found.health['configurationProblem']}")
-    if found is None:
-        return NOT_RUNNING
-    return 0 if found.health else NOT_ANSWERING
+        tools = f", {counted(health['tools'], 'tool')}" if health else ""
+        click.echo(f"{_location(running, 'running')}{tools}")
+        if health and health.get("configurationProblem"):
+            note(f"it keeps its old configuration: {health['configurationProblem']}")
+    return 0 if health else NOT_ANSWERING if running else NOT_RUNNING
 
 
 @gateway.command()
@@ -85,17 +92,17 @@ def status(output: str, **flags: Any) -> int:
     type=click.FloatRange(min=0),
     default=STOP_TIMEOUT_S,
     show_default=True,
-    help="Seconds that it may take to end before it is killed.",
+    help="Seconds to wait before the gateway is killed.",
 )
 @settings_options("config", "data_dir")
 def stop(timeout_s: float, **flags: Any) -> None:
-    """Stop the gateway and the servers it started: exit 1 if it had to be killed."""
+    """Stop the gateway and the servers it started. Exits with 1 if it had to be killed."""
     settings = settings_from(**flags)
-    found = _gateway(settings)
-    if found is None:
+    running = _gateway(settings)
+    if running is None:
         click.echo("not running")
         return
-    pid = found.record.pid
+    pid = running.record.pid
     if not _end(pid, timeout_s):
         _kill(pid, record_file(settings))
         raise GatewayError(
@@ -105,37 +112,30 @@ def stop(timeout_s: float, **flags: Any) -> None:
     click.echo("stopped")
 
 
-def _gateway(settings: Settings) -> Running | None:
-    """This configuration's gateway; `GatewayRunningError` for one that nobody knows where yet."""
-    found = running_gateway(settings)
-    if found is None and record_file(settings).is_held():
+def _gateway(settings: Settings) -> RunningGateway | None:
+    """This configuration's gateway; raises `GatewayRunningError` while one is starting."""
+    running = running_gateway(settings)
+    if running is None and record_file(settings).is_held():
         raise GatewayRunningError("a gateway is just starting; try again in a moment")
-    return found
+    return running
 
 
-def _where(found: Running, doing: str) -> str:
-    silent = "" if found.health else ", but it does not answer"
-    return f"{doing} at {found.record.url} (process {found.record.pid}){silent}"
-
-
-def _state(found: Running | None) -> dict[str, Any]:
-    if found is None:
-        return {"status": "stopped", "url": None}
-    health = found.health or {"status": "silent", "pid": found.record.pid}
-    return {**health, "url": found.record.url}
+def _location(running: RunningGateway, doing: str) -> str:
+    silent = "" if running.health else ", but it does not answer"
+    return f"{doing} at {running.record.url} (process {running.record.pid}){silent}"
 
 
 def _end(pid: int, timeout_s: float) -> bool:
-    """Ask the process to end; whether it did in time."""
+    """Ask the process to end, and return whether it did in time."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
-        if hasattr(signal, "SIGCONT"):  # one that was suspended hears nothing else
+        if hasattr(signal, "SIGCONT"):  # a suspended process gets no other signal
             os.kill(pid, signal.SIGCONT)
     return _has_ended(pid, timeout_s)
 
 
 def _kill(pid: int, file: GatewayFile) -> None:
-    """End a gateway that does not end by itself, and take its record away."""
+    """Kill a gateway that does not end by itself, and remove its record."""
     if file.is_held():  # else it has just ended, and the number may be another process's
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
@@ -156,10 +156,10 @@ def _has_ended(pid: int, timeout_s: float) -> bool:
 def _start_in_background(
     settings: Settings, flags: dict[str, Any]
 ) -> tuple[Record, list[dict[str, Any]]]:
-    """The record and the settled servers of a gateway of its own process; no process on errors."""
+    """Start a gateway as a process, and return its record and servers; leave none on errors."""
     file = record_file(settings)
     log = settings.data_dir / "logs" / f"{file.path.stem}.log"
-    # Until it is known to be the only one: the log of another is left alone.
+    # The log of another gateway is left alone until this one is known to be the only one.
     early = log.with_suffix(f".{os.getpid()}.log")
     process = _spawn(early, flags)
     try:
@@ -178,7 +178,7 @@ def _start_in_background(
 
 
 def _spawn(log: Path, flags: dict[str, Any]) -> "subprocess.Popen[bytes]":
-    # -P: a project's own click.py, say, is not to be imported.
+    # With -P a project's own click.py, for example, is not imported.
     command = [sys.executable, "-P", "-m", "toolscript", "gateway", "start", "--foreground"]
     for name, value in flags.items():
         if value is not None:
@@ -207,26 +207,20 @@ def _record_of(process: "subprocess.Popen[bytes]", file: GatewayFile, log: Path)
     while time.monotonic() < deadline:
         code = process.poll()
         if code is not None:
-            raise GatewayError(_last_words(log) or f"the gateway ended with code {code}")
+            raise GatewayError(_last_line(log) or f"the gateway ended with code {code}")
         record = file.read()
-        if record is not None and record.pid == process.pid and _answers(record):
-            return record
+        if record is not None and record.pid == process.pid:
+            with contextlib.suppress(GatewayMissingError):
+                recorded(record).get("/health")
+                return record
         time.sleep(_POLL_S)
-    why = _last_words(log)
+    why = _last_line(log)
     raise GatewayError(
         f"the gateway did not answer within {LISTEN_TIMEOUT_S:g} s" + (f": {why}" if why else "")
     )
 
 
-def _answers(record: Record) -> bool:
-    try:
-        recorded(record).get("/health")
-    except GatewayMissingError:
-        return False
-    return True
-
-
-def _last_words(log: Path) -> str:
+def _last_line(log: Path) -> str:
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     return lines[-1].removeprefix("toolscript: ") if lines else ""
 
@@ -236,17 +230,6 @@ def _alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    # A zombie has stopped; only its parent can take it away.
+    # A zombie has ended; only its parent can remove it.
     stat = Path(f"/proc/{pid}/stat")
     return not (stat.exists() and stat.read_text().rsplit(")", 1)[1].split()[0] == "Z")
-
-
-def _tell(record: Record, servers: list[dict[str, Any]]) -> None:
-    ready = [server for server in servers if server["state"] == "ready"]
-    tools = sum(server["tools"] for server in ready)
-    click.echo(
-        f"running at {record.url}: {counted(tools, 'tool')} of {counted(len(ready), 'server')}"
-    )
-    for server in servers:
-        if server["state"] == "failed":
-            note(f"{server['name']}: {server['error']}")

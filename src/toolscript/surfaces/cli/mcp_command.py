@@ -14,7 +14,7 @@ from toolscript.surfaces.server.config_sources import load
 def mcp(**flags: Any) -> None:
     """Serve an MCP client over standard input and output.
 
-    For the configuration file of a client that starts its servers itself.
+    Put this command into the configuration of a client that starts its servers.
     """
     settings = settings_from(**flags)
     config = load(settings)

@@ -1,4 +1,4 @@
-"""Tables: columns of plain text, with colour on a terminal only."""
+"""Prints a command's answer: aligned tables, JSON, and notes on standard error."""
 
 import json
 import shutil
@@ -11,21 +11,49 @@ import click
 from toolscript.text import printable
 
 _GAP = 2
-_WIDE = 200
+_UNLIMITED_COLUMNS = 200
+_MIN_COLUMNS = 20
+
+
+def print_answer(  # noqa: PLR0913 - the answer in its forms
+    answer: Any,
+    output: str,
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    empty: str = "",
+    flexible: int = -1,
+) -> None:
+    """Print the answer as JSON, or else its rows as a table; ``empty`` stands for no rows."""
+    if output == "json":
+        print_json(answer)
+    elif rows or not empty:
+        print_table(header, rows, flexible)
+    else:
+        click.echo(empty)
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], flexible: int = -1) -> None:
-    """Rows in aligned columns; on a terminal the ``flexible`` column is cut to fit its width."""
+    """Print rows in aligned columns; on a terminal column ``flexible`` is cut to fit the width."""
     cells = [[printable(cell) for cell in row] for row in rows]
-    widths = [max(len(line[i]) for line in [list(header), *cells]) for i in range(len(header))]
-    widths[flexible] = min(widths[flexible], _room(widths, flexible))
+    widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
+    terminal = shutil.get_terminal_size().columns if sys.stdout.isatty() else _UNLIMITED_COLUMNS
+    others = sum(widths) - widths[flexible] + _GAP * (len(widths) - 1)
+    widths[flexible] = min(widths[flexible], max(_MIN_COLUMNS, terminal - others))
     click.secho(_line(header, widths), bold=True)
     for row in cells:
         click.echo(_line(row, widths))
 
 
-def print_nothing(nouns: str, answer: dict[str, Any], nearest: str | None) -> None:
-    """That a search found nothing, and the best of what the threshold kept out."""
+def _line(cells: Sequence[str], widths: list[int]) -> str:
+    fitted = [
+        printable(cell, width).ljust(width) for cell, width in zip(cells, widths, strict=True)
+    ]
+    return (" " * _GAP).join(fitted).rstrip()
+
+
+def print_no_hits(nouns: str, answer: dict[str, Any], nearest: str | None) -> None:
+    """Print that a search has no hits, and the best one that the threshold excluded."""
     click.echo(f"No {nouns} found matching query")
     click.echo(f"Try other words, or a lower --threshold (now {answer['threshold']:g}).")
     if nearest:
@@ -34,39 +62,35 @@ def print_nothing(nouns: str, answer: dict[str, Any], nearest: str | None) -> No
 
 
 def print_json(value: Any) -> None:
-    """One JSON value, indented. What could steer a terminal is escaped, as JSON allows."""
+    """Print one JSON value, indented. What could steer a terminal is escaped, as JSON allows."""
     unicode = (sys.stdout.encoding or "").casefold().startswith("utf")
     dumped = json.dumps(value, indent=2, ensure_ascii=not unicode)
     click.echo("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in dumped))
 
 
+def harmless(text: str) -> str:
+    """Returns third-party text of several lines without what could steer a terminal."""
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text
+    )
+
+
 def print_text(text: str) -> None:
-    """Third-party text: as it is into a file or pipe, harmless on a terminal."""
-    if sys.stdout.isatty():
-        text = "".join(
-            c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text
-        )
-    click.echo(text)
+    """Print third-party text: as it is into a file or pipe, harmless on a terminal."""
+    click.echo(harmless(text) if sys.stdout.isatty() else text)
 
 
 def counted(number: int, noun: str) -> str:
-    """``1 tool``, ``2 tools``."""
+    """Returns ``1 tool``, ``2 tools``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def note(text: str) -> None:
-    """Something worth knowing that is not the answer: on standard error, one line."""
+    """Print one line on standard error: something worth knowing beside the answer."""
     click.echo(f"toolscript: {printable(text)}", err=True)
 
 
-def _room(widths: list[int], flexible: int) -> int:
-    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDE
-    others = sum(widths) - widths[flexible] + _GAP * (len(widths) - 1)
-    return max(20, columns - others)
-
-
-def _line(cells: Sequence[str], widths: list[int]) -> str:
-    fitted = [
-        printable(cell, width).ljust(width) for cell, width in zip(cells, widths, strict=True)
-    ]
-    return (" " * _GAP).join(fitted).rstrip()
+def note_degraded(answer: dict[str, Any]) -> None:
+    """Print why a search did without one of its signals."""
+    for reason in answer["degraded"]:
+        note(f"degraded: {reason}")

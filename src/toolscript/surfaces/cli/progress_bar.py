@@ -1,4 +1,4 @@
-"""Waiting for servers and the index, visibly on a terminal and silently elsewhere."""
+"""Waits for servers and the index; shows the progress on a terminal, nothing elsewhere."""
 
 import sys
 import time
@@ -10,15 +10,19 @@ from toolscript.errors import GatewayError
 from toolscript.text import printable
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import RenderableType
 
     from toolscript.surfaces.cli.client import Getter
 
 _FIRST_POLL_S, _LAST_POLL_S = 0.01, 0.1
 _MARGIN_S = 60.0
 """How long nothing may change beyond the time that servers have to connect."""
-_MARKS = {"connecting": "…", "ready": "✓", "failed": "✗", "invalid": "✗", "disabled": "-"}
-_COLOURS = {"connecting": "yellow", "ready": "green", "failed": "red", "invalid": "red"}
+_MARKS = {
+    "connecting": "[yellow]…",
+    "ready": "[green]✓",
+    "failed": "[red]✗",
+    "invalid": "[red]✗",
+}
 
 
 def wait_until_ready(
@@ -26,8 +30,8 @@ def wait_until_ready(
 ) -> None:
     """Return when every server has become ready or failed and every tool is indexed.
 
-    Raises `GatewayError` when that stops coming nearer, and whatever the
-    application answers instead of its health.
+    Raises `GatewayError` once nothing has changed for both times together, and whatever
+    error the application answers instead of its health.
     """
     pause = _FIRST_POLL_S
     before, changed = None, time.monotonic()
@@ -51,27 +55,20 @@ def _stuck(health: dict[str, Any]) -> str:
 
 @contextmanager
 def _display() -> Generator[Callable[["Getter", dict[str, Any]], None]]:
-    """A function that shows where things stand; on a terminal only."""
+    """A function that shows the state, on a terminal only."""
     if not sys.stderr.isatty():
-        yield _show_nothing
+        yield lambda client, health: None  # noqa: ARG005 - shows nothing
         return
     from rich.console import Console  # noqa: PLC0415 - only a terminal pays for it
     from rich.live import Live  # noqa: PLC0415
 
     with Live(console=Console(stderr=True), transient=True, refresh_per_second=10) as live:
-
-        def show(client: "Getter", health: dict[str, Any]) -> None:
-            live.update(_view(client.get("/servers")["servers"], health))
-
-        yield show
+        yield lambda client, health: live.update(_view(client.get("/servers")["servers"], health))
 
 
-def _show_nothing(client: "Getter", health: dict[str, Any]) -> None:
-    del client, health
-
-
-def _view(servers: list[dict[str, Any]], health: dict[str, Any]) -> "Table":
-    from rich.table import Table  # noqa: PLC0415 - only a terminal pays for it
+def _view(servers: list[dict[str, Any]], health: dict[str, Any]) -> "RenderableType":
+    from rich.progress_bar import ProgressBar  # noqa: PLC0415 - only a terminal pays for it
+    from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
     table = Table.grid(padding=(0, 1))
@@ -80,26 +77,17 @@ def _view(servers: list[dict[str, Any]], health: dict[str, Any]) -> "Table":
         detail = f"{server['tools']} tools" if state == "ready" else state
         if server["error"] and state != "ready":
             detail = f"{state}: {printable(server['error'], 70)}"
-        mark = Text(_MARKS.get(state, "?"), style=_COLOURS.get(state, "dim"))
-        table.add_row(mark, Text(printable(server["name"], 40)), Text(detail, style="dim"))
+        name = Text(printable(server["name"], 40))
+        table.add_row(_MARKS.get(state, "[dim]-"), name, Text(detail, style="dim"))
     if health["toolsWaiting"]:
         done, total = health["tools"] - health["toolsWaiting"], health["tools"]
-        table.add_row("", Text("indexing"), Text(f"{done} of {total} tools", style="dim"))
-    if health.get("passagesWaiting"):
-        waiting = f"{health['passagesWaiting']} passages of skills to go"
-        table.add_row("", Text("indexing"), Text(waiting, style="dim"))
-    if health.get("download"):
-        _add_download(table, health["download"])
+        table.add_row("", "indexing", Text(f"{done} of {total} tools", style="dim"))
+    if passages := health.get("passagesWaiting"):
+        table.add_row("", "indexing", Text(f"{passages} passages of skills to go", style="dim"))
+    if download := health.get("download"):
+        done, total = download["doneBytes"], download["totalBytes"]
+        size = f"{done / 1e6:.1f} of {total / 1e6:.1f} MB" if total else "looking for it"
+        bar = Table.grid(padding=(0, 1))
+        bar.add_row(ProgressBar(total or None, done, width=20), Text(size, style="dim"))
+        table.add_row("", Text(printable(f"downloading {download['model']}", 60)), bar)
     return table
-
-
-def _add_download(table: "Table", download: dict[str, Any]) -> None:
-    from rich.progress_bar import ProgressBar  # noqa: PLC0415 - only a terminal pays for it
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    done, total = download["doneBytes"], download["totalBytes"]
-    size = f"{done / 1e6:.1f} of {total / 1e6:.1f} MB" if total else "looking for it"
-    bar = Table.grid(padding=(0, 1))
-    bar.add_row(ProgressBar(total or None, done, width=20), Text(size, style="dim"))
-    table.add_row("", Text(printable(f"downloading {download['model']}", 60)), bar)

@@ -6,7 +6,6 @@ import click
 
 from toolscript.config.settings import MAX_QUERY_CHARS
 from toolscript.errors import QueryError
-from toolscript.surfaces.cli.client import Client
 from toolscript.surfaces.cli.connect import connected
 from toolscript.surfaces.cli.explain import print_explanation, print_whereabouts
 from toolscript.surfaces.cli.options import (
@@ -14,7 +13,13 @@ from toolscript.surfaces.cli.options import (
     settings_from,
     settings_options,
 )
-from toolscript.surfaces.cli.output import note, print_json, print_nothing, print_table
+from toolscript.surfaces.cli.output import (
+    note,
+    note_degraded,
+    print_json,
+    print_no_hits,
+    print_table,
+)
 from toolscript.surfaces.cli.types_command import print_types
 
 
@@ -26,29 +31,29 @@ from toolscript.surfaces.cli.types_command import print_types
     "servers",
     multiple=True,
     metavar="NAME",
-    help="Only this server's tools; may be repeated.",
+    help="Search only this server's tools. Repeatable.",
 )
-@click.option("--skills", is_flag=True, help="Rank skills among the tools.")
-@click.option("--explain", is_flag=True, help="Show how each confidence came about.")
-@click.option("--why", metavar="TOOL", help="Say where this tool ended up, and why.")
+@click.option("--skills", is_flag=True, help="Search skills as well as tools.")
+@click.option("--explain", is_flag=True, help="Show how each confidence was computed.")
+@click.option("--why", metavar="TOOL", help="Show how this tool ranked, and why.")
 @click.option(
     "--output",
     "-o",
     type=click.Choice(["table", "types", "json"]),
     default="table",
     show_default=True,
-    help="A table for people, a typed client in Markdown for models, or JSON for programs.",
+    help="A table for people, Markdown with a typed client for models, or JSON for programs.",
 )
 @refresh_option
 @settings_options("model", "config", "data_dir")
-def search(  # noqa: PLR0913, PLR0917 - click passes every option by name
+def search(
     query: str,
     servers: tuple[str, ...],
-    skills: bool,  # noqa: FBT001 - see above
-    explain: bool,  # noqa: FBT001 - see above
+    skills: bool,
+    explain: bool,
     why: str | None,
     output: str,
-    refresh: bool,  # noqa: FBT001 - see above
+    refresh: bool,
     **flags: Any,
 ) -> None:
     """Find the tools that do what QUERY says.
@@ -74,36 +79,28 @@ def search(  # noqa: PLR0913, PLR0917 - click passes every option by name
         settings, flags, refresh=refresh, skills="scan_once" if skills else "off"
     ) as client:
         answer = client.get("/search", parameters)
-        _tell_failures(client.get("/servers")["servers"])
-        for reason in answer["degraded"]:
-            note(f"degraded: {reason}")
-        _print(client, answer, output)
+        _note_failures(client.get("/servers")["servers"])
+        note_degraded(answer)
+        if output == "json":
+            print_json(answer)
+        elif output == "types" and (tools := [h for h in answer["results"] if "toolId" in h]):
+            print_types(client, tools)
+        else:
+            _print_hits(answer)
 
 
-def _print(client: Client, answer: dict[str, Any], output: str) -> None:
-    if output == "json":
-        print_json(answer)
-    elif output == "types" and (tools := [h for h in answer["results"] if "toolId" in h]):
-        print_types(client, tools)
+def _print_hits(answer: dict[str, Any]) -> None:
+    hits = answer["results"]
+    if hits:
+        rows = [[_name(hit), f"{hit['confidence']:.2f}", _reason(hit)] for hit in hits]
+        print_table(["Tool", "Confidence", "Reason"], rows)
     else:
-        _print_table(answer)
-
-
-def _print_table(answer: dict[str, Any]) -> None:
-    if answer["results"]:
-        _print_hits(answer["results"])
-    else:
-        print_nothing("tools", answer, answer["below"] and named(answer["below"]))
-    for hit in answer["results"]:
+        print_no_hits("tools", answer, answer["below"] and _name(answer["below"]))
+    for hit in hits:
         if "explanation" in hit:
             print_explanation(hit)
     if "why" in answer:
         print_whereabouts(answer["why"])
-
-
-def _print_hits(results: list[dict[str, Any]]) -> None:
-    rows = [[named(hit), f"{hit['confidence']:.2f}", _reason(hit)] for hit in results]
-    print_table(["Tool", "Confidence", "Reason"], rows)
 
 
 def _reason(hit: dict[str, Any]) -> str:
@@ -111,12 +108,11 @@ def _reason(hit: dict[str, Any]) -> str:
     return f"{hit['reason']}; {warning}" if warning else hit["reason"]
 
 
-def named(hit: dict[str, Any]) -> str:
-    """What a hit is called in a list; of a skill it is said that it is one."""
+def _name(hit: dict[str, Any]) -> str:
     return hit["toolId"] if "toolId" in hit else f"skill: {hit['name']}"
 
 
-def _tell_failures(servers: list[dict[str, Any]]) -> None:
+def _note_failures(servers: list[dict[str, Any]]) -> None:
     failed = [server for server in servers if server["state"] in {"failed", "invalid"}]
     if failed:
         names = ", ".join(server["name"] for server in failed)

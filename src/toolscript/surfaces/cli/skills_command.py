@@ -8,7 +8,14 @@ import click
 from toolscript.surfaces.cli.connect import connected
 from toolscript.surfaces.cli.explain import print_explanation
 from toolscript.surfaces.cli.options import output_option, settings_from, settings_options
-from toolscript.surfaces.cli.output import counted, note, print_json, print_nothing, print_table
+from toolscript.surfaces.cli.output import (
+    counted,
+    note,
+    note_degraded,
+    print_answer,
+    print_json,
+    print_no_hits,
+)
 from toolscript.text import printable
 
 _SHOWN_PROBLEMS = 20
@@ -23,9 +30,9 @@ def skills() -> None:
 @click.argument("folder", type=click.Path(path_type=Path))
 @settings_options("data_dir")
 def add(folder: Path, **flags: Any) -> None:
-    """Look for skills in FOLDER and below it from now on.
+    """Search FOLDER and its subfolders for skills from now on.
 
-    A running gateway takes it over at once.
+    A running gateway does so at once.
     """
     added = _added(flags).add(folder)
     click.echo(f"{'added' if added else 'already there:'} {folder.resolve()}")
@@ -35,7 +42,7 @@ def add(folder: Path, **flags: Any) -> None:
 @click.argument("folder", type=click.Path(path_type=Path))
 @settings_options("data_dir")
 def remove(folder: Path, **flags: Any) -> None:
-    """Forget FOLDER, if it was added. Its files stay as they are."""
+    """Stop searching FOLDER, which was added. Its files are not touched."""
     removed = _added(flags).remove(folder)
     click.echo(f"{'removed' if removed else 'was not added:'} {folder.resolve()}")
 
@@ -44,30 +51,25 @@ def remove(folder: Path, **flags: Any) -> None:
 @output_option
 @settings_options("config", "data_dir")
 def list_skills(output: str, **flags: Any) -> None:
-    """Show every skill, and what was left out and why."""
+    """List every skill, and what was left out and why."""
     with connected(
         settings_from(**flags), flags, only="", embed=False, skills="list_only"
     ) as client:
         answer = client.get("/skills")
-    if output == "json":
-        print_json(answer)
-        return
-    rows = [[each["name"], each["description"]] for each in answer["skills"]]
-    if rows:
-        print_table(["Skill", "Description"], rows)
-    else:
-        click.echo("no skills; add a folder with: toolscript skills add FOLDER")
-    _tell_problems(answer["problems"])
+    rows = [[skill["name"], skill["description"]] for skill in answer["skills"]]
+    empty = "no skills; add a folder with: toolscript skills add FOLDER"
+    print_answer(answer, output, ["Skill", "Description"], rows, empty=empty)
+    _note_problems(answer["problems"], output)
 
 
 @skills.command()
 @click.argument("query")
 @settings_options("limit", "threshold")
-@click.option("--explain", is_flag=True, help="Show how each confidence came about.")
+@click.option("--explain", is_flag=True, help="Show how each confidence was computed.")
 @output_option
 @settings_options("model", "config", "data_dir")
-def search(query: str, explain: bool, output: str, **flags: Any) -> None:  # noqa: FBT001 - click passes every option by name
-    """Find the skills that explain what QUERY asks, each with its best passage."""
+def search(query: str, explain: bool, output: str, **flags: Any) -> None:
+    """Find the skills that answer QUERY, each with its best passage."""
     settings = settings_from(**flags)
     parameters: list[tuple[str, object]] = [
         ("q", query),
@@ -77,21 +79,23 @@ def search(query: str, explain: bool, output: str, **flags: Any) -> None:  # noq
     ]
     with connected(settings, flags, only="", embed=False, skills="scan_once") as client:
         answer = client.get("/skills/search", parameters)
-    for reason in answer["degraded"]:
-        note(f"degraded: {reason}")
-    if output == "json":
-        print_json(answer)
-    elif answer["results"]:
-        _print_hits(answer["results"])
-    else:
-        print_nothing("skills", answer, answer["below"] and answer["below"]["name"])
+    note_degraded(answer)
+    hits = answer["results"]
+    if output == "table" and not hits:
+        print_no_hits("skills", answer, answer["below"] and answer["below"]["name"])
+        return
+    rows = [[hit["name"], f"{hit['confidence']:.2f}", _passage(hit)] for hit in hits]
+    print_answer(answer, output, ["Skill", "Confidence", "Passage"], rows)
+    for hit in hits:
+        if explain and output == "table":
+            print_explanation(hit)
 
 
 @skills.command()
 @output_option
 @settings_options("model", "config", "data_dir")
 def update(output: str, **flags: Any) -> None:
-    """Look at every folder now, and embed what changed.
+    """Scan every folder now, and embed what has changed.
 
     A running gateway does so by itself.
     """
@@ -104,22 +108,14 @@ def update(output: str, **flags: Any) -> None:
         return
     folders = counted(len(answer["folders"]), "folder")
     click.echo(f"{counted(answer['totalSkills'], 'skill')} in {folders}")
-    _tell_problems(answer["problems"])
+    _note_problems(answer["problems"], output)
 
 
 def _added(flags: dict[str, Any]) -> Any:
-    """The file of the folders, without the engine and all that it needs."""
-    from toolscript.skills.folders import AddedFolders  # noqa: PLC0415 - takes as long as the rest
+    """Returns the list of added folders, without importing the engine."""
+    from toolscript.skills.folders import Added  # noqa: PLC0415 - takes as long as the rest
 
     return AddedFolders.of(settings_from(**flags).data_dir)
-
-
-def _print_hits(results: list[dict[str, Any]]) -> None:
-    rows = [[hit["name"], f"{hit['confidence']:.2f}", _passage(hit)] for hit in results]
-    print_table(["Skill", "Confidence", "Passage"], rows)
-    for hit in results:
-        if "explanation" in hit:
-            print_explanation(hit)
 
 
 def _passage(hit: dict[str, Any]) -> str:
@@ -127,7 +123,9 @@ def _passage(hit: dict[str, Any]) -> str:
     return printable(f"{heading}: {text}" if heading else text, 100)
 
 
-def _tell_problems(problems: list[str]) -> None:
+def _note_problems(problems: list[str], output: str) -> None:
+    if output == "json":
+        return
     for problem in problems[:_SHOWN_PROBLEMS]:
         note(f"left out: {problem}")
     if len(problems) > _SHOWN_PROBLEMS:

@@ -9,22 +9,22 @@ from toolscript.config.servers import key_of
 from toolscript.config.settings import Settings
 from toolscript.errors import ConfigError
 from toolscript.surfaces.cli.options import output_option, settings_from, settings_options
-from toolscript.surfaces.cli.output import note, print_json, print_table
+from toolscript.surfaces.cli.output import note, print_answer, print_json
 from toolscript.surfaces.server.config_sources import load, sources
 from toolscript.types import Grant
 
-_OPEN = "no token: whoever is on this machine may use the gateway"
+_OPEN = "no token: every user of this machine may use the gateway"
 _CLOSED = (
     "no token is left: the gateway answers only your own commands; make a token with: "
-    "toolscript token create, or let in whoever is on this machine with: toolscript token off"
+    "toolscript token create, or admit every user of this machine with: toolscript token off"
 )
 
 
 @click.group()
 def token() -> None:
-    """Say who may use which tools of the gateway.
+    """Control who may use which tools of the gateway.
 
-    As soon as there is one token, the gateway answers nobody without, until
+    Once there is a token, the gateway refuses requests without one, until
     'toolscript token off'.
     """
 
@@ -35,21 +35,21 @@ def token() -> None:
     "servers",
     multiple=True,
     metavar="NAME",
-    help="Grants this server's tools, or those of a pattern such as git*; may be repeated.",
+    help="Grant this server's tools; a pattern such as git* grants several. Repeatable.",
 )
 @click.option(
     "--tool",
     "tools",
     multiple=True,
     metavar="ID",
-    help="Grants this tool, or a pattern such as git__read_*; may be repeated.",
+    help="Grant this tool; a pattern such as git__read_* grants several. Repeatable.",
 )
-@click.option("--name", default="", help="Whose it is, for the list.")
+@click.option("--name", default="", help="The owner's name, shown in the list.")
 @click.option(
     "--days",
     type=click.FloatRange(min=0, min_open=True, max=36500),
     metavar="NUMBER",
-    help="It expires after so many days.  [default: never]",
+    help="Days until the token expires.  [default: never]",
 )
 @output_option
 @settings_options("config", "data_dir")
@@ -61,43 +61,44 @@ def create(
     output: str,
     **flags: Any,
 ) -> None:
-    """Make a token, and print it once: only a hash of it is kept.
+    """Create a token and print it. It is shown only once: just its hash is stored.
 
-    What is granted adds up. With neither --server nor --tool it is everything.
+    Grants add up. Without --server and --tool the token grants everything.
     """
     settings = settings_from(**flags)
     grant = grant_for(servers, tools)
-    made, secret = _store(settings).create(grant, name, days)
-    _tell_unknown(settings, grant)
+    created, secret = _store(settings).create(grant, name, days)
+    _note_unknown_names(settings, grant)
     if output == "json":
-        print_json({"token": secret, **_row(made)})
+        print_json({"token": secret, **_row(created)})
         return
     click.echo(secret)
-    note(f"grants {_granted(grant)}; take it back with: toolscript token revoke {made.id}")
+    note(f"grants {_granted(grant)}; take it back with: toolscript token revoke {created.id}")
 
 
 @token.command("list")
 @output_option
 @settings_options("config", "data_dir")
 def list_(output: str, **flags: Any) -> None:
-    """Show the tokens there are, and what each grants."""
+    """List the tokens and what each grants."""
     store = _store(settings_from(**flags))
     tokens = store.all()
-    if output == "json":
-        print_json({"tokens": [_row(each) for each in tokens]})
-        return
-    if not tokens:
-        click.echo(_CLOSED if store.protected else _OPEN)
-        return
     rows = [[t.id, t.name, _granted(t.grant), t.created, t.expires or "never"] for t in tokens]
-    print_table(["Id", "Name", "Grants", "Made", "Expires"], rows, flexible=2)
+    print_answer(
+        {"tokens": [_row(token) for token in tokens]},
+        output,
+        ["Id", "Name", "Grants", "Made", "Expires"],
+        rows,
+        empty=_CLOSED if store.protected else _OPEN,
+        flexible=2,
+    )
 
 
 @token.command()
 @click.argument("identifier", metavar="ID")
 @settings_options("config", "data_dir")
 def revoke(identifier: str, **flags: Any) -> None:
-    """Take a token back, by its ID in the list. It counts at once."""
+    """Revoke the token that the list shows as ID. This takes effect at once."""
     store = _store(settings_from(**flags))
     store.revoke(identifier)
     click.echo("revoked")
@@ -108,10 +109,10 @@ def revoke(identifier: str, **flags: Any) -> None:
 @token.command()
 @settings_options("config", "data_dir")
 def off(**flags: Any) -> None:
-    """Take every token back, and ask for none from now on.
+    """Revoke every token and stop asking for one.
 
-    Whoever is on this machine may use the gateway then. One that other machines
-    can reach goes on letting nobody in.
+    Every user of this machine may then use the gateway. A gateway that other
+    machines can reach still admits no request.
     """
     _store(settings_from(**flags)).clear()
     click.echo(_OPEN)
@@ -121,8 +122,8 @@ def _store(settings: Settings) -> TokenStore:
     return TokenStore(settings.data_dir, key_of(sources(settings)))
 
 
-def _tell_unknown(settings: Settings, grant: Grant) -> None:
-    """A name that fits no server is probably a typo."""
+def _note_unknown_names(settings: Settings, grant: Grant) -> None:
+    """Print which names match no configured server: they are probably typing errors."""
     try:
         names = [spec.name for spec in load(settings).servers]
     except ConfigError:
@@ -137,12 +138,12 @@ def _granted(grant: Grant) -> str:
     return "everything" if grant.is_everything else ", ".join((*grant.servers, *grant.tools))
 
 
-def _row(kept: Token) -> dict[str, Any]:
+def _row(token: Token) -> dict[str, Any]:
     return {
-        "id": kept.id,
-        "name": kept.name,
-        "servers": list(kept.grant.servers),
-        "tools": list(kept.grant.tools),
-        "created": kept.created,
-        "expires": kept.expires,
+        "id": token.id,
+        "name": token.name,
+        "servers": list(token.grant.servers),
+        "tools": list(token.grant.tools),
+        "created": token.created,
+        "expires": token.expires,
     }

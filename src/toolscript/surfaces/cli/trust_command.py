@@ -12,35 +12,42 @@ from toolscript.config.trust import Decision, ProjectFile, TrustStore, refusal
 from toolscript.errors import ConfigMissingError, ConfigSyntaxError, ConfigUntrustedError
 from toolscript.storage.atomic_files import is_file
 from toolscript.surfaces.cli.options import output_option, settings_from, settings_options
-from toolscript.surfaces.cli.output import note, print_json, print_table
+from toolscript.surfaces.cli.output import note, print_answer
 from toolscript.surfaces.server.trust_prompt import ask, show
 from toolscript.text import printable
 
 
 @click.command()
 @click.argument("path", required=False, type=click.Path(path_type=Path))
-@click.option("--list", "listed", is_flag=True, help="Show what was decided so far.")
-@click.option("--revoke", "revoked", is_flag=True, help="Take the decision back.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask, as without a terminal.")
+@click.option("--list", "listed", is_flag=True, help="List the decisions made so far.")
+@click.option("--revoke", is_flag=True, help="Revoke the decision.")
+@click.option("--yes", "-y", is_flag=True, help="Trust the file without asking.")
 @output_option
 @settings_options("data_dir")
-def trust(path: Path | None, output: str, **flags: Any) -> int:
+def trust(
+    path: Path | None, listed: bool, revoke: bool, yes: bool, output: str, **flags: Any
+) -> int:
     """Let the project's .toolscript.json at PATH start its servers.
 
-    Without PATH it is the one of the working directory. That holds for the file
-    as it is now: an edited one has to be trusted again. A file that is named
+    Without PATH it is the one of the working directory. The decision holds for
+    the file as it is now: an edited file has to be trusted again. A file named
     with --config, and the one in the home directory, need no trust.
     """
-    listed, revoked, yes = (flags.pop(name) for name in ("listed", "revoked", "yes"))
     store = TrustStore(settings_from(**flags).data_dir)
     if listed:
-        _list(store.all(), output)
+        rows = [
+            {"path": made.path, "state": _state(made), "decided": made.decided}
+            for made in store.all()
+        ]
+        cells = [list(row.values()) for row in rows]
+        header = ["File", "State", "Decided"]
+        print_answer({"files": rows}, output, header, cells, empty="nothing was decided so far")
         return 0
-    place = _place(path)
-    if revoked:
-        click.echo("revoked" if store.forget(place) else "was not trusted")
+    project = _locate(path)
+    if revoke:
+        click.echo("revoked" if store.forget(project) else "was not trusted")
         return 0
-    return _decide(ProjectFile.read(place), store, quiet=yes)
+    return _decide(ProjectFile.read(project), store, quiet=yes)
 
 
 def _decide(file: ProjectFile, store: TrustStore, *, quiet: bool) -> int:
@@ -58,8 +65,8 @@ def _decide(file: ProjectFile, store: TrustStore, *, quiet: bool) -> int:
     return 0 if trusted else 1
 
 
-def _place(path: Path | None) -> Path:
-    """The file that is meant, be it there or not."""
+def _locate(path: Path | None) -> Path:
+    """Returns the path of the file to decide about, whether it exists or not."""
     if path is None:
         found = project_file(Path.cwd(), os.environ)
         if found is None:
@@ -71,18 +78,6 @@ def _place(path: Path | None) -> Path:
     if is_file(path):
         raise ConfigMissingError(f"{path} is not called {FILE_NAME}; it is used with --config")
     return path / FILE_NAME
-
-
-def _list(decisions: list[Decision], output: str) -> None:
-    rows = [
-        {"path": each.path, "state": _state(each), "decided": each.decided} for each in decisions
-    ]
-    if output == "json":
-        print_json({"files": rows})
-    elif rows:
-        print_table(["File", "State", "Decided"], [list(row.values()) for row in rows])
-    else:
-        click.echo("nothing was decided so far")
 
 
 def _state(decision: Decision) -> str:

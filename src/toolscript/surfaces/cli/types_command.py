@@ -14,7 +14,7 @@ filter_option = click.option(
     "names",
     multiple=True,
     metavar="NAMES",
-    help="Only these servers' and tools', by name and id, with commas between; may be repeated.",
+    help="Include only these servers and tools, by name and id, separated by commas. Repeatable.",
 )
 
 
@@ -27,41 +27,41 @@ filter_option = click.option(
     show_default=True,
     help="TypeScript or Python.",
 )
-@click.option("--compact", is_flag=True, help="In fewer words, for who pays by the word.")
+@click.option("--compact", is_flag=True, help="Shorter, to save a model's tokens.")
 @refresh_option
 @settings_options("config", "data_dir")
 def get_types(
     names: tuple[str, ...],
     lang: str,
-    compact: bool,  # noqa: FBT001 - click passes every option by name
-    refresh: bool,  # noqa: FBT001 - click passes every option by name
+    compact: bool,
+    refresh: bool,
     **flags: Any,
 ) -> None:
-    """Print a typed client of the tools: a module to import and call them by."""
+    """Print a typed client of the tools: a module that calls them."""
     parameters = [*(("filter", name) for name in names), ("compact", int(compact)), ("json", 1)]
     with connected(settings_from(**flags), flags, refresh=refresh) as client:
-        made = client.get(f"/runtime/tools.{lang}", parameters)
-    click.echo(made["module"], nl=False)
+        answer = client.get(f"/runtime/tools.{lang}", parameters)
+    click.echo(answer["module"], nl=False)
 
 
 def print_types(client: Client, results: list[dict[str, Any]]) -> None:
-    """The hits as Markdown: a table, the module of their tools, and how to call the first."""
+    """Print hits as Markdown: a table, a module of their tools, and a call of the first."""
     chosen = ",".join(hit["toolId"] for hit in results)
-    made = client.get("/runtime/tools.ts", [("filter", chosen), ("json", 1)])
+    answer = client.get("/runtime/tools.ts", [("filter", chosen), ("json", 1)])
     click.echo("## Search Results\n")
     click.echo("| Tool | Confidence | Reason |\n|------|-----------|--------|")
     for hit in results:
         cells = [hit["toolId"], f"{hit['confidence']:.2f}", hit["reason"]]
         click.echo(f"| {' | '.join(table_cell(cell) for cell in cells)} |")
-    click.echo(f"\n```typescript\n{made['module'].rstrip()}\n```\n")
+    click.echo(f"\n```typescript\n{answer['module'].rstrip()}\n```\n")
     click.echo('Usage example:\n```typescript\nimport { tools } from "toolscript";\n')
     click.echo("// Call tools using the generated client")
-    click.echo(f"const result = {made['usage']};\n```")
+    click.echo(f"const result = {answer['usage']};\n```")
 
 
-_MARKUP = str.maketrans({each: f"\\{each}" for each in "\\`*[]<>|&~"})
+_MARKUP = str.maketrans({mark: f"\\{mark}" for mark in "\\`*[]<>|&~"})
 
 
 def table_cell(text: str) -> str:
-    """The text as Markdown shows it, whatever it says: no cell, no link and no HTML of its own."""
+    """Returns the text escaped for Markdown: it adds no cell, no link and no HTML."""
     return printable(text).translate(_MARKUP).replace("://", "\\://").replace("www.", "www\\.")
