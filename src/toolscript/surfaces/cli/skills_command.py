@@ -113,7 +113,7 @@ def update(output: str, **flags: Any) -> None:
 
 def _added(flags: dict[str, Any]) -> Any:
     """Returns the list of added folders, without importing the engine."""
-    from toolscript.skills.folders import Added  # noqa: PLC0415 - takes as long as the rest
+    from toolscript.skills.folders import AddedFolders  # noqa: PLC0415 - takes as long as the rest
 
     return AddedFolders.of(settings_from(**flags).data_dir)
 
