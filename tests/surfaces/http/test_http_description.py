@@ -12,8 +12,9 @@ from tests.support import READ_FILE, SEND_MAIL, Cli, Scripted, fetch, post, proc
 
 from toolscript import __version__
 from toolscript.surfaces.http.openapi import PATH, describe
+from toolscript.surfaces.http.routes import every_endpoint
 
-DOCUMENT = describe(__version__)
+DOCUMENT = describe(__version__, every_endpoint())
 ID = "files__read_file"
 
 

@@ -26,7 +26,7 @@ class LocalClient:
 
     def __init__(self, portal: BlockingPortal, app: App) -> None:
         self._portal = portal
-        self._asgi: ASGIApp = http_app(app, own=False)
+        self._asgi: ASGIApp = http_app(app, runs_app=False)
         self._monitor = app.task_monitor
         self.snapshot = False
 

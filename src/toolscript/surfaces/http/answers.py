@@ -4,12 +4,16 @@ The JSON, the schemas of the OpenAPI document and the tables of ``docs/reference
 from these. Whoever reads the answers, such as the command line, can decode into them.
 """
 
+import os
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
+from msgspec.structs import replace
 
+from toolscript import __version__
+from toolscript.app.application import DownloadState, Health
 from toolscript.graph.base import Edge, Stats
 from toolscript.surfaces.mcp.meta_tools import name_warning
 from toolscript.surfaces.server.error_answers import ErrorAnswer
@@ -374,6 +378,38 @@ def _skill_hit(hit: Hit, *, mark: bool) -> SkillHit:
         passage=SkillPassage(heading=hit.document.title, text=hit.document.description),
         signals=hit.signals,
         explanation=hit.explanation or UNSET,
+    )
+
+
+def health_answer(health: Health, *, is_public: bool) -> HealthAnswer:
+    """Returns the answer of ``/health``, which for the public is the state alone."""
+    failure, download = health.failure, health.download
+    alive = "ready" if health.ready else "starting"
+    answer = HealthAnswer(
+        error=str(failure) if failure else UNSET,
+        type=type(failure).__name__ if failure else UNSET,
+        status="failed" if failure else alive,
+    )
+    if is_public:
+        return answer
+    return replace(
+        answer,
+        version=__version__,
+        pid=os.getpid(),
+        tools=health.tools,
+        tools_waiting=health.waiting,
+        passages_waiting=health.passages_waiting,
+        waiting_for=health.waiting_for,
+        download=download and _download(download),
+        configuration=health.config,
+        configuration_problem=health.config_problem,
+        tasks=health.tasks,
+    )
+
+
+def _download(state: DownloadState) -> DownloadAnswer:
+    return DownloadAnswer(
+        model=state.model, done_bytes=state.done_bytes, total_bytes=state.total_bytes
     )
 
 

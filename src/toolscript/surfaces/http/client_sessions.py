@@ -16,7 +16,7 @@ MAX_SESSIONS = 1024
 MAX_CHARS = 128
 
 
-class Sessions:
+class ClientSessions:
     """The latest sessions, by who asks and what they call it. Used on the event loop alone."""
 
     def __init__(self) -> None:
@@ -35,5 +35,5 @@ class Sessions:
 def session_of(request: Request) -> Session:
     """The session that a request says it belongs to, or one of its own."""
     name = request.headers.get(HEADER, "")
-    sessions: Sessions = request.app.state.sessions
+    sessions: ClientSessions = request.app.state.sessions
     return sessions.of(holder_of(request), name) if name else Session()

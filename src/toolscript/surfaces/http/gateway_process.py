@@ -67,13 +67,13 @@ def _server(settings: Settings, config: Config, listening: socket.socket, key: s
     app = bootstrap.application(settings, config, bootstrap.Wiring(follow=True))
     for problem in config.problems:
         log.warning("%s", problem)
-    traffic = RequestStats()
+    stats = RequestStats()
     asgi = http_app(
         app,
         hosts=_hosts(listening),
         admit=admit,
-        admits=admit.admits,
-        traffic=traffic,
+        is_admitted=admit.is_admitted,
+        stats=stats,
         exposure=cast("Exposure", settings.exposure),
     )
     return _Server(
@@ -86,7 +86,7 @@ def _server(settings: Settings, config: Config, listening: socket.socket, key: s
             server_header=False,
             timeout_graceful_shutdown=_STREAMS_S,
         ),
-        traffic,
+        stats,
         lambda: app.health().ready,
         app.task_monitor,
     )
@@ -117,13 +117,13 @@ class _Server(uvicorn.Server):
     def __init__(
         self,
         config: uvicorn.Config,
-        traffic: RequestStats,
+        stats: RequestStats,
         ready: Callable[[], bool],
         monitor: TaskMonitor,
     ) -> None:
         super().__init__(config)
         self.task_monitor = monitor
-        self._traffic = traffic
+        self._stats = stats
         self._ready = ready
         self._was_ready = False
         self._until = 0.0
@@ -136,10 +136,10 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """See `uvicorn.Server`. Logs nothing: it may have interrupted what is being logged."""
-        if self._traffic.closed:
+        if self._stats.closed:
             super().handle_exit(sig, frame)
             return
-        self._traffic.closed = True
+        self._stats.closed = True
         self._until = time.monotonic() + GRACE_S
 
     async def on_tick(self, counter: int) -> bool:
@@ -149,11 +149,11 @@ class _Server(uvicorn.Server):
         if not self._was_ready and self._ready():
             self._was_ready = True
             memory.set_aside()
-        patient = self._traffic.running and time.monotonic() < self._until
-        if self._traffic.closed and patient and not self._told:
+        patient = self._stats.running and time.monotonic() < self._until
+        if self._stats.closed and patient and not self._told:
             self._told = True
-            log.warning("stopping when %d requests have ended", self._traffic.running)
-        if self._traffic.closed and not patient:
+            log.warning("stopping when %d requests have ended", self._stats.running)
+        if self._stats.closed and not patient:
             self.should_exit = True
         return await super().on_tick(counter)
 

@@ -20,16 +20,26 @@ from toolscript.surfaces.http.answers import (
     GraphImport,
     RelatedAnswer,
 )
-from toolscript.surfaces.http.request_body import body
+from toolscript.surfaces.http.openapi import OBJECT, TEXT, Endpoints, parameter
+from toolscript.surfaces.http.request_body import json_object
 from toolscript.surfaces.server.authentication import grant_of
 from toolscript.types import Grant
 
+ENDPOINTS = Endpoints()
 EDGES = Option("limit", int, 50, "", low=1, high=1000)
 _FORMS = {"json": "application/json", "dot": "text/vnd.graphviz", "svg": "image/svg+xml"}
 
 
-async def show(app: App, request: Request) -> Any:
-    """``/graph``: how large it is, and its strongest edges; as JSON or as a picture."""
+@ENDPOINTS.add(
+    "GET",
+    "/graph",
+    GraphAnswer,
+    parameter("limit", "At most this many edges.", {"type": "integer", "maximum": 1000}),
+    parameter("format", "As JSON or a picture.", {"enum": ["json", "dot", "svg"]}),
+    media_type="image/svg+xml",
+)
+async def graph(app: App, request: Request) -> Any:
+    """What is used together: how much is known, and the strongest edges."""
     form = request.query_params.get("format", "json")
     if form not in _FORMS:
         raise RangeError(f"format is {form[:60]!r}; choose one of {', '.join(_FORMS)}")
@@ -42,8 +52,11 @@ async def show(app: App, request: Request) -> Any:
     return Response(drawn, media_type=_FORMS[form])
 
 
+@ENDPOINTS.add(
+    "GET", "/graph/related", RelatedAnswer, parameter("tool", "Its id.", TEXT, required=True)
+)
 async def related(app: App, request: Request) -> Any:
-    """``/graph/related``: what goes with one tool."""
+    """What goes with one tool."""
     name = request.query_params.get("tool")
     if name is None:
         raise InputError("the parameter tool is missing; ask for /graph/related?tool=server__tool")
@@ -54,15 +67,17 @@ async def related(app: App, request: Request) -> Any:
     return RelatedAnswer(tool_id=tool, before=found.before, after=found.after, needs=found.needs)
 
 
-async def import_known(app: App, request: Request) -> Any:
-    """``POST /graph/import``: templates, dependencies and sequences of calls."""
+@ENDPOINTS.add("POST", "/graph/import", GraphImport, body=OBJECT)
+async def import_graph(app: App, request: Request) -> Any:
+    """Learn from templates and logs."""
     learning = _learning(app, request)
-    given = files.known(await body(request))
+    given = files.known(await json_object(request))
     return GraphImport(**await anyio.to_thread.run_sync(learning.import_known, given))
 
 
-async def clear(app: App, request: Request) -> Any:
-    """``POST /graph/clear``: forget everything that was learned."""
+@ENDPOINTS.add("POST", "/graph/clear", GraphCleared, body=OBJECT)
+async def clear_graph(app: App, request: Request) -> Any:
+    """Forget everything learned."""
     learning = _learning(app, request)
     stats = learning.graph.stats()
     await anyio.to_thread.run_sync(learning.clear)

@@ -86,7 +86,7 @@ def _replay(data: bytes, receive: Receive) -> Receive:
     return replay
 
 
-async def body(request: Request) -> dict[str, Any]:
+async def json_object(request: Request) -> dict[str, Any]:
     """The JSON object that was sent; nothing at all is an empty one."""
     data = await request.body()
     value: Any = _decoded(data) if data else {}
@@ -95,7 +95,7 @@ async def body(request: Request) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-async def message(request: Request) -> Any:
+async def json_value(request: Request) -> Any:
     """The JSON value that was sent."""
     return _decoded(await request.body())
 

@@ -1,10 +1,9 @@
-"""The routes of the HTTP door, over one application."""
+"""The routes of the HTTP surface, as an ASGI application over one application."""
 
 import logging
-import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
@@ -17,33 +16,29 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from toolscript import __version__
-from toolscript.app.application import App, DownloadState
+from toolscript.app.application import App
 from toolscript.config.settings import OPTION, Option
-from toolscript.errors import (
-    InputError,
-    QueryError,
-    RangeError,
-    TaskDiedError,
-    ToolscriptError,
-)
+from toolscript.errors import InputError, QueryError, RangeError, TaskDiedError, ToolscriptError
 from toolscript.gateway.raw_results import RawResult
-from toolscript.surfaces.http import graph_routes as graph
-from toolscript.surfaces.http import openapi as description
-from toolscript.surfaces.http import runtime_routes as runtime
-from toolscript.surfaces.http.answers import (
-    DownloadAnswer,
-    HealthAnswer,
-    ServersAnswer,
-    SkillAnswer,
-    SkillFile,
-    SkillsAnswer,
-    StatsAnswer,
-    ToolsAnswer,
-    search_answer,
-    tool_answer,
+from toolscript.surfaces.http import answers, graph_routes, openapi, runtime_routes
+from toolscript.surfaces.http.client_sessions import ClientSessions, session_of
+from toolscript.surfaces.http.openapi import (
+    BOOLEAN,
+    OBJECT,
+    TEXT,
+    TEXTS,
+    Endpoint,
+    Endpoints,
+    Handler,
+    parameter,
 )
-from toolscript.surfaces.http.client_sessions import Sessions, session_of
-from toolscript.surfaces.http.request_body import BodyLimit, body, check_kind, message, while_heard
+from toolscript.surfaces.http.request_body import (
+    BodyLimit,
+    check_kind,
+    json_object,
+    json_value,
+    while_heard,
+)
 from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext, ToolEndpoint
 from toolscript.surfaces.mcp.mcp_routes import Mount
 from toolscript.surfaces.mcp.prompts_and_resources import PromptsAndResources
@@ -61,7 +56,7 @@ from toolscript.surfaces.server.authentication import (
 from toolscript.surfaces.server.error_answers import error_response, json_response, refusal
 from toolscript.surfaces.server.error_codes import codes_of
 from toolscript.surfaces.server.event_loop_lag import EventLoopLag
-from toolscript.surfaces.server.metrics import metrics
+from toolscript.surfaces.server.metrics import metrics_response
 from toolscript.surfaces.server.request_log import RequestLogMiddleware, RequestStats
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 from toolscript.text import printable
@@ -69,18 +64,18 @@ from toolscript.types import Grant, SearchRequest
 
 log = logging.getLogger(__name__)
 _MAX_SERVERS = 100
-_METRICS = "/metrics"
 _MESSAGE = "/message"
-"""The one address where a POST may be of any kind: a program may leave that to ``curl -d``."""
-_EXPLAIN = Option("explain", bool, default=False, help="")
-_SKILLS = Option("skills", bool, default=False, help="")
-_NEEDED = Option("needed", bool, default=False, help="")
+"""The one route where a POST may be of any content type: programs may use ``curl -d``."""
 _PIECE_BYTES = 256 * 1024
-"""Of a large result: between two pieces the event loop has time for others."""
-_HUNG_UP = 499
-"""For nobody to see: the client is gone."""
+"""The size of the pieces of a large result: between two the event loop does other work."""
+_CLIENT_CLOSED = 499
+ENDPOINTS = Endpoints()
 
-_Answer: TypeAlias = Callable[[App, Request], Awaitable[Any]]
+
+def every_endpoint() -> list[Endpoint]:
+    """Returns the routes of every module, in the order in which they are named."""
+    every = [*ENDPOINTS, *graph_routes.ENDPOINTS, *runtime_routes.ENDPOINTS]
+    return sorted(every, key=lambda endpoint: endpoint.method)
 
 
 def http_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
@@ -88,86 +83,77 @@ def http_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
     *,
     hosts: tuple[str, ...] = LOOPBACK_HOSTS,
     admit: Admit = admit_everybody,
-    admits: Callable[[str], bool] = bool,
-    traffic: RequestStats | None = None,
-    own: bool = True,
+    is_admitted: Callable[[str], bool] = bool,
+    stats: RequestStats | None = None,
+    runs_app: bool = True,
     exposure: Exposure | None = None,
 ) -> Starlette:
-    """An ASGI application over ``app``, which it runs for as long as it lives if it is its ``own``.
+    """Returns an ASGI application over ``app``, which it runs for as long as it lives.
 
-    Who may ask, and for what, is decided by the `OriginGuard`; for how long, by
-    ``admits``, which is asked of a holder of an `Access`. With an ``exposure``
-    it also has the MCP door.
+    Args:
+        app: What answers.
+        hosts: The names under which requests may ask for this server.
+        admit: Gives the bearer of a token access; see `OriginGuard`.
+        is_admitted: Whether the holder of an `Access` still has it.
+        stats: Counts the requests.
+        runs_app: False where ``app`` runs already.
+        exposure: What the MCP surface shows; without one there is no MCP surface.
     """
-    revocations = RevocationWatcher(admits)
+    revocations = RevocationWatcher(is_admitted)
     mount = Mount(app, exposure, grant_of, holder_of, revocations) if exposure else None
-    traffic, pulse = traffic or RequestStats(), EventLoopLag()
+    stats, lag = stats or RequestStats(), EventLoopLag()
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
         serving = mount.running() if mount else nullcontext()
-        looking = revocations.running(app.task_monitor)
-        async with app.running(), pulse.running(app.task_monitor), looking, serving:
+        watching = revocations.running(app.task_monitor)
+        async with app.running(), lag.running(app.task_monitor), watching, serving:
             yield
 
-    async def numbers(app: App, request: Request) -> Any:
-        return await metrics(app, access_of(request), traffic, pulse)
-
-    routes = [Route(path, _endpoint(app, answer)) for path, answer in _ROUTES.items()]
-    posts = [Route(p, _endpoint(app, a), methods=["POST"]) for p, a in _POSTS.items()]
-    made = Starlette(
+    endpoints = [each for each in every_endpoint() if mount or each.path != _MESSAGE]
+    asgi = Starlette(
         routes=[
-            *routes,
-            Route(_METRICS, _endpoint(app, numbers)),
-            *posts,
-            *(_mcp_routes(app, mount) if mount else ()),
+            *(Route(e.path, _answering(app, e.handler), methods=[e.method]) for e in endpoints),
+            *(mount.routes if mount else ()),
         ],
-        lifespan=lifespan if own else None,
+        lifespan=lifespan if runs_app else None,
         middleware=[
-            Middleware(RequestLogMiddleware, traffic=traffic),
+            Middleware(RequestLogMiddleware, stats=stats),
             Middleware(OriginGuard, hosts=hosts, admit=admit, revocations=revocations),
             Middleware(BodyLimit),
         ],
         exception_handlers={HTTPException: _http_error, Exception: _unexpected},
     )
-    made.state.sessions = Sessions()
-    return made
+    asgi.state.sessions, asgi.state.stats, asgi.state.lag = ClientSessions(), stats, lag
+    if mount:
+        endpoint = ToolEndpoint(app, mount.exposure)
+        asgi.state.messages = Messages(endpoint, PromptsAndResources(app))
+    return asgi
 
 
-def _mcp_routes(app: App, mount: Mount) -> list[Route]:
-    messages = Messages(ToolEndpoint(app, mount.exposure), PromptsAndResources(app))
-
-    async def answer(_: App, request: Request) -> Any:
-        sent = await message(request)
-        asker = RequestContext(grant=grant_of(request), session=session_of(request))
-        return await while_heard(request, messages.answer(sent, asker))
-
-    return [*mount.routes, Route(_MESSAGE, _endpoint(app, answer), methods=["POST"])]
-
-
-def _endpoint(app: App, answer: _Answer) -> Callable[[Request], Awaitable[Response]]:
+def _answering(app: App, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         try:
-            if answer is not _health:
+            if handler is not health:
                 app.task_monitor.check()
             if request.method == "POST":
                 check_kind(request, lenient=request.url.path == _MESSAGE)
-            return _response(await answer(app, request))
+            return _response(await handler(app, request))
         except ToolscriptError as problem:
             return error_response(problem)
         except ClientDisconnect:
-            return Response(status_code=_HUNG_UP)
+            return Response(status_code=_CLIENT_CLOSED)
 
     return endpoint
 
 
-def _response(answered: Any) -> Response:
-    """As JSON; what is a response already stays so, and nothing to say is accepted silently."""
-    if isinstance(answered, Response):
-        return answered
-    if isinstance(answered, RawResult):
-        return StreamingResponse(_pieces(answered.text), media_type="application/json")
-    return Response(status_code=202) if answered is None else json_response(answered)
+def _response(answer: Any) -> Response:
+    """Returns an answer as JSON; a response as it is; for None one that says nothing."""
+    if isinstance(answer, Response):
+        return answer
+    if isinstance(answer, RawResult):
+        return StreamingResponse(_pieces(answer.text), media_type="application/json")
+    return Response(status_code=202) if answer is None else json_response(answer)
 
 
 async def _pieces(text: bytes) -> AsyncGenerator[memoryview]:
@@ -176,180 +162,209 @@ async def _pieces(text: bytes) -> AsyncGenerator[memoryview]:
         yield view[start : start + _PIECE_BYTES]
 
 
-async def _search(app: App, request: Request) -> Any:
+@ENDPOINTS.add(
+    "GET",
+    "/search",
+    answers.SearchAnswer,
+    *openapi.search_parameters("What the tool should do."),
+    parameter("server", "Only this server's tools; may be repeated.", TEXTS),
+    parameter("why", "A tool's id or name: say where it ended up.", TEXT),
+    parameter("skills", "Rank skills among the tools.", BOOLEAN),
+    parameter("needed", "Also rank what the best tools need first.", BOOLEAN),
+)
+async def search(app: App, request: Request) -> Any:
+    """Find the tools that do what a sentence says."""
     query = request.query_params.get("q")
     if query is None:
         raise QueryError("the parameter q is missing; ask for /search?q=what+the+tool+should+do")
     servers = tuple(request.query_params.getlist("server"))
     if len(servers) > _MAX_SERVERS:
         raise RangeError(f"server is given {len(servers)} times; at most {_MAX_SERVERS} are")
-    skills = _SKILLS.parse(request.query_params.get("skills", False), "skills")
-    why = request.query_params.get("why", "")
-    asked = replace(_asked(query, request), servers=servers, why=why, skills=skills)
-    needed = _NEEDED.parse(request.query_params.get("needed", False), "needed")
-    found = await app.search(replace(asked, needed=needed), session_of(request).history)
-    return search_answer(query, found, mark=skills)
+    search = replace(
+        _search_request(query, request),
+        servers=servers,
+        why=request.query_params.get("why", ""),
+        skills=_boolean(request, "skills"),
+        needed=_boolean(request, "needed"),
+    )
+    result = await app.search(search, session_of(request).history)
+    return answers.search_answer(query, result, mark=search.skills)
 
 
-def _asked(query: str, request: Request) -> SearchRequest:
-    """What tools and skills are searched with alike."""
+@ENDPOINTS.add(
+    "GET", "/skills/search", answers.SearchAnswer, *openapi.search_parameters("What is to be done.")
+)
+async def search_skills(app: App, request: Request) -> Any:
+    """Find the skills that say how something is done."""
+    query = request.query_params.get("q")
+    if query is None:
+        raise QueryError("the parameter q is missing; ask for /skills/search?q=how+to+do+it")
+    result = await app.search_skills(_search_request(query, request))
+    return answers.search_answer(query, result)
+
+
+def _search_request(query: str, request: Request) -> SearchRequest:
+    """Returns what searches of tools and of skills have in common."""
     return SearchRequest(
         text=query,
         limit=_number(request, "limit"),
         threshold=_number(request, "threshold"),
         grant=grant_of(request),
-        explain=_EXPLAIN.parse(request.query_params.get("explain", False), "explain"),
+        explain=_boolean(request, "explain"),
     )
 
 
-async def _search_skills(app: App, request: Request) -> Any:
-    query = request.query_params.get("q")
-    if query is None:
-        raise QueryError("the parameter q is missing; ask for /skills/search?q=how+to+do+it")
-    return search_answer(query, await app.search_skills(_asked(query, request)))
+def _number(request: Request, name: str) -> Any:
+    """Returns a parameter in its option's type and range; None when it is not given."""
+    given = request.query_params.get(name)
+    return None if given is None else OPTION[name].parse(given, name)
 
 
-async def _skills(app: App, request: Request) -> Any:
+def _boolean(request: Request, name: str) -> bool:
+    option = Option(name, bool, default=False, help="")
+    return option.parse(request.query_params.get(name, False), name)
+
+
+@ENDPOINTS.add("GET", "/skills", answers.SkillsAnswer)
+async def list_skills(app: App, request: Request) -> Any:
+    """Every skill."""
     grant = grant_of(request)
-    service, whole = app.skill_service, grant.is_everything
+    service, sees_all = app.skill_service, grant.is_everything
     skills = [
-        SkillAnswer(
+        answers.SkillAnswer(
             skill_id=skill.id,
             name=skill.name,
             description=skill.summary,
             passages=len(skill.passages),
-            file=printable(skill.file) if whole else UNSET,
+            file=printable(skill.file) if sees_all else UNSET,
         )
         for skill in service.skills(grant)
     ]
-    return SkillsAnswer(
+    return answers.SkillsAnswer(
         skills=skills,
         total_skills=len(skills),
-        folders=[str(folder) for folder in service.folders.present()] if whole else [],
-        problems=service.problems() if whole else [],
+        folders=[str(folder) for folder in service.folders.present()] if sees_all else [],
+        problems=service.problems() if sees_all else [],
         ready=service.ready,
-        stats=service.stats() if whole else UNSET,
+        stats=service.stats() if sees_all else UNSET,
     )
 
 
-async def _read_skill(app: App, request: Request) -> Any:
+@ENDPOINTS.add(
+    "GET",
+    "/skills/read",
+    answers.SkillFile,
+    parameter("name", "The skill's name or id.", TEXT, required=True),
+    parameter("file", "A path below the skill's own folder.", TEXT),
+)
+async def read_skill(app: App, request: Request) -> Any:
+    """The whole text of a skill, or of a file of its folder."""
     name, file = request.query_params.get("name"), request.query_params.get("file", "")
     if name is None:
         raise InputError("the parameter name is missing; ask for /skills/read?name=the+skill")
     page = await app.read_skill(name, file, grant_of(request))
     skill, file = page.skill, printable(page.path)
-    return SkillFile(skill_id=skill.id, name=skill.name, file=file, text=page.text)
+    return answers.SkillFile(skill_id=skill.id, name=skill.name, file=file, text=page.text)
 
 
-async def _update_skills(app: App, request: Request) -> Any:
+@ENDPOINTS.add("POST", "/skills/update", answers.SkillsAnswer)
+async def update_skills(app: App, request: Request) -> Any:
+    """Look at every folder of skills now."""
     await while_heard(request, app.skill_service.refresh())
-    return await _skills(app, request)
+    return await list_skills(app, request)
 
 
-async def _description(_: App, __: Request) -> Any:
-    return description.describe(__version__)
+@ENDPOINTS.add("GET", "/search/stats", answers.StatsAnswer)
+async def stats(app: App, request: Request) -> Any:
+    """What is indexed, and by what."""
+    return msgspec.convert(app.stats(grant_of(request)), answers.StatsAnswer)
 
 
-async def _stats(app: App, request: Request) -> Any:
-    return msgspec.convert(app.stats(grant_of(request)), StatsAnswer)
-
-
-async def _health(app: App, request: Request) -> Any:
+@ENDPOINTS.add("GET", "/health", answers.HealthAnswer)
+async def health(app: App, request: Request) -> Any:
+    """Whether everything is ready."""
     grant = grant_of(request)
-    health = app.health(grant)
-    failure, download = health.failure, health.download
-    alive = "ready" if health.ready else "starting"
-    answer = HealthAnswer(
-        error=str(failure) if failure else UNSET,
-        type=type(failure).__name__ if failure else UNSET,
-        status="failed" if failure else alive,
-    )
-    if grant != Grant():
-        answer = replace(
-            answer,
-            version=__version__,
-            pid=os.getpid(),
-            tools=health.tools,
-            tools_waiting=health.waiting,
-            passages_waiting=health.passages_waiting,
-            waiting_for=health.waiting_for,
-            download=_download(download) if download else None,
-            configuration=health.config,
-            configuration_problem=health.config_problem,
-            tasks=health.tasks,
-        )
-    status = codes_of(TaskDiedError).http_status if failure else 200
-    return json_response(answer, status)
+    state = app.health(grant)
+    status = codes_of(TaskDiedError).http_status if state.failure else 200
+    return json_response(answers.health_answer(state, is_public=grant == Grant()), status)
 
 
-def _download(state: DownloadState) -> DownloadAnswer:
-    return DownloadAnswer(
-        model=state.model, done_bytes=state.done_bytes, total_bytes=state.total_bytes
-    )
+@ENDPOINTS.add("GET", "/servers", answers.ServersAnswer)
+async def list_servers(app: App, request: Request) -> Any:
+    """Every configured server."""
+    return answers.ServersAnswer(servers=app.servers(grant_of(request)))
 
 
-async def _servers(app: App, request: Request) -> Any:
-    return ServersAnswer(servers=app.servers(grant_of(request)))
-
-
-async def _tools(app: App, request: Request) -> Any:
+@ENDPOINTS.add(
+    "GET", "/tools", answers.ToolsAnswer, parameter("server", "Only this server's.", TEXT)
+)
+async def list_tools(app: App, request: Request) -> Any:
+    """Every tool, with its schemas."""
     specs = app.tools(request.query_params.get("server"), grant_of(request))
-    return ToolsAnswer(tools=[tool_answer(spec) for spec in specs], total_tools=len(specs))
+    return answers.ToolsAnswer(
+        tools=[answers.tool_answer(spec) for spec in specs], total_tools=len(specs)
+    )
 
 
-async def _call(app: App, request: Request) -> Any:
-    arguments = await body(request)
+@ENDPOINTS.add(
+    "POST",
+    "/tools/{tool:path}",
+    answers.CallAnswer,
+    parameter("tool", "The tool's id, `server__tool`.", TEXT, required=True, place="path"),
+    body=OBJECT,
+)
+async def call_tool(app: App, request: Request) -> Any:
+    """Call a tool; one that fails says so in `isError`, with status 200."""
+    arguments = await json_object(request)
     history = session_of(request).history
     tool = request.path_params["tool"]
-    called = app.call(tool, arguments, grant=grant_of(request), history=history)
-    return await while_heard(request, audited(tool, called))
+    call = app.call(tool, arguments, grant=grant_of(request), history=history)
+    return await while_heard(request, audited(tool, call))
 
 
-_ROUTES: dict[str, _Answer] = {
-    "/search": _search,
-    "/search/stats": _stats,
-    "/health": _health,
-    "/servers": _servers,
-    "/tools": _tools,
-    "/skills": _skills,
-    "/skills/search": _search_skills,
-    "/skills/read": _read_skill,
-    "/graph": graph.show,
-    "/graph/related": graph.related,
-    "/runtime/tools.ts": runtime.typescript,
-    "/runtime/tools.py": runtime.python,
-    description.PATH: _description,
-}
-_POSTS: dict[str, _Answer] = {
-    "/tools/{tool:path}": _call,
-    "/skills/update": _update_skills,
-    "/graph/import": graph.import_known,
-    "/graph/clear": graph.clear,
-}
+@ENDPOINTS.add(
+    "POST", _MESSAGE, answers.JsonRpcAnswer, body=openapi.reference(answers.JsonRpcRequest)
+)
+async def message(_: App, request: Request) -> Any:
+    """One JSON-RPC request of MCP, without a session."""
+    sent = await json_value(request)
+    context = RequestContext(grant=grant_of(request), session=session_of(request))
+    messages: Messages = request.app.state.messages
+    return await while_heard(request, messages.answer(sent, context))
 
 
-def _number(request: Request, name: str) -> Any:
-    """A parameter in its option's type and range; None when it is not given."""
-    given = request.query_params.get(name)
-    return None if given is None else OPTION[name].parse(given, name)
+@ENDPOINTS.add("GET", "/metrics", media_type="text/plain")
+async def metrics(app: App, request: Request) -> Any:
+    """Figures for Prometheus."""
+    state = request.app.state
+    return await metrics_response(app, access_of(request), state.stats, state.lag)
+
+
+@ENDPOINTS.add("GET", openapi.PATH, media_type="application/json")
+async def describe(_: App, __: Request) -> Any:
+    """This document."""
+    return openapi.describe(__version__, every_endpoint())
 
 
 def _http_error(request: Request, problem: Exception) -> Response:
-    """A path or method that is not there: in JSON, like everything else."""
+    """Answers a path or a method that is not there in JSON, like everything else."""
     status = problem.status_code if isinstance(problem, HTTPException) else 500
     path = request.url.path
-    known = ", ".join([*_ROUTES, _METRICS, *(f"POST {path}" for path in _POSTS)])
-    posts = ("/tools/", "/skills/update", "/graph/")
-    use = "POST" if path.startswith(posts) else "GET"
-    message = {
+    routes = [
+        f"POST {each.path}" if each.method == "POST" else each.path for each in every_endpoint()
+    ]
+    known = ", ".join(route for route in routes if _MESSAGE not in route)
+    headers = problem.headers if isinstance(problem, HTTPException) else None
+    use = "POST" if "POST" in str(headers) else "GET"
+    text = {
         404: f"there is nothing at {path}; there are {known}",
         405: f"{request.method} is not answered at {path}; use {use}",
     }.get(status, getattr(problem, "detail", str(problem)))
-    return refusal(status, message)
+    return refusal(status, text)
 
 
 def _unexpected(request: Request, problem: Exception) -> Response:
-    """The boundary: a fault of ours is logged in full and told in one line."""
+    """Logs a fault of toolscript's in full, and answers it in one line."""
     log.error("%s %s failed", request.method, request.url.path, exc_info=problem)
-    message = "toolscript made a mistake; the gateway's log has the details"
-    return refusal(500, message, "InternalError")
+    text = "toolscript made a mistake; the gateway's log has the details"
+    return refusal(500, text, "InternalError")

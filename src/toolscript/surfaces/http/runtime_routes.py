@@ -9,20 +9,28 @@ from toolscript.app.application import App
 from toolscript.codegen.typed_clients import Language
 from toolscript.errors import RangeError
 from toolscript.surfaces.http.answers import ModuleAnswer
+from toolscript.surfaces.http.openapi import MODULE_PARAMETERS, Endpoints
 from toolscript.surfaces.server.authentication import grant_of
 
 _MEDIA: dict[Language, str] = {"ts": "application/typescript", "py": "text/x-python"}
 _TRUTH = {"1": True, "true": True, "0": False, "false": False, "": False}
 _NOT_MODIFIED = 304
+ENDPOINTS = Endpoints()
 
 
-async def typescript(app: App, request: Request) -> Any:
-    """``/runtime/tools.ts``."""
+@ENDPOINTS.add(
+    "GET", "/runtime/tools.ts", ModuleAnswer, *MODULE_PARAMETERS, media_type=_MEDIA["ts"]
+)
+async def typescript_client(app: App, request: Request) -> Any:
+    """A TypeScript module."""
     return await _module(app, request, "ts")
 
 
-async def python(app: App, request: Request) -> Any:
-    """``/runtime/tools.py``."""
+@ENDPOINTS.add(
+    "GET", "/runtime/tools.py", ModuleAnswer, *MODULE_PARAMETERS, media_type=_MEDIA["py"]
+)
+async def python_client(app: App, request: Request) -> Any:
+    """A Python module."""
     return await _module(app, request, "py")
 
 

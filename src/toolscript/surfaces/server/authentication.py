@@ -84,7 +84,7 @@ class TokenAuthenticator:
             else "this gateway asks for a token; send it as 'Authorization: Bearer …'"
         )
 
-    def admits(self, holder: str) -> bool:
+    def is_admitted(self, holder: str) -> bool:
         """Whether this holder of an `Access` would still be let in."""
         if holder == ANYONE:
             return self._local and not self._tokens.protected

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 _MISSING = "metrics need one more package; install it with: pip install 'toolscript[metrics]'"
 
 
-async def metrics(app: App, access: Access, traffic: RequestStats, pulse: EventLoopLag) -> Response:
+async def metrics_response(
+    app: App, access: Access, traffic: RequestStats, pulse: EventLoopLag
+) -> Response:
     """The answer, of what the caller may see. Raises `HTTPException` (501) without the library.
 
     Who is not granted everything is told of their own requests, and nothing of the process.

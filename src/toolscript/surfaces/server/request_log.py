@@ -54,9 +54,9 @@ class RequestLogMiddleware:
     count as running: it ends when the gateway does.
     """
 
-    def __init__(self, app: ASGIApp, traffic: RequestStats) -> None:
+    def __init__(self, app: ASGIApp, stats: RequestStats) -> None:
         self._app = app
-        self._traffic = traffic
+        self._stats = stats
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
@@ -88,16 +88,16 @@ class RequestLogMiddleware:
                 ]
             await send(message)
 
-        app = _refuse if self._traffic.closed else self._app
+        app = _refuse if self._stats.closed else self._app
         method, path = request.scope["method"], request.url.path
-        self._traffic.running += not listens
+        self._stats.running += not listens
         log.debug("%s %s has come", method, path)
         try:
             await app(request.scope, receive, noted)
         finally:
-            self._traffic.running -= not listens
+            self._stats.running -= not listens
             seconds = time.perf_counter() - began
-            self._traffic.note(holder_in(request.scope), _route(request.scope), status, seconds)
+            self._stats.note(holder_in(request.scope), _route(request.scope), status, seconds)
             took = round(seconds * 1000, 1)
             log.info(
                 "%s %s: %s in %s ms",

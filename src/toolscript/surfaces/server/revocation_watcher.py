@@ -20,8 +20,8 @@ class RevocationWatcher:
     elsewhere, too. Nothing is looked at while nothing goes on.
     """
 
-    def __init__(self, admits: Callable[[str], bool]) -> None:
-        self._admits = admits
+    def __init__(self, is_admitted: Callable[[str], bool]) -> None:
+        self._is_admitted = is_admitted
         self._under_way: dict[object, tuple[str, End]] = {}
         self._begun = anyio.Event()
 
@@ -51,7 +51,7 @@ class RevocationWatcher:
             self._look()
 
     def _look(self) -> None:
-        admitted = {holder: self._admits(holder) for holder, _ in self._under_way.values()}
+        admitted = {holder: self._is_admitted(holder) for holder, _ in self._under_way.values()}
         for key, (holder, end) in list(self._under_way.items()):
             if not admitted[holder]:
                 self.discard(key)
