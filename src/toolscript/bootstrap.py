@@ -227,9 +227,9 @@ def _standing_in(model: LazyModel) -> bool:
 
 def _connect(settings: Settings, config_key: str) -> Connect:
     with IMPORTING:
-        from toolscript.gateway.upstream.connection import Limits, McpConnect  # noqa: PLC0415 - see Gateway.run
+        from toolscript.gateway.upstream.connection import McpConnect, UpstreamLimits  # noqa: PLC0415 - see Gateway.run
 
-    limits = Limits(
+    limits = UpstreamLimits(
         settings.connect_timeout_s,
         settings.ping_interval_s,
         settings.call_timeout_s,

@@ -267,7 +267,7 @@ def test_nobody_is_asked_what_may_be_meant_for_another(scripted: Scripted, tmp_p
         waiting = in_background(app, "s__hang", first)
         until(lambda: lines(calls), "the first call has arrived")
         reply = echoed(call(app, "s__greet", second))
-        assert "nobody knows who is meant" in reply["message"]
+        assert "requests of several users" in reply["message"]
         assert (first.questions, second.questions) == ([], [])
         again = Asked(session_key=first.session_key)
         assert echoed(call(app, "s__greet", again)) == {"action": "decline"}

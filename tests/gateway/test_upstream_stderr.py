@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from toolscript.gateway.process.stderr_log import MAX_BYTES, ErrorLog
+from toolscript.gateway.process.stderr_log import MAX_BYTES, StderrLog
 
 
 def test_the_last_words_are_those_of_this_run(tmp_path: Path) -> None:
-    log = ErrorLog(tmp_path / "logs" / "it.log")
+    log = StderrLog(tmp_path / "logs" / "it.log")
     for words in (b"first\n", b"second\n\n"):
         with log.opened():
             assert log.last_line == ""
@@ -21,7 +21,7 @@ def test_the_last_words_are_those_of_this_run(tmp_path: Path) -> None:
 
 def test_what_another_process_writes_into_the_file_is_not_believed(tmp_path: Path) -> None:
     path = tmp_path / "it.log"
-    log = ErrorLog(path)
+    log = StderrLog(path)
     with log.opened():
         log.write(b"ours\n")
         path.unlink()
@@ -33,7 +33,7 @@ def test_what_another_process_writes_into_the_file_is_not_believed(tmp_path: Pat
 
 def test_a_new_file_is_begun_before_one_is_too_long(tmp_path: Path) -> None:
     path = tmp_path / "it.log"
-    log = ErrorLog(path)
+    log = StderrLog(path)
     with log.opened():
         log.write(b"x" * MAX_BYTES)
         assert path.stat().st_size == MAX_BYTES
@@ -46,7 +46,7 @@ def test_a_new_file_is_begun_before_one_is_too_long(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_handed_over_is_read_afterwards(tmp_path: Path) -> None:
-    log = ErrorLog(tmp_path / "it.log")
+    log = StderrLog(tmp_path / "it.log")
     with log.opened():
         with log.handed_over() as file:
             file.write("last words\n")
@@ -58,7 +58,7 @@ def test_without_a_file_the_end_is_kept_and_it_is_told_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "logs").write_text("no directory")
-    log = ErrorLog(tmp_path / "logs" / "it.log")
+    log = StderrLog(tmp_path / "logs" / "it.log")
     for _ in range(2):
         with log.opened(), log.handed_over() as file:
             file.write("to nowhere\n")

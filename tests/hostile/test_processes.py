@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from tests.support import FUZZY, READ_FILE, Cli, Scripted, alive, post, processes, tool, until
-from toolscript.gateway.process.reap import MARK, sweep
+from toolscript.gateway.process.reap import TAG_VARIABLE, reap
 from toolscript.surfaces.server.gateway_file import GatewayFile
 
 
@@ -155,10 +155,10 @@ def test_l6_a_child_that_empties_its_environment_ends_with_its_group(tmp_path: P
     """upstream:isolation: here by what ends the servers of a gateway that was killed."""
     program = [sys.executable, "-S", "-c", _EMPTIES, str(tmp_path)]
     mark = f"{os.getpid()}-empties."
-    process = subprocess.Popen(program, env={MARK: mark}, start_new_session=True)
+    process = subprocess.Popen(program, env={TAG_VARIABLE: mark}, start_new_session=True)
     try:
         until(lambda: len(processes(str(tmp_path))) == 2, "it has begun")
-        sweep(mark)
+        reap(mark)
         process.wait(60)
         until(lambda: is_gone(process.pid), "the whole group has ended", 10)
     finally:

@@ -13,7 +13,7 @@ import pytest
 from tests.hostile.redaction_corpus import WORD, leaked, spellings
 from tests.support import FUZZY, Cli, Scripted, fetch, post, stop_all, tool, until
 from toolscript.gateway.base import LAST_WORDS
-from toolscript.gateway.process.stderr_log import ErrorLog
+from toolscript.gateway.process.stderr_log import StderrLog
 from toolscript.text import redact
 from toolscript.text.redaction import MAX_CHARS
 
@@ -151,7 +151,7 @@ def test_m8_a_servers_last_words_are_for_its_owner(cli: Cli) -> None:
 def test_m8_a_line_that_begins_before_the_tail_is_not_shown_with_half_a_secret(
     tmp_path: Path,
 ) -> None:
-    log = ErrorLog(tmp_path / "log")
+    log = StderrLog(tmp_path / "log")
     for size in (8192, 8188, 8170):
         with log.opened():
             log.write(WORD.encode() + b"x" * size)

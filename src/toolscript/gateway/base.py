@@ -1,4 +1,4 @@
-"""What an upstream is to the gateway, and what it reports."""
+"""The protocol of an upstream, what it reports to the gateway, and who calls it."""
 
 import threading
 from collections.abc import Callable
@@ -10,23 +10,23 @@ from toolscript.errors import RefusedError
 from toolscript.types import ServerSpec, ToolSpec
 
 IMPORTING = threading.Lock()
-"""Held by a thread that imports the SDK: two at once would wait for each other's halves."""
+"""Held by a thread that imports the SDK: two such imports at once can deadlock."""
 
 LAST_WORDS = "; its last words: "
-"""What stands in an error before the end of a server's standard error: its owner's to read."""
+"""In an error, what follows this is a server's standard error, which only the owner may read."""
 
 CANNOT_BE_ASKED = -32600
-"""As clients of the protocol that know no elicitation answer it: an invalid request."""
+"""The code with which clients that know no elicitation answer it: an invalid request."""
 
 
 def without_last_words(error: str) -> str:
-    """Returns an error of a server's without what the server wrote on standard error."""
+    """Returns a server's error without what the server wrote on standard error."""
     reason, words, _ = error.partition(LAST_WORDS)
     return f"{reason})" if words and reason.count("(") > reason.count(")") else reason
 
 
 class Ready(msgspec.Struct, frozen=True, kw_only=True):
-    """Connected, with these tools: on connecting, and whenever they change."""
+    """The server is connected and has these tools. Reported again whenever they change."""
 
     tools: tuple[ToolSpec, ...]
     version: str = ""
@@ -34,19 +34,19 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lost(msgspec.Struct, frozen=True, kw_only=True):
-    """A connection that worked has ended; it is being tried again at once."""
+    """A connection that worked has ended, and is tried again at once."""
 
     error: str
     retry_s: float = 0.0
-    """When, from now."""
+    """In how many seconds."""
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True):
-    """An attempt to connect has failed; another follows after a while."""
+    """An attempt to connect has failed, and another follows later."""
 
     error: str
     retry_s: float = 0.0
-    """When, from now."""
+    """In how many seconds."""
 
 
 Report = Ready | Lost | Failed
@@ -99,26 +99,26 @@ class Upstream(Protocol):
     """One server's connection."""
 
     async def run(self) -> None:
-        """Connect, report, reconnect, until cancelled. Never raises for what a server does."""
+        """Connects, reports and reconnects until cancelled. Raises for no fault of a server."""
         ...
 
     async def request(self, method: str, params: dict[str, Any], caller: Caller) -> dict[str, Any]:
-        """Pass a request on; the result is the server's own, as on the wire.
+        """Passes a request on, and returns the server's result as it is on the wire.
 
         Waits for a connection that is being made. Raises `NotConnectedError`,
-        `RefusedError`, `CallTimeoutError` and `UpstreamError` for an answer that
+        `RefusedError`, `CallTimeoutError`, and `UpstreamError` for an answer that
         cannot be used. Cancelling it cancels the request on the server.
         """
         ...
 
 
 class Connect(Protocol):
-    """Makes upstreams, and owns what they share."""
+    """Makes upstreams and owns what they share."""
 
     def __call__(self, spec: ServerSpec, report: Callable[[Report], None]) -> Upstream:
-        """The upstream of a server, given where its reports go."""
+        """Returns the upstream of a server, which sends its reports to ``report``."""
         ...
 
     def close(self) -> None:
-        """Every upstream has ended. Takes a moment, and is called off the event loop."""
+        """Frees what the upstreams share, once all have ended. Blocks for a moment."""
         ...

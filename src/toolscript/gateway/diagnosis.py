@@ -1,4 +1,4 @@
-"""What went wrong with a server, in words for its user."""
+"""Says what went wrong with a server in words for its user."""
 
 from typing import cast
 
@@ -8,16 +8,16 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 _UNAUTHORIZED = 401
-_UNSAID = {"Server returned an error response", "Session terminated", "Not Found"}
-"""What the library puts in the place of an answer that had only a status."""
+_STATUS_ONLY = {"Server returned an error response", "Session terminated", "Not Found"}
+"""The messages that the SDK gives to responses that had only a status."""
 
 
 class ClosedError(Exception):
-    """A connection that worked was closed by the server; what it said last is known later."""
+    """A server closed its connection."""
 
 
 def is_closed(error: BaseException) -> bool:
-    """Whether the library says that the connection ended; servers use its code for anything."""
+    """Whether the SDK says that the connection ended; servers use its code for anything."""
     return (
         isinstance(error, MCPError)
         and error.code == mcp_types.CONNECTION_CLOSED
@@ -25,31 +25,31 @@ def is_closed(error: BaseException) -> bool:
     )
 
 
-def is_unsaid(error: BaseException) -> bool:
-    """Whether the status of the answer tells more than the error does."""
-    return isinstance(error, MCPError) and error.message in _UNSAID
+def is_status_only(error: BaseException) -> bool:
+    """Whether the status of the response says more than the error does."""
+    return isinstance(error, MCPError) and error.message in _STATUS_ONLY
 
 
 def is_unauthorized(error: BaseException) -> bool:
-    """Whether the server wants to know who asks."""
+    """Whether the server asks for a login."""
     return isinstance(error, httpx2.HTTPStatusError) and error.response.status_code == _UNAUTHORIZED
 
 
 def answered(status: int) -> str:
-    """What a status means for the user."""
+    """Returns a status in words."""
     hint = "; check its headers" if status in {401, 403} else ""
     return f"answered HTTP {status}{hint}"
 
 
 def innermost(error: BaseException) -> BaseException:
-    """The first leaf of an exception group: task groups wrap whatever goes wrong in them."""
+    """Returns the first leaf of an exception group, or the error itself."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     return error
 
 
 def message(error: BaseException) -> str:  # noqa: PLR0911 - a table
-    """The error in words; third-party text that may hold secrets."""
+    """Returns the error in words; the text is the server's and may hold secrets."""
     match error:
         case httpx2.HTTPStatusError():
             return answered(error.response.status_code)

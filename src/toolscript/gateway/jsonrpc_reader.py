@@ -1,8 +1,7 @@
 """Reads JSON-RPC messages from servers, and keeps the results of large ones as raw JSON.
 
 The SDK's own reader takes half a second for a megabyte of small values, and the event
-loop waits. What is small is left to it. Of anything larger the envelope is read, and a
-result stays the text that it came as.
+loop waits. Small messages are left to it. Of anything larger only the envelope is read.
 """
 
 import re
@@ -19,25 +18,26 @@ from toolscript.text import printable
 
 _T = TypeVar("_T")
 SMALL_BYTES = 64 * 1024
-"""Up to here a message is read by the SDK."""
+"""Up to this size the SDK reads a message."""
 MARGIN_BYTES = 1024
-"""At its beginning and at its end, a message says which request it answers."""
+"""The id of the request that a message answers is looked for in so many bytes at either end."""
+_THREAD_BYTES = _REPAIRABLE_BYTES = 1024 * 1024
 
-_MENDED_BYTES = _ASIDE_BYTES = 1024 * 1024
 _HALVES = re.compile(
     rb"\\\\|(\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
     rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD])[c-fC-F][0-9a-fA-F]{2}))"
 )
-"""The escape of half a character, with which a text ends that was cut in the middle of one."""
+"""The escape of half a surrogate pair: texts that were cut within a character end with one."""
 _ID_FIRST = re.compile(rb'^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18})\b')
 _ID_LAST = re.compile(rb'"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
+_CONTENT = re.compile(rb'"result"|"error"')
 
 
-class Unparsed(msgspec.Struct, frozen=True):
-    """A result that is the text it came as."""
+class UnparsedResult(msgspec.Struct, frozen=True):
+    """A result as the JSON text that it came as."""
 
     text: bytes
-    """Empty where that could not be told from the rest."""
+    """Empty where it could not be told from the rest of the message."""
     problem: str = ""
     """Why it could not be read; empty where it is only large."""
 
@@ -48,83 +48,76 @@ class _Envelope(msgspec.Struct):
     result: msgspec.Raw = msgspec.Raw()
 
 
-_CONTENT = re.compile(rb'"result"|"error"')
-_ENVELOPE = msgspec.json.Decoder(_Envelope)
-
-
-def read(line: bytes) -> JSONRPCMessage:
-    """Return a message; raises `ValueError` for what is none, and answers no request."""
+def read_message(line: bytes) -> JSONRPCMessage:
+    """Returns a message; raises `ValueError` for text that is none and answers no request."""
     is_object = line[:MARGIN_BYTES].lstrip().startswith(b"{")
-    if is_object and len(line) > SMALL_BYTES:
-        return _unparsed(_valid(line), "")
-    # What begins as no message does is not read to its end, which may be far.
+    # The beginning of anything else is enough for the error; its end may be far.
     text = (line if is_object else line[:MARGIN_BYTES]).decode("utf-8", "replace")
+    whole = text.encode()
+    if is_object and len(line) > SMALL_BYTES:
+        return _large_message(whole, "")
     try:
         return jsonrpc_message_adapter.validate_json(text, by_name=False)
     except ValueError as error:
         if not is_object:
             raise
-        whole = text.encode()
-        if (other := mended(whole)) != whole:
-            return read(other)
+        if (other := repaired(whole)) != whole:
+            return read_message(other)
+        first = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
         try:
-            return _unparsed(whole, _problem(error))
+            return _large_message(whole, printable(first, 200))
         except ValueError:
             raise error from None
 
 
-def mended(line: bytes) -> bytes:
-    """Return the line with no half of a character in it."""
-    if len(line) > _MENDED_BYTES:
+def repaired(line: bytes) -> bytes:
+    """Returns the line with U+FFFD in the place of each half of a surrogate pair."""
+    if len(line) > _REPAIRABLE_BYTES:
         return line
     return _HALVES.sub(lambda found: rb"\ufffd" if found[1] else found[0], line)
 
 
-def _problem(error: ValueError) -> str:
-    said = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-    return printable(said, 200)
-
-
-def _unparsed(line: bytes, problem: str) -> JSONRPCMessage:
-    """Read the envelope; ``problem`` is why the SDK could not read the whole."""
+def _large_message(line: bytes, problem: str) -> JSONRPCMessage:
+    """Reads the envelope; ``problem`` is why the SDK could not read the whole, if it tried."""
     try:
-        envelope = _ENVELOPE.decode(line)
+        envelope = msgspec.json.decode(line, type=_Envelope)
     except (msgspec.MsgspecError, RecursionError) as error:
-        if not problem and (other := mended(line)) != line:
-            return read(other)
-        return unreadable(line, problem or str(error))
+        if not problem and (other := repaired(line)) != line:
+            return read_message(other)
+        return unreadable_answer(line, problem or str(error))
     result = bytes(envelope.result)
     if envelope.method is None and envelope.id is not None and result:
-        return _response(envelope.id, Unparsed(result, problem))
+        return _response(envelope.id, UnparsedResult(result, problem))
     if problem or not is_moderate(line):
-        return unreadable(line, problem or "it is too large")
+        return unreadable_answer(line, problem or "it is too large")
     return jsonrpc_message_adapter.validate_json(line, by_name=False)
 
 
-def unreadable(line: bytes, problem: str) -> JSONRPCMessage:
-    """Return an answer to the request that a message answers; raises `ValueError` without one.
+def unreadable_answer(line: bytes, problem: str) -> JSONRPCMessage:
+    """Returns an answer that fails the request which a message answers.
 
-    Of a message that was not kept as a whole, ``line`` is its beginning and its end.
+    ``line`` is the message, or its beginning and its end. Raises `ValueError` where it
+    answers no request.
     """
     first = line[:MARGIN_BYTES]
     found = _ID_FIRST.search(first) or _ID_LAST.search(line[-MARGIN_BYTES:])
     if found is None or b'"method"' in _CONTENT.split(first, maxsplit=1)[0]:
         raise ValueError(problem)
-    return answered(int(found[1]), problem)
+    return failed_answer(int(found[1]), problem)
 
 
-def answered(request: RequestId | None, problem: str) -> JSONRPCMessage:
-    """Return what stands for an answer that is of no use."""
-    return _response(request or 0, Unparsed(b"", problem))
+def failed_answer(request: RequestId | None, problem: str) -> JSONRPCMessage:
+    """Returns an answer that fails a request."""
+    return _response(request or 0, UnparsedResult(b"", problem))
 
 
-def _response(request: RequestId, result: Unparsed) -> JSONRPCResponse:
+def _response(request: RequestId, result: UnparsedResult) -> JSONRPCResponse:
     return JSONRPCResponse.model_construct(jsonrpc="2.0", id=request, result=cast("Any", result))
 
 
-async def aside(work: Callable[[bytes], _T], data: bytes) -> _T:
-    """Do the work in a thread where there is much of it: others get their turn in between."""
-    return work(data) if len(data) <= _ASIDE_BYTES else await to_thread.run_sync(work, data)
+async def in_thread_if_large(work: Callable[[bytes], _T], data: bytes) -> _T:
+    """Does the work, in a thread where the data is large."""
+    return work(data) if len(data) <= _THREAD_BYTES else await to_thread.run_sync(work, data)
 
 
 class BoundedBuffer:
@@ -132,47 +125,29 @@ class BoundedBuffer:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._data = bytearray()
+        self.data = bytearray()
         self.size = 0
 
     def add(self, data: bytes) -> None:
-        """Append; what is in the middle of too much is forgotten."""
+        """Appends; drops the middle of a message past the limit."""
         self.size += len(data)
-        self._data += data
+        self.data += data
         if self.is_full:
-            del self._data[MARGIN_BYTES : max(MARGIN_BYTES, len(self._data) - MARGIN_BYTES)]
+            del self.data[MARGIN_BYTES : max(MARGIN_BYTES, len(self.data) - MARGIN_BYTES)]
 
     @property
     def is_full(self) -> bool:
-        """Whether there was more than may be."""
+        """Whether there was more than the limit."""
         return self.size > self._limit
 
     @property
     def problem(self) -> str:
-        """What is said of too much."""
-        mib = 2**20
-        told = f"it has {self.size / mib:.1f} MiB; at most {self._limit / mib:g} MiB are read"
-        return f"{told} (TOOLSCRIPT_MESSAGE_LIMIT)"
-
-    @property
-    def data(self) -> bytes:
-        """The bytes, or the beginning and the end."""
-        return bytes(self._data)
-
-    @property
-    def end(self) -> bytes:
-        """The last few bytes."""
-        return bytes(self._data[-3:])
+        """The error of a message past the limit."""
+        size, most = f"{self.size / 2**20:.1f} MiB", f"{self._limit / 2**20:g} MiB"
+        return f"it has {size}; at most {most} are read (TOOLSCRIPT_MESSAGE_LIMIT)"
 
     async def message(self) -> JSONRPCMessage:
-        """Return what `read` makes of it, or `unreadable` of too much."""
-        return unreadable(self.data, self.problem) if self.is_full else await aside(read, self.data)
-
-
-def _valid(line: bytes) -> bytes:
-    """The line as valid UTF-8."""
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        return line.decode("utf-8", "replace").encode()
-    return line
+        """Returns the message; see `read_message` and `unreadable_answer`."""
+        if self.is_full:
+            return unreadable_answer(bytes(self.data), self.problem)
+        return await in_thread_if_large(read_message, bytes(self.data))

@@ -1,4 +1,4 @@
-"""Holds large results of calls as raw JSON, and decodes them only within a limit."""
+"""Holds large results of calls as raw JSON, and decodes JSON only within limits."""
 
 import re
 from itertools import islice
@@ -8,12 +8,12 @@ import msgspec
 
 MAX_OBJECT_BYTES = 4 * 1024 * 1024
 MAX_VALUES = 50_000
-"""JSON that is longer than this, or holds more values, is never turned into objects."""
+"""Longer JSON, and JSON with more values, is never turned into objects."""
 _VALUE = re.compile(rb'"[^"]*+"|[^\s",:\[\]{}]++|[\[{]')
 
 
 class UnreadableError(ValueError):
-    """An answer of a server's that is of no use here; the message says why."""
+    """A server's answer cannot be read; the message says why."""
 
 
 class _Flags(msgspec.Struct, omit_defaults=True):
@@ -22,9 +22,9 @@ class _Flags(msgspec.Struct, omit_defaults=True):
 
 
 class RawResult(dict[str, Any]):
-    """A result that is still the JSON that it came as.
+    """A result as the JSON ``text`` that it came as.
 
-    As a dict it has no more than the fields that the gateway itself looks at.
+    As a dict it has only the fields that the gateway itself reads.
     """
 
     def __init__(self, text: bytes) -> None:
@@ -33,7 +33,7 @@ class RawResult(dict[str, Any]):
 
 
 def is_moderate(text: bytes) -> bool:
-    """Whether JSON may be turned into objects; stops counting its values where it may not."""
+    """Whether JSON is small enough to be turned into objects."""
     if len(text) > MAX_OBJECT_BYTES:
         return False
     if sum(map(text.count, (b",", b"[", b"{"))) < MAX_VALUES:
@@ -43,7 +43,7 @@ def is_moderate(text: bytes) -> bool:
     return counted <= MAX_VALUES
 
 
-def opened(text: bytes) -> dict[str, Any]:
+def decode_moderate(text: bytes) -> dict[str, Any]:
     """Return a result as objects; raises `UnreadableError` where it is too large for that."""
     if not is_moderate(text):
         size = f"{len(text) / 2**20:.1f} MiB"

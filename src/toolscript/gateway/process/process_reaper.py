@@ -1,9 +1,8 @@
-"""Whatever becomes of this process, no server that it started lives on.
+"""Starts a second process that ends all servers once this process has ended, even by a kill.
 
-A process that is killed cannot clean up. So a second, small one waits for the
-end of a pipe that only the first one holds, and then ends every process that
-carries the first one's mark in its environment: servers and what they started,
-in whichever session or group that is by now.
+A process that is killed cannot clean up. So a small one waits for the end of a pipe that
+only the first one holds, and then ends every process that has the first one's tag in its
+environment: servers and what they started. See `reap`.
 """
 
 import secrets
@@ -12,46 +11,44 @@ import sys
 import threading
 from pathlib import Path
 
-from toolscript.gateway.process import reap as sweep
+from toolscript.gateway.process import reap
 
 
 class ProcessReaper:
-    """Marks servers, so that what is left of one, or in the end of all, can be ended.
+    """Tags servers, and runs the second process from the first tag to `close`.
 
-    The second process is started with the first server, and ends with `close`.
-    On systems other than Linux nothing is marked, and a server is known by its
-    process group alone.
+    On systems other than Linux there are no tags: a server is known by its process group.
     """
 
     def __init__(self) -> None:
-        self._mark = secrets.token_hex(16)
-        self._marked = 0
-        self._sweeper: subprocess.Popen[bytes] | None = None
-        self._alone = threading.Lock()
+        self._tag = secrets.token_hex(16)
+        self._tagged = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
 
-    def mark(self) -> str:
-        """A mark for one more server; empty where there can be none. May start a process."""
-        if not sweep.can_sweep():
+    def tag(self) -> str:
+        """Returns a tag for one more server, or "" where there are none. May start a process."""
+        if not reap.can_reap():
             return ""
-        with self._alone:
-            if self._sweeper is None or self._sweeper.poll() is not None:
-                self._sweeper = _started(self._mark)
-            self._marked += 1
-            # The end keeps a mark from being the beginning of another.
-            return f"{self._mark}-{self._marked}."
+        with self._lock:
+            if self._process is None or self._process.poll() is not None:
+                self._process = _started(self._tag)
+            self._tagged += 1
+            # The full stop keeps a tag from being the beginning of another.
+            return f"{self._tag}-{self._tagged}."
 
     def close(self) -> None:
-        """Every server has ended: the second process looks a last time, and ends too."""
-        with self._alone:
-            if self._sweeper is not None:
-                self._sweeper.communicate()
-                self._sweeper = None
+        """Has the second process look a last time and end. Every server has ended by now."""
+        with self._lock:
+            if self._process is not None:
+                self._process.communicate()
+                self._process = None
 
 
-def _started(mark: str) -> "subprocess.Popen[bytes]":
-    # -I -S: nothing but the core of the standard library, since it is there all the time.
+def _started(tag: str) -> "subprocess.Popen[bytes]":
+    # -I -S: only the core of the standard library, since it runs all the time.
     return subprocess.Popen(  # noqa: S603 - this interpreter, with a program of our own
-        [sys.executable, "-I", "-S", str(Path(sweep.__file__)), mark],
+        [sys.executable, "-I", "-S", str(Path(reap.__file__)), tag],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""What a server says on standard error: the end of it in memory, and two files that stay short."""
+"""Keeps what a server writes on standard error: its end in memory, the rest in two short files."""
 
 import logging
 import os
@@ -13,16 +13,15 @@ from toolscript.storage.atomic_files import open_private, write_failure
 log = logging.getLogger(__name__)
 MAX_BYTES = 4 * 1024 * 1024
 _TAIL_BYTES = 8192
-_HALF_CHARS = 4096
-"""Of a line that begins before the tail so much is not shown: it may begin with half a secret."""
+_UNSHOWN_CHARS = 4096
+"""So much of a line that begins before the tail is not shown: it may begin with half a secret."""
 
 
-class ErrorLog:
-    """One server's standard error. The files are for people: nothing depends on them.
+class StderrLog:
+    """One server's standard error. Only people read the files.
 
-    A new run, or a file that is full, begins a new file; the one before is kept
-    beside it, so that what a server said when it died can be read after it has
-    been started again.
+    A new run and a full file begin a new file. The previous one stays beside it, so that
+    the last words of a dead server can be read after it has been started again.
     """
 
     def __init__(self, path: Path) -> None:
@@ -33,7 +32,7 @@ class ErrorLog:
 
     @contextmanager
     def opened(self) -> Generator[None]:
-        """Begin anew, for one run of the server."""
+        """Begins a new file for one run of the server, and closes it after the block."""
         self._tail = b""
         self._begin()
         try:
@@ -42,7 +41,7 @@ class ErrorLog:
             self._close()
 
     def write(self, data: bytes) -> None:
-        """Take what the server has written."""
+        """Appends what the server has written."""
         self._tail = (self._tail + data)[-_TAIL_BYTES:]
         self.make_room(len(data))
         if self._file:
@@ -52,7 +51,7 @@ class ErrorLog:
                 self._give_up(error)
 
     def make_room(self, size: int = 0) -> None:
-        """Begin a new file where this one would grow too long."""
+        """Begins a new file where so many bytes more would make this one too long."""
         if not self._file:
             return
         with suppress(OSError):
@@ -65,11 +64,7 @@ class ErrorLog:
 
     @contextmanager
     def handed_over(self) -> Generator[TextIO]:
-        """The file, for a server that writes into it by itself, as on Windows.
-
-        There nobody can take the name of an open file away, so what is read
-        afterwards is this server's.
-        """
+        """Yields the file for a server that writes into it itself, as on Windows."""
         if not self._file:
             with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
                 yield nowhere
@@ -82,22 +77,19 @@ class ErrorLog:
 
     @property
     def last_line(self) -> str:
-        """The last line that says something."""
+        """The last line that is not blank."""
         first, *others = self._tail.decode("utf-8", "replace").splitlines() or [""]
         last = next((line for line in reversed(others) if line.strip()), "")
-        return last or (first[_HALF_CHARS:] if len(self._tail) == _TAIL_BYTES else first)
+        return last or (first[_UNSHOWN_CHARS:] if len(self._tail) == _TAIL_BYTES else first)
 
     def _begin(self) -> None:
         self._close()
+        with suppress(OSError):  # there is none yet, or opening the new one fails as well
+            self._path.replace(f"{self._path}.1")
         try:
-            self._file = self._anew()
+            self._file = open_private(self._path)
         except OSError as error:
             self._give_up(error)
-
-    def _anew(self) -> TextIO:
-        with suppress(OSError):  # the first one; or the next line says what is wrong
-            self._path.replace(f"{self._path}.1")
-        return open_private(self._path)
 
     def _give_up(self, error: OSError) -> None:
         self._close()

@@ -1,8 +1,8 @@
-"""A server as a process: started, spoken to through its pipes, ended with all that it started.
+"""Runs a server as a child process and ends it with all that it started.
 
-The library's own transport ends only a server that does not obey, so what an
-obedient one has started would live on; and it takes a server for alive as long
-as anything it started holds its output open.
+The SDK's own transport ends only a server that does not obey, so the children of an
+obedient one would live on; and it takes a server for alive while a child holds its
+output open. It has no limit for the size of a message either.
 """
 
 import os
@@ -22,19 +22,20 @@ from mcp.client.stdio import StdioServerParameters, get_default_environment, std
 from mcp.shared.message import SessionMessage
 
 from toolscript.gateway.jsonrpc_reader import BoundedBuffer
-from toolscript.gateway.process.reap import sweep
-from toolscript.gateway.process.stderr_log import ErrorLog
+from toolscript.gateway.process.reap import reap
+from toolscript.gateway.process.stderr_log import StderrLog
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
-"""A line that goes on for so long beyond what is read does not end: the connection does."""
+"""A line that goes on so far past the limit ends the connection."""
 PATIENCE_S = 2.0
-"""How long a server may take to end when its input does, and again when it is told to."""
+"""How long a server may take to end when its input does, and again after each signal."""
 _POLL_S = 0.02
-_WATCH_S = 1.0
-"""How often a server that says nothing is looked at: most are idle most of the time."""
-
-_BREATH_S = 0.01
-"""Between two readings of standard error: a server that floods it waits for us."""
+_IDLE_POLL_S = 1.0
+"""How often an idle server is polled for its end."""
+_LAST_OUTPUT_S = 0.2
+"""How long the output of a server that has ended is still read."""
+_STDERR_PAUSE_S = 0.01
+"""The pause between two reads of standard error, which slows a server that floods it."""
 _PIPE_BYTES = 65536
 
 _Received: TypeAlias = SessionMessage | Exception
@@ -46,40 +47,43 @@ _CLOSED = (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError)
 
 @asynccontextmanager
 async def process_streams(
-    parameters: StdioServerParameters, errors: ErrorLog, mark: str, turn: anyio.Lock, limit: int
+    parameters: StdioServerParameters,
+    stderr_log: StderrLog,
+    tag: str,
+    spawn_lock: anyio.Lock,
+    limit: int,
 ) -> AsyncGenerator[_Streams]:
-    """Messages from and to a new process; it and its descendants end with the block.
+    """Starts a process, yields the streams of its messages, and ends it and its descendants.
 
-    A message of more than ``limit`` bytes is not read. Its descendants are its process
-    group, and whatever has ``mark`` in the environment; it is empty where there are no
-    marks. Processes are started in ``turn``: each stops the whole process for a moment.
+    No message of more than ``limit`` bytes is read. Descendants are the process group and
+    every process with ``tag`` in its environment; the tag is empty where there are none.
+    The lock lets one process start at a time: each stops this process for a moment.
     """
-    if sys.platform == "win32":  # there the library's own does all of this
-        with errors.handed_over() as file:
+    if sys.platform == "win32":  # there the SDK's own transport has to do
+        with stderr_log.handed_over() as file:
             async with stdio_client(parameters, file) as (read, write):
                 yield read, write  # pyright: ignore[reportReturnType] - protocols of the same shape
         return
     with _pipe() as (source, sink):
         try:
-            async with turn:
+            async with spawn_lock:
                 process = await _started(parameters, sink)
         finally:
             os.close(sink)
         try:
-            async with _attended(process, source, errors, limit) as streams:
+            async with _connected(process, source, stderr_log, limit) as streams:
                 yield streams
         finally:
-            if mark:
+            if tag:
                 with anyio.CancelScope(shield=True):
-                    await anyio.to_thread.run_sync(sweep, mark)
+                    await anyio.to_thread.run_sync(reap, tag)
 
 
 @contextmanager
 def _pipe() -> Generator[tuple[int, int]]:
-    """Both ends; the second is the caller's to close.
+    """Yields both ends of a pipe; the caller closes the second.
 
-    A pipe of our own, and none of the process's: whatever else holds it open
-    cannot keep us from closing our end.
+    Unlike a pipe of `subprocess`, it can be closed while another process holds it open.
     """
     source, sink = os.pipe()
     os.set_blocking(source, False)
@@ -90,94 +94,118 @@ def _pipe() -> Generator[tuple[int, int]]:
 
 
 class _Process:
-    """A process and its pipes, which nothing but this holds open on our side.
+    """A process and its pipes.
 
-    `subprocess` starts it, with ``vfork`` where there is one: what the event
-    loop has for this copies our whole memory map, and the loop waits for it.
+    `subprocess` starts it, with ``vfork`` where possible: the event loop's own way copies
+    the whole memory map of this process while the loop waits.
     """
 
     def __init__(self, popen: "subprocess.Popen[bytes]", stdin: UNIXSocketStream) -> None:
         assert popen.stdout  # noqa: S101 - it was opened with a pipe
         self.pid = popen.pid
         self.stdin = stdin
-        self.silent = anyio.Event()
-        """Its output has ended."""
+        self.output_ended = anyio.Event()
         self._popen = popen
         self._stdout = popen.stdout
         os.set_blocking(self._stdout.fileno(), False)
 
-    @property
-    def ended(self) -> bool:
-        """Whether it has; takes the process away once it has."""
-        return self._popen.poll() is not None
-
-    async def received(self) -> bytes:
-        """What it says next; nothing at the end."""
+    async def receive(self) -> bytes:
+        """Returns the next output, or nothing at the end."""
         while not self._stdout.closed:
-            # Even where there is something already: a flood must let others in.
+            # Waits even where there is output already: other tasks run during a flood.
             await anyio.wait_readable(self._stdout)
             with suppress(BlockingIOError):
                 if data := os.read(self._stdout.fileno(), _PIPE_BYTES):
                     return data
                 break
-        self.silent.set()
+        self.output_ended.set()
         return b""
 
     def close_output(self) -> None:
-        """Listen no more."""
+        """Stops reading."""
         if not self._stdout.closed:
             anyio.notify_closing(self._stdout)
             self._stdout.close()
 
+    async def wait(self, poll_s: float = _POLL_S) -> None:
+        """Waits until it has ended."""
+        while self._popen.poll() is None:  # noqa: ASYNC110 - there is no event for it
+            await anyio.sleep(poll_s)
+
+    def signal_group(self, number: int) -> bool:
+        """Sends a signal, or none for 0, to its process group; returns whether it exists."""
+        self._popen.poll()
+        try:
+            os.killpg(self.pid, number)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            return True
+        return True
+
+    async def end(self) -> None:
+        """Closes its input, then sends SIGTERM and SIGKILL to its group, with pauses."""
+        with suppress(*_CLOSED):
+            await self.stdin.aclose()
+        with anyio.move_on_after(PATIENCE_S):
+            await self.wait()
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            exists = self.signal_group(number)
+            with anyio.move_on_after(PATIENCE_S):
+                while exists:
+                    await anyio.sleep(_POLL_S)
+                    exists = self.signal_group(0)
+        with anyio.move_on_after(PATIENCE_S):
+            await self.output_ended.wait()
+        self.close_output()
+
 
 async def _started(parameters: StdioServerParameters, stderr: int) -> _Process:
+    def popen(stdin: int) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(  # noqa: S603 - a server of the configuration
+            [parameters.command, *parameters.args],
+            env=get_default_environment() | (parameters.env or {}),
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            cwd=parameters.cwd,
+            start_new_session=True,
+            bufsize=0,
+        )
+
     ours, theirs = socket.socketpair()
     with theirs:
         stdin = await UNIXSocketStream.from_socket(ours)
         try:
             # Nothing may be awaited after this: a cancellation would lose the process.
-            popen = await anyio.to_thread.run_sync(_popen, parameters, theirs.fileno(), stderr)
+            return _Process(await anyio.to_thread.run_sync(popen, theirs.fileno()), stdin)
         except BaseException:
             ours.close()
             raise
-    return _Process(popen, stdin)
-
-
-def _popen(parameters: StdioServerParameters, stdin: int, stderr: int) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(  # noqa: S603 - a server of the configuration
-        [parameters.command, *parameters.args],
-        env=get_default_environment() | (parameters.env or {}),
-        stdin=stdin,
-        stdout=subprocess.PIPE,
-        stderr=stderr,
-        cwd=parameters.cwd,
-        start_new_session=True,
-        bufsize=0,
-    )
 
 
 @asynccontextmanager
-async def _attended(
-    process: _Process, stderr: int, errors: ErrorLog, limit: int
+async def _connected(
+    process: _Process, stderr: int, stderr_log: StderrLog, limit: int
 ) -> AsyncGenerator[_Streams]:
-    """The streams of a process that has been started, until it has ended."""
-    # Heard to its end: a server that is told to end may have to write to do so.
-    hearing = anyio.CancelScope(shield=True)
+    """Yields the streams of a process that has been started, and ends it after the block."""
+    # Read to its end: a server that is told to end may have to write to do so.
+    stderr_scope = anyio.CancelScope(shield=True)
     inbound, read = anyio.create_memory_object_stream[_Received]()
     write, outbound = anyio.create_memory_object_stream[SessionMessage]()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_receive, process, inbound, limit)
         tasks.start_soon(_send, process, outbound, inbound)
-        tasks.start_soon(_notice_end, process, inbound)
-        tasks.start_soon(_overhear, stderr, errors, hearing)
+        tasks.start_soon(_close_at_end, process, inbound)
+        tasks.start_soon(_log_stderr, stderr, stderr_log, stderr_scope)
         try:
             yield read, write
         finally:
             read.close()
             write.close()
             with anyio.CancelScope(shield=True):
-                await _end(process)
-            hearing.cancel()
+                await process.end()
+            stderr_scope.cancel()
             tasks.cancel_scope.cancel()
 
 
@@ -188,7 +216,7 @@ async def _receive(
     try:
         with suppress(*_CLOSED):
             async with inbound:
-                while chunk := await process.received():
+                while chunk := await process.receive():
                     *ends, rest = chunk.split(b"\n")
                     for end in ends:
                         buffer.add(end)
@@ -200,7 +228,7 @@ async def _receive(
     finally:
         # A server that is still writing could not see that its input has ended.
         with anyio.CancelScope(shield=True), suppress(*_CLOSED):
-            while await process.received():
+            while await process.receive():
                 pass
 
 
@@ -225,60 +253,26 @@ async def _send(
         await inbound.aclose()
 
 
-async def _overhear(stderr: int, errors: ErrorLog, hearing: anyio.CancelScope) -> None:
-    """Keep the server's words, and at the end those that are still in the pipe."""
-    with hearing:
-        while _heard(stderr, errors):
-            await anyio.sleep(_BREATH_S)
-            await anyio.wait_readable(stderr)
-    _heard(stderr, errors)
-
-
-def _heard(stderr: int, errors: ErrorLog) -> bool:
-    """Read what is there; whether there may be more."""
-    try:
-        data = os.read(stderr, _PIPE_BYTES)
-    except BlockingIOError:
-        return True
-    errors.write(data)
-    return bool(data)
-
-
-async def _notice_end(process: _Process, inbound: MemoryObjectSendStream[_Received]) -> None:
-    """End the connection with the process, even if another one holds its output open."""
-    await _until_ended(process, _WATCH_S)
-    await anyio.sleep(10 * _POLL_S)  # for what it has said last
+async def _close_at_end(process: _Process, inbound: MemoryObjectSendStream[_Received]) -> None:
+    """Ends the connection with the process, even if a child holds its output open."""
+    await process.wait(_IDLE_POLL_S)
+    await anyio.sleep(_LAST_OUTPUT_S)
     await inbound.aclose()
 
 
-async def _until_ended(process: _Process, pause_s: float = _POLL_S) -> None:
-    while not process.ended:  # noqa: ASYNC110 - there is no event for it
-        await anyio.sleep(pause_s)
+async def _log_stderr(stderr: int, stderr_log: StderrLog, scope: anyio.CancelScope) -> None:
+    """Logs standard error, and at the end what is still in the pipe."""
 
+    def read() -> bool:
+        try:
+            data = os.read(stderr, _PIPE_BYTES)
+        except BlockingIOError:
+            return True
+        stderr_log.write(data)
+        return bool(data)
 
-async def _end(process: _Process) -> None:
-    """Close its input, then tell its whole group to end, then see to it."""
-    with suppress(*_CLOSED):
-        await process.stdin.aclose()
-    with anyio.move_on_after(PATIENCE_S):
-        await _until_ended(process)
-    for sign in (signal.SIGTERM, signal.SIGKILL):
-        with anyio.move_on_after(PATIENCE_S):
-            while _signalled(process, sign):
-                sign = 0  # noqa: PLW2901 - once; after that only ask whether anybody is left
-                await anyio.sleep(_POLL_S)
-    with anyio.move_on_after(PATIENCE_S):
-        await process.silent.wait()
-    process.close_output()
-
-
-def _signalled(process: _Process, sign: int) -> bool:
-    """Whether there was anybody in the process's group to send a signal to."""
-    _ = process.ended
-    try:
-        os.killpg(process.pid, sign)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    with scope:
+        while read():
+            await anyio.sleep(_STDERR_PAUSE_S)
+            await anyio.wait_readable(stderr)
+    read()

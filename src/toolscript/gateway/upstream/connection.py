@@ -1,7 +1,7 @@
 """One MCP server: connected, watched and reconnected by one task.
 
-Everything that opens is closed in the task that opened it, so a server that
-hangs, floods or dies takes nothing else along.
+The task that opened something also closes it, so a server that hangs, floods or dies
+affects no other.
 """
 
 import math
@@ -33,72 +33,68 @@ from toolscript.gateway.diagnosis import (
     answered,
     innermost,
     is_closed,
+    is_status_only,
     is_unauthorized,
-    is_unsaid,
     message,
 )
 from toolscript.gateway.oauth.login import Login, is_login_needed
 from toolscript.gateway.process.process_reaper import ProcessReaper
-from toolscript.gateway.process.reap import MARK
-from toolscript.gateway.process.stderr_log import ErrorLog
+from toolscript.gateway.process.reap import TAG_VARIABLE
+from toolscript.gateway.process.stderr_log import StderrLog
 from toolscript.gateway.process.stdio_transport import process_streams
 from toolscript.gateway.upstream.backoff import Backoff
-from toolscript.gateway.upstream.http_responses import IDENTITY, Bodies
+from toolscript.gateway.upstream.http_responses import UNCOMPRESSED, BoundedResponses
+from toolscript.gateway.upstream.raw_dispatcher import RawDispatcher
 from toolscript.gateway.upstream.request_router import RequestRouter
 from toolscript.gateway.upstream.tool_list_changes import ToolListChanges
-from toolscript.gateway.upstream.tool_listing import ListingDispatcher, list_tools
+from toolscript.gateway.upstream.tool_listing import list_tools
 from toolscript.storage.atomic_files import file_name
 from toolscript.text import printable, redact
 from toolscript.types import ServerSpec, Transport
 
 DISCOVER_TIMEOUT_S = 5.0
 """How long a server that may not know ``server/discover`` has to say so."""
-LOOK_S = 0.25
-"""Between two looks whether somebody has logged in."""
+LOGIN_POLL_S = 0.25
 LISTING_PAUSE_S = 0.5
-"""Between two listings, at least: a server may say at each that its tools have changed."""
+"""The least time between two listings: a server may report a change at each."""
 _MAX_REJECTED = 20
-_LOOKED_AT = 1_000_000
-"""Characters of what a server says that are searched for secrets; some hundred are shown."""
 _GONE = {401, 403, 404, 500, 502, 503, 504}
-"""Statuses of a server that has forgotten the session, or is not there any more."""
+"""Statuses of a server that has forgotten the session or has gone away."""
 _IDENTITY = mcp_types.Implementation(name="toolscript", version=__version__)
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """How long an upstream is waited for, in seconds, and how much is read of it."""
+class UpstreamLimits:
+    """How long an upstream may take, in seconds, and how long a message may be."""
 
     connect_s: float = 30.0
     ping_s: float = 15.0
     call_s: float = 300.0
     poll_s: float = 60.0
     message_bytes: int = 8 * 1024 * 1024
-    """How long one message of its may be."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpstreamResources:
-    """What this machine keeps for one server."""
+    """What one upstream uses on this machine."""
 
     log: Path
-    """Of its standard error."""
-    keeper: ProcessReaper
-    turn: anyio.Lock
-    """To start a process."""
+    """The file for its standard error."""
+    reaper: ProcessReaper
+    spawn_lock: anyio.Lock
     login: Login | None
-    """None for one that is not asked by way of the network, or with a key that is stated."""
+    """None for a stdio server, and for one whose configuration states its authorization."""
 
 
 class McpUpstream:
-    """The connection to one server. `run` in a task of its own; reports go to ``report``."""
+    """The connection to one server. `run` needs a task for itself; it sends its reports."""
 
     def __init__(
         self,
         spec: ServerSpec,
         report: Callable[[Report], None],
-        limits: Limits,
-        around: UpstreamResources,
+        limits: UpstreamLimits,
+        resources: UpstreamResources,
     ) -> None:
         self._spec = spec
         self._report = report
@@ -107,18 +103,20 @@ class McpUpstream:
             connect_s=spec.start_timeout_s or limits.connect_s,
             call_s=spec.call_timeout_s or limits.call_s,
         )
-        self._errors = ErrorLog(around.log)
-        self._keeper = around.keeper
-        self._turn = around.turn
-        self._login = around.login
+        self._stderr = StderrLog(resources.log)
+        self._resources = resources
+        self._login = resources.login
         self._wake = anyio.Event()
-        self._stale = False
+        self._is_closed = False
+        self._is_stale = False
+        """Whether the server has reported a change of its tools since they were listed."""
         self._noise = ""
         self._refused = 0
+        """The status of the last POST if that was an error, or 0."""
         self._ready_at = math.inf
         self._listed_at = -math.inf
-        self._relay = RequestRouter(
-            spec.name, self._limits.call_s, self._described, self._blanked, check=self._wake_up
+        self._router = RequestRouter(
+            spec.name, self._limits.call_s, self._described, self._redacted, check=self._wake_up
         )
 
     @property
@@ -128,39 +126,36 @@ class McpUpstream:
     async def run(self) -> None:
         """See `Upstream.run`."""
         try:
-            await self._stay()
+            await self._run_forever()
         finally:
-            self._relay.disconnected("its connection was ended", hopeful=False)
+            self._router.disconnected("its connection was ended", retrying=False)
 
-    async def _stay(self) -> None:
+    async def _run_forever(self) -> None:
         backoff = Backoff()
         while True:
             self._ready_at = math.inf
             error = await self._attempt()
-            lasted = anyio.current_time() - self._ready_at
-            lost = self._was_ready and backoff.lost(lasted)
-            pause = backoff.pause()
-            self._relay.disconnected(error, hopeful=lost)
-            kind = Lost if lost else Failed
-            self._report(kind(error=error, retry_s=pause))
-            await self._rest(pause)
+            lasted_s = anyio.current_time() - self._ready_at
+            retrying = self._was_ready and backoff.lost(lasted_s)
+            pause_s = backoff.pause()
+            self._router.disconnected(error, retrying=retrying)
+            kind = Lost if retrying else Failed
+            self._report(kind(error=error, retry_s=pause_s))
+            await self._wait_before_retry(pause_s)
 
-    async def _rest(self, pause_s: float) -> None:
-        """Wait; not any longer once somebody has logged in."""
-        if self._login is None:
-            await anyio.sleep(pause_s)
-            return
-        before = self._login.stamp
+    async def _wait_before_retry(self, pause_s: float) -> None:
+        """Waits so long, or until the user has logged in or out."""
+        before = self._login and self._login.stamp
         with anyio.move_on_after(pause_s):
-            while self._login.stamp == before:  # noqa: ASYNC110 - another process logs in
-                await anyio.sleep(LOOK_S)
+            while self._login is None or self._login.stamp == before:  # noqa: ASYNC110 - another process logs in
+                await anyio.sleep(LOGIN_POLL_S if self._login else math.inf)
 
     async def request(self, method: str, params: dict[str, Any], caller: Caller) -> dict[str, Any]:
         """See `Upstream.request`."""
-        return await self._relay.request(method, params, caller)
+        return await self._router.request(method, params, caller)
 
     async def _attempt(self) -> str:
-        """Connect and stay until the connection ends; say why it did."""
+        """Connects, stays until the connection ends, and returns why it did."""
         error = await self._connect(self._spec.transport)
         if self._spec.sse_fallback and not self._was_ready and self._refused:
             other = await self._connect("sse")
@@ -168,139 +163,138 @@ class McpUpstream:
         return error
 
     async def _connect(self, transport: Transport) -> str:
-        self._noise, self._refused, self._stale, self._wake = "", 0, False, anyio.Event()
+        self._noise, self._refused, self._wake = "", 0, anyio.Event()
+        self._is_stale = self._is_closed = False
         deadline = anyio.current_time() + self._limits.connect_s
         try:
             with anyio.CancelScope(deadline=deadline) as scope:
-                self._check()
-                async with self._session(transport) as (session, dispatcher):
-                    await self._handshake(session, dispatcher)
+                self._check_command()
+                async with self._session(transport) as session:
+                    await self._handshake(session)
                     async with anyio.create_task_group() as tasks:
-                        news = ToolListChanges(session, transport)
-                        await news.begin(tasks, self._note_change)
-                        await self._publish(session, dispatcher)
+                        changes = ToolListChanges(session, transport)
+                        await changes.begin(tasks, self._note_change)
+                        await self._publish(session)
                         scope.deadline = math.inf
-                        with self._relay.connected(session):
-                            await self._watch(session, dispatcher, news)
+                        with self._router.connected(session):
+                            await self._watch(session, changes)
         except Exception as error:  # noqa: BLE001 - the boundary: whatever one server does stays with it
             return self._described(error)
         if scope.cancelled_caught:
             return self._explained(f"did not answer within {self._limits.connect_s:g} s")
         return "the connection ended"
 
-    def _check(self) -> None:
-        """What can be said more clearly before trying than after failing."""
+    def _check_command(self) -> None:
+        """Raises a clearer error for a server that cannot be started than starting it would."""
         spec = self._spec
         if spec.transport != "stdio":
             return
         if spec.cwd and not Path(spec.cwd).is_dir():
             raise UpstreamError(f"its working directory {self._shown(spec.cwd)} does not exist")
-        path = spec.env.get("PATH")
-        base = Path(spec.cwd or ".")
-        local = base / spec.command if "/" in spec.command else None
-        if not shutil.which(str(local or spec.command), path=path):
+        local = Path(spec.cwd or ".") / spec.command if "/" in spec.command else None
+        if not shutil.which(str(local or spec.command), path=spec.env.get("PATH")):
             raise UpstreamError(
                 f"its command {self._shown(spec.command)!r} was not found or may not be run; "
                 "install it or give the full path"
             )
 
     @asynccontextmanager
-    async def _session(
-        self, transport: Transport
-    ) -> AsyncGenerator[tuple[ClientSession, ListingDispatcher]]:
+    async def _session(self, transport: Transport) -> AsyncGenerator[ClientSession]:
         async with AsyncExitStack() as stack:
-            bodies = Bodies(self._limits.message_bytes)
-            read, write = await self._streams(transport, stack, bodies)
-            dispatcher = ListingDispatcher(read, write, on_closed=self._wake_up, taken=bodies.taken)
+            responses = BoundedResponses(self._limits.message_bytes)
+            if transport == "stdio":
+                read, write = await self._process_streams(stack)
+            else:
+                read, write = await self._http_streams(transport, stack, responses)
             session = ClientSession(
-                dispatcher=dispatcher,
+                dispatcher=RawDispatcher(read, write, self._note_closed, responses.restore),
                 message_handler=self._hear,
-                elicitation_callback=self._relay.elicit,
+                elicitation_callback=self._router.elicit,
                 client_info=_IDENTITY,
             )
-            yield await stack.enter_async_context(session), dispatcher
+            yield await stack.enter_async_context(session)
 
-    async def _streams(self, transport: Transport, stack: AsyncExitStack, bodies: Bodies) -> Any:
+    async def _process_streams(self, stack: AsyncExitStack) -> Any:
         spec = self._spec
-        if transport == "stdio":
-            stack.enter_context(self._errors.opened())
-            mark = await anyio.to_thread.run_sync(self._keeper.mark)
-            parameters = StdioServerParameters(
-                command=spec.command,
-                args=list(spec.args),
-                env={**spec.env, MARK: mark} if mark else spec.env,
-                cwd=spec.cwd,
-                encoding_error_handler="replace",
-            )
-            limit = self._limits.message_bytes
-            streams = process_streams(parameters, self._errors, mark, self._turn, limit)
-            return await stack.enter_async_context(streams)
-        auth = self._login.refreshing() if self._login and self._login.exists else None
-        headers = {**IDENTITY, **spec.headers}
-        if transport == "sse":
-            streams = sse_client(spec.url, headers, auth=auth, httpx_client_factory=bodies.client)
-            return await stack.enter_async_context(streams)
-        # The library's own default of 5 s is too short for tools that work.
-        timeout = httpx2.Timeout(self._limits.connect_s, read=max(300.0, self._limits.call_s))
-        client = bodies.client(headers, timeout, auth)
-        client.event_hooks["response"].append(self._note_status)
-        await stack.enter_async_context(client)
-        streams = streamable_http_client(spec.url, http_client=client)
+        stack.enter_context(self._stderr.opened())
+        tag = await anyio.to_thread.run_sync(self._resources.reaper.tag)
+        parameters = StdioServerParameters(
+            command=spec.command,
+            args=list(spec.args),
+            env={**spec.env, TAG_VARIABLE: tag} if tag else spec.env,
+            cwd=spec.cwd,
+            encoding_error_handler="replace",
+        )
+        lock, limit = self._resources.spawn_lock, self._limits.message_bytes
+        streams = process_streams(parameters, self._stderr, tag, lock, limit)
         return await stack.enter_async_context(streams)
 
+    async def _http_streams(
+        self, transport: Transport, stack: AsyncExitStack, responses: BoundedResponses
+    ) -> Any:
+        spec = self._spec
+        auth = self._login.refreshing() if self._login and self._login.exists else None
+        headers = {**UNCOMPRESSED, **spec.headers}
+        if transport == "sse":
+            return await stack.enter_async_context(
+                sse_client(spec.url, headers, auth=auth, httpx_client_factory=responses.client)
+            )
+        # The library's own default of 5 s is too short for tools that work.
+        timeout = httpx2.Timeout(self._limits.connect_s, read=max(300.0, self._limits.call_s))
+        client = responses.client(headers, timeout, auth)
+        client.event_hooks["response"].append(self._note_status)
+        await stack.enter_async_context(client)
+        return await stack.enter_async_context(streamable_http_client(spec.url, http_client=client))
+
     async def _note_status(self, response: httpx2.Response) -> None:
-        """Keep the status of a refusal: the library answers it with an error that lacks it."""
+        """Keeps the status of a refusal: the library answers it with an error that lacks it."""
         if response.request.method == "POST":
             self._refused = response.status_code if response.is_error else 0
 
-    async def _handshake(self, session: ClientSession, dispatcher: ListingDispatcher) -> None:
+    async def _handshake(self, session: ClientSession) -> None:
         if self._spec.protocol == "auto":
-            patience = min(DISCOVER_TIMEOUT_S, self._limits.connect_s / 3)
-            with anyio.move_on_after(patience):
+            with anyio.move_on_after(min(DISCOVER_TIMEOUT_S, self._limits.connect_s / 3)):
                 await _discover(session)
         if session.discover_result is None:
             await _initialize(session)
-        dispatcher.version = session.protocol_version or dispatcher.version
 
-    async def _publish(self, session: ClientSession, dispatcher: ListingDispatcher) -> None:
-        self._stale = False
-        tools, rejected = await list_tools(session, dispatcher, self._spec)
+    async def _publish(self, session: ClientSession) -> None:
+        self._is_stale = False
+        tools, rejected = await list_tools(session, self._spec)
         info = session.server_info
         version = self._shown(f"{info.name} {info.version}", 80) if info else ""
         self._listed_at = anyio.current_time()
         self._ready_at = min(self._ready_at, self._listed_at)
-        self._report(Ready(tools=tools, version=version, rejected=self._accounted(rejected)))
+        self._report(Ready(tools=tools, version=version, rejected=self._first_lines(rejected)))
 
-    async def _publish_again(self, session: ClientSession, dispatcher: ListingDispatcher) -> None:
-        """After a pause, and not for ever: while it lists, a server is not pinged."""
+    async def _publish_again(self, session: ClientSession) -> None:
+        """Lists the tools again, after a pause and within the time to connect: no ping does."""
         await anyio.sleep_until(self._listed_at + LISTING_PAUSE_S)
         with anyio.move_on_after(self._limits.connect_s) as scope:
-            await self._publish(session, dispatcher)
+            await self._publish(session)
         if scope.cancelled_caught:
             raise UpstreamError(f"did not list its tools within {self._limits.connect_s:g} s")
 
-    def _accounted(self, rejected: Sequence[str]) -> tuple[str, ...]:
-        """The first few lines, and how many more there are."""
-        lines = [self._shown(line, 200) for line in rejected[:_MAX_REJECTED]]
+    def _first_lines(self, rejected: Sequence[str]) -> tuple[str, ...]:
+        """Returns the first few lines, and one that says how many more there are."""
+        lines = [self._shown(line) for line in rejected[:_MAX_REJECTED]]
         more = len(rejected) - len(lines)
         return (*lines, f"and {more} more") if more else tuple(lines)
 
-    async def _watch(
-        self, session: ClientSession, dispatcher: ListingDispatcher, news: ToolListChanges
-    ) -> None:
-        """Until the connection ends: list again what changed, and make sure of the silent."""
-        while not dispatcher.closed:
-            look_at = math.inf if news.told else self._listed_at + self._limits.poll_s
-            with anyio.move_on_after(min(self._limits.ping_s, look_at - anyio.current_time())):
+    async def _watch(self, session: ClientSession, changes: ToolListChanges) -> None:
+        """Lists the tools again when they change, and pings, until the connection ends."""
+        while not self._is_closed:
+            due_at = math.inf if changes.is_notified else self._listed_at + self._limits.poll_s
+            with anyio.move_on_after(min(self._limits.ping_s, due_at - anyio.current_time())):
                 await self._wake.wait()
             self._wake = anyio.Event()
-            if dispatcher.closed:
+            if self._is_closed:
                 break
-            if self._stale or anyio.current_time() >= look_at:
-                await self._publish_again(session, dispatcher)
+            if self._is_stale or anyio.current_time() >= due_at:
+                await self._publish_again(session)
             else:
                 await self._ping(session)
-                self._errors.make_room()
+                self._stderr.make_room()
         raise ClosedError
 
     async def _ping(self, session: ClientSession) -> None:
@@ -321,33 +315,36 @@ class McpUpstream:
         if isinstance(message, mcp_types.ToolListChangedNotification):
             self._note_change()
         elif isinstance(message, ValidationError) and not self._noise:
-            seen = message.errors()[0].get("input")
-            self._noise = self._shown(str(seen), 60)
+            self._noise = self._shown(str(message.errors()[0].get("input")), 60)
 
     def _note_change(self) -> None:
-        self._stale = True
+        self._is_stale = True
+        self._wake_up()
+
+    def _note_closed(self) -> None:
+        self._is_closed = True
         self._wake_up()
 
     def _wake_up(self) -> None:
         self._wake.set()
 
     def _shown(self, text: str, limit: int = 200) -> str:
-        """One line of what the server says, with no secret in it nor, once cut, half of one."""
-        return printable(self._blanked(text[:_LOOKED_AT]), limit)
+        """Returns one line of a server's text, without secrets, nor half of one at its end."""
+        return printable(self._redacted(text), limit)
 
-    def _blanked(self, text: str) -> str:
+    def _redacted(self, text: str) -> str:
         secrets = self._login.secrets if self._login else ()
         return redact(text, (*self._spec.secrets, *secrets))
 
     def _described(self, error: BaseException) -> str:
-        """One line about what went wrong, with no secret in it."""
+        """Returns one line, without secrets, that says what went wrong."""
         error = innermost(error)
         if isinstance(error, ClosedError) or is_closed(error):
             early = "" if self._was_ready else " before it was ready"
             return self._explained(f"closed the connection{early}")
         if is_login_needed(error) or is_unauthorized(error):
             return self._refusal(HTTPStatus.UNAUTHORIZED)
-        if self._refused and is_unsaid(error):
+        if self._refused and is_status_only(error):
             return self._refusal(self._refused)
         return self._shown(message(error), 300) or type(error).__name__
 
@@ -358,38 +355,38 @@ class McpUpstream:
         return answered(status)
 
     def _explained(self, text: str) -> str:
+        """Returns the text, and what the server printed on standard output and error."""
         if self._noise:
             text += f"; it printed {self._noise!r} on stdout, which is not MCP"
-        last = self._shown(self._errors.last_line) if self._spec.transport == "stdio" else ""
+        last = self._shown(self._stderr.last_line) if self._spec.transport == "stdio" else ""
         return f"{text}{LAST_WORDS}{last}" if last else text
 
 
 class McpConnect:
     """Makes the upstreams of one process; see `Connect`."""
 
-    def __init__(self, limits: Limits, logs: Path, logins: Path) -> None:
+    def __init__(self, limits: UpstreamLimits, logs: Path, logins: Path) -> None:
         self._limits = limits
         self._logs = logs
         self._logins = logins
-        self._keeper = ProcessReaper()
-        self._turn = anyio.Lock()
+        self._reaper = ProcessReaper()
+        self._spawn_lock = anyio.Lock()
 
     def __call__(self, spec: ServerSpec, report: Callable[[Report], None]) -> McpUpstream:
         """See `Connect`."""
         log = self._logs / f"{file_name(spec.name)}.log"
         stated = any(name.lower() == "authorization" for name in spec.headers)
         login = None if spec.transport == "stdio" or stated else Login(self._logins, spec)
-        return McpUpstream(
-            spec, report, self._limits, UpstreamResources(log, self._keeper, self._turn, login)
-        )
+        resources = UpstreamResources(log, self._reaper, self._spawn_lock, login)
+        return McpUpstream(spec, report, self._limits, resources)
 
     def close(self) -> None:
         """See `Connect.close`."""
-        self._keeper.close()
+        self._reaper.close()
 
 
 async def _discover(session: ClientSession) -> None:
-    """Speak the newest protocol, if the server does; one that does not says so in many ways."""
+    """Speaks the newest protocol if the server does; older servers refuse it in many ways."""
     try:
         await session.discover()
     except MCPError as error:
@@ -400,10 +397,10 @@ async def _discover(session: ClientSession) -> None:
 
 
 async def _initialize(session: ClientSession) -> None:
-    """Speak the older protocol, unless the server says that it is past that.
+    """Speaks the older protocol, unless the server says that it no longer does.
 
-    One that was slow to start has answered the discovery after it was given up,
-    and from then on speaks the newest protocol only.
+    A server that was slow to start has answered the discovery after its timeout, and
+    from then on speaks only the newest protocol.
     """
     try:
         await session.initialize()

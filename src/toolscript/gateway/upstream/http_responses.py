@@ -1,6 +1,6 @@
 """Limits how much of a server's HTTP responses is read, and keeps large results as raw JSON.
 
-The SDK parses responses itself. It is given a reference in the place of a large result, and
+The SDK parses responses itself. It gets a reference in the place of a large result, and
 the dispatcher exchanges that for the raw JSON.
 """
 
@@ -12,27 +12,27 @@ from typing import Any, TypeAlias, cast
 
 import httpx2
 import msgspec
-from mcp_types import JSONRPCMessage
+from mcp_types import JSONRPCMessage, RequestId
 
 from toolscript.gateway.jsonrpc_reader import (
     SMALL_BYTES,
     BoundedBuffer,
-    Unparsed,
-    answered,
-    aside,
-    mended,
-    read,
-    unreadable,
+    UnparsedResult,
+    failed_answer,
+    in_thread_if_large,
+    read_message,
+    repaired,
+    unreadable_answer,
 )
 
 _REFERENCE = "toolscript/large"
-_MAX_WAITING = 32
-"""Answers whose requests were given up are forgotten when there are so many others."""
-_BLANK = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+_MAX_REFERENCES = 32
+"""Past so many, the oldest is dropped: its request was given up."""
+_EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _BEFORE_DATA = re.compile(rb"\A.*?^data: ?", re.DOTALL | re.MULTILINE)
 _ENCODINGS = {"gzip", "x-gzip", "deflate"}
-IDENTITY = {"accept-encoding": "identity"}
-"""What every request asks for: a few kilobytes can be packed gigabytes."""
+UNCOMPRESSED = {"accept-encoding": "identity"}
+"""The header that every request sends: gigabytes can be compressed to a few kilobytes."""
 
 _Chunks: TypeAlias = AsyncIterable[bytes]
 
@@ -41,12 +41,12 @@ class _Request(msgspec.Struct):
     id: int | str | None = None
 
 
-class Bodies:
-    """The large answers of one connection, read by way of its `client`."""
+class BoundedResponses:
+    """The responses to one connection's `client`, and the large results among them."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._waiting: dict[str, Unparsed] = {}
+        self._results: dict[str, UnparsedResult] = {}
 
     def client(
         self,
@@ -54,85 +54,84 @@ class Bodies:
         timeout: httpx2.Timeout | None = None,
         auth: httpx2.Auth | None = None,
     ) -> httpx2.AsyncClient:
-        """Return a client of which no more is read than may be."""
+        """Returns a client that reads no message past the limit."""
         hooks: dict[str, list[Any]] = {"response": [self._bound]}
         return httpx2.AsyncClient(headers=headers, timeout=timeout, auth=auth, event_hooks=hooks)
 
     async def _bound(self, response: httpx2.Response) -> None:
-        """Have no more read of a response than may be."""
-        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        """Replaces the stream of a response by a bounded one."""
+        content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         chunks = cast("httpx2.AsyncByteStream", response.stream)
         encoding = response.headers.pop("content-encoding", "identity").strip().lower()
         if encoding not in {"", "identity", *_ENCODINGS}:
             raise httpx2.DecodingError(f"answers in {encoding[:20]}, though asked not to")
-        plain = _unpacked(chunks) if encoding in _ENCODINGS else chunks
-        rewrite = self._events if kind == "text/event-stream" else self._body
-        response.stream = _Stream(chunks, rewrite(plain, _asked(response.request)))
+        plain = _decompressed(chunks) if encoding in _ENCODINGS else chunks
+        rewrite = self._events if content_type == "text/event-stream" else self._body
+        response.stream = _Stream(chunks, rewrite(plain, _request_id(response.request)))
 
-    def taken(self, result: dict[str, Any]) -> Any:
-        """Return what a result stands for: itself, or the text that waits for its reference."""
-        return self._waiting.pop(str(result.get(_REFERENCE)), result)
+    def restore(self, result: dict[str, Any]) -> Any:
+        """Returns the result that a reference stands for; any other result as it is."""
+        return self._results.pop(str(result.get(_REFERENCE)), result)
 
-    async def _body(self, chunks: _Chunks, asked: Any) -> AsyncGenerator[bytes]:
+    async def _body(self, chunks: _Chunks, request: RequestId | None) -> AsyncGenerator[bytes]:
         buffer = BoundedBuffer(self._limit)
         async for chunk in chunks:
             buffer.add(chunk)
             if buffer.is_full:
-                yield self._referred(answered(asked, buffer.problem))
+                yield self._referring(failed_answer(request, buffer.problem))
                 return
-        yield await self._rewritten(buffer.data)
+        yield await self._rewritten(bytes(buffer.data))
 
-    async def _events(self, chunks: _Chunks, asked: Any) -> AsyncGenerator[bytes]:
+    async def _events(self, chunks: _Chunks, request: RequestId | None) -> AsyncGenerator[bytes]:
         buffer = BoundedBuffer(self._limit)
         async for chunk in chunks:
             rest = chunk
-            while found := _BLANK.search(buffer.end + rest):
-                cut = found.end() - len(buffer.end)
+            while found := _EVENT_END.search(tail := bytes(buffer.data[-3:]) + rest):
+                cut = found.end() - len(tail) + len(rest)
                 buffer.add(rest[:cut])
-                yield await self._event(buffer, asked)
+                yield await self._event(buffer, request)
                 buffer, rest = BoundedBuffer(self._limit), rest[cut:]
             buffer.add(rest)
 
-    async def _event(self, buffer: BoundedBuffer, asked: Any) -> bytes:
-        """An event as it came, or with a reference as its data."""
+    async def _event(self, buffer: BoundedBuffer, request: RequestId | None) -> bytes:
+        """Returns an event as it came, or with a reference as its data."""
         if buffer.is_full:
-            return b"data: " + self._failed(buffer, asked) + b"\n\n"
+            return b"data: " + self._past_limit(buffer, request) + b"\n\n"
         if buffer.size <= SMALL_BYTES:
-            return mended(buffer.data)
-        lines = buffer.data.splitlines()
+            return repaired(bytes(buffer.data))
+        lines = bytes(buffer.data).splitlines()
         data = b"\n".join(line[5:] for line in lines if line.startswith(b"data:"))
         others = [line for line in lines if line and not line.startswith(b"data:")]
         return b"\n".join([*others, b"data: " + await self._rewritten(data), b"", b""])
 
-    def _failed(self, buffer: BoundedBuffer, asked: Any) -> bytes:
-        if asked is not None:
-            return self._referred(answered(asked, buffer.problem))
+    def _past_limit(self, buffer: BoundedBuffer, request: RequestId | None) -> bytes:
+        if request is not None:
+            return self._referring(failed_answer(request, buffer.problem))
+        message = _BEFORE_DATA.sub(b"", bytes(buffer.data))
         try:
-            return self._referred(unreadable(_BEFORE_DATA.sub(b"", buffer.data), buffer.problem))
+            return self._referring(unreadable_answer(message, buffer.problem))
         except ValueError:
             return b""  # a notification, or nothing
 
     async def _rewritten(self, data: bytes) -> bytes:
         if len(data) <= SMALL_BYTES:
-            return mended(data)
+            return repaired(data)
         try:
-            return self._referred(await aside(read, data))
+            return self._referring(await in_thread_if_large(read_message, data))
         except ValueError:
             return data[:SMALL_BYTES]  # which the SDK cannot read, and says so
 
-    def _referred(self, message: JSONRPCMessage) -> bytes:
-        """A message as JSON, with a reference for a large result."""
+    def _referring(self, message: JSONRPCMessage) -> bytes:
+        """Returns a message as JSON, with a reference in the place of a large result."""
         result: Any = getattr(message, "result", None)
-        if not isinstance(result, Unparsed):
+        if not isinstance(result, UnparsedResult):
             return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
         token = secrets.token_hex(8)
-        self._waiting[token] = result
-        if len(self._waiting) > _MAX_WAITING:
-            del self._waiting[next(iter(self._waiting))]
-        identifier: Any = getattr(message, "id", None)
-        return msgspec.json.encode(
-            {"jsonrpc": "2.0", "id": identifier, "result": {_REFERENCE: token}}
-        )
+        self._results[token] = result
+        if len(self._results) > _MAX_REFERENCES:
+            del self._results[next(iter(self._results))]
+        request: Any = getattr(message, "id", None)
+        return msgspec.json.encode({"jsonrpc": "2.0", "id": request, "result": {_REFERENCE: token}})
 
 
 class _Stream(httpx2.AsyncByteStream):
@@ -142,28 +141,27 @@ class _Stream(httpx2.AsyncByteStream):
         self._source = source
         self._rewritten = rewritten
 
-    async def __aiter__(self) -> AsyncGenerator[bytes]:
-        async for piece in self._rewritten:
-            yield piece
+    def __aiter__(self) -> AsyncGenerator[bytes]:
+        return self._rewritten
 
     async def aclose(self) -> None:
         """See `httpx2.AsyncByteStream`."""
         await self._source.aclose()
 
 
-async def _unpacked(chunks: _Chunks) -> AsyncGenerator[bytes]:
-    """The content of a packed body, piece by piece."""
-    unpack = zlib.decompressobj(zlib.MAX_WBITS | 32)
+async def _decompressed(chunks: _Chunks) -> AsyncGenerator[bytes]:
+    """Yields the content of a compressed body, at most `SMALL_BYTES` at once."""
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)
     async for chunk in chunks:
         rest = chunk
         while rest:
-            yield unpack.decompress(rest, SMALL_BYTES)
-            rest = unpack.unconsumed_tail
-    yield unpack.flush()
+            yield unpacker.decompress(rest, SMALL_BYTES)
+            rest = unpacker.unconsumed_tail
+    yield unpacker.flush()
 
 
-def _asked(request: httpx2.Request) -> int | str | None:
-    """The id of the message that a request brings, if it brings one."""
+def _request_id(request: httpx2.Request) -> RequestId | None:
+    """Returns the id of the JSON-RPC message that a request carries, if any."""
     try:
         return msgspec.json.decode(request.content, type=_Request).id
     except (httpx2.RequestNotRead, msgspec.MsgspecError):

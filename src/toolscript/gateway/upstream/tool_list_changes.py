@@ -1,8 +1,7 @@
-"""Hearing that a server's tools have changed, in whichever way the server tells.
+"""Listens for a server's notices that its tools have changed.
 
-Over the older protocol a server says so when it likes. Over the newest one it
-says so only to those who listen, and that stream may break at any time. One
-that does neither is listed again now and then.
+Over the older protocol a server sends them unasked. Over the newest one it sends them
+only over a subscription, which may break at any time.
 """
 
 from collections.abc import Callable
@@ -18,11 +17,11 @@ from toolscript.gateway.upstream.backoff import Backoff
 from toolscript.types import Transport
 
 ANSWER_S = 5.0
-"""How long a server may take to say whether it will tell."""
+"""How long a server may take to answer a subscription."""
 
 
 class ToolListChanges:
-    """Whether one connection's server tells of changes. Lives as long as the connection."""
+    """The notices over one connection. Lives as long as the connection."""
 
     def __init__(self, session: ClientSession, transport: Transport) -> None:
         self._session = session
@@ -30,17 +29,17 @@ class ToolListChanges:
         tools = capabilities.tools if capabilities else None
         self._promised = bool(tools and tools.list_changed)
         self._modern = session.protocol_version in MODERN_PROTOCOL_VERSIONS
-        # A web server's stream of messages may have ended for good, unnoticed.
+        # The stream of a server over HTTP may have ended unnoticed.
         self._reliable = transport != "http"
         self._listening = False
 
     @property
-    def told(self) -> bool:
-        """Whether a change would be heard of; otherwise the tools have to be looked at."""
+    def is_notified(self) -> bool:
+        """Whether the server reports changes; otherwise its tools have to be polled."""
         return self._listening if self._modern else self._promised and self._reliable
 
     async def begin(self, tasks: TaskGroup, changed: Callable[[], None]) -> None:
-        """Listen from now on, where that is needed; ``changed`` is called for what was missed."""
+        """Subscribes where that is needed; calls ``changed`` at each notice and for missed ones."""
         if not (self._modern and self._promised):
             return
         answered = anyio.Event()
@@ -57,14 +56,14 @@ class ToolListChanges:
                     if not subscription.honored.tools_list_changed:
                         return
                     self._listening = True
-                    if answered.is_set():  # what was said before is lost
+                    if answered.is_set():  # notices before are lost
                         changed()
                     answered.set()
                     async for _ in subscription:
                         changed()
             except MCPError:
                 if not answered.is_set():
-                    return  # it does not know how to
+                    return  # it knows no subscriptions
             except SubscriptionLost:
                 pass
             finally:

@@ -19,7 +19,7 @@ from toolscript.errors import (
     UpstreamError,
 )
 from toolscript.gateway.base import NOBODY, Caller
-from toolscript.gateway.raw_results import RawResult, UnreadableError, opened
+from toolscript.gateway.raw_results import RawResult, UnreadableError, decode_moderate
 from toolscript.graph.session_history import SessionHistory
 from toolscript.surfaces.mcp import meta_tools as tools
 from toolscript.surfaces.mcp import wire
@@ -175,7 +175,7 @@ class ToolEndpoint:
         if not isinstance(result, RawResult):
             return result
         try:
-            return await anyio.to_thread.run_sync(opened, result.text)
+            return await anyio.to_thread.run_sync(decode_moderate, result.text)
         except UnreadableError as error:
             raise UpstreamError(f"{name}: {error}") from None
 
