@@ -5,14 +5,14 @@ import os
 import subprocess
 import sys
 import tempfile
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+from tests.servers.logins import login_under_way, oauth_server, visit
+
 from benchmarks.attack.base import Effort, Outcome
-from benchmarks.gateways import SCRIPTED, configure, write
+from benchmarks.gateways import configure, write
 
 _PROGRAM = [sys.executable, "-P", "-m", "toolscript"]
 _PROCESSES = 4
@@ -25,36 +25,20 @@ def attacks(effort: Effort) -> Iterator[Outcome]:
         own = {"TOOLSCRIPT_DATA_DIR": name, "TOOLSCRIPT_CONFIG": f"{name}/config.json"}
         environ = {**os.environ, **own, "TOOLSCRIPT_SEARCH_FALLBACK": "fuzzy"}
         more = {"REFRESHES": f"{name}/refreshes", "SLOW_S": "0.3"}
-        with subprocess.Popen(
-            [sys.executable, str(SCRIPTED.with_name("oauth.py"))],
-            env={"PATH": os.environ["PATH"], **more},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        ) as server:
-            assert server.stdout  # noqa: S101 - it is a pipe
-            configure(folder, {"guarded": {"url": server.stdout.readline().strip()}})
-            try:
-                yield _callbacks(environ, effort)
-                yield _refreshes(folder, environ, effort)
-            finally:
-                server.kill()
+        with oauth_server(**more) as url:
+            configure(folder, {"guarded": {"url": url}})
+            yield _callbacks(folder, environ, effort)
+            yield _refreshes(folder, environ, effort)
 
 
-def _callbacks(environ: dict[str, str], effort: Effort) -> Outcome:
+def _callbacks(folder: Path, environ: dict[str, str], effort: Effort) -> Outcome:
     tried = effort.times(200)
-    with subprocess.Popen(
-        [*_PROGRAM, "auth", "guarded", "--no-browser"],
-        env=environ,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stderr  # noqa: S101 - it is a pipe
-        url: str = "http://" + process.stderr.readline().partition("http://")[2].strip()
-        back: str = parse_qs(urlsplit(str(url)).query)["redirect_uri"][0]
-        refused = [_visit(f"{back}?error=x&state={number}") for number in range(tried)].count(404)
-        done = _visit(url) == 200 and process.wait(60) == 0
+    command = [*_PROGRAM, "auth", "guarded", "--no-browser"]
+    with login_under_way(command, environ, folder) as (process, url):
+        back = parse_qs(urlsplit(url).query)["redirect_uri"][0]
+        statuses = [visit(f"{back}?error=x&state={number}")[0] for number in range(tried)]
+        refused = statuses.count(404)
+        done = visit(url)[0] == 200 and process.wait(60) == 0
     return Outcome("M13", "forged callbacks before the real one", tried, refused if done else 0)
 
 
@@ -74,11 +58,3 @@ def _refreshes(folder: Path, environ: dict[str, str], effort: Effort) -> Outcome
     figure = f"{lines.count('new')} refreshes, {lines.count('used')} tokens used twice"
     attack = f"{_PROCESSES} processes refresh at once"
     return Outcome("M12", attack, rounds, held if lines == ["new"] * rounds else 0, figure)
-
-
-def _visit(url: str) -> int:
-    try:
-        with urllib.request.urlopen(url, timeout=30) as page:  # noqa: S310 - a server of our own
-            return page.status
-    except urllib.error.HTTPError as error:
-        return error.code

@@ -2,16 +2,11 @@
 
 import http.server
 import json
-import os
-import re
 import socket
 import subprocess
-import sys
 import threading
-import urllib.error
-import urllib.request
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -27,7 +22,8 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl
 
-from tests.support import FUZZY, HELPERS, Cli, fetch
+from tests.servers.logins import login_under_way, oauth_server, visit
+from tests.support import FUZZY, Cli, fetch
 from toolscript.gateway.oauth.login import Login, LoginNeededError, may_be_asked
 from toolscript.types import ServerSpec
 
@@ -36,53 +32,20 @@ from toolscript.types import ServerSpec
 def guarded(cli: Cli, tmp_path: Path) -> Generator[Cli]:
     """A configuration of a server that asks for a login, and ends one that is used twice."""
     files = {name: str(tmp_path / name) for name in ("ROTATING", "CLOSED", "REFRESHES")}
-    with subprocess.Popen(
-        [sys.executable, str(HELPERS / "oauth.py")],
-        env={"PATH": os.environ["PATH"], "SLOW_S": "0.3", **files},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as process:
-        try:
-            assert process.stdout
-            cli.env = FUZZY | {"TOOLSCRIPT_PING_INTERVAL": "0.2"}
-            cli.configure(guarded={"url": process.stdout.readline().strip()})
-            yield cli
-        finally:
-            process.kill()
+    with oauth_server(SLOW_S="0.3", **files) as url:
+        cli.env = FUZZY | {"TOOLSCRIPT_PING_INTERVAL": "0.2"}
+        cli.configure(guarded={"url": url})
+        yield cli
 
 
-@contextmanager
-def logging_in(cli: Cli) -> Generator[tuple["subprocess.Popen[str]", str]]:
-    """A login that waits for its user, and the address where that one is to go."""
-    with subprocess.Popen(
-        cli.command("auth", "guarded", "--no-browser"),
-        env=cli.environment(),
-        cwd=cli.home,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            assert process.stderr
-            [url] = re.findall(r"http://\S+", process.stderr.readline())
-            yield process, url
-        finally:
-            process.kill()
-
-
-def visit(url: str) -> int:
-    """Open an address as a browser does; the status of the last page."""
-    try:
-        with urllib.request.urlopen(url, timeout=30) as page:  # noqa: S310 - a server of our own
-            return page.status
-    except urllib.error.HTTPError as error:
-        return error.code
+def logging_in(cli: Cli) -> "AbstractContextManager[tuple[subprocess.Popen[str], str]]":
+    command = cli.command("auth", "guarded", "--no-browser")
+    return login_under_way(command, cli.environment(), cli.home)
 
 
 def log_in(cli: Cli) -> None:
     with logging_in(cli) as (process, url):
-        assert visit(url) == 200
+        assert visit(url)[0] == 200
         assert process.wait(60) == 0
 
 
@@ -190,10 +153,11 @@ def test_m13_only_the_user_who_was_sent_away_comes_back(guarded: Cli) -> None:
         back, [state] = query["redirect_uri"][0], query["state"]
         with socket.create_connection(("127.0.0.1", urlsplit(back).port or 0)):
             for forged in ("error=access_denied", "code=x", "code=x&state=wrong", "error=x&state="):
-                assert visit(f"{back}?{forged}") == 404, forged
-            assert visit(back.replace("/callback", f"/other?code=x&state={state}")) == 404
+                assert visit(f"{back}?{forged}")[0] == 404, forged
+            other = back.replace("/callback", f"/other?code=x&state={state}")
+            assert visit(other)[0] == 404
             assert process.poll() is None
-            assert visit(url) == 200
+            assert visit(url)[0] == 200
             assert process.wait(60) == 0
 
 
@@ -206,7 +170,7 @@ def test_m13_a_login_is_replaced_by_the_next_one_that_succeeds(guarded: Cli) -> 
     with logging_in(guarded) as (process, url):
         query = parse_qs(urlsplit(url).query)
         refused = f"error=access_denied&state={query['state'][0]}"
-        assert visit(f"{query['redirect_uri'][0]}?{refused}") == 200
+        assert visit(f"{query['redirect_uri'][0]}?{refused}")[0] == 200
         assert process.wait(60) == 1
     assert stored(guarded).read_bytes() == before
     log_in(guarded)
@@ -265,14 +229,12 @@ def test_l18_a_server_that_refuses_a_token_cannot_make_us_ask_elsewhere(tmp_path
     assert other.asked == []
 
 
-class _NoUser:
-    uri = "http://127.0.0.1:1/callback"
+async def _no_user() -> AuthorizationCodeResult:
+    raise AssertionError
 
-    async def send(self, url: str) -> None:
-        raise AssertionError(url)
 
-    async def back(self) -> AuthorizationCodeResult:
-        raise AssertionError
+async def _not_sent(url: str) -> None:
+    raise AssertionError(url)
 
 
 def test_l18_logging_in_asks_no_private_address_for_a_public_server(tmp_path: Path) -> None:
@@ -282,7 +244,9 @@ def test_l18_logging_in_asks_no_private_address_for_a_public_server(tmp_path: Pa
 
     async def ask() -> None:
         request = httpx2.Request("POST", spec.url)
-        flow = Login(tmp_path, spec).interactive(_NoUser()).async_auth_flow(request)
+        back = "http://127.0.0.1:1/callback"
+        login = Login(tmp_path, spec).interactive(back, _not_sent, _no_user)
+        flow = login.async_auth_flow(request)
         assert await anext(flow) is request
         refusal = httpx2.Response(401, headers={"WWW-Authenticate": challenge}, request=request)
         with pytest.raises(OAuthFlowError, match=r"169\.254\.169\.254/latest/meta-data, which"):

@@ -1,19 +1,15 @@
 """``toolscript auth``, with a real server that asks for OAuth: upstream:transports."""
 
 import json
-import os
-import re
 import socket
 import stat
-import subprocess
-import sys
-import urllib.request
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support import FUZZY, HELPERS, READ_FILE, Cli, Scripted, fetch, until
+from tests.servers.logins import login_under_way, oauth_server, visit
+from tests.support import FUZZY, READ_FILE, Cli, Scripted, fetch, until
 
 ADVICE = "answered HTTP 401; log in with toolscript auth guarded, or check its headers"
 QUICK = FUZZY | {"TOOLSCRIPT_PING_INTERVAL": "0.2"}
@@ -33,38 +29,19 @@ def client() -> str:
 def guarded(cli: Cli, tmp_path: Path, life_s: str, client: str) -> Generator[Cli]:
     """A configuration of a server that asks for a login."""
     files = {"ROTATING": str(tmp_path / "rotating"), "CLOSED": str(tmp_path / "closed")}
-    with subprocess.Popen(
-        [sys.executable, str(HELPERS / "oauth.py")],
-        env={"PATH": os.environ["PATH"], "LIFE_S": life_s, "CLIENT": client, **files},
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            assert process.stdout
-            cli.env = QUICK
-            cli.configure(guarded={"url": process.stdout.readline().strip()})
-            yield cli
-        finally:
-            process.kill()
+    with oauth_server(LIFE_S=life_s, CLIENT=client, **files) as url:
+        cli.env = QUICK
+        cli.configure(guarded={"url": url})
+        yield cli
 
 
-def log_in(cli: Cli, **changed: str) -> tuple[int, str]:
+def log_in(cli: Cli) -> tuple[int, str]:
     """Log in, with this process as the browser; the status and what is said."""
-    with subprocess.Popen(
-        cli.command("auth", "guarded", "--no-browser"),
-        env=cli.environment(),
-        cwd=cli.home,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stderr
-        said = process.stderr.readline()
-        [url] = re.findall(r"http://\S+", said)
-        with urllib.request.urlopen(url, timeout=30) as page:  # noqa: S310 - a server of our own
-            text = page.read().decode()
+    command = cli.command("auth", "guarded", "--no-browser")
+    with login_under_way(command, cli.environment(), cli.home) as (process, url):
+        _, page = visit(url)
         out, err = process.communicate(timeout=60)
-        return process.returncode, out + err + text
+        return process.returncode, out + err + page
 
 
 def kept(cli: Cli) -> dict[str, Any]:

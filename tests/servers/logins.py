@@ -1,0 +1,60 @@
+"""Starts the server of `oauth.py`, and logs in to it with ``toolscript auth`` as a browser does."""
+
+import os
+import re
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+SERVER = Path(__file__).with_name("oauth.py")
+
+
+@contextmanager
+def oauth_server(**variables: str) -> Generator[str]:
+    """Yields the URL of a server that asks for a login; `oauth.py` describes the variables."""
+    with subprocess.Popen(
+        [sys.executable, str(SERVER)],
+        env={"PATH": os.environ["PATH"], **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout
+            yield process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+@contextmanager
+def login_under_way(
+    command: Sequence[str], environ: Mapping[str, str], folder: Path
+) -> Generator[tuple["subprocess.Popen[str]", str]]:
+    """Yields a login that waits for its user, and the address where the user is to go."""
+    with subprocess.Popen(
+        command,
+        env=environ,
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stderr
+            [url] = re.findall(r"http://\S+", process.stderr.readline())
+            yield process, url
+        finally:
+            process.kill()
+
+
+def visit(url: str) -> tuple[int, str]:
+    """Opens an address as a browser does; returns the last page's status and text."""
+    try:
+        with urllib.request.urlopen(url, timeout=30) as page:  # noqa: S310 - a server of our own
+            return page.status, page.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, ""
