@@ -1,4 +1,4 @@
-"""The catalogue: every tool of every server, as one immutable snapshot."""
+"""An immutable snapshot of every tool of every server, and the names of the tools."""
 
 import hashlib
 import re
@@ -11,16 +11,16 @@ import msgspec
 from toolscript.types import State, ToolSpec, tool_id
 
 MAX_EXPOSED = 64
-"""Longest name that model vendors accept for a tool."""
-_ALLOWED = re.compile(r"[^A-Za-z0-9_-]")
+"""The longest tool name that model vendors accept."""
+_NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class ServerEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is known of one server: as a catalogue holds it and a snapshot file keeps it."""
+    """What is known of one server, in a catalogue and in a snapshot file."""
 
     name: str
     digest: str
-    """The digest of the `ServerSpec` it was learned with: another one makes it stale."""
+    """The digest of its `ServerSpec`. Any other makes the entry stale."""
     state: State
     tools: tuple[ToolSpec, ...] = ()
     error: str = ""
@@ -37,18 +37,18 @@ class Catalogue:
 
     @classmethod
     def of(cls, entries: Iterable[ServerEntry]) -> "Catalogue":
-        """A catalogue of these entries."""
+        """Returns a catalogue of these entries."""
         return cls({entry.name: entry for entry in sorted(entries, key=lambda e: e.name)})
 
     @cached_property
     def tools(self) -> dict[str, ToolSpec]:
         """Every tool by its id, in the order of the ids."""
-        found = {tool.id: tool for entry in self.servers.values() for tool in entry.tools}
-        return dict(sorted(found.items()))
+        tools = {tool.id: tool for entry in self.servers.values() for tool in entry.tools}
+        return dict(sorted(tools.items()))
 
     @cached_property
     def exposed(self) -> dict[str, str]:
-        """Every tool's name for models by its id; see `exposed_names`."""
+        """Every tool's name for models, by the tool's id; see `exposed_names`."""
         return exposed_names(self.tools)
 
     @cached_property
@@ -56,7 +56,7 @@ class Catalogue:
         return {name: identifier for identifier, name in self.exposed.items()}
 
     def find(self, name: str) -> ToolSpec | None:
-        """The tool of an id, an exposed name or ``server:tool``; an id is what it says first."""
+        """Returns the tool with this id, else this exposed name, else this ``server:tool``."""
         identifier = name if name in self.tools else self._ids.get(name)
         server, colon, rest = name.partition(":")
         if identifier is None and colon:
@@ -65,22 +65,22 @@ class Catalogue:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over every tool: equal digests mean equal tools."""
+        """The SHA-256 of every tool: equal digests mean equal tools."""
         digests = "\n".join(tool.digest for tool in self.tools.values())
         return hashlib.sha256(digests.encode()).hexdigest()
 
     def replacing(self, entry: ServerEntry) -> "Catalogue":
-        """This catalogue with one server's entry put in."""
-        return Catalogue.of([*(e for n, e in self.servers.items() if n != entry.name), entry])
+        """Returns this catalogue with one server's entry replaced or added."""
+        return Catalogue.of({**self.servers, entry.name: entry}.values())
 
     def keeping(self, names: Container[str]) -> "Catalogue":
-        """This catalogue with no other servers than these."""
+        """Returns this catalogue with only these servers."""
         return Catalogue.of(entry for name, entry in self.servers.items() if name in names)
 
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """What makes one catalogue into another: tool ids."""
+    """The ids of the tools in which two catalogues differ."""
 
     added: frozenset[str]
     changed: frozenset[str]
@@ -92,7 +92,7 @@ class Diff:
 
 
 def diff(old: Catalogue, new: Catalogue) -> Diff:
-    """The tools that appeared, changed in anything they advertise, or are gone."""
+    """Returns the tools that were added, changed in anything they advertise, or removed."""
     before = {identifier: tool.digest for identifier, tool in old.tools.items()}
     after = {identifier: tool.digest for identifier, tool in new.tools.items()}
     common = before.keys() & after.keys()
@@ -104,25 +104,24 @@ def diff(old: Catalogue, new: Catalogue) -> Diff:
 
 
 def exposed_names(identifiers: Iterable[str]) -> dict[str, str]:
-    """Tool id → the name shown to a model: at most 64 of ``A-Z a-z 0-9 _ -``.
+    """Returns each tool id's name for models: at most 64 of ``A-Z a-z 0-9 _ -``.
 
-    An id that fits is its own name. Any other is cut and gets a part of its
-    SHA-256, so its name depends on nothing but the id; in the improbable case
-    of two alike, as many more digits as it takes.
+    An id that fits is its own name. Any other is cut and ends with eight digits of its
+    SHA-256, or with as many more as make it unique.
     """
     ordered = sorted(set(identifiers))
-    names = {i: i for i in ordered if len(i) <= MAX_EXPOSED and not _ALLOWED.search(i)}
+    names = {i: i for i in ordered if len(i) <= MAX_EXPOSED and not _NOT_ALLOWED.search(i)}
     taken = set(names.values())
     for identifier in ordered:
         if identifier not in names:
-            names[identifier] = _fitted(identifier, taken)
+            names[identifier] = _hashed_name(identifier, taken)
             taken.add(names[identifier])
     return names
 
 
-def _fitted(identifier: str, taken: set[str]) -> str:
+def _hashed_name(identifier: str, taken: set[str]) -> str:
     digest = hashlib.sha256(identifier.encode()).hexdigest()
-    plain = _ALLOWED.sub("_", identifier)
+    plain = _NOT_ALLOWED.sub("_", identifier)
     for digits in range(8, MAX_EXPOSED - 1):
         name = f"{plain[: MAX_EXPOSED - digits - 1]}-{digest[:digits]}"
         if name not in taken:

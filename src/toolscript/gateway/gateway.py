@@ -1,4 +1,4 @@
-"""The gateway: an upstream per configured server, and the catalogue they add up to."""
+"""Runs an upstream for each configured server, and merges their tools into a catalogue."""
 
 import logging
 from collections.abc import Callable
@@ -14,47 +14,39 @@ from anyio.abc import TaskGroup
 
 from toolscript.config.servers import Config
 from toolscript.errors import NotConnectedError
-from toolscript.gateway.base import (
-    Caller,
-    Connect,
-    Failed,
-    Lost,
-    Ready,
-    Report,
-    Upstream,
-)
+from toolscript.gateway.base import Caller, Connect, Failed, Lost, Ready, Report, Upstream
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
 from toolscript.text import encodable
 from toolscript.types import ServerSpec, ServerStatus, ToolSpec
 
 log = logging.getLogger(__name__)
 FAULT_PAUSE_S = 60.0
-"""How long a server whose connection failed for a fault of ours is left alone."""
+"""The pause after a connection that failed for a fault of toolscript's own."""
 
 
 @dataclass(eq=False)
 class _Slot:
-    """One server as it is configured now, and how far it is."""
+    """One server as it is configured now, and the state of its upstream."""
 
     spec: ServerSpec
     scope: anyio.CancelScope | None = None
     released: bool = False
     upstream: Upstream | None = None
     begun: anyio.Event = field(default_factory=anyio.Event)
-    """There is an upstream, or will not be one."""
+    """Set once there is an upstream, or there will be none."""
     settled: anyio.Event = field(default_factory=anyio.Event)
-    """It has become ready or failed, or does not matter any more."""
+    """Set once the server is ready or has failed, or has been released."""
     retry: str = ""
-    """When the next attempt is made: ISO 8601, UTC."""
+    """The time of the next attempt: ISO 8601, UTC."""
     ended: anyio.Event = field(default_factory=anyio.Event)
 
 
 class Gateway:
-    """All upstreams of one configuration. Connects while `run` runs; keeps what it learned.
+    """All upstreams of one configuration. They are connected while `run` runs.
 
-    Starts from a snapshot: what is known of a server counts until the server
-    itself says otherwise. With ``reconnect=False`` the servers that the
-    snapshot knows are not connected to at all, with ``only`` no other than that.
+    ``known`` is the snapshot to start from: an entry counts until its server reports.
+    With ``reconnect=False`` only servers that it lacks are connected, with ``only`` only
+    the server of that name.
     """
 
     def __init__(
@@ -80,16 +72,16 @@ class Gateway:
 
     @property
     def settled(self) -> bool:
-        """Whether every server that is connected to has become ready or failed, at least once."""
+        """Whether every upstream has become ready or failed, at least once."""
         return not self.unsettled
 
     @property
     def unsettled(self) -> list[str]:
-        """The servers that are still being waited for."""
+        """The servers that have neither become ready nor failed yet."""
         return [name for name, slot in self._slots.items() if not slot.settled.is_set()]
 
     async def run(self) -> None:
-        """Hold every connection until cancelled. No upstream's failure reaches another."""
+        """Runs every upstream until cancelled. No upstream's failure affects another."""
         try:
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
@@ -102,10 +94,9 @@ class Gateway:
                     await anyio.to_thread.run_sync(self._connect.close)
 
     def configure(self, config: Config) -> None:
-        """Serve this configuration from now on. Only servers whose entry changed are touched.
+        """Changes the configuration. Servers whose entry is the same stay connected.
 
-        What is known of a changed server counts until the new connection has
-        settled; what is known of one that is gone does not.
+        What is known of a changed server counts until the new connection has settled.
         """
         wanted = {spec.name: spec for spec in _enabled(config)}
         self.config = config
@@ -120,17 +111,17 @@ class Gateway:
     async def request(
         self, server: str, method: str, params: dict[str, Any], caller: Caller
     ) -> dict[str, Any]:
-        """Pass a request on to a server; see `Upstream.request`."""
+        """Passes a request on to a server; see `Upstream.request`."""
         slot = self._slots.get(server)
         if slot is None:
             raise NotConnectedError(f"{server} is not connected to by this process")
         await slot.begun.wait()
         if slot.upstream is None:
-            raise NotConnectedError(f"{server} was configured anew just now; try again")
+            raise NotConnectedError(f"{server} has just been reconfigured; try again")
         return await slot.upstream.request(method, params, caller)
 
     def pinned(self) -> list[ToolSpec]:
-        """The tools that models always see, as the configuration has it, by id."""
+        """Returns the tools that the configuration pins, by id: models always see them."""
         pins = {spec.name: spec.pin_tools for spec in self.config.servers}
         return [
             tool
@@ -139,12 +130,12 @@ class Gateway:
         ]
 
     async def settle(self, server: str | None = None) -> None:
-        """Wait until `settled`, or until that one server is."""
+        """Waits until `settled`, or until the given server is."""
         while waiting := [name for name in self.unsettled if server in {None, name}]:
             await self._slots[waiting[0]].settled.wait()
 
     async def _hold(self, slot: _Slot, predecessor: _Slot | None) -> None:
-        """One server's task, which begins when the same server's last one has ended."""
+        """Runs one server's task, once the previous one of the same server has ended."""
         try:
             if predecessor is not None:
                 await predecessor.ended.wait()
@@ -152,14 +143,14 @@ class Gateway:
                 if slot.released:
                     return
                 connect = await self._client()
-                while await self._has_failed(slot, connect):  # noqa: ASYNC110 - nothing tells when it works again
+                while await self._has_failed(slot, connect):  # noqa: ASYNC110 - there is no event for it
                     await anyio.sleep(FAULT_PAUSE_S)
         finally:
             slot.begun.set()
             slot.ended.set()
 
     async def _has_failed(self, slot: _Slot, connect: Connect) -> bool:
-        """Run one server's upstream; whether that raised, a fault of ours that costs no other."""
+        """Runs one server's upstream; returns whether that raised, a fault of toolscript's own."""
         report = self._reporter(slot)
         try:
             slot.upstream = connect(slot.spec, report)
@@ -167,8 +158,8 @@ class Gateway:
             await slot.upstream.run()
         except Exception as error:
             log.exception("the connection to %s failed", slot.spec.name)
-            told = f"toolscript failed ({type(error).__name__}); its log says why"
-            report(Failed(error=told, retry_s=FAULT_PAUSE_S))
+            reason = f"toolscript failed ({type(error).__name__}); its log says why"
+            report(Failed(error=reason, retry_s=FAULT_PAUSE_S))
             return True
         return False
 
@@ -193,24 +184,21 @@ class Gateway:
             self._tasks.start_soon(self._hold, slot, last, name=spec.name)
 
     async def changed(self, seen: Catalogue | None) -> Catalogue:
-        """Wait until the catalogue is another than ``seen``, and return it."""
+        """Returns the catalogue, once it is another than ``seen``."""
         while self.catalogue is seen:
             await self._changed.wait()
         return self.catalogue
 
     def statuses(self) -> list[ServerStatus]:
-        """Every server of the configuration, the unusable ones too, by name."""
-        found = [self._status(spec) for spec in self.config.servers]
-        found += [
-            ServerStatus(
-                name=p.server, state="invalid", error=encodable(f"{p.source}: {p.message}")
-            )
-            for p in self.config.problems
-        ]
-        return sorted(found, key=lambda status: status.name)
+        """Returns every server of the configuration, the unusable ones too, by name."""
+        statuses = [self._status(spec) for spec in self.config.servers]
+        for problem in self.config.problems:
+            error = encodable(f"{problem.source}: {problem.message}")
+            statuses.append(ServerStatus(name=problem.server, state="invalid", error=error))
+        return sorted(statuses, key=lambda status: status.name)
 
     def why_missing(self, server: str, tool: str) -> str:
-        """Why the catalogue lacks a tool of a server; empty where there is no such server."""
+        """Returns why the catalogue lacks a server's tool, or "" where there is no such server."""
         status = next((status for status in self.statuses() if status.name == server), None)
         if status is None:
             return ""
@@ -267,7 +255,7 @@ class Gateway:
             case Failed(error=error):
                 entry = msgspec.structs.replace(entry, error=error)
         if before and msgspec.structs.replace(entry, since=before.since) == before:
-            return  # the same again is no news
+            return  # nothing has changed
         self._publish(self.catalogue.replacing(entry))
 
     def _publish(self, catalogue: Catalogue) -> None:

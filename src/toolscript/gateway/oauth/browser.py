@@ -1,13 +1,12 @@
-"""Logging in: the user is sent to a page, and comes back to an address of this machine."""
+"""Logs the user in: opens a page of the provider, and serves the address that it returns to."""
 
 import hmac
-import html
 import http.server
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Self
-from urllib.parse import parse_qs, urlsplit
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import anyio
 import anyio.to_thread
@@ -21,11 +20,10 @@ from toolscript.gateway.oauth.login import Login
 from toolscript.text import printable, redact
 from toolscript.types import ServerSpec
 
-PATIENCE_S = 300.0
+LOGIN_TIMEOUT_S = 300.0
 """How long a user may take to log in."""
-_REQUEST_TIMEOUT_S = 5.0
 _PATH = "/callback"
-_HELLO = {
+_INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "initialize",
@@ -38,141 +36,110 @@ _HELLO = {
 
 
 def log_out(directory: Path, spec: ServerSpec) -> bool:
-    """Forget the tokens; whether there were any."""
+    """Deletes the tokens; returns whether there were any."""
     return Login(directory, spec).forget()
 
 
 def log_in(directory: Path, spec: ServerSpec, show: Callable[[str], None]) -> None:
-    """Have the user log in, and keep the tokens. Raises `UpstreamError` where that fails."""
+    """Has the user log in at the address given to ``show``, and stores the tokens.
+
+    Raises `UpstreamError` where that fails.
+    """
     login = Login(directory, spec)
-    with _Back(spec.oauth.callback_port if spec.oauth else 0) as back:
+    with _CallbackServer(spec.oauth.callback_port if spec.oauth else 0) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         try:
-            status, done = anyio.run(_attempt, spec, login, _Browser(back, show))
+            status, done = anyio.run(_attempt, spec, login, server, show)
         except (OAuthFlowError, httpx2.HTTPError, OSError, ValueError) as error:
-            said = printable(redact(message(error), (*spec.secrets, *login.secrets)), 300)
-            raise UpstreamError(f"logging in to {spec.name} failed: {said}") from None
+            reason = printable(redact(message(error), (*spec.secrets, *login.secrets)), 300)
+            raise UpstreamError(f"logging in to {spec.name} failed: {reason}") from None
+        finally:
+            server.shutdown()
     if not done:
         raise UpstreamError(
             f"{spec.name} asks for no login (it answered HTTP {status}); nothing was kept"
         )
 
 
-async def _attempt(spec: ServerSpec, login: Login, browser: "_Browser") -> tuple[int, bool]:
-    """Send a request that makes the server ask for a login, and store what comes of it.
+async def _attempt(
+    spec: ServerSpec, login: Login, server: "_CallbackServer", show: Callable[[str], None]
+) -> tuple[int, bool]:
+    """Sends a request that makes the server ask for a login, and stores the login.
 
     Returns the status of the last answer, and whether there was a login.
     """
+
+    async def send(url: str) -> None:
+        server.state = dict(parse_qsl(urlsplit(url).query))["state"]
+        await anyio.to_thread.run_sync(show, url)
+
+    async def wait() -> AuthorizationCodeResult:
+        await anyio.to_thread.run_sync(server.is_done.wait, LOGIN_TIMEOUT_S, abandon_on_cancel=True)
+        query = server.query
+        if "code" not in query:
+            why = query.get("error_description") or query.get("error") or "no code came back"
+            raise OAuthFlowError(why)
+        return AuthorizationCodeResult(
+            code=query["code"], state=query.get("state"), iss=query.get("iss")
+        )
+
+    auth = login.interactive(f"http://127.0.0.1:{server.server_port}{_PATH}", send, wait)
     headers = {**spec.headers, "Accept": "application/json, text/event-stream"}
-    method = "GET" if spec.transport == "sse" else "POST"
-    body: Any = None if spec.transport == "sse" else _HELLO
+    method, body = ("GET", None) if spec.transport == "sse" else ("POST", _INITIALIZE)
     async with (
-        httpx2.AsyncClient(auth=login.interactive(browser), headers=headers, timeout=30) as client,
+        httpx2.AsyncClient(auth=auth, headers=headers, timeout=30) as client,
         client.stream(method, spec.url, json=body) as response,
     ):
         return response.status_code, await login.commit()
 
 
-class _Browser:
-    """See `Redirect`."""
+class _CallbackServer(http.server.ThreadingHTTPServer):
+    """Takes the one request with which the user's browser returns.
 
-    def __init__(self, back: "_Back", show: Callable[[str], None]) -> None:
-        self._back = back
-        self._show = show
-
-    @property
-    def uri(self) -> str:
-        return f"http://127.0.0.1:{self._back.port}{_PATH}"
-
-    async def send(self, url: str) -> None:
-        [self._back.state] = parse_qs(urlsplit(url).query)["state"]
-        await anyio.to_thread.run_sync(self._show, url)
-
-    async def back(self) -> AuthorizationCodeResult:
-        found = await anyio.to_thread.run_sync(self._back.wait, abandon_on_cancel=True)
-        if "code" not in found:
-            why = found.get("error_description") or found.get("error") or "no code came back"
-            raise OAuthFlowError(why)
-        return AuthorizationCodeResult(
-            code=found["code"], state=found.get("state"), iss=found.get("iss")
-        )
-
-
-class _Back:
-    """A web server for the one request with which the user's browser comes back.
-
-    It takes only a request with the ``state`` that the user was sent away with, and
-    serves every connection by itself: browsers open some that they do not use.
+    It takes only a request with the ``state`` that the user was sent away with. It has a
+    thread for each connection: browsers open some that they do not use.
 
     Raises `UpstreamError` where another program has the port.
     """
 
     def __init__(self, port: int) -> None:
-        self._wanted_port = port
         self.state = ""
-        self.found: dict[str, str] = {}
-        self.is_back = threading.Event()
-
-    def __enter__(self) -> Self:
-        back = self
-
-        class Handler(_Handler):
-            def take(self, query: dict[str, str]) -> bool:
-                return back.take(query)
-
+        self.query: dict[str, str] = {}
+        self.is_done = threading.Event()
         try:
-            self._server = http.server.ThreadingHTTPServer(
-                ("127.0.0.1", self._wanted_port), Handler
-            )
+            super().__init__(("127.0.0.1", port), _CallbackHandler)
         except OSError as error:
             raise UpstreamError(
-                f"the browser cannot come back to port {self._wanted_port}, as oauth.callbackPort "
+                f"the browser cannot come back to port {port}, as oauth.callbackPort "
                 f"has it: {error.strerror or error}"
             ) from None
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    @property
-    def port(self) -> int:
-        return self._server.server_port
-
-    def take(self, query: dict[str, str]) -> bool:
-        """Whether it is the user who comes back."""
+    def accept(self, query: dict[str, str]) -> bool:
+        """Takes the query of a request if it has the state; returns whether it has."""
         if not self.state or not hmac.compare_digest(
             query.get("state", "").encode(), self.state.encode()
         ):
             return False
-        self.found = self.found or query
-        self.is_back.set()
+        self.query = self.query or query
+        self.is_done.set()
         return True
 
-    def wait(self) -> dict[str, str]:
-        """What the browser brings; nothing after `PATIENCE_S`."""
-        self.is_back.wait(PATIENCE_S)
-        return self.found
 
+class _CallbackHandler(http.server.BaseHTTPRequestHandler):
+    """Tells the user that the page can be closed."""
 
-class _Handler(http.server.BaseHTTPRequestHandler):
-    """Takes the answer, and says that the page can be closed."""
-
-    timeout = _REQUEST_TIMEOUT_S
-
-    def take(self, query: dict[str, str]) -> bool:
-        """See `_Back.take`."""
-        raise NotImplementedError
+    server: _CallbackServer  # pyright: ignore[reportIncompatibleVariableOverride] - no other makes it
+    timeout = 5.0
 
     def do_GET(self) -> None:
-        """Any other path is not for us: a browser also asks for an icon."""
+        """Answers any other path with 404: a browser also asks for an icon."""
         parts = urlsplit(self.path)
-        query = {name: each[0] for name, each in parse_qs(parts.query).items()}
-        if parts.path != _PATH or not self.take(query):
+        query = dict(parse_qsl(parts.query)[::-1])
+        if parts.path != _PATH or not self.server.accept(query):
             self.send_error(404)
             return
         done = "You are logged in." if "code" in query else "The login has failed."
-        page = f"<p>{html.escape(done)} You can close this page.</p>".encode()
+        page = f"<p>{done} You can close this page.</p>".encode()
         self.send_response(200)
         self.send_header("Content-Type", "text/html; charset=utf-8")
         self.send_header("Content-Length", str(len(page)))
@@ -180,4 +147,4 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(page)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as it is there
-        """Says nothing: the address holds the code."""
+        """Logs nothing: the address holds the code."""

@@ -1,22 +1,19 @@
-"""Being logged in to a remote server: OAuth tokens, kept in a file and refreshed in time.
+"""Stores the OAuth login to a server, and sends and refreshes its tokens.
 
-The library speaks the protocol. What it forgets with the process is kept here
-beside the tokens: when they expire and where they are refreshed, without which a
-new process could only have its user log in again.
-
-Several processes may use one login. A refresh token may be used only once (RFC 9700:
-a provider that sees it twice ends the login), so one process refreshes at a time, and
-takes over what another has stored.
+The SDK speaks the protocol. What it forgets with the process is stored here beside the
+tokens: when they expire and where they are refreshed. Several processes may use one login.
+A refresh token may be used only once (RFC 9700: a provider that sees it twice ends the
+login), so one process refreshes at a time, and the others take over what it has stored.
 """
 
 import hashlib
 import ipaddress
 import socket
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 import httpx2
@@ -35,11 +32,11 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl
 
 from toolscript.storage.atomic_files import file_name, make_private, stamp, write_atomically
-from toolscript.types import OAuthClient, ServerSpec
+from toolscript.types import ServerSpec
 
 VERSION = 1
 EARLY_S = 30.0
-"""So long before it expires a token is refreshed: a request takes a while."""
+"""How long before it expires a token is refreshed: a request takes a while."""
 REFRESH_TIMEOUT_S = 20.0
 LOCK_TIMEOUT_S = 30.0
 """How long another process may take to refresh the login."""
@@ -51,38 +48,21 @@ _Json = dict[str, Any]
 
 
 class LoginNeededError(Exception):
-    """Only the user can go on, in a browser."""
+    """The user has to log in, in a browser."""
 
 
-class _State(msgspec.Struct, kw_only=True):
+class _StoredLogin(msgspec.Struct, kw_only=True):
     version: int = VERSION
     tokens: _Json | None = None
     expires_at: float | None = None
-    """Seconds since 1970."""
+    """In seconds since 1970."""
     client: _Json | None = None
     server: _Json | None = None
     resource: _Json | None = None
 
 
-class Redirect(Protocol):
-    """How a user logs in: is sent to an address, and comes back to another."""
-
-    @property
-    def uri(self) -> str:
-        """Where the user comes back to."""
-        ...
-
-    async def send(self, url: str) -> None:
-        """Send the user there."""
-        ...
-
-    async def back(self) -> AuthorizationCodeResult:
-        """Wait for the user to come back."""
-        ...
-
-
 class Login:
-    """What is known of one server's login: a `TokenStorage` in a file that only its owner reads."""
+    """One server's login: a `TokenStorage` in a file that only its owner may read."""
 
     def __init__(self, directory: Path, spec: ServerSpec) -> None:
         url = hashlib.sha256(spec.url.encode()).hexdigest()[:16]
@@ -90,8 +70,8 @@ class Login:
         self.url = spec.url
         self._registered = spec.oauth
         self._provider: OAuthClientProvider | None = None
-        self._draft: _State | None = None
-        """What a user who is logging in has brought so far."""
+        self._draft: _StoredLogin | None = None
+        """The login that the user is in the middle of."""
 
     @property
     def exists(self) -> bool:
@@ -100,37 +80,50 @@ class Login:
 
     @property
     def stamp(self) -> str:
-        """See `files.stamp`: another one when somebody has logged in or out."""
+        """Changes when the user logs in or out, also by another process."""
         return stamp([self.path])
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Tokens, which must not be shown."""
+        """The tokens and the client's secret, which must not be shown."""
         tokens, client = self._read().tokens or {}, self._read().client or {}
-        named = [tokens.get("access_token"), tokens.get("refresh_token")]
-        return tuple(str(each) for each in (*named, client.get("client_secret")) if each)
+        secrets = (
+            tokens.get("access_token"),
+            tokens.get("refresh_token"),
+            client.get("client_secret"),
+        )
+        return tuple(str(secret) for secret in secrets if secret)
 
     def forget(self) -> bool:
-        """Log out; whether there was anything to forget."""
+        """Logs out; returns whether there was a login."""
         existed = self.path.exists()
         self.path.unlink(missing_ok=True)
         return existed
 
     def refreshing(self) -> OAuthClientProvider:
-        """Adds the token to requests, refreshed where it has to be; nobody is asked to log in."""
+        """Returns what adds the token to requests and refreshes it; it asks for no login."""
         self._provider = _RefreshingProvider(self, self._metadata(_NOWHERE))
         return self._provider
 
-    def interactive(self, redirect: Redirect) -> OAuthClientProvider:
-        """Has the user log in. Replaces what was known only by `commit`."""
-        self._draft = _State()
+    def interactive(
+        self,
+        redirect_uri: str,
+        send: Callable[[str], Awaitable[None]],
+        wait: Callable[[], Awaitable[AuthorizationCodeResult]],
+    ) -> OAuthClientProvider:
+        """Returns what has the user log in; `commit` then replaces the stored login.
+
+        ``send`` sends the user to an address, ``wait`` waits until they come back to
+        ``redirect_uri``.
+        """
+        self._draft = _StoredLogin()
         self._provider = _InteractiveProvider(
-            self.url, self._metadata(redirect.uri), self, redirect.send, redirect.back
+            self.url, self._metadata(redirect_uri), self, send, wait
         )
         return self._provider
 
     async def commit(self) -> bool:
-        """Store what the user brought; whether there was anything."""
+        """Stores the login that the user has made; returns whether there is one."""
         draft, self._draft = self._draft, None
         if draft is None or draft.tokens is None:
             return False
@@ -140,7 +133,7 @@ class Login:
 
     @asynccontextmanager
     async def locked(self) -> AsyncGenerator[None]:
-        """Only this process changes the file, and uses the refresh token, in the block."""
+        """Lets only this process change the file, and use the refresh token, in the block."""
         import filelock  # noqa: PLC0415 - takes longer than most commands have
 
         make_private(self.path.parent)
@@ -160,7 +153,7 @@ class Login:
             lock.release()
 
     def load(self, context: OAuthContext) -> None:
-        """Take over what the file says now."""
+        """Takes over the stored login."""
         state = self._read()
         context.token_expiry_time = state.expires_at
         context.current_tokens = OAuthToken.model_validate(state.tokens) if state.tokens else None
@@ -172,20 +165,25 @@ class Login:
             context.protected_resource_metadata = resource
 
     def drop_refresh_token(self) -> None:
-        """The server has said that the refresh token is worth nothing: it is not sent again."""
+        """Forgets the refresh token, after the server has refused it."""
         state = self._read()
         if state.tokens and state.tokens.pop("refresh_token", None):
             self._write(state)
 
-    def _metadata(self, uri: str) -> OAuthClientMetadata:
-        scope = self._registered.scope if self._registered else ""
+    def _metadata(self, redirect_uri: str) -> OAuthClientMetadata:
+        scope = (self._registered.scope if self._registered else "") or None
         return OAuthClientMetadata(
-            client_name="toolscript", redirect_uris=[AnyUrl(uri)], scope=scope or None
+            client_name="toolscript", redirect_uris=[AnyUrl(redirect_uri)], scope=scope
         )
 
-    def _client_info(self, state: _State) -> OAuthClientInformationFull | None:
+    def _client_info(self, state: _StoredLogin) -> OAuthClientInformationFull | None:
         if self._registered:
-            return _client(self._registered)
+            secret = self._registered.client_secret or None
+            return OAuthClientInformationFull(
+                client_id=self._registered.client_id,
+                client_secret=secret,
+                token_endpoint_auth_method="client_secret_post" if secret else "none",
+            )
         return OAuthClientInformationFull.model_validate(state.client) if state.client else None
 
     async def get_tokens(self) -> OAuthToken | None:
@@ -196,7 +194,7 @@ class Login:
     async def set_tokens(self, tokens: OAuthToken) -> None:
         """See `TokenStorage`."""
         state = self._read()
-        state.tokens = tokens.model_dump(mode="json", exclude_none=True)
+        state.tokens = _dumped(tokens)
         state.expires_at = None
         if tokens.expires_in is not None:
             state.expires_at = time.time() + max(1.0, tokens.expires_in - EARLY_S)
@@ -217,16 +215,16 @@ class Login:
         state.client = _dumped(client_info)
         self._write(state)
 
-    def _read(self) -> _State:
-        """What the file says; a damaged one is as good as none."""
+    def _read(self) -> _StoredLogin:
+        """Returns the draft or the stored login; an empty one where the file is damaged."""
         if self._draft is not None:
             return self._draft
         try:
-            return msgspec.json.decode(self.path.read_bytes(), type=_State)
+            return msgspec.json.decode(self.path.read_bytes(), type=_StoredLogin)
         except (OSError, ValueError, RecursionError, msgspec.MsgspecError):
-            return _State()
+            return _StoredLogin()
 
-    def _write(self, state: _State) -> None:
+    def _write(self, state: _StoredLogin) -> None:
         if self._draft is None:
             write_atomically(self.path, msgspec.json.encode(state))
 
@@ -234,8 +232,8 @@ class Login:
 class _RefreshingProvider(OAuthClientProvider):
     """Sends the stored token, and refreshes it where it has expired or is refused.
 
-    The library would answer a refusal by asking the server, and whichever address the
-    server names, how to log in. Nobody could follow that up here, so it is not asked.
+    The SDK would answer a refusal by asking the server, and whichever address the server
+    names, how to log in. There is no user here, so it is not asked.
     """
 
     def __init__(self, login: Login, metadata: OAuthClientMetadata) -> None:
@@ -271,10 +269,10 @@ class _RefreshingProvider(OAuthClientProvider):
         return tokens.access_token if tokens else ""
 
     async def _refresh(self, refused: str | None) -> None:
-        """Refresh the token, unless another process has just done it.
+        """Refreshes the token, unless another process has just done so.
 
-        This is not cancelled with the request that needs it: an answer that is
-        not stored would be a refresh token that is lost.
+        A cancellation of the request does not reach it: an answer that is not stored
+        would be a lost refresh token.
         """
         async with self.context.lock, self._login.locked():
             self._login.load(self.context)
@@ -314,12 +312,12 @@ class _InteractiveProvider(OAuthClientProvider):
 
 
 async def may_be_asked(server: httpx2.URL, target: httpx2.URL) -> bool:
-    """Whether a server may have this machine send a request there.
+    """Returns whether a server may have this machine send a request to the target.
 
-    Its own origin always; elsewhere only by https if it is asked by https itself, and
-    no address that is nearer than its own: a server of the internet may name servers
-    of the internet, one of the local network also those of the network, one of this
-    machine any. A name that cannot be resolved here (a proxy may) is taken for public.
+    Its own origin always. Any other only over https if the server itself is asked over
+    https, and no address nearer than its own: a server on the internet may name servers
+    on the internet, one on the local network also those there, one on this machine any.
+    A name that cannot be resolved here (a proxy may) counts as public.
     """
     if (server.scheme, server.host, server.port) == (target.scheme, target.host, target.port):
         return True
@@ -329,13 +327,13 @@ async def may_be_asked(server: httpx2.URL, target: httpx2.URL) -> bool:
 
 
 async def _distance(host: str) -> int:
-    """How far away the nearest address of a host is: 0 for this machine, 2 for the internet."""
+    """Returns how far a host's nearest address is: 0 for this machine, 2 for the internet."""
     try:
-        found = await anyio.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        rows = await anyio.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError:
         return 2
-    addresses = [ipaddress.ip_address(str(each[4][0]).partition("%")[0]) for each in found]
-    return min((_address_distance(each) for each in addresses), default=2)
+    addresses = [ipaddress.ip_address(str(row[4][0]).partition("%")[0]) for row in rows]
+    return min((_address_distance(address) for address in addresses), default=2)
 
 
 def _address_distance(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> int:
@@ -348,16 +346,8 @@ def _address_distance(address: ipaddress.IPv4Address | ipaddress.IPv6Address) ->
 
 
 def is_login_needed(error: BaseException) -> bool:
-    """Whether a request failed because the user has to log in."""
+    """Returns whether a request failed because the user has to log in."""
     return isinstance(error, LoginNeededError | OAuthFlowError)
-
-
-def _client(registered: OAuthClient) -> OAuthClientInformationFull:
-    secret = registered.client_secret or None
-    method = "client_secret_post" if secret else "none"
-    return OAuthClientInformationFull(
-        client_id=registered.client_id, client_secret=secret, token_endpoint_auth_method=method
-    )
 
 
 def _dumped(model: Any) -> _Json | None:
