@@ -1,30 +1,32 @@
-"""Every option once.
+"""The settings: name, type, default, range, variable, flag and help of every option.
 
-The table `OPTIONS` is the only place where an option's name, type, default,
-range, environment variable, flag and meaning are written down. The command
-line, the settings reference in the documentation and the checks come from it.
-A flag wins over the environment, the environment over the default.
+The command line, the settings reference in the documentation and the checks are made from
+the fields of `Settings`. A flag wins over the environment, the environment over the default.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from toolscript.errors import RangeError
 from toolscript.storage.atomic_files import expanded
 from toolscript.text import redact
 
 MAX_QUERY_CHARS = 8192
-"""Longer queries are refused: no model reads that far, and a door stays cheap to knock at."""
-
-_SHOWN = 60
+"""Longer queries are refused: no model reads further."""
+_MAX_QUOTED_CHARS = 60
 """Characters of a wrong value that a message quotes."""
+_HTTP = ("http://", "https://")
+_BOOLEANS = {
+    **dict.fromkeys(("1", "true", "yes", "on"), True),
+    **dict.fromkeys(("", "0", "false", "no", "off"), False),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One row of the table."""
+    """An option: where its value comes from, and which values it may have."""
 
     name: str
     kind: type
@@ -36,371 +38,245 @@ class Option:
     high: float | None = None
     choices: tuple[str, ...] = ()
     schemes: tuple[str, ...] = ()
-    """How an address may begin."""
+    """What the value of an address has to begin with: one of these."""
 
     def parse(self, raw: object, source: str) -> Any:
-        """The value of ``raw`` in this option's type and range, or a `RangeError`."""
+        """Returns ``raw`` in this option's type; raises `RangeError` where it does not fit.
+
+        ``source`` is the flag or variable that the message names.
+        """
         value = self._convert(raw, source)
+        shown = str(value)[:_MAX_QUOTED_CHARS]
         if self.choices and value not in self.choices:
-            raise RangeError(
-                f"{source} is {str(value)[:_SHOWN]!r}; choose one of {', '.join(self.choices)}"
-            )
-        if self.schemes:
-            self._check_scheme(value, source)
+            raise RangeError(f"{source} is {shown!r}; choose one of {', '.join(self.choices)}")
         if self.low is not None and self.high is not None and not self.low <= value <= self.high:
-            raise RangeError(
-                f"{source} is {str(value)[:_SHOWN]}; it must be from {self.low:g} to {self.high:g}"
-            )
+            raise RangeError(f"{source} is {shown}; it must be from {self.low:g} to {self.high:g}")
+        if self.schemes and value is not None and not value.casefold().startswith(self.schemes):
+            expected = " or ".join(f"{scheme}…" for scheme in self.schemes)
+            raise RangeError(f"{source} is {_without_login(value)!r}; expected {expected}")
         return value
 
     def _convert(self, raw: object, source: str) -> Any:
         if raw is None or isinstance(raw, self.kind):
             return raw
         text = str(raw).strip()
-        if self.kind is bool:
-            return self._truth(text, source)
         if self.kind is Path:
             return expanded(text)
         try:
-            return self.kind(text)
-        except ValueError:
-            expected = {"int": "a whole number", "float": "a number"}[self.kind.__name__]
-            raise RangeError(f"{source} is {text[:_SHOWN]!r}; expected {expected}") from None
-
-    def _check_scheme(self, address: str | None, source: str) -> None:
-        if address is not None and not address.casefold().startswith(self.schemes):
-            expected = " or ".join(f"{scheme}…" for scheme in self.schemes)
-            raise RangeError(f"{source} is {_without_login(address)!r}; expected {expected}")
-
-    @staticmethod
-    def _truth(text: str, source: str) -> bool:
-        known = {"1": True, "true": True, "yes": True, "on": True}
-        known |= {"": False, "0": False, "false": False, "no": False, "off": False}
-        if text.casefold() not in known:
-            raise RangeError(f"{source} is {text[:_SHOWN]!r}; expected true or false")
-        return known[text.casefold()]
+            return _BOOLEANS[text.casefold()] if self.kind is bool else self.kind(text)
+        except (KeyError, ValueError):
+            names = {bool: "true or false", int: "a whole number", float: "a number"}
+            shown = text[:_MAX_QUOTED_CHARS]
+            raise RangeError(f"{source} is {shown!r}; expected {names[self.kind]}") from None
 
 
 def _without_login(address: str) -> str:
-    """A wrong address, to be shown: who logs in, and with what, is left out."""
+    """Returns a wrong address for a message, without user and password."""
     shown = redact(address, ()) if "://" in address else address.rpartition("@")[2]
-    return shown[:_SHOWN]
+    return shown[:_MAX_QUOTED_CHARS]
 
 
-OPTIONS: tuple[Option, ...] = (
-    Option(
-        "config",
-        Path,
+def _setting(default: Any, help: str, env: str, flag: str | None = None, **more: Any) -> Any:  # noqa: A002 - as in Option
+    """A field of `Settings`; ``more`` are further fields of its `Option`, and ``secret``."""
+    secret = more.pop("secret", False)
+    metadata = {"help": help, "env": env, "flag": flag, **more}
+    return field(default=default, repr=not secret, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The value of every option: made by `load_settings`, passed on to ``bootstrap``."""
+
+    config: Path | None = _setting(
         None,
-        "Configuration file, as any MCP client writes it.",
+        "Configuration file with mcpServers, as MCP clients write it.",
         "TOOLSCRIPT_CONFIG",
         "--config",
-    ),
-    Option(
-        "data_dir",
-        Path,
+    )
+    data_dir: Path = _setting(
         None,
-        "Where caches, snapshots and logs live.  [default: ~/.toolscript]",
+        "Folder for caches, snapshots and logs.  [default: ~/.toolscript]",
         "TOOLSCRIPT_DATA_DIR",
         "--data-dir",
-    ),
-    Option(
-        "gateway_url",
-        str,
-        None,
-        "Talk to the gateway at this address.",
-        "TOOLSCRIPT_GATEWAY_URL",
-        None,
-        schemes=("http://", "https://"),
-    ),
-    Option(
-        "gateway_token",
-        str,
-        None,
-        "The token to show to that gateway.",
-        "TOOLSCRIPT_GATEWAY_TOKEN",
-        None,
-    ),
-    Option(
-        "limit",
-        int,
-        3,
-        "At most this many results.",
-        "TOOLSCRIPT_SEARCH_LIMIT",
-        "--limit",
-        low=1,
-        high=100,
-    ),
-    Option(
-        "threshold",
-        float,
+    )
+    gateway_url: str | None = _setting(
+        None, "Address of the gateway to use.", "TOOLSCRIPT_GATEWAY_URL", schemes=_HTTP
+    )
+    gateway_token: str | None = _setting(
+        None, "Token to send to that gateway.", "TOOLSCRIPT_GATEWAY_TOKEN", secret=True
+    )
+    limit: int = _setting(
+        3, "Maximum number of results.", "TOOLSCRIPT_SEARCH_LIMIT", "--limit", low=1, high=100
+    )
+    threshold: float = _setting(
         0.35,
-        "Least confidence a result must have.",
+        "Minimum score of a result.",
         "TOOLSCRIPT_SEARCH_THRESHOLD",
         "--threshold",
         low=0,
         high=1,
-    ),
-    Option(
-        "alpha",
-        float,
+    )
+    alpha: float = _setting(
         0.7,
-        "Weight of meaning against spelling.",
+        "Weight of the semantic score; the rest is that of the lexical score.",
         "TOOLSCRIPT_SEARCH_ALPHA",
-        None,
         low=0,
         high=1,
-    ),
-    Option(
-        "model",
-        str,
+    )
+    model: str = _setting(
         "Xenova/bge-small-en-v1.5",
         "Embedding model: a repository on the hub, a folder, an address, or bundled.",
         "TOOLSCRIPT_SEARCH_MODEL",
         "--model",
-    ),
-    Option(
-        "fallback",
-        str,
+    )
+    fallback: str = _setting(
         "bundled",
-        "What answers when the model asked for cannot.",
+        "What to use when the model cannot be loaded.",
         "TOOLSCRIPT_SEARCH_FALLBACK",
-        None,
         choices=("bundled", "fuzzy"),
-    ),
-    Option(
-        "device",
-        str,
+    )
+    device: str = _setting(
         "auto",
-        "Where the model runs: auto takes a GPU where one works, gpu insists on it.",
+        "Where the model runs: auto uses a GPU where one works, gpu requires one.",
         "TOOLSCRIPT_SEARCH_DEVICE",
-        None,
         choices=("auto", "cpu", "gpu"),
-    ),
-    Option(
-        "embeddings_key",
-        str,
+    )
+    embeddings_key: str | None = _setting(
         None,
         "Key for the embedding server, where the model is an address.",
         "TOOLSCRIPT_EMBEDDINGS_KEY",
-        None,
-    ),
-    Option(
-        "no_cache",
-        bool,
+        secret=True,
+    )
+    no_cache: bool = _setting(
         default=False,
         help="Neither read nor write the embedding cache.",
         env="TOOLSCRIPT_SEARCH_NO_CACHE",
-    ),
-    Option(
-        "no_learning",
-        bool,
+    )
+    no_learning: bool = _setting(
         default=False,
         help="Neither learn from calls nor use what was learned.",
         env="TOOLSCRIPT_NO_LEARNING",
-    ),
-    Option(
-        "threads",
-        int,
-        1,
-        "Threads the embedding model may use.",
-        "TOOLSCRIPT_SEARCH_THREADS",
-        None,
-        low=1,
-        high=64,
-    ),
-    Option(
-        "connect_timeout_s",
-        float,
+    )
+    threads: int = _setting(
+        1, "Threads the embedding model may use.", "TOOLSCRIPT_SEARCH_THREADS", low=1, high=64
+    )
+    connect_timeout_s: float = _setting(
         30.0,
         "How long a server may take to start, in seconds.",
         "TOOLSCRIPT_CONNECT_TIMEOUT",
-        None,
         low=0.1,
         high=600,
-    ),
-    Option(
-        "call_timeout_s",
-        float,
+    )
+    call_timeout_s: float = _setting(
         300.0,
-        "How long a tool may be silent while it works, in seconds.",
+        "How long a tool may run without reporting progress, in seconds.",
         "TOOLSCRIPT_CALL_TIMEOUT",
-        None,
         low=0.1,
         high=86400,
-    ),
-    Option(
-        "message_limit_mib",
-        int,
+    )
+    message_limit_mib: int = _setting(
         8,
-        "How large one message of a server may be, in MiB.",
+        "Maximum size of one message of a server, in MiB.",
         "TOOLSCRIPT_MESSAGE_LIMIT",
-        None,
         low=1,
         high=16,
-    ),
-    Option(
-        "ping_interval_s",
-        float,
+    )
+    ping_interval_s: float = _setting(
         15.0,
-        "How often a connected server is asked whether it lives.",
+        "Seconds between two checks that a connected server still answers.",
         "TOOLSCRIPT_PING_INTERVAL",
-        None,
         low=0.1,
         high=3600,
-    ),
-    Option(
-        "exposure",
-        str,
+    )
+    exposure: str = _setting(
         "search",
         "What models see: the search, tool_search and what it finds, or every tool.",
         "TOOLSCRIPT_EXPOSURE",
         "--exposure",
         choices=("search", "two-phase", "all"),
-    ),
-    Option(
-        "sandbox",
-        Path,
+    )
+    sandbox: Path | None = _setting(
         None,
-        "Folder below which Vector.VectorUpdate reads.  [default: the working directory]",
+        "Folder that Vector.VectorUpdate may read.  [default: the working directory]",
         "TOOLSCRIPT_SANDBOX",
-    ),
-    Option(
-        "llm_url",
-        str,
+    )
+    llm_url: str | None = _setting(
         None,
-        "Language model to ask, at an address that speaks OpenAI's chat completions.",
+        "Address of the language model, an API like OpenAI's chat completions.",
         "TOOLSCRIPT_LLM_URL",
         "--llm-url",
-        schemes=("http://", "https://"),
-    ),
-    Option(
-        "llm_model",
-        str,
-        None,
-        "Name of that model.",
-        "TOOLSCRIPT_LLM_MODEL",
-        "--llm-model",
-    ),
-    Option(
-        "llm_key",
-        str,
-        None,
-        "Key for that address.",
-        "TOOLSCRIPT_LLM_KEY",
-    ),
-    Option(
-        "poll_interval_s",
-        float,
+        schemes=_HTTP,
+    )
+    llm_model: str | None = _setting(
+        None, "Name of the language model.", "TOOLSCRIPT_LLM_MODEL", "--llm-model"
+    )
+    llm_key: str | None = _setting(
+        None, "Key for the language model.", "TOOLSCRIPT_LLM_KEY", secret=True
+    )
+    poll_interval_s: float = _setting(
         60.0,
-        "How often a server that does not tell of changes is listed again.",
+        "Seconds between two listings of a server that does not announce changes.",
         "TOOLSCRIPT_POLL_INTERVAL",
-        None,
         low=0.1,
         high=86400,
-    ),
-    Option(
-        "log_level",
-        str,
+    )
+    log_level: str = _setting(
         "warning",
         "What a gateway logs; info has a line for each request.",
         "TOOLSCRIPT_LOG_LEVEL",
-        None,
         choices=("debug", "info", "warning", "error"),
-    ),
-    Option(
-        "log_format",
-        str,
+    )
+    log_format: str = _setting(
         "text",
-        "How a gateway logs: text for people, json for programs.",
+        "Format of a gateway's log: text for people, json for programs.",
         "TOOLSCRIPT_LOG_FORMAT",
-        None,
         choices=("text", "json"),
-    ),
-    Option(
-        "exec_timeout_s",
-        float,
+    )
+    exec_timeout_s: float = _setting(
         60.0,
         "How long a script may run, in seconds.",
         "TOOLSCRIPT_EXEC_TIMEOUT",
         "--timeout",
         low=0.1,
         high=86400,
-    ),
-    Option(
-        "exec_memory_mib",
-        int,
+    )
+    exec_memory_mib: int = _setting(
         256,
         "How much memory a script's objects may take, in MiB.",
         "TOOLSCRIPT_EXEC_MEMORY",
         "--memory",
         low=32,
         high=65536,
-    ),
-    Option(
-        "host",
-        str,
-        "127.0.0.1",
-        "Address the gateway listens on.",
-        "TOOLSCRIPT_HOST",
-        "--host",
-    ),
-    Option(
-        "port",
-        int,
+    )
+    host: str = _setting(
+        "127.0.0.1", "Address the gateway listens on.", "TOOLSCRIPT_HOST", "--host"
+    )
+    port: int = _setting(
         7337,
         "Port the gateway listens on; 0 picks a free one.",
         "TOOLSCRIPT_PORT",
         "--port",
         low=0,
         high=65535,
-    ),
-)
+    )
+
+
+def _option(setting: Field[Any]) -> Option:
+    kind: Any = next(iter(get_args(setting.type)), setting.type)  # of `Path | None` the first
+    return Option(setting.name, kind, setting.default, **setting.metadata)
+
+
+OPTIONS = tuple(map(_option, fields(Settings)))
 OPTION = {option.name: option for option in OPTIONS}
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """The options' values: made by `load_settings`, handed to ``bootstrap``, never global."""
-
-    config: Path | None
-    data_dir: Path
-    gateway_url: str | None
-    gateway_token: str | None
-    limit: int
-    threshold: float
-    alpha: float
-    model: str
-    fallback: str
-    device: str
-    embeddings_key: str | None = field(repr=False)
-    no_cache: bool
-    no_learning: bool
-    threads: int
-    connect_timeout_s: float
-    call_timeout_s: float
-    message_limit_mib: int
-    ping_interval_s: float
-    exposure: str
-    sandbox: Path | None
-    llm_url: str | None
-    llm_model: str | None
-    llm_key: str | None
-    poll_interval_s: float
-    log_level: str
-    log_format: str
-    exec_timeout_s: float
-    exec_memory_mib: int
-    host: str
-    port: int
-
-
 def load_settings(flags: Mapping[str, object], environ: Mapping[str, str]) -> Settings:
-    """Settings from flags (None: not given), then the environment, then the defaults."""
-    values: dict[str, Any] = {}
-    for each in fields(Settings):
-        option = OPTION[each.name]
-        values[option.name] = _value(option, flags.get(option.name), environ)
+    """Returns the settings: each from its flag, else from the environment, else its default.
+
+    ``flags`` maps names of fields to values, None where a flag was not given; ``environ`` holds
+    the environment's variables. Raises `RangeError` for a value of the wrong type or range.
+    """
+    values = {option.name: _value(option, flags.get(option.name), environ) for option in OPTIONS}
     if values["data_dir"] is None:
         values["data_dir"] = Path(environ.get("HOME") or Path.home()) / ".toolscript"
     return Settings(**values)
