@@ -276,7 +276,7 @@ def _flips(data: _Data, times: int, chosen: random.Random) -> Outcome:
 def _known(store: GraphStore) -> tuple[object, ...]:
     graph = ToolGraph(clock=lambda: 0.0)
     store.load(graph, Usage())
-    return graph.stats(), sorted(map(repr, graph.strongest(9999))), repr(graph.learned.habits)
+    return graph.stats(), sorted(map(repr, graph.strongest(9999))), repr(graph.data.totals)
 
 
 def _emptied(data: _Data) -> Outcome:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.graph.test_toolgraph import Clock, graph_of
 from toolscript.graph.base import Template
-from toolscript.graph.counts import GraphDelta
+from toolscript.graph.counts import GraphDelta, discount
 from toolscript.graph.file_formats import read
 from toolscript.graph.graph_store import GraphStore
 from toolscript.graph.learning import MAX_WAITING, Learning
@@ -48,14 +48,10 @@ class TestStore:
         again, _ = stored(tmp_path)
         assert again.stats() == graph.stats()
         assert sorted(map(repr, again.strongest(99))) == sorted(map(repr, graph.strongest(99)))
-        now, before = again.learned, graph.learned
-        assert now.servers == before.servers
-        assert now.served == before.served
-        assert now.habits == before.habits
-        assert (again.learned.edges.once, again.learned.edges.twice) == (
-            graph.learned.edges.once,
-            graph.learned.edges.twice,
-        )
+        now, before = again.data, graph.data
+        assert now.server_steps == before.server_steps
+        assert now.totals == before.totals
+        assert discount(now.later_seen) == discount(before.later_seen)
         assert not again.drain_changes()
 
     @pytest.mark.requirement("graph:learning")
@@ -256,13 +252,11 @@ class TestLearning:
         taken = learning.import_known(read(text))
         assert taken == {"calls": 4, "edges": 1, "total": 1}
         assert stored(tmp_path)[0].stats().failures == 1
-        assert (
-            learning.graph.learned.habits.foreseen == 0
-        )  # the last third has no step that succeeded
+        assert learning.graph.data.totals.foreseen == 0  # the last third has no step that succeeded
         learning.import_known(
             read('{"sequences": [["s:a", "s:b"], ["s:a", "s:b"], ["s:a", "s:b"]]}')
         )
-        assert learning.graph.learned.habits.foreseen == 1
+        assert learning.graph.data.totals.foreseen == 1
 
 
 KILLED = """

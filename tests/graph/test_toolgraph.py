@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolscript.graph.base import Edge, Template, adaptive_alpha
-from toolscript.graph.edges import EPOCH, discount
-from toolscript.graph.tool_graph import MAX_DEPTH, WINDOW, ToolGraph, relatedness
+from toolscript.graph.counts import discount
+from toolscript.graph.tool_graph import EPOCH, MAX_DEPTH, WINDOW, ToolGraph, relatedness
 
 DAY_S = 86_400.0
 networkx: Any = import_module("networkx")  # without types of its own
@@ -143,7 +143,7 @@ def test_a_failure_is_counted_and_leads_nowhere() -> None:
 def test_a_tool_used_twice_is_no_edge_to_itself() -> None:
     graph = graph_of("aaba")
     assert graph.neighbors("s__a", "out") == graph.neighbors("s__a", "in") == ["s__b"]
-    assert graph.learned.habits.repeats == 2
+    assert graph.data.totals.repeats == 2
 
 
 @pytest.mark.requirement("graph:learning")
@@ -257,19 +257,20 @@ def test_skill_is_the_mean_gain_with_a_little_supposed() -> None:
 
 
 def test_what_is_taken_off_counts_grows_with_how_much_was_seen_only_once() -> None:
-    assert discount(0, 0) == 0.5
-    assert discount(1000, 0) == pytest.approx(1, abs=0.001)
-    assert discount(60, 20) == pytest.approx(60.5 / 101)
-    assert discount(0, 1000) == 0.5
+    assert discount({}) == 0.5
+    assert discount({1: 1000}) == pytest.approx(1, abs=0.001)
+    assert discount({1: 60, 2: 20, 3: 7}) == pytest.approx(60.5 / 101)
+    assert discount({2: 1000}) == 0.5
 
 
 @given(sequences=st.lists(st.text("abcdef", max_size=8), max_size=8))
 def test_the_counts_of_edges_seen_once_and_twice_are_kept_right(sequences: list[str]) -> None:
     graph = graph_of(*sequences)
-    edges = graph.learned.edges
-    kept = (edges.once, edges.twice, edges.next_once, edges.next_twice)
-    edges.count_again()
-    assert kept == (edges.once, edges.twice, edges.next_once, edges.next_twice)
+    edges = [counts for _, _, counts in graph.data.edges()]
+    for times in (1, 2):
+        assert graph.data.next_seen[times] == sum(e.next_times == times for e in edges)
+        assert graph.data.later_seen[times] == sum(e.later_times == times for e in edges)
+    assert graph.edge_count == len(edges)
     for edge in graph.strongest(1000):
         assert edge.target in graph.neighbors(edge.source, "out")
         assert edge.source in graph.neighbors(edge.target, "in")
@@ -285,9 +286,8 @@ def test_what_was_learned_is_handed_over_once_and_restores_the_same_graph() -> N
     assert change
     assert not graph.drain_changes()
     again = ToolGraph(clock=Clock())
-    again.restore(change)
+    again.rebase(change)
     assert again.stats() == graph.stats()
     assert again.strongest(100) == graph.strongest(100)
-    assert again.learned.servers == graph.learned.servers
-    assert again.learned.served == graph.learned.served
-    assert again.learned.habits == graph.learned.habits
+    assert again.data.server_steps == graph.data.server_steps
+    assert again.data.totals == graph.data.totals

@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.graph.test_toolgraph import Clock, graph_of
@@ -277,7 +278,7 @@ def test_l9_every_flipped_bit_is_harmless_or_said(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     store, graph, usage = store_in(tmp_path), graph_of("abcdef", "fab", "cad"), Usage()
-    usage.learn("s__a", "m", graph.learned.edges.later[:8].astype("float32"))
+    usage.learn("s__a", "m", np.arange(8, dtype=np.float32))
     assert store.add(graph.drain_changes(), usage.drain_changes())
     whole, known = store.path.read_bytes(), known_in(tmp_path)
     said = 0
@@ -298,14 +299,14 @@ def known_in(directory: Path) -> tuple[object, ...]:
     store_in(directory).load(graph, usage)
     questions = {tool: (n, total.tobytes()) for tool, (n, total) in usage.of("m").items()}
     edges = sorted(map(repr, graph.strongest(999)))
-    return graph.stats(), edges, repr(graph.learned.habits), questions
+    return graph.stats(), edges, repr(graph.data.totals), questions
 
 
 @pytest.mark.parametrize("table", ["tool", "usage"])
 def test_l9_a_damaged_row_is_not_added_to(store: GraphStore, table: str) -> None:
     """A change would give it a checksum that fits what it became."""
     usage = UsageChange()
-    usage.add("s__a", "m", graph_of("ab").learned.edges.later[:4].astype("float32"))
+    usage.add("s__a", "m", np.arange(4, dtype=np.float32))
     assert store.add(GraphDelta(), usage)
     with sqlite3.connect(store.path) as db:
         db.execute(f"update {table} set {'weight' if table == 'tool' else 'count'} = 99")  # noqa: S608 - above

@@ -51,7 +51,7 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     calls: int
     failures: int
     """Calls that were learned from, and how many of them failed."""
-    skill: float
+    predictive_skill: float = msgspec.field(name="skill")
     """From 0 (chance) to 1 (certainty): see `ToolGraph.predictive_skill`."""
     alpha: float
     """The weight that a search's own score has beside the graph's: see `adaptive_alpha`."""

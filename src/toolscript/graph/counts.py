@@ -1,19 +1,19 @@
-"""What is counted: of tools, of edges, and of all steps from one use to the next."""
+"""Counts of use: of a tool, of an edge, of all steps, and what was added to them lately.
+
+Weights decay exponentially. Instead of lowering all of them as time goes by, a later
+use adds more, see `ToolGraph.weight_unit`, and a weight is divided by the unit of the
+present when it is read. So an update touches one number.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-_FIRST = 64
-_Number = TypeVar("_Number", np.float64, np.int64)
+MIN_DISCOUNT = 0.5
 
 
 @dataclass(slots=True)
 class ToolCounts:
-    """What is counted of one tool, or of all of them: decayed, and how often in all."""
+    """One tool's uses: decayed weights, and plain numbers."""
 
     weight: float = 0.0
     times: int = 0
@@ -21,7 +21,7 @@ class ToolCounts:
     failures: int = 0
 
     def add(self, other: "ToolCounts") -> None:
-        """Count those too."""
+        """Add other counts to these."""
         self.weight += other.weight
         self.times += other.times
         self.failed += other.failed
@@ -30,36 +30,41 @@ class ToolCounts:
 
 @dataclass(slots=True)
 class GlobalCounts:
-    """What holds for all tools: decayed counts of steps from one use to the next."""
+    """Decayed counts of all steps from one use to the next."""
 
     steps: float = 0.0
     repeats: float = 0.0
-    """Steps to a tool that had been used shortly before,"""
+    """Steps to a tool that had been used shortly before."""
     same_server: float = 0.0
-    """and of the others, those that stayed with the server."""
+    """Other steps that stayed with the server."""
     gain: float = 0.0
+    """The sum of all forecasts' gains: see `ToolGraph.predictive_skill`."""
     foreseen: float = 0.0
-    """See `ToolGraph.predictive_skill`: the sum of what was gained, and over how many steps."""
+    """The number of those forecasts."""
 
     def add(self, other: "GlobalCounts") -> None:
-        """Count those too."""
-        for name in ("steps", "repeats", "same_server", "gain", "foreseen"):
+        """Add other counts to these."""
+        for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 @dataclass(slots=True)
 class EdgeCounts:
-    """What was seen of one edge."""
+    """The counts of an edge: uses of its target after its source."""
 
     next: float = 0.0
+    """Weight of the uses that came directly one after the other."""
     later: float = 0.0
+    """Weight of all uses in the same sequence, those included."""
     next_times: int = 0
     later_times: int = 0
     stated: float = 0.0
+    """Weight that a template gives: it does not decay."""
     kinds: int = 0
+    """Bits: see `toolscript.graph.base.OBSERVED`."""
 
     def add(self, other: "EdgeCounts") -> None:
-        """Count that too."""
+        """Add other counts to these; what is stated twice counts once."""
         self.next += other.next
         self.later += other.later
         self.next_times += other.next_times
@@ -70,82 +75,40 @@ class EdgeCounts:
 
 @dataclass(slots=True)
 class GraphDelta:
-    """What was learned since it was last kept: to be added to what is on the disk."""
+    """Counts to be added to a graph or to its file."""
 
     tools: dict[str, ToolCounts] = field(default_factory=dict[str, ToolCounts])
     edges: dict[tuple[str, str], EdgeCounts] = field(
         default_factory=dict[tuple[str, str], EdgeCounts]
     )
-    habits: GlobalCounts = field(default_factory=GlobalCounts)
+    """By the ids of source and target."""
+    totals: GlobalCounts = field(default_factory=GlobalCounts)
     whole: bool = False
-    """It is everything: whatever is on the disk is gone."""
+    """It replaces the file's contents instead of being added to them."""
 
     def __bool__(self) -> bool:
-        """Whether there is anything."""
-        return bool(self.tools or self.edges or self.whole or self.habits != GlobalCounts())
+        """Whether it changes anything."""
+        return bool(self.tools or self.edges or self.whole or self.totals != GlobalCounts())
 
     def add(self, later: "GraphDelta") -> None:
-        """Put a later change behind this one."""
+        """Add a later delta to this one."""
         if later.whole:
-            self.tools, self.edges, self.habits, self.whole = {}, {}, GlobalCounts(), True
+            self.tools, self.edges, self.totals, self.whole = {}, {}, GlobalCounts(), True
         for tool, uses in later.tools.items():
             self.tools.setdefault(tool, ToolCounts()).add(uses)
-        for pair, seen in later.edges.items():
-            self.edges.setdefault(pair, EdgeCounts()).add(seen)
-        self.habits.add(later.habits)
+        for pair, edge in later.edges.items():
+            self.edges.setdefault(pair, EdgeCounts()).add(edge)
+        self.totals.add(later.totals)
 
 
-class Tools:
-    """Every tool's uses as columns, by the tool's number. Not thread-safe."""
+def discount(counts_of_counts: Mapping[int, int]) -> float:
+    """Returns D of absolute discounting, from 0.5 to 1; takes how many edges were seen n times.
 
-    def __init__(self) -> None:
-        self.ids: list[str] = []
-        self.numbers: dict[str, int] = {}
-        self.weight = np.zeros(_FIRST)
-        self.failed = np.zeros(_FIRST)
-        self.times = np.zeros(_FIRST, dtype=np.int64)
-        self.failures = np.zeros(_FIRST, dtype=np.int64)
-
-    def __len__(self) -> int:
-        """How many."""
-        return len(self.ids)
-
-    def add(self, identifier: str) -> int:
-        """A new tool's number."""
-        number = self.numbers[identifier] = len(self.ids)
-        self.ids.append(identifier)
-        if number == self.weight.size:
-            self.weight, self.failed = doubled(self.weight), doubled(self.failed)
-            self.times, self.failures = doubled(self.times), doubled(self.failures)
-        return number
-
-    def use(self, number: int, uses: ToolCounts) -> None:
-        """Count uses."""
-        self.weight[number] += uses.weight
-        self.times[number] += uses.times
-        self.failed[number] += uses.failed
-        self.failures[number] += uses.failures
-
-    def fill(self, uses: Mapping[str, ToolCounts]) -> None:
-        """Begin with these tools, in their order."""
-        self.ids = list(uses)
-        self.numbers = {identifier: number for number, identifier in enumerate(self.ids)}
-        rows = [(u.weight, u.times, u.failed, u.failures) for u in uses.values()]
-        room = np.zeros((max(_FIRST, 2 * len(rows)), 4))
-        room[: len(rows)] = np.array(rows).reshape(-1, 4)
-        self.weight, self.failed = room[:, 0].copy(), room[:, 2].copy()
-        self.times, self.failures = room[:, 1].astype(np.int64), room[:, 3].astype(np.int64)
-
-    def of(self, number: int) -> ToolCounts:
-        """What is counted of one tool."""
-        return ToolCounts(
-            float(self.weight[number]),
-            int(self.times[number]),
-            float(self.failed[number]),
-            int(self.failures[number]),
-        )
-
-
-def doubled(column: NDArray[_Number]) -> NDArray[_Number]:
-    """The column with as much room again."""
-    return np.concatenate([column, np.zeros_like(column)])
+    n₁ / (n₁ + 2 n₂), the estimate of Ney, Essen & Kneser ("On structuring
+    probabilistic dependences in stochastic language modelling", Computer Speech and
+    Language 8, 1994). Where nearly everything was seen once, as in sequences that
+    mean nothing, it is nearly 1, and counts say next to nothing. It does not fall
+    below 0.5, since uses are no independent draws: the same job is done repeatedly.
+    """
+    once, twice = counts_of_counts.get(1, 0), counts_of_counts.get(2, 0)
+    return max(MIN_DISCOUNT, (once + 0.5) / (once + 2 * twice + 1))

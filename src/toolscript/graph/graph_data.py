@@ -1,214 +1,144 @@
-"""What was learned of the use of tools, and what of that is not kept yet.
+"""The data of a graph: its tools as nodes with counts, and the edges between them."""
 
-What does not fit is not learned; of too many edges the weakest go. Not
-thread-safe: `ToolGraph` sees to that, and answers what is asked of it.
-"""
-
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from toolscript.graph.base import DEPENDENCY, OBSERVED, TEMPLATE
-from toolscript.graph.counts import EdgeCounts, GlobalCounts, GraphDelta, ToolCounts, Tools
-from toolscript.graph.edges import Edges, Ints
+from toolscript.graph.base import DEPENDENCY, TEMPLATE
+from toolscript.graph.counts import EdgeCounts, GlobalCounts, GraphDelta, ToolCounts
 from toolscript.types import SEPARATOR
 
 MAX_TOOLS = 50_000
 MAX_ID_CHARS = 512
-KEPT = 0.9
-"""Of so many edges as there may be, this share is left when there were more."""
-_SKILL_KEPT = 0.999
-"""Of what was foreseen, so much still counts one step later, once there is enough of it."""
+KEPT_SHARE = 0.9
+"""The share of the largest number of edges that is left when there were more."""
+
+
+@dataclass(eq=False, slots=True)
+class ToolNode:
+    """A tool with its edges."""
+
+    number: int = -1
+    """In the order in which tools came."""
+    out: dict[str, EdgeCounts] = field(default_factory=dict[str, EdgeCounts])
+    """Edges from this tool, by the id of the target."""
+    into: dict[str, EdgeCounts] = field(default_factory=dict[str, EdgeCounts])
+    """Edges to this tool, by the id of the source: the same objects as there."""
+    version: int = 0
+    """Changes with each edge."""
+
+    @property
+    def degree(self) -> int:
+        """The number of edges, both directions together."""
+        return len(self.out) + len(self.into)
+
+    @property
+    def neighbors(self) -> dict[str, None]:
+        """The ids of the tools at the other ends, each once, in a fixed order."""
+        return dict.fromkeys((*self.out, *self.into))
 
 
 class GraphData:
-    """Tools, edges, and what holds for all of them."""
+    """Nodes by the tools' ids, and sums over them. Not thread-safe: `ToolGraph` guards it."""
 
-    def __init__(self, max_edges: int) -> None:
-        self._max_edges = max_edges
-        self.tools = Tools()
-        self.edges = Edges()
-        self.habits = GlobalCounts()
-        self.servers: dict[str, dict[str, float]] = {}
-        """Steps from one server to another, decayed,"""
-        self.served: dict[str, float] = {}
-        """and uses of each server's tools."""
-        self._change = GraphDelta()
-        self._pruned = False
+    def __init__(self) -> None:
+        self.nodes: dict[str, ToolNode] = {}
+        self.uses = np.zeros((64, 4))
+        """The fields of `ToolCounts` by `ToolNode.number`: float64 [at least nodes, 4]."""
+        self.totals = GlobalCounts()
+        self.edge_count = 0
+        self.next_seen: Counter[int] = Counter()
+        """Counts of counts: how many edges were seen n times, for what came directly next."""
+        self.later_seen: Counter[int] = Counter()
+        """The same for what came anywhere later in the sequence."""
+        self.server_steps: defaultdict[str, defaultdict[str, float]] = defaultdict(
+            lambda: defaultdict(float)
+        )
+        """Weights of direct steps, by the servers of the two tools."""
 
-    def drain_changes(self) -> GraphDelta:
-        """What was learned since this was last asked, to be added to what is on the disk."""
-        if self._pruned:
-            return self.drain_all()
-        change, self._change = self._change, GraphDelta()
-        return change
+    def admit(self, tool: str) -> bool:
+        """Make a node for a tool that has none; returns False where there is no room for it."""
+        if tool not in self.nodes:
+            if len(self.nodes) >= MAX_TOOLS or not 0 < len(tool) <= MAX_ID_CHARS:
+                return False
+            if len(self.nodes) == len(self.uses):
+                self.uses = np.concatenate([self.uses, np.zeros_like(self.uses)])
+            self.nodes[tool] = ToolNode(len(self.nodes))
+        return True
 
-    def requeue(self, change: GraphDelta) -> None:
-        """What was taken could not be kept: it is handed out again."""
-        change.add(self._change)
-        self._change = change
+    def add(self, delta: GraphDelta) -> None:
+        """Add counts, and take out of ``delta`` the tools and edges that do not fit."""
+        for tool in (tool for pair in delta.edges for tool in pair):
+            delta.tools.setdefault(tool, ToolCounts())
+        delta.tools = {tool: counts for tool, counts in delta.tools.items() if self.admit(tool)}
+        delta.edges = {
+            (source, target): counts
+            for (source, target), counts in delta.edges.items()
+            if source != target and source in delta.tools and target in delta.tools
+        }
+        for tool, uses in delta.tools.items():
+            self.uses[self.nodes[tool].number] += astuple(uses)
+        for (source, target), counts in delta.edges.items():
+            self._add_edge(source, target, counts)
+        self.totals.add(delta.totals)
 
-    def drain_all(self) -> GraphDelta:
-        """All there is, to be kept instead of what is on the disk; none of it is taken again."""
-        self._change, self._pruned = GraphDelta(), False
-        change, edges = GraphDelta(whole=True, habits=replace(self.habits)), self.edges
-        change.tools = {each: self.tools.of(n) for n, each in enumerate(self.tools.ids)}
-        for edge in range(edges.size):
-            source, target = int(edges.source[edge]), int(edges.target[edge])
-            change.edges[self.tools.ids[source], self.tools.ids[target]] = edges.seen(edge)
-        return change
+    def _add_edge(self, source: str, target: str, counts: EdgeCounts) -> None:
+        one, other = self.nodes[source], self.nodes[target]
+        edge = one.out.get(target)
+        if edge is None:
+            edge = one.out[target] = other.into[source] = EdgeCounts()
+            self.edge_count += 1
+        self._count(edge, -1)
+        edge.add(counts)
+        self._count(edge, 1)
+        if counts.next:
+            self.server_steps[server_of(source)][server_of(target)] += counts.next
+        one.version += 1
+        other.version += 1
 
-    def forget(self) -> None:
-        """Whatever is on the disk is to go, too."""
-        self._change.whole = True
+    def _count(self, edge: EdgeCounts, change: int) -> None:
+        self.next_seen[edge.next_times] += change
+        self.later_seen[edge.later_times] += change
 
-    def record_gain(self, gain: float) -> None:
-        """Learn how well a use was foreseen: see `ToolGraph.predictive_skill`."""
-        for habits in (self.habits, self._change.habits):
-            habits.gain += gain
-            habits.foreseen += 1.0
-        if self.habits.foreseen > 1 / (1 - _SKILL_KEPT):
-            self.habits.gain *= _SKILL_KEPT
-            self.habits.foreseen *= _SKILL_KEPT
+    def edges(self) -> Iterator[tuple[str, str, EdgeCounts]]:
+        """Yields every edge: source, target, counts."""
+        for source, node in self.nodes.items():
+            for target, counts in node.out.items():
+                yield source, target, counts
 
-    def number(self, identifier: str) -> int | None:
-        """The tool's number; it is made where there is none, and there is room."""
-        number = self.tools.numbers.get(identifier)
-        if number is None:
-            if len(self.tools) >= MAX_TOOLS or not 0 < len(identifier) <= MAX_ID_CHARS:
-                return None
-            number = self.tools.add(identifier)
-            self.edges.add_tools(len(self.tools))
-        return number
+    def prune(self, max_edges: int) -> None:
+        """Remove the weakest edges; those that were stated stay."""
 
-    def use(self, number: int, uses: ToolCounts) -> None:
-        """Count uses of a tool."""
-        self.tools.use(number, uses)
-        identifier = self.tools.ids[number]
-        self._count_served(identifier, uses)
-        self._change.tools.setdefault(identifier, ToolCounts()).add(uses)
+        def strength(edge: tuple[str, str, EdgeCounts]) -> float:
+            return math.inf if edge[2].kinds & (TEMPLATE | DEPENDENCY) else edge[2].later
 
-    def step(self, context: Sequence[str], tool: str, amount: float) -> None:
-        """Count that a tool was used after those of ``context``."""
-        last, repeated = context[-1], tool in context
-        stays = not repeated and server_of(last) == server_of(tool)
-        for habits in (self.habits, self._change.habits):
-            habits.steps += amount
-            habits.repeats += amount * repeated
-            habits.same_server += amount * stays
-        for used in dict.fromkeys(context):
-            if used != tool:
-                adjacent = used == last
-                new = EdgeCounts(next=amount * adjacent, later=amount, kinds=OBSERVED)
-                new.next_times, new.later_times = int(adjacent), 1
-                self._see(used, tool, amount, new)
+        ranked = sorted(self.edges(), key=strength, reverse=True)
+        for source, target, counts in ranked[int(KEPT_SHARE * max_edges) :]:
+            one, other = self.nodes[source], self.nodes[target]
+            del one.out[target], other.into[source]
+            one.version += 1
+            other.version += 1
+            self.edge_count -= 1
+            self._count(counts, -1)
 
-    def state(self, source: str, target: str, seen: EdgeCounts) -> None:
-        """Take over an edge as a whole: stated, or from elsewhere."""
-        one, other = self.number(source), self.number(target)
-        if one is None or other is None or one == other:
-            return
-        edges = self.edges
-        edge = edges.at(one, other)
-        edges.next[edge] += seen.next
-        edges.later[edge] += seen.later
-        edges.next_times[edge] += seen.next_times
-        edges.later_times[edge] += seen.later_times
-        edges.stated[edge] = max(edges.stated[edge], seen.stated)
-        edges.kinds[edge] |= seen.kinds
-        self._keep_change(source, target, seen)
-        if seen.next:
-            self._serve(source, target, seen.next)
-        self._bound()
-
-    def fill(
-        self,
-        tools: Mapping[str, ToolCounts],
-        sources: Ints,
-        targets: Ints,
-        columns: Mapping[str, NDArray[Any]],
-        habits: GlobalCounts,
-    ) -> None:
-        """Begin with what was kept: tools in order, and edges between their places.
-
-        ``columns`` are those of `Edges` by name, each as long as sources and targets.
-        """
-        self.tools.fill(tools)
-        for identifier, uses in tools.items():
-            self._count_served(identifier, uses)
-        self.edges.fill(len(tools), sources, targets, columns)
-        self.habits = habits
-        self._count_servers()
-        self._bound()
-        self._change = GraphDelta()
-
-    def restore(self, change: GraphDelta) -> None:
-        """Take over what was learned elsewhere."""
-        for identifier, uses in change.tools.items():
-            number = self.number(identifier)
-            if number is not None:
-                self.use(number, uses)
-        for (source, target), seen in change.edges.items():
-            self.state(source, target, seen)
-        self.edges.count_again()
-        self.habits.add(change.habits)
-        self._change.habits.add(change.habits)
-
-    def _see(self, used: str, tool: str, amount: float, new: EdgeCounts) -> None:
-        source, target = self.number(used), self.number(tool)
-        if source is None or target is None:
-            return
-        edge = self.edges.see(source, target, amount, adjacent=bool(new.next_times))
-        self.edges.kinds[edge] |= OBSERVED
-        self._keep_change(used, tool, new)
-        if new.next_times:
-            self._serve(used, tool, amount)
-        self._bound()
-
-    def _count_served(self, identifier: str, uses: ToolCounts) -> None:
-        if uses.weight:
-            server = server_of(identifier)
-            self.served[server] = self.served.get(server, 0.0) + uses.weight
-
-    def _serve(self, source: str, target: str, amount: float) -> None:
-        row = self.servers.setdefault(server_of(source), {})
-        row[server_of(target)] = row.get(server_of(target), 0.0) + amount
-
-    def _keep_change(self, source: str, target: str, seen: EdgeCounts) -> None:
-        for identifier in (source, target):
-            self._change.tools.setdefault(identifier, ToolCounts())
-        self._change.edges.setdefault((source, target), EdgeCounts()).add(seen)
-
-    def _bound(self) -> None:
-        """Drop the weakest edges where there are too many; what was stated stays."""
-        edges = self.edges
-        if edges.size <= self._max_edges:
-            return
-        weights = edges.later[: edges.size].copy()
-        weights[edges.kinds[: edges.size] & (TEMPLATE | DEPENDENCY) > 0] = np.inf
-        kept = np.argsort(-weights, kind="stable")[: int(KEPT * self._max_edges)]
-        edges.keep(np.sort(kept))
-        self._pruned = True
-
-    def _count_servers(self) -> None:
-        """The steps between servers, from the edges."""
-        names = sorted({server_of(each) for each in self.tools.ids})
-        place = {name: at for at, name in enumerate(names)}
-        of = np.array([place[server_of(each)] for each in self.tools.ids], dtype=np.int64)
-        edges = self.edges
-        size = edges.size
-        pairs = of[edges.source[:size]] * len(names) + of[edges.target[:size]]
-        found, at = np.unique(pairs, return_inverse=True)
-        totals = np.bincount(at, weights=edges.next[:size], minlength=found.size)
-        for pair, total in zip(found, totals.tolist(), strict=True):
-            source, target = divmod(int(pair), len(names))
-            if total > 0:
-                self.servers.setdefault(names[source], {})[names[target]] = total
+    def as_delta(self) -> GraphDelta:
+        """Returns a copy of everything, which replaces a file's contents."""
+        return GraphDelta(
+            tools={
+                tool: ToolCounts(weight, int(times), failed, int(failures))
+                for tool, (weight, times, failed, failures) in zip(
+                    self.nodes, self.uses.tolist(), strict=False
+                )
+            },
+            edges={(source, target): replace(counts) for source, target, counts in self.edges()},
+            totals=replace(self.totals),
+            whole=True,
+        )
 
 
 def server_of(identifier: str) -> str:
-    """The server of a tool's id."""
+    """Returns the server's name in a tool's id."""
     return identifier.partition(SEPARATOR)[0]

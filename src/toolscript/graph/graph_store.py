@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolscript.graph.counts import EdgeCounts, GlobalCounts, GraphDelta, ToolCounts
-from toolscript.graph.graph_data import GraphData
 from toolscript.graph.tool_graph import ToolGraph
 from toolscript.graph.usage import Usage, UsageChange
 from toolscript.storage.atomic_files import write_failure
@@ -89,7 +88,7 @@ class GraphStore:
                 return True
             with self._file.reading() as db:
                 _check(db)
-                tools, learned = _tools(db), _usage(db)
+                stored, learned = _stored(db), _usage(db)
         except DamagedError as error:
             log.warning("the graph %s is damaged (%s); it is not used", self.path, error)
             self._suspect = True
@@ -97,7 +96,7 @@ class GraphStore:
             self._warn("read", error)
             return False
         else:
-            graph.rebase(tools)
+            graph.rebase(stored)
             usage.restore(learned)
         return True
 
@@ -211,23 +210,19 @@ def _one(db: "sqlite3.Connection", query: str, values: Sequence[str] = ()) -> An
     return db.execute(query, values).fetchone()[0]
 
 
-def _tools(db: "sqlite3.Connection") -> Callable[[GraphData], None]:
-    """What fills a graph with the tools and edges of the file."""
+def _stored(db: "sqlite3.Connection") -> GraphDelta:
+    """Returns the tools, edges and totals of the file."""
     rows = db.execute(
         "select number, id, weight, times, failed, failures, edges from tool order by number"
     ).fetchall()
-    found = np.frombuffer(b"".join(row[6] for row in rows), _EDGES)
-    counts = np.array([len(row[6]) // _EDGES.itemsize for row in rows], dtype=np.int64)
-    numbers = np.array([row[0] for row in rows], dtype=np.int64)
-    sources = np.repeat(np.arange(len(rows)), counts)
-    targets = np.searchsorted(numbers, found["target"])
-    there = targets < len(rows)
-    there[there] = numbers[targets[there]] == found["target"][there]
-    columns = {name: found[name][there] for name in found.dtype.names or () if name != "target"}
-    tools = {row[1]: ToolCounts(*row[2:6]) for row in rows}
-    habits = GlobalCounts(**dict(db.execute("select name, value from habit").fetchall()))
-    edges = sources[there], targets[there], columns
-    return lambda learned: learned.fill(tools, *edges, habits)
+    ids = {number: tool for number, tool, *_ in rows}
+    totals = GlobalCounts(**dict(db.execute("select name, value from habit").fetchall()))
+    stored = GraphDelta({row[1]: ToolCounts(*row[2:6]) for row in rows}, totals=totals)
+    for _, source, *_, blob in rows:
+        for target, *counts in np.frombuffer(blob, _EDGES).tolist():
+            if target in ids:
+                stored.edges[source, ids[target]] = EdgeCounts(*counts)
+    return stored
 
 
 def _add(db: "sqlite3.Connection", change: GraphDelta) -> None:
@@ -252,7 +247,7 @@ def _add(db: "sqlite3.Connection", change: GraphDelta) -> None:
     db.executemany(
         "insert into habit (name, value) values (?, ?) on conflict (name) do update set "
         "value = value + excluded.value",
-        [(name, getattr(change.habits, name)) for name in _HABITS],
+        [(name, getattr(change.totals, name)) for name in _HABITS],
     )
     for each in change.tools:
         _sum_rows(db, "tool", "id = ?", (each,))

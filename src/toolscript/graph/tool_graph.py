@@ -3,16 +3,20 @@
     adamic_adar_between(a, b) = Σ 1 / ln(degree(z)) over the common neighbours z of a and b
 
 with neighbours and degrees regardless of direction (Adamic & Adar, "Friends and
-neighbors on the Web", 2003). `relatedness` maps the sum into [0, 1): x / (1 + x).
+neighbors on the Web", Social Networks 25, 2003). `relatedness` maps the sum into
+[0, 1): x / (1 + x).
 """
 
+import heapq
 import math
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from toolscript.graph.base import (
     DEPENDENCY,
@@ -26,28 +30,30 @@ from toolscript.graph.base import (
     Template,
     adaptive_alpha,
 )
-from toolscript.graph.counts import EdgeCounts, GraphDelta, ToolCounts
-from toolscript.graph.edges import Decay, Floats
-from toolscript.graph.graph_data import GraphData
+from toolscript.graph.counts import EdgeCounts, GlobalCounts, GraphDelta, ToolCounts
+from toolscript.graph.graph_data import GraphData, ToolNode, server_of
 from toolscript.types import Grant
 
+EPOCH = 1_767_225_600.0
+"""The moment, in seconds, whose uses weigh 1: the start of 2026, but any would do."""
 HALF_LIFE_DAYS = 90.0
+_DAY_S = 86_400.0
 MAX_EDGES = 200_000
-"""Of too many the weakest go."""
 WINDOW = 8
-"""So many tools back, a use still says something about the next."""
+"""The number of previous tools from which a use makes an edge."""
 MAX_DEPTH = 8
-SKILL_PRIOR, SKILL_BEFORE = 8.0, 0.25
-"""Before a graph's skill was seen, that is supposed, and counts as much as so many steps."""
+SKILL_PRIOR_STEPS, SKILL_PRIOR = 8.0, 0.25
+"""The predictive skill that a new graph is assumed to have; it weighs as so many steps."""
+_SKILL_DECAY = 0.999
+"""By how much earlier forecasts weigh less with each later one."""
 DECLARED = "declared"
-"""Why a tool is needed: somebody said so."""
+"""The reason why a tool is needed where a user said so."""
+
+_Number = TypeVar("_Number", float, NDArray[np.float64])
 
 
-Number = TypeVar("Number", float, Floats)
-
-
-def relatedness(adamic_adar: Number) -> Number:
-    """A sum of Adamic-Adar, or several, in [0, 1): x / (1 + x)."""
+def relatedness(adamic_adar: _Number) -> _Number:
+    """Returns a sum of Adamic-Adar, or several, in [0, 1): x / (1 + x)."""
     return adamic_adar / (1.0 + adamic_adar)
 
 
@@ -66,78 +72,117 @@ class ToolGraph:
     ) -> None:
         self.lock = threading.RLock()
         self._max_edges = max_edges
-        self._decay = Decay(half_life_days)
+        self._half_life_s = half_life_days * _DAY_S
         self._clock = clock
-        self.learned = GraphData(max_edges)
-        """To be looked at while ``lock`` is held; another one once it was cleared."""
+        self.data = GraphData()
+        """To be read while ``lock`` is held; replaced when the graph is cleared or loaded."""
+        self._change = GraphDelta()
+        self._pruned = False
         self._inferred: Mapping[str, Mapping[str, str]] = {}
 
-    # What the seed names
+    # Structure
 
     @property
     def edge_count(self) -> int:
         """How many pairs of tools are connected, each direction for itself."""
-        return self.learned.edges.size
+        return self.data.edge_count
 
     def edges_within(self, grant: Grant) -> int:
-        """The same of those whose two tools a caller may both see."""
+        """Returns how many edges there are between tools that a caller may see."""
         if grant.is_everything:
             return self.edge_count
         with self.lock:
-            edges, ids = self.learned.edges, self.learned.tools.ids
-            seen = np.fromiter(map(grant.allows, ids), np.bool_, len(ids))
-            ends = seen[edges.source[: edges.size]] & seen[edges.target[: edges.size]]
-            return int(ends.sum())
+            visible = set(filter(grant.allows, self.data.nodes))
+            return sum(len(visible & self.data.nodes[tool].out.keys()) for tool in visible)
 
     def neighbors(self, tool: str, direction: Direction = "both") -> list[str]:
-        """The tools that edges lead to (``out``), come from (``in``), or either, by id."""
+        """Returns the tools that edges lead to (``out``), come from (``in``), or both, by id."""
         with self.lock:
-            number = self.learned.tools.numbers.get(tool)
-            if number is None:
-                return []
-            return sorted(
-                self.learned.tools.ids[other] for other in self._around(number, direction)
-            )
+            node = self._node(tool)
+            ways = {"out": node.out, "in": node.into, "both": node.neighbors}
+            return sorted(ways[direction])
 
     def adamic_adar(self, tool: str, limit: int = 10) -> list[tuple[str, float]]:
-        """The tools with the largest sums of Adamic-Adar with this one, best first, by id."""
+        """Returns the tools with the largest sums of Adamic-Adar with this one, best first."""
+        sums: defaultdict[str, float] = defaultdict(float)
         with self.lock:
-            number = self.learned.tools.numbers.get(tool)
-            if number is None:
-                return []
-            sums = self.learned.edges.adamic_adar(number, len(self.learned.tools))
-            others, ids = np.flatnonzero(sums).tolist(), self.learned.tools.ids
-            found = sorted((-float(sums[each]), ids[each]) for each in others if each != number)
-            return [(identifier, -total) for total, identifier in found[:limit]]
+            for neighbor in self._node(tool).neighbors:
+                around = self._node(neighbor).neighbors
+                for other in around if len(around) > 1 else ():
+                    sums[other] += 1.0 / math.log(len(around))
+        sums.pop(tool, None)
+        return heapq.nsmallest(limit, sums.items(), key=lambda pair: (-pair[1], pair[0]))
 
     def adamic_adar_between(self, a: str, b: str) -> float:
-        """The sum of Adamic-Adar of two tools; 0 where one of them is not known."""
+        """Returns the sum of Adamic-Adar of two tools; 0 where the graph lacks one of them."""
         with self.lock:
-            one, other = self.learned.tools.numbers.get(a), self.learned.tools.numbers.get(b)
-            if one is None or other is None:
-                return 0.0
-            degrees = (len(self._around(z)) for z in self._around(one) & self._around(other))
+            common = self._node(a).neighbors.keys() & self._node(b).neighbors.keys()
+            degrees = (len(self._node(z).neighbors) for z in common)
             return math.fsum(1.0 / math.log(degree) for degree in degrees if degree > 1)
 
     def graph_relatedness(self, tool: str, context_tools: Iterable[str]) -> float:
-        """How related a tool is to the nearest of those used so far: in [0, 1)."""
+        """Returns how related a tool is to the nearest of those used so far: in [0, 1)."""
         sums = (self.adamic_adar_between(tool, used) for used in context_tools if used != tool)
         return relatedness(max(sums, default=0.0))
 
-    def bootstrap_from_templates(self, templates: Iterable[Template]) -> int:
-        """Take over ways of working; how many edges were not there before.
-
-        A template weighs as much as one use, does not decay, and is the same
-        however often it is given.
-        """
-        before = self.edge_count
+    def edge(self, source: str, target: str) -> Edge | None:
+        """Returns one edge; None where there is none."""
         with self.lock:
-            for template in templates:
-                for source, target in template.pairs:
-                    self.learned.state(source, target, EdgeCounts(stated=1.0, kinds=TEMPLATE))
-        return self.edge_count - before
+            counts = self._node(source).out.get(target)
+            return None if counts is None else self._edge(source, target, counts)
+
+    def strongest(self, limit: int, allows: Callable[[str], bool] | None = None) -> list[Edge]:
+        """Returns the edges that weigh most, strongest first, then by id.
+
+        Only those between tools that ``allows`` accepts, if it is given.
+        """
+        with self.lock:
+            now = self.now()
+            edges = (
+                (-(counts.later / now + counts.stated), source, target, counts)
+                for source, target, counts in self.data.edges()
+                if allows is None or (allows(source) and allows(target))
+            )
+            best = heapq.nsmallest(limit, edges, key=lambda edge: edge[:3])
+            return [self._edge(*edge[1:]) for edge in best]
+
+    def stats(self) -> Stats:
+        """Returns how large the graph is: see `Stats`."""
+        with self.lock:
+            kinds = [counts.kinds for _, _, counts in self.data.edges()]
+            _, times, _, failures = self.data.uses.sum(axis=0).tolist()
+            return Stats(
+                tools=len(self.data.nodes),
+                edges=self.edge_count,
+                observed=sum(bool(bits & OBSERVED) for bits in kinds),
+                templates=sum(bool(bits & TEMPLATE) for bits in kinds),
+                dependencies=sum(bool(bits & DEPENDENCY) for bits in kinds),
+                calls=int(times + failures),
+                failures=int(failures),
+                predictive_skill=round(self.predictive_skill, 4),
+                alpha=adaptive_alpha(self.edge_count),
+            )
 
     # Learning
+
+    def bootstrap_from_templates(self, templates: Iterable[Template]) -> int:
+        """Add the edges of templates; returns how many of them are new.
+
+        A template weighs as much as one use, does not decay, and counts once
+        however often it is given.
+        """
+        pairs = (pair for template in templates for pair in template.pairs)
+        return self._state(dict.fromkeys(pairs), EdgeCounts(stated=1.0, kinds=TEMPLATE))
+
+    def add_dependencies(self, pairs: Iterable[tuple[str, str]]) -> int:
+        """Add that the first tool of each pair needs the second; returns how many are new."""
+        return self._state(dict.fromkeys(pairs), EdgeCounts(kinds=DEPENDENCY))
+
+    def _state(self, pairs: Iterable[tuple[str, str]], counts: EdgeCounts) -> int:
+        with self.lock:
+            before = self.edge_count
+            self._apply(GraphDelta(edges=dict.fromkeys(pairs, counts)))
+            return self.edge_count - before
 
     def learn(self, calls: Iterable[str | tuple[str, bool]], when_s: float | None = None) -> None:
         """Learn from one sequence of calls: ids of tools, or those with whether it succeeded."""
@@ -154,81 +199,75 @@ class ToolGraph:
         succeeded: bool = True,
         when_s: float | None = None,
     ) -> tuple[str, ...]:
-        """Learn that a tool was used after those of ``context``; the context from now on.
+        """Learn that a tool was used after those of ``context``; returns the new context.
 
-        A call that failed is counted, and leads nowhere: what a failure follows
+        A call that failed is counted, but makes no edge: what a failure follows
         or is followed by says nothing about what goes together.
         """
         with self.lock:
-            amount = self._decay.factor(self._clock() if when_s is None else when_s)
-            number = self.learned.number(tool)
-            if number is None:
+            unit = self.weight_unit(self._clock() if when_s is None else when_s)
+            if not self.data.admit(tool):
                 return tuple(context)
             if not succeeded:
-                self.learned.use(number, ToolCounts(failed=amount, failures=1))
+                self._apply(GraphDelta({tool: ToolCounts(failed=unit, failures=1)}))
                 return tuple(context)
-            self.learned.use(number, ToolCounts(weight=amount, times=1))
+            delta = GraphDelta({tool: ToolCounts(weight=unit, times=1)})
             if context:
-                self.learned.step(context[-WINDOW:], tool, amount)
+                _count_step(delta, context[-WINDOW:], tool, unit)
+            self._apply(delta)
             return append_recent(context, tool)
 
     def record_gain(self, gain: float) -> None:
-        """Learn how well a use was foreseen: see `predictive_skill`."""
+        """Learn how well a use was forecast: see `predictive_skill`."""
         with self.lock:
-            self.learned.record_gain(gain)
+            self._apply(GraphDelta(totals=GlobalCounts(gain=gain, foreseen=1.0)))
+            totals = self.data.totals
+            if totals.foreseen > 1 / (1 - _SKILL_DECAY):
+                totals.gain *= _SKILL_DECAY
+                totals.foreseen *= _SKILL_DECAY
 
     @property
     def predictive_skill(self) -> float:
-        """How well the graph foresees, from 0 (no better than chance) to 1 (certain).
+        """How well the graph forecasts, from 0 (no better than chance) to 1 (certain).
 
-        Every use is foreseen before it is learned. What that gains is
+        Every use is forecast before it is learned. The gain of a forecast is
         ln(p · n) / ln n, with p the probability given to what was used and n the
-        number of tools: 0 for guessing, 1 for knowing. The skill is the mean, with
-        `SKILL_BEFORE` counted in as if it had been seen `SKILL_PRIOR` times. A
-        graph of sequences that mean nothing gets nearly 0, and so says nothing.
+        number of tools: 0 for guessing, 1 for knowing. The skill is the mean gain,
+        with `SKILL_PRIOR` counted in as if it had been seen `SKILL_PRIOR_STEPS` times.
+        A graph of sequences that mean nothing gets nearly 0, and so says nothing.
         """
-        habits = self.learned.habits
-        total = habits.gain + SKILL_PRIOR * SKILL_BEFORE
-        return min(1.0, max(0.0, total / (habits.foreseen + SKILL_PRIOR)))
+        totals = self.data.totals
+        gain = totals.gain + SKILL_PRIOR_STEPS * SKILL_PRIOR
+        return min(1.0, max(0.0, gain / (totals.foreseen + SKILL_PRIOR_STEPS)))
 
     @property
     def inexperience(self) -> float:
         """How much of `predictive_skill` is assumed, not measured: from 1 down to 0."""
-        return SKILL_PRIOR / (self.learned.habits.foreseen + SKILL_PRIOR)
+        return SKILL_PRIOR_STEPS / (self.data.totals.foreseen + SKILL_PRIOR_STEPS)
 
     # Dependencies
 
-    def add_dependencies(self, pairs: Iterable[tuple[str, str]]) -> int:
-        """Take over that the first of each pair needs the second; how many edges are new."""
-        before = self.edge_count
-        with self.lock:
-            for source, target in pairs:
-                self.learned.state(source, target, EdgeCounts(kinds=DEPENDENCY))
-        return self.edge_count - before
-
     def set_inferred(self, inferred: Mapping[str, Mapping[str, str]]) -> None:
-        """Take over what was inferred from a catalogue: tool → what it needs → why.
+        """Set what was inferred from a catalogue: tool → what it needs → why.
 
         That is no part of the graph: it comes and goes with the catalogue, is
-        not kept, and `edge_count` does not count it.
+        not stored, and `edge_count` does not count it.
         """
         self._inferred = inferred
 
     def needs(self, tool: str) -> dict[str, str]:
-        """What a tool needs directly, each with why: declared ones first."""
+        """Returns what a tool needs directly, each with why: declared ones first."""
         with self.lock:
-            number = self.learned.tools.numbers.get(tool)
-            found: dict[str, str] = {}
-            if number is not None:
-                others, edges = self.learned.edges.arrays(number)
-                declared = others[self.learned.edges.kinds[edges] & DEPENDENCY > 0]
-                found = {self.learned.tools.ids[other]: DECLARED for other in declared.tolist()}
-            return found | {
-                each: why for each, why in self._inferred.get(tool, {}).items() if each not in found
-            }
+            edges = self._node(tool).out.items()
+            declared = {other: DECLARED for other, counts in edges if counts.kinds & DEPENDENCY}
+        return declared | {
+            other: why
+            for other, why in self._inferred.get(tool, {}).items()
+            if other not in declared
+        }
 
     def dependencies(self, tool: str, depth: int = MAX_DEPTH) -> list[Dependency]:
-        """What a tool needs, and what that needs, nearest first, then by id."""
+        """Returns what a tool needs, and what that needs, nearest first, then by id."""
         found: dict[str, Dependency] = {}
         front: list[tuple[str, tuple[str, ...]]] = [(tool, ())]
         for steps in range(1, depth + 1):
@@ -237,112 +276,91 @@ class ToolGraph:
                 for target in self.needs(source):
                     if target != tool and target not in found:
                         reached.setdefault(target, (*path, source))
-            for target in sorted(reached):
-                found[target] = Dependency(tool=target, depth=steps, path=reached[target])
-            front = [(each, found[each].path) for each in sorted(reached)]
+            front = sorted(reached.items())
+            for target, path in front:
+                found[target] = Dependency(tool=target, depth=steps, path=path)
         return list(found.values())
 
-    # Looking at it
+    # Storing
 
-    def edge(self, source: str, target: str) -> Edge | None:
-        """One edge; None where there is none."""
-        with self.lock:
-            one, other = (
-                self.learned.tools.numbers.get(source),
-                self.learned.tools.numbers.get(target),
-            )
-            number = (
-                None if one is None or other is None else self.learned.edges.out[one].get(other)
-            )
-            return None if number is None else self._edge(number)
-
-    def strongest(self, limit: int) -> list[Edge]:
-        """The edges that weigh most, strongest first."""
-        with self.lock:
-            edges = self.learned.edges
-            weights = edges.later[: edges.size] / self.now() + edges.stated[: edges.size]
-            order = np.argsort(-weights, kind="stable")[:limit]
-            return [self._edge(int(number)) for number in order]
-
-    def stats(self) -> Stats:
-        """See `Stats`."""
-        with self.lock:
-            kinds = self.learned.edges.kinds[: self.learned.edges.size]
-            return Stats(
-                tools=len(self.learned.tools),
-                edges=self.edge_count,
-                observed=int((kinds & OBSERVED > 0).sum()),
-                templates=int((kinds & TEMPLATE > 0).sum()),
-                dependencies=int((kinds & DEPENDENCY > 0).sum()),
-                calls=int(self.learned.tools.times.sum() + self.learned.tools.failures.sum()),
-                failures=int(self.learned.tools.failures.sum()),
-                skill=round(self.predictive_skill, 4),
-                alpha=adaptive_alpha(self.edge_count),
-            )
+    def weight_unit(self, when_s: float) -> float:
+        """Returns what a use at this moment adds to weights: it doubles every half-life."""
+        return float(2.0 ** ((when_s - EPOCH) / self._half_life_s))
 
     def now(self) -> float:
-        """What weights are divided by at this moment: see `Edges`."""
-        return self._decay.factor(self._clock())
-
-    # Keeping
+        """Returns the unit of the present, by which weights are divided when they are read."""
+        return self.weight_unit(self._clock())
 
     def drain_changes(self) -> GraphDelta:
-        """What was learned since this was last asked, to be added to what is on the disk."""
+        """Returns what was learned since the last call, to be added to the file."""
         with self.lock:
-            return self.learned.drain_changes()
+            if self._pruned:
+                return self.drain_all()
+            change, self._change = self._change, GraphDelta()
+            return change
 
     def requeue(self, change: GraphDelta) -> None:
-        """What was taken could not be kept: it is handed out again."""
+        """Put back a drained change that could not be stored."""
         with self.lock:
-            self.learned.requeue(change)
+            change.add(self._change)
+            self._change = change
 
     def drain_all(self) -> GraphDelta:
-        """All there is, to be kept where nothing is; none of it is handed out again."""
+        """Returns everything, to replace the file's contents; leaves no change to drain."""
         with self.lock:
-            return self.learned.drain_all()
+            self._change, self._pruned = GraphDelta(), False
+            return self.data.as_delta()
 
     def clear(self) -> None:
-        """Forget everything but what is supposed."""
+        """Forget everything but what is inferred; the next change clears the file."""
         with self.lock:
-            self.begin_anew(GraphData.forget)
+            self.data, self._change = GraphData(), GraphDelta(whole=True)
 
-    def begin_anew(self, fill: Callable[[GraphData], None]) -> None:
-        """Begin with what was kept, which ``fill`` puts in."""
+    def rebase(self, stored: GraphDelta) -> None:
+        """Put what was stored before what was learned without it."""
         with self.lock:
-            self.learned = GraphData(self._max_edges)
-            fill(self.learned)
-
-    def rebase(self, fill: Callable[[GraphData], None]) -> None:
-        """Put what was kept, which ``fill`` puts in, before what was learned without it."""
-        with self.lock:
-            change = self.learned.drain_changes()
-            self.begin_anew(fill)
-            if change:
-                self.learned.restore(change)
-
-    def restore(self, change: GraphDelta) -> None:
-        """Take over what was learned elsewhere."""
-        with self.lock:
-            self.learned.restore(change)
+            self.data = GraphData()
+            self.data.add(stored)
+            self.data.add(self._change)
+            self._prune()
 
     # Inside
 
-    def _around(self, number: int, direction: Direction = "both") -> set[int]:
-        out: set[int] = set(self.learned.edges.out[number]) if direction != "in" else set()
-        return out | set(self.learned.edges.into[number]) if direction != "out" else out
+    def _apply(self, delta: GraphDelta) -> None:
+        self.data.add(delta)
+        self._change.add(delta)
+        self._prune()
 
-    def _edge(self, number: int) -> Edge:
-        edges = self.learned.edges
-        kinds = int(edges.kinds[number])
+    def _prune(self) -> None:
+        if self.edge_count > self._max_edges:
+            self.data.prune(self._max_edges)
+            self._pruned = True
+
+    def _node(self, tool: str) -> ToolNode:
+        return self.data.nodes.get(tool) or ToolNode()
+
+    def _edge(self, source: str, target: str, counts: EdgeCounts) -> Edge:
         return Edge(
-            source=self.learned.tools.ids[int(edges.source[number])],
-            target=self.learned.tools.ids[int(edges.target[number])],
-            kinds=tuple(kind for bit, kind in enumerate(KINDS) if kinds & 1 << bit),
-            weight=round(float(edges.later[number] / self.now() + edges.stated[number]), 4),
-            times=int(edges.later_times[number]),
+            source=source,
+            target=target,
+            kinds=tuple(kind for bit, kind in enumerate(KINDS) if counts.kinds & 1 << bit),
+            weight=round(counts.later / self.now() + counts.stated, 4),
+            times=counts.later_times,
         )
 
 
 def append_recent(context: Sequence[str], tool: str) -> tuple[str, ...]:
-    """The context after one more use: the latest tools, each once, the last one last."""
+    """Returns the context after one more use: the latest tools, each once, the last one last."""
     return (*(used for used in context if used != tool), tool)[-WINDOW:]
+
+
+def _count_step(delta: GraphDelta, context: Sequence[str], tool: str, unit: float) -> None:
+    """Count a step from the tools of a context to one more."""
+    last, repeated = context[-1], tool in context
+    stays = not repeated and server_of(last) == server_of(tool)
+    delta.totals = GlobalCounts(steps=unit, repeats=unit * repeated, same_server=unit * stays)
+    for used in context:
+        adjacent = used == last
+        delta.edges[used, tool] = EdgeCounts(
+            unit * adjacent, unit, int(adjacent), later_times=1, kinds=OBSERVED
+        )
