@@ -9,7 +9,6 @@ from toolscript.gateway.catalogue import (
     MAX_EXPOSED,
     Catalogue,
     ServerEntry,
-    diff,
     exposed_names,
 )
 from toolscript.types import ToolSpec
@@ -44,44 +43,6 @@ def test_replacing_a_server_leaves_the_old_catalogue_as_it_was() -> None:
     new = old.replacing(entry("a", tool("a", "z"))).replacing(entry("c", tool("c", "w")))
     assert list(old.tools) == ["a__x", "b__y"]
     assert list(new.tools) == ["a__z", "b__y", "c__w"]
-
-
-def test_equal_tools_have_equal_digests_whatever_is_said_of_their_servers() -> None:
-    """catalogue:snapshot"""
-    one = Catalogue.of([entry("a", tool("a", "x")), entry("b")])
-    two = Catalogue.of(
-        [ServerEntry(name="a", digest="e", state="connecting", tools=(tool("a", "x"),), error="!")]
-    )
-    assert one.digest == two.digest
-    assert one.digest != Catalogue.of([entry("a", tool("a", "x", "changed"))]).digest
-    assert one.digest != Catalogue({}).digest
-
-
-@pytest.mark.requirement("upstream:live")
-def test_what_makes_one_catalogue_into_another() -> None:
-    """upstream:live"""
-    old = Catalogue.of([entry("a", tool("a", "same"), tool("a", "changed"), tool("a", "gone"))])
-    new = Catalogue.of(
-        [entry("a", tool("a", "same"), tool("a", "changed", "!")), entry("b", tool("b", "new"))]
-    )
-    found = diff(old, new)
-    assert (found.added, found.changed, found.removed) == (
-        {"b__new"},
-        {"a__changed"},
-        {"a__gone"},
-    )
-    assert found
-    assert not diff(old, old)
-    back = diff(new, old)
-    assert (back.added, back.removed) == (found.removed, found.added)
-
-
-@pytest.mark.requirement("upstream:live")
-@pytest.mark.parametrize(("old", "new"), [("", "x"), ("x", ""), ("x", "y")])
-def test_any_difference_is_a_difference(old: str, new: str) -> None:
-    """upstream:live"""
-    of = [Catalogue.of([entry("a", *(tool("a", name) for name in names))]) for names in (old, new)]
-    assert diff(of[0], of[1])
 
 
 # Names shown to models

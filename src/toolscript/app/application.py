@@ -33,8 +33,8 @@ from toolscript.errors import (
     UnknownNameError,
     UpstreamError,
 )
-from toolscript.gateway.base import NOBODY, Caller, without_last_words
-from toolscript.gateway.catalogue import Catalogue, diff
+from toolscript.gateway.base import SILENT_CALLER, Caller, without_last_words
+from toolscript.gateway.catalogue import Catalogue
 from toolscript.gateway.gateway import Gateway
 from toolscript.gateway.snapshot import SnapshotStore
 from toolscript.graph.inference import Inference
@@ -298,7 +298,7 @@ class App:
         self,
         name: str,
         arguments: Mapping[str, Any],
-        caller: Caller = NOBODY,
+        caller: Caller = SILENT_CALLER,
         grant: Grant = EVERYTHING,
         *,
         history: SessionHistory | None = None,
@@ -346,7 +346,7 @@ class App:
         server: str,
         method: str,
         params: dict[str, Any],
-        caller: Caller = NOBODY,
+        caller: Caller = SILENT_CALLER,
         grant: Grant = EVERYTHING,
     ) -> dict[str, Any]:
         """Pass a request on to a server; see `Upstream.request`."""
@@ -431,7 +431,7 @@ class App:
         seen: Catalogue | None = None
         while True:
             catalogue = seen = await self._gateway.changed(seen)
-            if await anyio.to_thread.run_sync(diff, indexed, catalogue):
+            if indexed.tools != catalogue.tools:
                 await anyio.to_thread.run_sync(self._update, catalogue)
                 indexed = catalogue
             self._indexed = catalogue

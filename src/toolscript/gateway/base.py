@@ -53,32 +53,32 @@ Report = Ready | Lost | Failed
 
 
 class Caller(Protocol):
-    """Whoever waits for an answer: may be told how far it is, and asked something meanwhile."""
+    """Waits for the answer to a request. It hears of progress and may be asked questions."""
 
     @property
     def session_key(self) -> object:
-        """What several requests of the same user have in common."""
+        """The same object for all requests of one user."""
         ...
 
     @property
     def accepts_input_required(self) -> bool:
-        """Whether it takes a result that asks for input, and repeats its request with that."""
+        """Whether it takes a result that asks for input, and then repeats its request with it."""
         ...
 
     async def on_progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """Hear how far the work is."""
+        """Takes a notice of progress."""
         ...
 
     async def elicit(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Answer a request of the server's, such as ``elicitation/create``.
+        """Answers a server's request, such as ``elicitation/create``.
 
-        Raises `RefusedError` when it will not or cannot.
+        Raises `RefusedError` if it does not.
         """
         ...
 
 
-class Nobody:
-    """A caller that hears nothing and cannot be asked, such as a script."""
+class SilentCaller:
+    """A caller that ignores progress and answers no questions, such as a script."""
 
     session_key: object = None
     accepts_input_required = False
@@ -89,10 +89,10 @@ class Nobody:
     async def elicit(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """See `Caller`."""
         del params
-        raise RefusedError(f"whoever made this call cannot be asked ({method})", CANNOT_BE_ASKED)
+        raise RefusedError(f"the caller cannot be asked ({method})", CANNOT_BE_ASKED)
 
 
-NOBODY = Nobody()
+SILENT_CALLER = SilentCaller()
 
 
 class Upstream(Protocol):

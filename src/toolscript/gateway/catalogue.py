@@ -63,12 +63,6 @@ class Catalogue:
             identifier = tool_id(server, rest)
         return self.tools.get(identifier or "")
 
-    @cached_property
-    def digest(self) -> str:
-        """The SHA-256 of every tool: equal digests mean equal tools."""
-        digests = "\n".join(tool.digest for tool in self.tools.values())
-        return hashlib.sha256(digests.encode()).hexdigest()
-
     def replacing(self, entry: ServerEntry) -> "Catalogue":
         """Returns this catalogue with one server's entry replaced or added."""
         return Catalogue.of({**self.servers, entry.name: entry}.values())
@@ -76,31 +70,6 @@ class Catalogue:
     def keeping(self, names: Container[str]) -> "Catalogue":
         """Returns this catalogue with only these servers."""
         return Catalogue.of(entry for name, entry in self.servers.items() if name in names)
-
-
-@dataclass(frozen=True, slots=True)
-class Diff:
-    """The ids of the tools in which two catalogues differ."""
-
-    added: frozenset[str]
-    changed: frozenset[str]
-    removed: frozenset[str]
-
-    def __bool__(self) -> bool:
-        """Whether anything differs."""
-        return bool(self.added or self.changed or self.removed)
-
-
-def diff(old: Catalogue, new: Catalogue) -> Diff:
-    """Returns the tools that were added, changed in anything they advertise, or removed."""
-    before = {identifier: tool.digest for identifier, tool in old.tools.items()}
-    after = {identifier: tool.digest for identifier, tool in new.tools.items()}
-    common = before.keys() & after.keys()
-    return Diff(
-        added=frozenset(after.keys() - before.keys()),
-        changed=frozenset(i for i in common if before[i] != after[i]),
-        removed=frozenset(before.keys() - after.keys()),
-    )
 
 
 def exposed_names(identifiers: Iterable[str]) -> dict[str, str]:

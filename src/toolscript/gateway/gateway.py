@@ -30,7 +30,6 @@ class _Slot:
 
     spec: ServerSpec
     scope: anyio.CancelScope | None = None
-    released: bool = False
     upstream: Upstream | None = None
     begun: anyio.Event = field(default_factory=anyio.Event)
     """Set once there is an upstream, or there will be none."""
@@ -140,8 +139,8 @@ class Gateway:
             if predecessor is not None:
                 await predecessor.ended.wait()
             with anyio.CancelScope() as slot.scope:
-                if slot.released:
-                    return
+                if self._slots.get(slot.spec.name) is not slot:
+                    return  # it has been released already
                 connect = await self._client()
                 while await self._has_failed(slot, connect):  # noqa: ASYNC110 - there is no event for it
                     await anyio.sleep(FAULT_PAUSE_S)
@@ -171,7 +170,6 @@ class Gateway:
             return self._connect
 
     def _release(self, slot: _Slot) -> None:
-        slot.released = True
         if slot.scope is not None:
             slot.scope.cancel()
         slot.settled.set()

@@ -52,7 +52,7 @@ def read_message(line: bytes) -> JSONRPCMessage:
     """Returns a message; raises `ValueError` for text that is none and answers no request."""
     is_object = line[:MARGIN_BYTES].lstrip().startswith(b"{")
     # The beginning of anything else is enough for the error; its end may be far.
-    text = (line if is_object else line[:MARGIN_BYTES]).decode("utf-8", "replace")
+    text = repaired(line if is_object else line[:MARGIN_BYTES]).decode("utf-8", "replace")
     whole = text.encode()
     if is_object and len(line) > SMALL_BYTES:
         return _large_message(whole, "")
@@ -61,8 +61,6 @@ def read_message(line: bytes) -> JSONRPCMessage:
     except ValueError as error:
         if not is_object:
             raise
-        if (other := repaired(whole)) != whole:
-            return read_message(other)
         first = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
         try:
             return _large_message(whole, printable(first, 200))
@@ -82,8 +80,6 @@ def _large_message(line: bytes, problem: str) -> JSONRPCMessage:
     try:
         envelope = msgspec.json.decode(line, type=_Envelope)
     except (msgspec.MsgspecError, RecursionError) as error:
-        if not problem and (other := repaired(line)) != line:
-            return read_message(other)
         return unreadable_answer(line, problem or str(error))
     result = bytes(envelope.result)
     if envelope.method is None and envelope.id is not None and result:

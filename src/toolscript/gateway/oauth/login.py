@@ -40,7 +40,6 @@ EARLY_S = 30.0
 REFRESH_TIMEOUT_S = 20.0
 LOCK_TIMEOUT_S = 30.0
 """How long another process may take to refresh the login."""
-_LOCK_POLL_S = 0.05
 _UNAUTHORIZED = 401
 _NOWHERE = "http://127.0.0.1/callback"
 
@@ -137,20 +136,21 @@ class Login:
         import filelock  # noqa: PLC0415 - takes longer than most commands have
 
         make_private(self.path.parent)
-        lock = filelock.FileLock(self.path.with_suffix(".lock"), mode=0o600, thread_local=False)
-        deadline = time.monotonic() + LOCK_TIMEOUT_S
-        while True:
-            try:
-                lock.acquire(timeout=0)
-                break
-            except filelock.Timeout:
-                if time.monotonic() > deadline:
-                    raise httpx2.ReadTimeout("another process refreshes the login") from None
-            await anyio.sleep(_LOCK_POLL_S)
+        lock = filelock.AsyncFileLock(
+            self.path.with_suffix(".lock"),
+            timeout=LOCK_TIMEOUT_S,
+            mode=0o600,
+            thread_local=False,
+            run_in_executor=False,
+        )
+        try:
+            await lock.acquire()
+        except filelock.Timeout:
+            raise httpx2.ReadTimeout("another process refreshes the login") from None
         try:
             yield
         finally:
-            lock.release()
+            await lock.release()
 
     def load(self, context: OAuthContext) -> None:
         """Takes over the stored login."""

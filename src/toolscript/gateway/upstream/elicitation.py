@@ -1,4 +1,4 @@
-"""Prefixes a server's questions with its name, and finds by words those that ask for a secret."""
+"""Adds a server's name to its questions, and recognises those that ask for a secret."""
 
 import re
 from collections.abc import Callable
@@ -10,7 +10,7 @@ _Raw: TypeAlias = dict[str, Any]
 METHOD = "elicitation/create"
 DECLINED: _Raw = {"action": "decline"}
 URL_NEEDED = -32042
-"""The code of an error whose data has questions: addresses that a user is to open first."""
+"""The code of an error whose data has addresses that the user is to open first."""
 _MAX_LINES, _MAX_LINE_CHARS, _MAX_FIELDS = 40, 500, 200
 _SECRET = re.compile(
     r"\b(pass ?(word|phrase|code|wd)s?|pass|pwd|pin( code| number)?|secrets?|tokens?|credentials?"
@@ -54,17 +54,17 @@ def _fields(question: _Raw) -> list[tuple[str, Any]]:
 
 
 def secret_asked_for(question: _Raw) -> str:
-    """Returns what of a question asks for a secret: a field's name, or "its text"."""
+    """Returns what asks for a secret: a field's name, "its text", or "" for nothing."""
     fields = _fields(question)
     if len(fields) > _MAX_FIELDS:
         return f"one of {len(fields)} fields"
     free = [(name, field) for name, field in fields if _is_free(field)]
-    found = next((name for name, field in free if _names_a_secret(name, field)), "")
-    return found or ("its text" if free and _is_secret(str(question.get("message", ""))) else "")
+    named = next((name for name, field in free if _names_a_secret(name, field)), "")
+    return named or ("its text" if free and _is_secret(str(question.get("message", ""))) else "")
 
 
 def _is_free(field: Any) -> bool:
-    """Whether a user writes what they like there, rather than choosing."""
+    """Returns whether the user types into a field, rather than choosing."""
     if not isinstance(field, dict):
         return True
     field = cast("_Raw", field)
@@ -72,17 +72,17 @@ def _is_free(field: Any) -> bool:
         return _is_free(field["items"])
     choices = field.get("oneOf") or field.get("anyOf")
     listed = isinstance(choices, list) and all(
-        isinstance(each, dict) and "const" in each for each in cast("list[Any]", choices)
+        isinstance(choice, dict) and "const" in choice for choice in cast("list[Any]", choices)
     )
     return not (isinstance(field.get("enum"), list) or listed or field.get("type") == "boolean")
 
 
 def _names_a_secret(name: str, field: Any) -> bool:
     about = cast("_Raw", field) if isinstance(field, dict) else {}
-    said = (name, about.get("title", ""), about.get("description", ""))
-    return about.get("format") == "password" or any(_is_secret(str(each)) for each in said)
+    texts = (name, about.get("title", ""), about.get("description", ""))
+    return about.get("format") == "password" or any(_is_secret(str(text)) for text in texts)
 
 
 def _is_secret(text: str) -> bool:
     shown = printable(text, _MAX_LINES * _MAX_LINE_CHARS)
-    return any(_SECRET.search(each) for each in (shown.casefold(), " ".join(words(shown))))
+    return any(map(_SECRET.search, (shown.casefold(), " ".join(words(shown)))))

@@ -18,7 +18,7 @@ from toolscript.errors import (
     UnknownNameError,
     UpstreamError,
 )
-from toolscript.gateway.base import NOBODY, Caller
+from toolscript.gateway.base import SILENT_CALLER, Caller
 from toolscript.gateway.raw_results import RawResult, UnreadableError, decode_moderate
 from toolscript.graph.session_history import SessionHistory
 from toolscript.surfaces.mcp import meta_tools as tools
@@ -45,7 +45,7 @@ class Session:
 class RequestContext:
     """Who asks: to be told and asked, what is theirs, what their session has chosen."""
 
-    caller: Caller = NOBODY
+    caller: Caller = SILENT_CALLER
     grant: Grant = EVERYTHING
     session: Session = field(default_factory=Session)
     more: _Raw = field(default_factory=dict[str, Any])

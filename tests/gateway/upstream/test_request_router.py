@@ -28,7 +28,7 @@ from toolscript.errors import (
     UnknownNameError,
     UpstreamError,
 )
-from toolscript.gateway.base import NOBODY, Caller
+from toolscript.gateway.base import SILENT_CALLER, Caller
 
 PATIENT = {"TOOLSCRIPT_CALL_TIMEOUT": "60"}
 ADD = tool(
@@ -76,11 +76,15 @@ class Asked:
         return self.answer
 
 
-def call(app: Running, name: str, caller: Caller = NOBODY, **arguments: Any) -> dict[str, Any]:
+def call(
+    app: Running, name: str, caller: Caller = SILENT_CALLER, **arguments: Any
+) -> dict[str, Any]:
     return app.portal.call(app.app.call, name, arguments, caller)
 
 
-def in_background(app: Running, name: str, caller: Caller = NOBODY) -> "Future[dict[str, Any]]":
+def in_background(
+    app: Running, name: str, caller: Caller = SILENT_CALLER
+) -> "Future[dict[str, Any]]":
     nothing: dict[str, Any] = {}
     return app.portal.start_task_soon(app.app.call, name, nothing, caller)
 
