@@ -19,7 +19,7 @@ import msgspec
 
 from benchmarks import report
 from benchmarks.compilers import deno_check, pyright, tsc
-from toolscript.codegen.typed_clients import Clients, Language, Wanted
+from toolscript.codegen.typed_clients import Clients, Language, ModuleRequest
 from toolscript.types import ToolSpec
 
 _FEW = 500
@@ -91,9 +91,11 @@ def _measured(tools: dict[str, ToolSpec], arguments: argparse.Namespace) -> dict
         for language in ("ts", "py")
     }
     clients = Clients(tools)
-    wanted = Wanted("ts", tuple(tools))
+    wanted = ModuleRequest("ts", tuple(tools))
     clients.module(wanted)
-    again = _cpu_ms(lambda: clients.module(Wanted("ts", tuple(tools))), arguments.repetitions)
+    again = _cpu_ms(
+        lambda: clients.module(ModuleRequest("ts", tuple(tools))), arguments.repetitions
+    )
     return {
         "tools": len(tools),
         "ms": times | {"again": again},
@@ -117,7 +119,7 @@ def _cpu_ms(work: Callable[[], object], repetitions: int) -> float:
 
 
 def _made(tools: dict[str, ToolSpec], language: Language, compact: bool = False) -> bytes:  # noqa: FBT001, FBT002 - as in Wanted
-    return Clients(tools).module(Wanted(language, tuple(tools), compact)).text
+    return Clients(tools).module(ModuleRequest(language, tuple(tools), compact)).text
 
 
 # What the compilers say
@@ -137,7 +139,7 @@ def _pyright(tools: dict[str, ToolSpec]) -> int:
     clients, ids = Clients(tools), list(tools)
     with tempfile.TemporaryDirectory() as folder:
         for start in range(0, len(ids), _PER_MODULE):
-            wanted = Wanted("py", tuple(ids[start : start + _PER_MODULE]))
+            wanted = ModuleRequest("py", tuple(ids[start : start + _PER_MODULE]))
             (Path(folder) / f"tools{start}.py").write_bytes(clients.module(wanted).text)
         return len(pyright(Path(folder)))
 

@@ -15,7 +15,7 @@ from toolscript.text.redaction import (
     argument_secrets,
     is_harmless,
     named_secrets,
-    telling,
+    redactable,
     url_secrets,
 )
 
@@ -131,7 +131,7 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
         ]
         values += [self.oauth.client_secret] if self.oauth else []
         values += [*url_secrets(self.url), *argument_secrets(self.args, self.command)]
-        return telling(values)
+        return redactable(values)
 
     def __repr__(self) -> str:
         """Without the environment, the headers and the arguments, which may hold secrets."""
@@ -365,7 +365,7 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     """Of the graph."""
 
 
-State = Literal["connecting", "ready", "failed", "disabled", "invalid"]
+ServerState = Literal["connecting", "ready", "failed", "disabled", "invalid"]
 """How a configured server is doing; ``invalid`` is a mistake in its configuration."""
 
 
@@ -373,7 +373,7 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
     """How one configured server is doing, for people and programs to read."""
 
     name: str
-    state: State
+    state: ServerState
     transport: str = ""
     tools: int = 0
     error: str = ""

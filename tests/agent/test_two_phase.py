@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from tests.models import Endpoint, calls, endpoint, says
-from toolscript.agent.two_phase import MAX_RESULT_CHARS, Executor, Llm, Offer, Outcome, Step
+from toolscript.agent.two_phase import MAX_RESULT_CHARS, Executor, Llm, Offer, Outcome, ToolCall
 from toolscript.errors import InputError, LlmError, UnknownNameError
 
 TOOLS = {
@@ -73,10 +73,10 @@ def test_the_flow_of_the_seed() -> None:
     assert box.searched == [("read file contents", 4)]
     assert box.called == [("read_file", {"path": "package.json"})]
     assert [step.tool for step in outcome.steps] == ["tool_search", "read_file"]
-    assert outcome.steps[1] == Step(
-        tool="read_file", arguments='{"path": "package.json"}', said="contents"
+    assert outcome.steps[1] == ToolCall(
+        tool="read_file", arguments='{"path": "package.json"}', result="contents"
     )
-    assert json.loads(outcome.steps[0].said)["tools"][0] == {"name": "read_file", "score": 0.0}
+    assert json.loads(outcome.steps[0].result)["tools"][0] == {"name": "read_file", "score": 0.0}
     assert model.asked[0]["messages"][1]["content"] == "What's in my package.json?"
     assert (model.asked[0]["model"], model.keys[0]) == ("tiny", "Bearer sk-secret-1234")
 

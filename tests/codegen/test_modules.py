@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.codegen.schemas import Case, anything, cases, shown
 from toolscript.codegen.schema import read
-from toolscript.codegen.typed_clients import Clients, Wanted
+from toolscript.codegen.typed_clients import Clients, ModuleRequest
 from toolscript.types import ToolSpec
 
 IN_BULK = settings(
@@ -42,12 +42,12 @@ def write(folder: Path, tools: list[ToolSpec]) -> dict[str, Path]:
     made = clients(tools)
     ids = tuple(tool.id for tool in tools)
     files = {
-        "full.ts": Wanted("ts", ids), "short.ts": Wanted("ts", ids, compact=True),
-        "full.py": Wanted("py", ids), "short.py": Wanted("py", ids, compact=True),
+        "full.ts": ModuleRequest("ts", ids), "short.ts": ModuleRequest("ts", ids, compact=True),
+        "full.py": ModuleRequest("py", ids), "short.py": ModuleRequest("py", ids, compact=True),
     }  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
-    for name, wanted in files.items():
-        (folder / name).write_bytes(made.module(wanted).text)
+    for name, request in files.items():
+        (folder / name).write_bytes(made.module(request).text)
     return {name: folder / name for name in files}
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolscript.codegen.identifiers import Names, camel, pascal, python_method, snake
+from toolscript.codegen.identifiers import Identifiers, camel, pascal, python_method, snake
 
 PAIRS = st.lists(st.tuples(st.text(max_size=5), st.text(max_size=5)), unique=True, max_size=30)
 
@@ -54,7 +54,7 @@ def test_a_tool_keeps_its_name_in_python_where_it_can(name: str, method: str) ->
 @given(pairs=PAIRS)
 def test_names_are_names_and_all_different(pairs: list[tuple[str, str]]) -> None:
     """types:typescript, types:python: whatever servers and tools are called."""
-    names = Names(pairs)
+    names = Identifiers(pairs)
     python = [names.snake, names.classes, *names.methods.values()]
     for table in (names.stems, names.camel, *python):
         made = list(table.values())
@@ -66,8 +66,8 @@ def test_names_are_names_and_all_different(pairs: list[tuple[str, str]]) -> None
 @pytest.mark.requirement("types:typescript")
 def test_a_collision_is_resolved_the_same_way_whoever_else_is_there() -> None:
     """types:typescript: the first in order keeps the plain name."""
-    both = Names([("s", "get-user"), ("s", "get_user")]).stems
-    more = Names([("a", "b"), ("s", "get_user"), ("s", "get-user"), ("t", "x")]).stems
+    both = Identifiers([("s", "get-user"), ("s", "get_user")]).stems
+    more = Identifiers([("a", "b"), ("s", "get_user"), ("s", "get-user"), ("t", "x")]).stems
     assert both["s", "get-user"] == more["s", "get-user"] == "SGetUser"
     assert both["s", "get_user"] == more["s", "get_user"]
     assert both["s", "get_user"].startswith("SGetUser_")

@@ -8,7 +8,7 @@ import pytest
 from benchmarks.compilers import PACKAGES, node, tsc
 
 from toolscript.codegen import typescript
-from toolscript.codegen.identifiers import Names
+from toolscript.codegen.identifiers import Identifiers
 from toolscript.types import ToolSpec
 
 TEXT, NUMBER = {"type": "string"}, {"type": "number"}
@@ -106,5 +106,5 @@ def test_we_agree_with_the_peer_or_say_why_not(tmp_path: Path) -> None:
 
 def ours(schema: dict[str, Any]) -> str:
     tool = ToolSpec(server="s", name="t", input_schema=schema)
-    made = typescript.module([tool], Names([("s", "t")]))
+    made = typescript.module([tool], Identifiers([("s", "t")]))
     return f"{made}\nexport type T = STParams;\n"

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.compilers import pyright
 
 from toolscript.codegen import python
-from toolscript.codegen.identifiers import Names
+from toolscript.codegen.identifiers import Identifiers
 from toolscript.types import ToolSpec
 
 TEXT, NUMBER = {"type": "string"}, {"type": "number"}
@@ -52,7 +52,7 @@ tools = _Tools()
 
 
 def module(*tools: ToolSpec) -> str:
-    return python.module(tools, Names((tool.server, tool.name) for tool in tools))
+    return python.module(tools, Identifiers((tool.server, tool.name) for tool in tools))
 
 
 def of(schema: Any) -> str:
@@ -66,7 +66,7 @@ def test_the_form_of_the_module() -> None:
 
 def test_the_example_calls_the_tool_with_what_it_needs() -> None:
     """types:python."""
-    example = python.usage(READ, Names([(READ.server, READ.name)]))
+    example = python.usage(READ, Identifiers([(READ.server, READ.name)]))
     assert example == 'await tools.desktop_commander.read_file({"path": "file.txt"})'
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from toolscript.codegen import typescript
-from toolscript.codegen.identifiers import Names
+from toolscript.codegen.identifiers import Identifiers
 from toolscript.codegen.schema import read
 from toolscript.types import ToolSpec
 
@@ -119,8 +119,8 @@ DIFFERENCES = {
 """Why, what the seed has, and what stands there instead: each a call of a function at the end."""
 
 
-def names_of(*tools: ToolSpec) -> Names:
-    return Names((tool.server, tool.name) for tool in tools)
+def names_of(*tools: ToolSpec) -> Identifiers:
+    return Identifiers((tool.server, tool.name) for tool in tools)
 
 
 def expected_of(seed: str) -> str:

@@ -9,13 +9,13 @@ from msgspec.structs import replace
 
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
 from toolscript.gateway.snapshot import SnapshotStore
-from toolscript.types import ServerSpec, State, ToolSpec
+from toolscript.types import ServerSpec, ServerState, ToolSpec
 
 TIME = ServerSpec(name="time", transport="stdio", command="uvx")
 GIT = ServerSpec(name="git", transport="http", url="http://localhost/mcp")
 
 
-def entry(spec: ServerSpec, state: State = "ready") -> ServerEntry:
+def entry(spec: ServerSpec, state: ServerState = "ready") -> ServerEntry:
     tool = ToolSpec(
         server=spec.name,
         name="ünïcode",
@@ -70,8 +70,8 @@ def test_only_servers_as_they_are_configured_now_are_taken_from_it(store: Snapsh
     assert not store.load([]).servers
 
 
-@pytest.mark.parametrize("state", get_args(State))
-def test_only_what_has_been_settled_is_kept(store: SnapshotStore, state: State) -> None:
+@pytest.mark.parametrize("state", get_args(ServerState))
+def test_only_what_has_been_settled_is_kept(store: SnapshotStore, state: ServerState) -> None:
     """catalogue:snapshot"""
     store.save(Catalogue.of([entry(TIME, state)]))
     assert bool(store.load([TIME]).servers) is (state in {"ready", "failed"})

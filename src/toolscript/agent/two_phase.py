@@ -1,8 +1,8 @@
-"""The executor: a model that finds its tools first and uses them then.
+"""Lets a language model answer a question in two phases: find tools, then use them.
 
-Phase 1 offers the model nothing but ``tool_search``. What that finds is all it
-is offered in phase 2. The model is any endpoint that speaks OpenAI's chat
-completions (Ollama and most local servers do).
+In phase 1 the model is offered only ``tool_search``, in phase 2 only the tools that it found.
+The model is any endpoint that speaks OpenAI's chat completions, as Ollama and most local
+servers do.
 """
 
 import json
@@ -17,10 +17,10 @@ from toolscript.text import printable, redact
 
 MAX_TOOL_CALLS, MAX_TOOLS = 10, 4
 MAX_RESULT_CHARS = 20_000
-"""Of what a tool says, the model reads this much."""
+"""The model reads at most this much of a tool's result."""
 TIMEOUT_S = 300.0
 _CHARS_PER_TOKEN = 4
-"""A rule of thumb for English and JSON; the endpoint's own counts are kept beside it."""
+"""A rule of thumb for English and JSON."""
 _INSTRUCTIONS = (
     "You have a tool, tool_search, that finds other tools for a task. Use it first, unless you "
     "can answer without any. The tools that it finds are then yours to use."
@@ -53,57 +53,66 @@ SEARCH = Offer(
 
 
 class Toolbox(Protocol):
-    """Where tools are found and called."""
+    """The tools that an `Executor` may use. A class of yours with these methods is one."""
 
     async def every(self) -> Sequence[Offer]:
-        """Every tool there is."""
+        """Returns all tools."""
         ...
 
     async def search(self, query: str, limit: int) -> Sequence[Offer]:
-        """The ``limit`` best, best first."""
+        """Returns at most ``limit`` tools for a task, the best first."""
         ...
 
     async def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """A tool's result as MCP has it. Raises `ToolscriptError`."""
+        """Returns a tool's result as MCP has it; raises `ToolscriptError`."""
         ...
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """One tool call of the model's, and what came of it."""
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True, rename={"result": "said"}):
+    """A tool call that the model made."""
 
     tool: str
     arguments: str
-    said: str
+    """JSON, as the model wrote it."""
+    result: str
+    """What the model was answered."""
     failed: bool = False
 
 
 class Tokens(msgspec.Struct, kw_only=True):
-    """What the definitions of tools cost, by a rule of thumb, and what the endpoint counted."""
+    """The tokens that one question took."""
 
     tools_sent: int = 0
-    """Of the tools that were offered, over all requests."""
+    """Definitions of the tools that were offered, in all requests together; an estimate."""
     tools_all: int = 0
-    """Of every tool there is, had it been offered each time."""
+    """Definitions of all tools, had every request offered them; an estimate."""
     prompt: int = 0
+    """Tokens that the endpoint says it read."""
     completion: int = 0
+    """Tokens that the endpoint says it wrote."""
     requests: int = 0
+    """Number of requests to the endpoint."""
 
     @property
     def saved(self) -> int:
-        """How much less was sent."""
+        """How many tokens the search of tools saved; an estimate."""
         return self.tools_all - self.tools_sent
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer, how it came about, and what it cost."""
+    """The answer to a question, the model's tool calls in order, and the tokens it took."""
 
     answer: str
-    steps: tuple[Step, ...]
+    steps: tuple[ToolCall, ...]
     tokens: Tokens
 
 
 class Llm:
-    """A model behind ``{url}/chat/completions``. Use it as an asynchronous context."""
+    """A language model behind ``{url}/chat/completions``, to be used with ``async with``.
+
+    ``model`` is the name that the endpoint knows it by, ``key`` what the endpoint asks for, and
+    ``timeout_s`` how long one answer may take.
+    """
 
     def __init__(self, url: str, model: str, key: str = "", timeout_s: float = TIMEOUT_S) -> None:
         base = url.rstrip("/").removesuffix("/chat/completions")
@@ -123,144 +132,142 @@ class Llm:
         await self._client.aclose()
 
     async def chat(self, messages: list[_Raw], offers: Sequence[Offer]) -> tuple[_Raw, _Raw]:
-        """The model's message and the endpoint's counts; raises `LlmError`."""
+        """Returns the model's next message and the endpoint's token counts; raises `LlmError`.
+
+        ``messages`` and the results are in OpenAI's format; ``offers`` are the tools that the
+        model may call.
+        """
         body: _Raw = {"model": self._model, "messages": messages}
         if offers:
-            body["tools"] = [_spelled(offer) for offer in offers]
+            body["tools"] = [_definition(offer) for offer in offers]
         try:
             response = await self._client.post(self._url, json=body)
         except httpx2.HTTPError as error:
-            why = f"cannot be reached: {error or type(error).__name__}"
-            raise LlmError(self._told(why)) from None
-        return self._read(response)
-
-    def _read(self, response: httpx2.Response) -> tuple[_Raw, _Raw]:
+            raise self._error(f"cannot be reached: {error or type(error).__name__}") from None
         try:
             answer: Any = response.json()
             return dict(answer["choices"][0]["message"]), dict(answer.get("usage") or {})
         except (TypeError, KeyError, IndexError, ValueError, AttributeError):
-            said = printable(response.text, 300) or "nothing"
-            why = f"answered HTTP {response.status_code}: {said}"
-            raise LlmError(self._told(why)) from None
+            text = printable(response.text, 300) or "nothing"
+            raise self._error(f"answered HTTP {response.status_code}: {text}") from None
 
-    def _told(self, what: str) -> str:
-        return redact(f"the model at {self._url} {what}", self._secrets)
+    def _error(self, what: str) -> LlmError:
+        return LlmError(redact(f"the model at {self._url} {what}", self._secrets))
 
 
 class Executor:
-    """Answers questions with a model and a toolbox. Holds nothing between questions."""
+    """Answers questions with a model and a toolbox; keeps nothing between two questions.
+
+    ``max_tool_calls`` limits the calls for one question; ``on_step`` is called after each of them.
+    """
 
     def __init__(
         self,
         llm: Llm,
         toolbox: Toolbox,
         max_tool_calls: int = MAX_TOOL_CALLS,
-        on_step: Callable[[Step], None] = lambda _: None,
+        on_step: Callable[[ToolCall], None] = lambda _: None,
     ) -> None:
-        self._llm = llm
-        self._toolbox = toolbox
-        self._max = max_tool_calls
-        self._on_step = on_step
+        self.llm = llm
+        self.toolbox = toolbox
+        self.max_tool_calls = max_tool_calls
+        self.on_step = on_step
 
     async def ask(self, question: str) -> Outcome:
-        """Let the model search, call and answer; at most ``max_tool_calls`` calls in all.
+        """Let the model search for tools, call them and answer.
 
-        Raises `LlmError`. What a tool does wrong is told to the model.
+        A failed tool call is not an error here: the model reads why it failed. Raises `LlmError`,
+        and `InputError` for an empty question.
         """
         if not question.strip():
             raise InputError("the question is empty; say what is to be done")
-        run = _Run(self._llm, self._toolbox, self._max, self._on_step)
-        return await run.answer(question, _tokens(await self._toolbox.every()))
+        tools = await self.toolbox.every()
+        return await _Conversation(self, _tokens(tools)).answer(question)
 
 
-class _Run:
-    """One question on its way."""
+class _Conversation:
+    """The messages, calls and tokens of one question."""
 
-    def __init__(
-        self, llm: Llm, toolbox: Toolbox, left: int, on_step: Callable[[Step], None]
-    ) -> None:
-        self._llm = llm
-        self._toolbox = toolbox
-        self._left = left
-        self._on_step = on_step
+    def __init__(self, executor: Executor, all_tokens: int) -> None:
+        self._executor = executor
+        self._all_tokens = all_tokens
+        self._calls_left = executor.max_tool_calls
         self._offers: Sequence[Offer] = (SEARCH,)
-        self._steps: list[Step] = []
+        self._steps: list[ToolCall] = []
         self._tokens = Tokens()
 
-    async def answer(self, question: str, everything: int) -> Outcome:
+    async def answer(self, question: str) -> Outcome:
         messages: list[_Raw] = [
             {"role": "system", "content": _INSTRUCTIONS},
             {"role": "user", "content": question},
         ]
         while True:
-            message = await self._chat(messages, everything)
-            wanted: list[_Raw] = message.get("tool_calls") or []
-            if not wanted or not self._offers:
-                return Outcome(
-                    answer=message.get("content") or "",
-                    steps=tuple(self._steps),
-                    tokens=self._tokens,
-                )
+            message = await self._chat(messages)
+            calls: list[_Raw] = message.get("tool_calls") or []
+            if not calls or not self._offers:
+                text = message.get("content") or ""
+                return Outcome(answer=text, steps=tuple(self._steps), tokens=self._tokens)
             messages.append({**message, "role": "assistant"})
-            messages += [await self._taken(call) for call in wanted]
-            if self._left <= 0:
+            messages += [await self._call(call) for call in calls]
+            if self._calls_left <= 0:
                 self._offers = ()
                 messages.append({"role": "user", "content": _NO_MORE})
 
-    async def _chat(self, messages: list[_Raw], everything: int) -> _Raw:
-        message, usage = await self._llm.chat(messages, self._offers)
+    async def _chat(self, messages: list[_Raw]) -> _Raw:
+        message, usage = await self._executor.llm.chat(messages, self._offers)
         self._tokens.requests += 1
         self._tokens.tools_sent += _tokens(self._offers)
-        self._tokens.tools_all += everything
+        self._tokens.tools_all += self._all_tokens
         self._tokens.prompt += usage.get("prompt_tokens") or 0
         self._tokens.completion += usage.get("completion_tokens") or 0
         return message
 
-    async def _taken(self, call: _Raw) -> _Raw:
-        """One call that the model wants, as the message that answers it."""
+    async def _call(self, call: _Raw) -> _Raw:
+        """Make a call that the model asks for; returns the message that answers it."""
         function: _Raw = call.get("function") or {}
-        name, written = str(function.get("name")), function.get("arguments") or "{}"
-        arguments = written if isinstance(written, str) else json.dumps(written)
-        said, failed = await self._said(name, arguments)
-        step = Step(tool=name, arguments=arguments, said=said, failed=failed)
+        name, raw = str(function.get("name")), function.get("arguments") or "{}"
+        arguments = raw if isinstance(raw, str) else json.dumps(raw)
+        result, failed = await self._result(name, arguments)
+        step = ToolCall(tool=name, arguments=arguments, result=result, failed=failed)
         self._steps.append(step)
-        self._on_step(step)
-        return {"role": "tool", "tool_call_id": call.get("id", ""), "content": said}
+        self._executor.on_step(step)
+        return {"role": "tool", "tool_call_id": call.get("id", ""), "content": result}
 
-    async def _said(self, name: str, written: str) -> tuple[str, bool]:
-        """What the model is told about its call, and whether that went wrong."""
-        self._left -= 1
-        if self._left < 0:
+    async def _result(self, name: str, arguments: str) -> tuple[str, bool]:
+        """Returns the text for the model, and whether the call failed."""
+        self._calls_left -= 1
+        if self._calls_left < 0:
             return "no more tool calls are allowed", True
         try:
-            arguments = json.loads(written)
+            decoded = json.loads(arguments)
         except ValueError as error:
             return f"the arguments are not JSON: {error}", True
-        if not isinstance(arguments, dict):
+        if not isinstance(decoded, dict):
             return "the arguments must be a JSON object", True
         try:
-            return await self._done(name, cast("_Raw", arguments))
+            return await self._use(name, cast("_Raw", decoded))
         except ToolscriptError as problem:
             return str(problem), True
 
-    async def _done(self, name: str, arguments: _Raw) -> tuple[str, bool]:
+    async def _use(self, name: str, arguments: _Raw) -> tuple[str, bool]:
         if name == SEARCH.name:
-            return await self._searched(arguments), False
-        offered = [offer.name for offer in self._offers]
-        if name not in offered:
-            return f"there is no tool {name!r} now; there are: {', '.join(offered)}", True
-        result = await self._toolbox.call(name, arguments)
+            return await self._search(arguments), False
+        names = [offer.name for offer in self._offers]
+        if name not in names:
+            return f"there is no tool {name!r} now; there are: {', '.join(names)}", True
+        result = await self._executor.toolbox.call(name, arguments)
         return _text(result), bool(result.get("isError"))
 
-    async def _searched(self, arguments: _Raw) -> str:
+    async def _search(self, arguments: _Raw) -> str:
         limit = arguments.get("max_tools")
-        wanted = limit if isinstance(limit, int) and 0 < limit <= MAX_TOOL_CALLS * 2 else MAX_TOOLS
-        found = await self._toolbox.search(str(arguments.get("query") or ""), wanted)
-        self._offers = found or (SEARCH,)
-        return json.dumps({"tools": [{"name": o.name, "score": round(o.score, 4)} for o in found]})
+        if not isinstance(limit, int) or not 0 < limit <= MAX_TOOL_CALLS * 2:
+            limit = MAX_TOOLS
+        offers = await self._executor.toolbox.search(str(arguments.get("query") or ""), limit)
+        self._offers = offers or (SEARCH,)
+        return json.dumps({"tools": [{"name": o.name, "score": round(o.score, 4)} for o in offers]})
 
 
-def _spelled(offer: Offer) -> _Raw:
+def _definition(offer: Offer) -> _Raw:
     function = {
         "name": offer.name,
         "description": offer.description,
@@ -270,11 +277,11 @@ def _spelled(offer: Offer) -> _Raw:
 
 
 def _tokens(offers: Sequence[Offer]) -> int:
-    return sum(len(json.dumps(_spelled(offer))) for offer in offers) // _CHARS_PER_TOKEN
+    return sum(len(json.dumps(_definition(offer))) for offer in offers) // _CHARS_PER_TOKEN
 
 
 def _text(result: _Raw) -> str:
-    """A result as text for the model; of what is no text, what it is."""
+    """Returns a result as text for the model: a block that is no text is named by its type."""
     blocks: list[_Raw] = result.get("content") or []
     parts = [_block(block) for block in blocks]
     if not parts and "structuredContent" in result:

@@ -20,7 +20,7 @@ from toolscript.app.argument_checks import check_foreign_arguments
 from toolscript.app.builtin_tools import BuiltinTool, vector_tools
 from toolscript.app.scoped_catalogue import ScopedCatalogue
 from toolscript.app.task_monitor import TaskMonitor
-from toolscript.codegen.typed_clients import Clients, Language, Module, Wanted
+from toolscript.codegen.typed_clients import Clients, Language, Module, ModuleRequest
 from toolscript.config.follower import Follower
 from toolscript.config.servers import Config
 from toolscript.embedding.loader import Loaded
@@ -382,8 +382,8 @@ class App:
         ids = tuple(dict.fromkeys(tool.id for tools in chosen for tool in tools))
         if not ids:
             raise NotReadyError(self._nothing(grant))
-        wanted, clients = Wanted(language, ids, compact), self._clients_now()
-        return clients.kept(wanted) or await anyio.to_thread.run_sync(clients.module, wanted)
+        request, clients = ModuleRequest(language, ids, compact), self._clients_now()
+        return clients.cached(request) or await anyio.to_thread.run_sync(clients.module, request)
 
     def stats(self, grant: Grant = EVERYTHING) -> dict[str, object]:
         """What is indexed, by what, and how much of it was computed or remembered.

@@ -98,7 +98,7 @@ def _digest(name: str | tuple[str, str]) -> str:
     return hashlib.sha256(whole.encode("utf-8", "backslashreplace")).hexdigest()
 
 
-class Names:
+class Identifiers:
     """The names of a catalogue's tools; each language's are made when they are first asked for."""
 
     def __init__(self, tools: Iterable[tuple[str, str]]) -> None:

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any, cast
 
 from toolscript.codegen import comments
-from toolscript.codegen.identifiers import TYPE_ENDINGS, Names, pascal
+from toolscript.codegen.identifiers import TYPE_ENDINGS, Identifiers, pascal
 from toolscript.codegen.runtimes import PYTHON
 from toolscript.codegen.sample import sample
 from toolscript.codegen.schema import read
@@ -27,6 +27,7 @@ from toolscript.codegen.type_tree import (
     Type,
     Union,
     Unknown,
+    may_be_empty,
     union,
 )
 from toolscript.types import ToolSpec
@@ -55,7 +56,7 @@ _HINT_CHARS = 60
 _SCALARS = {"string": "str", "number": "float", "integer": "int", "boolean": "bool", "null": "None"}
 
 
-class _Scope:
+class _Declarations:
     """One schema's declarations, as they come about."""
 
     def __init__(self, owner: str, taken: Iterable[str], *, compact: bool) -> None:
@@ -86,18 +87,18 @@ class _Scope:
 # Types
 
 
-def _spell(kind: Type, scope: _Scope, hint: str) -> str:
+def _spell(kind: Type, declarations: _Declarations, hint: str) -> str:
     """A type as an annotation; ``hint`` is what a class that it needs is called by."""
-    return _SPELL[type(kind)](kind, scope, hint)
+    return _SPELL[type(kind)](kind, declarations, hint)
 
 
-def _unknown(kind: Unknown, scope: _Scope, _: str) -> str:
+def _unknown(kind: Unknown, declarations: _Declarations, _: str) -> str:
     if kind.why:
-        scope.remarks.append(kind.why)
+        declarations.remarks.append(kind.why)
     return "Any"
 
 
-def _constant(kind: Constant, _: _Scope, __: str) -> str:
+def _constant(kind: Constant, _: _Declarations, __: str) -> str:
     if kind.kind == "string":
         return f"Literal[{_quoted(json.loads(kind.json))}]"
     if kind.kind == "number":
@@ -106,36 +107,37 @@ def _constant(kind: Constant, _: _Scope, __: str) -> str:
     return word.get(kind.json) or f"Literal[{kind.json}]"
 
 
-def _array(kind: Array, scope: _Scope, hint: str) -> str:
-    return f"list[{_spell(kind.item, scope, hint)}]"
+def _array(kind: Array, declarations: _Declarations, hint: str) -> str:
+    return f"list[{_spell(kind.item, declarations, hint)}]"
 
 
-def _tuple(kind: Tuple, scope: _Scope, hint: str) -> str:
+def _tuple(kind: Tuple, declarations: _Declarations, hint: str) -> str:
     """A list of any of the places: JSON knows no tuples, and Python no lists with places."""
-    return f"list[{_spell(union([*kind.items, *([kind.rest] if kind.rest else [])]), scope, hint)}]"
+    items = union([*kind.items, *([kind.rest] if kind.rest else [])])
+    return f"list[{_spell(items, declarations, hint)}]"
 
 
-def _union(kind: Union, scope: _Scope, hint: str) -> str:
-    spelled = dict.fromkeys(_spell(member, scope, hint) for member in kind.members)
+def _union(kind: Union, declarations: _Declarations, hint: str) -> str:
+    spelled = dict.fromkeys(_spell(member, declarations, hint) for member in kind.members)
     literals = [each[len("Literal[") : -1] for each in spelled if each.startswith("Literal[")]
     others = [each for each in spelled if not each.startswith("Literal[")]
     return " | ".join([f"Literal[{', '.join(literals)}]", *others] if literals else others)
 
 
-def _object(kind: Object, scope: _Scope, hint: str) -> str:
+def _object(kind: Object, declarations: _Declarations, hint: str) -> str:
     if not kind.fields and not kind.sealed:
-        return f"dict[str, {_spell(kind.extra, scope, hint) if kind.extra else 'Any'}]"
-    local = scope.name(hint)
-    name = f"{scope.owner}_{local}"
-    _declare(name, kind, scope, "" if local == "Fields" else local)
+        return f"dict[str, {_spell(kind.extra, declarations, hint) if kind.extra else 'Any'}]"
+    local = declarations.name(hint)
+    name = f"{declarations.owner}_{local}"
+    _declare(name, kind, declarations, "" if local == "Fields" else local)
     return name if kind.extra is None else f"{name} | dict[str, Any]"
 
 
-def _reference(kind: Reference, scope: _Scope, _: str) -> str:
-    return f"{scope.owner}_{kind.name}" if kind.name else scope.owner
+def _reference(kind: Reference, declarations: _Declarations, _: str) -> str:
+    return f"{declarations.owner}_{kind.name}" if kind.name else declarations.owner
 
 
-_SPELL: dict[type, Callable[[Any, _Scope, str], str]] = {
+_SPELL: dict[type, Callable[[Any, _Declarations, str], str]] = {
     Unknown: _unknown,
     Never: lambda _kind, _scope, _hint: "Never",
     Scalar: lambda kind, _scope, _hint: _SCALARS[kind.kind],
@@ -157,34 +159,34 @@ def _quoted(text: str) -> str:
 # Classes
 
 
-def _declare(name: str, kind: Object, scope: _Scope, local: str) -> None:
+def _declare(name: str, kind: Object, declarations: _Declarations, local: str) -> None:
     """Write the class of an object, after those of what is in it."""
     if not all(field.name for field in kind.fields):  # which a TypedDict cannot say
-        scope.written.append(f"{name}: TypeAlias = dict[str, Any]\n\n")
+        declarations.written.append(f"{name}: TypeAlias = dict[str, Any]\n\n")
         return
     lines: list[tuple[Field, str, str]] = []
     for field in kind.fields:
-        spelled = _spell(field.type, scope, f"{local}{pascal(field.name)}")
+        spelled = _spell(field.type, declarations, f"{local}{pascal(field.name)}")
         annotation = spelled if field.required else f"NotRequired[{spelled}]"
-        lines.append((field, annotation, scope.remark()))
+        lines.append((field, annotation, declarations.remark()))
     plain = all(_may_be_attribute(field.name) for field in kind.fields)
     write = _class if plain else _call
-    scope.written.append(write(name, lines, scope))
+    declarations.written.append(write(name, lines, declarations))
 
 
-def _class(name: str, lines: list[tuple[Field, str, str]], scope: _Scope) -> str:
+def _class(name: str, lines: list[tuple[Field, str, str]], declarations: _Declarations) -> str:
     written = [f"class {name}(TypedDict):"]
     for field, annotation, remark in lines:
         written.append(f"    {field.name}: {annotation}{remark}")
-        written += _doc(field, scope)
+        written += _doc(field, declarations)
     return "\n".join([*written, *([] if lines else ["    pass"]), "\n"])
 
 
-def _call(name: str, lines: list[tuple[Field, str, str]], scope: _Scope) -> str:
+def _call(name: str, lines: list[tuple[Field, str, str]], declarations: _Declarations) -> str:
     """The same for keys that are no names: nothing is evaluated, so types may come later."""
     written = [f"{name} = TypedDict(", f'    "{name}",', "    {"]
     for field, annotation, remark in lines:
-        written += [f"        # {line}" for line in _said(field, scope)]
+        written += [f"        # {line}" for line in _said(field, declarations)]
         written.append(f"        {_quoted(field.name)}: {_quoted(annotation)},{remark}")
     return "\n".join([*written, "    },", ")", "\n"])
 
@@ -200,15 +202,15 @@ def _like_a_type(name: str) -> bool:
     return name[0].isupper() and any(ending in name for ending in TYPE_ENDINGS)
 
 
-def _said(field: Field, scope: _Scope) -> list[str]:
-    if scope.compact:
+def _said(field: Field, declarations: _Declarations) -> list[str]:
+    if declarations.compact:
         return comments.lines(comments.beginning(field.doc))
     tags = [f"{tag}: {' '.join(comments.lines(value))}" for tag, value in field.tags]
     return comments.lines(field.doc) + tags
 
 
-def _doc(field: Field, scope: _Scope) -> list[str]:
-    return _docstring(_said(field, scope), "    ") if field.doc or field.tags else []
+def _doc(field: Field, declarations: _Declarations) -> list[str]:
+    return _docstring(_said(field, declarations), "    ") if field.doc or field.tags else []
 
 
 def _docstring(said: list[str], indent: str) -> list[str]:
@@ -226,7 +228,7 @@ def _docstring(said: list[str], indent: str) -> list[str]:
 # Modules
 
 
-def module(tools: Iterable[ToolSpec], names: Names, *, compact: bool = False) -> str:
+def module(tools: Iterable[ToolSpec], identifiers: Identifiers, *, compact: bool = False) -> str:
     """The module of these tools, which are to be in the order of their servers."""
     types: list[str] = []
     servers: list[str] = []
@@ -234,57 +236,53 @@ def module(tools: Iterable[ToolSpec], names: Names, *, compact: bool = False) ->
     for server, own in groupby(tools, lambda tool: tool.server):
         methods: list[str] = []
         for tool in own:
-            stem = names.stems[server, tool.name]
+            stem = identifiers.stems[server, tool.name]
             params = read(tool.input_schema)
             types += _types(f"{stem}Params", params, compact=compact)
             if tool.output_schema is not None:
                 types += _types(f"{stem}Result", read(tool.output_schema), compact=compact)
             elif not compact:
                 types.append(f'{stem}Result: TypeAlias = "Answer"\n\n')
-            method = names.methods[server][tool.name]
+            method = identifiers.methods[server][tool.name]
             methods += _method(tool, method, stem, params, compact=compact)
-        name = names.classes[server]
+        name = identifiers.classes[server]
         servers.append("\n".join([f"class {name}:", *methods, ""]))
-        attributes.append(f"    {names.snake[server]} = {name}()")
+        attributes.append(f"    {identifiers.snake[server]} = {name}()")
     table = ["class _Tools:", *(attributes or ["    pass"]), "\n", "tools = _Tools()\n"]
     return "\n".join([_HEAD, *types, *servers, *table, PYTHON])
 
 
 def _types(name: str, shape: Shape, *, compact: bool) -> list[str]:
-    scope = _Scope(name, shape.definitions, compact=compact)
+    declarations = _Declarations(name, shape.definitions, compact=compact)
     for local, kind in (*shape.definitions.items(), ("", shape.root)):
         whole = f"{name}_{local}" if local else name
         if type(kind) is Object and kind.extra is None and (kind.fields or kind.sealed):
-            _declare(whole, kind, scope, local)
+            _declare(whole, kind, declarations, local)
             continue
-        alias = _quoted(_spell(kind, scope, local))
-        scope.written.append(f"{whole}: TypeAlias = {alias}{scope.remark()}\n\n")
-    return scope.written
+        alias = _quoted(_spell(kind, declarations, local))
+        declarations.written.append(f"{whole}: TypeAlias = {alias}{declarations.remark()}\n\n")
+    return declarations.written
 
 
 def _method(tool: ToolSpec, method: str, stem: str, params: Shape, *, compact: bool) -> list[str]:
     structured = tool.output_schema is not None
     result = f"{stem}Result" if structured or not compact else "Answer"
-    optional = " = {}" if _may_be_empty(params.root) else ""
+    optional = " = {}" if may_be_empty(params.root) else ""
     described = tool.description or tool.title
     said = comments.lines(comments.beginning(described) if compact else described)
-    wanted = ", structured=True" if structured else ""
+    request = ", structured=True" if structured else ""
     return [
         f"    async def {method}(self, params: {stem}Params{optional}) -> {result}:",
         *_docstring(said, " " * 8),
-        f"        return await _answer({_quoted(tool.id)}, params{wanted})\n",
+        f"        return await _answer({_quoted(tool.id)}, params{request})\n",
     ]
 
 
-def _may_be_empty(params: Type) -> bool:
-    return type(params) is Object and not any(field.required for field in params.fields)
-
-
-def usage(tool: ToolSpec, names: Names) -> str:
+def usage(tool: ToolSpec, identifiers: Identifiers) -> str:
     """A call of the tool, with what it needs at the least."""
-    method = names.methods[tool.server][tool.name]
+    method = identifiers.methods[tool.server][tool.name]
     given = sample(read(tool.input_schema))
-    return f"await tools.{names.snake[tool.server]}.{method}({_literal(given)})"
+    return f"await tools.{identifiers.snake[tool.server]}.{method}({_literal(given)})"
 
 
 def _literal(value: Any) -> str:

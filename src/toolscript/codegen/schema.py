@@ -27,11 +27,11 @@ from toolscript.codegen.type_tree import (
     Array,
     Constant,
     Field,
-    Kind,
     Never,
     Object,
     Reference,
     Scalar,
+    ScalarKind,
     Shape,
     Tuple,
     Type,
@@ -357,7 +357,7 @@ def _tags(schema: _Schema) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _kind_of(value: Any) -> Kind:
+def _kind_of(value: Any) -> ScalarKind:
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -4,7 +4,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-Kind = Literal["string", "number", "integer", "boolean", "null"]
+ScalarKind = Literal["string", "number", "integer", "boolean", "null"]
 
 
 class Unknown(msgspec.Struct, frozen=True, gc=False):
@@ -20,13 +20,13 @@ class Never(msgspec.Struct, frozen=True, gc=False):
 class Scalar(msgspec.Struct, frozen=True, gc=False):
     """Every value of one kind."""
 
-    kind: Kind
+    kind: ScalarKind
 
 
 class Constant(msgspec.Struct, frozen=True, gc=False):
     """One value: ``json`` is its JSON text, since ``1`` and ``true`` are equal in Python."""
 
-    kind: Kind
+    kind: ScalarKind
     json: str
 
 
@@ -105,3 +105,8 @@ def union(members: "list[Type]") -> Type:
     if not flat:
         return NEVER
     return Union(tuple(flat)) if len(flat) > 1 else next(iter(flat))
+
+
+def may_be_empty(kind: Type) -> bool:
+    """Whether the empty object fits the type, so that a call needs no arguments."""
+    return type(kind) is Object and not any(field.required for field in kind.fields)

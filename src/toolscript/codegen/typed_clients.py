@@ -1,4 +1,4 @@
-"""Clients: the modules of one catalogue, each made once."""
+"""Makes the modules of typed tools, in TypeScript or Python, and caches the latest."""
 
 import hashlib
 from collections.abc import Mapping
@@ -7,19 +7,17 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from toolscript.codegen import python, typescript
-from toolscript.codegen.identifiers import Names
+from toolscript.codegen.identifiers import Identifiers
 from toolscript.types import ToolSpec
 
 Language: TypeAlias = Literal["ts", "py"]
 LANGUAGES: tuple[Language, ...] = ("ts", "py")
-MAX_KEPT = 32
-"""Modules that are remembered: the latest."""
-MAX_KEPT_BYTES = 64_000_000
+MAX_CACHED_MODULES, MAX_CACHED_BYTES = 32, 64_000_000
 _WRITERS = {"ts": typescript, "py": python}
 
 
-class Wanted(msgspec.Struct, frozen=True):
-    """Which module: of these tools, in the order in which they were asked for."""
+class ModuleRequest(msgspec.Struct, frozen=True):
+    """Which tools a module is to have, by id; its usage example calls the first."""
 
     language: Language
     tools: tuple[str, ...]
@@ -27,45 +25,45 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 class Module(msgspec.Struct, frozen=True):
-    """The text of a module in UTF-8, a tag that changes with it, and how to call its first tool."""
+    """A generated module."""
 
     text: bytes
+    """Its source in UTF-8."""
     etag: str
+    """Changes with the text."""
     usage: str
+    """A call of the first tool of the request."""
     tools: tuple[str, ...]
-    """The ids of the tools in it."""
+    """The ids of the tools in it, sorted."""
 
 
 class Clients:
-    """Makes the modules of these tools, by id and in the order of their ids. Thread-safe."""
+    """Makes modules of the tools of one catalogue. Thread-safe."""
 
     def __init__(self, tools: Mapping[str, ToolSpec]) -> None:
         self._tools = tools
-        self._names = Names((tool.server, tool.name) for tool in tools.values())
-        self._kept: dict[Wanted, Module] = {}
+        self._identifiers = Identifiers((tool.server, tool.name) for tool in tools.values())
+        self._modules: dict[ModuleRequest, Module] = {}
 
-    def kept(self, wanted: Wanted) -> Module | None:
-        """The module, if it was made before."""
-        return self._kept.get(wanted)
+    def cached(self, request: ModuleRequest) -> Module | None:
+        """Returns the module if it was made before."""
+        return self._modules.get(request)
 
-    def module(self, wanted: Wanted) -> Module:
-        """The module. Every id must be one of the tools, and there must be one."""
-        known = self._kept.get(wanted)
-        if known is None:
-            known = self._made(wanted)
-            self._keep(wanted, known)
-        return known
-
-    def _made(self, wanted: Wanted) -> Module:
-        tools = [self._tools[identifier] for identifier in sorted(set(wanted.tools))]
-        writer = _WRITERS[wanted.language]
-        text = writer.module(tools, self._names, compact=wanted.compact).encode()
-        usage = writer.usage(self._tools[wanted.tools[0]], self._names)
+    def module(self, request: ModuleRequest) -> Module:
+        """Returns the module; the request must name at least one tool, and only known ones."""
+        if module := self._modules.get(request):
+            return module
+        tools = [self._tools[identifier] for identifier in sorted(set(request.tools))]
+        writer = _WRITERS[request.language]
+        text = writer.module(tools, self._identifiers, compact=request.compact).encode()
+        usage = writer.usage(self._tools[request.tools[0]], self._identifiers)
         ids = tuple(tool.id for tool in tools)
-        return Module(text, hashlib.sha256(text).hexdigest()[:32], usage, ids)
-
-    def _keep(self, wanted: Wanted, made: Module) -> None:
-        kept = {**self._kept, wanted: made}
-        while len(kept) > MAX_KEPT or sum(len(m.text) for m in kept.values()) > MAX_KEPT_BYTES:
-            del kept[next(iter(kept))]
-        self._kept = kept
+        module = Module(text, hashlib.sha256(text).hexdigest()[:32], usage, ids)
+        modules = {**self._modules, request: module}
+        while (
+            len(modules) > MAX_CACHED_MODULES
+            or sum(len(m.text) for m in modules.values()) > MAX_CACHED_BYTES
+        ):
+            del modules[next(iter(modules))]
+        self._modules = modules
+        return module

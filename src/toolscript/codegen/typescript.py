@@ -14,7 +14,7 @@ from urllib.parse import quote
 import msgspec
 
 from toolscript.codegen import comments
-from toolscript.codegen.identifiers import Names
+from toolscript.codegen.identifiers import Identifiers
 from toolscript.codegen.runtimes import TYPESCRIPT, TYPESCRIPT_CALL
 from toolscript.codegen.sample import sample
 from toolscript.codegen.schema import read
@@ -32,6 +32,7 @@ from toolscript.codegen.type_tree import (
     Type,
     Union,
     Unknown,
+    may_be_empty,
     union,
 )
 from toolscript.types import ToolSpec
@@ -69,31 +70,31 @@ _EXACT_DIGITS = 15
 # Types
 
 
-class _Scope(msgspec.Struct, frozen=True):
+class _TypeOwner(msgspec.Struct, frozen=True):
     """Whose types are spelled, and whether in few words."""
 
-    owner: str
+    name: str
     compact: bool = False
 
 
 def spell(kind: Type, owner: str) -> str:
     """A type as TypeScript; ``owner`` begins the names of the types that its schema defines."""
-    return _spell(kind, _Scope(owner), "")
+    return _spell(kind, _TypeOwner(owner), "")
 
 
-def _spell(kind: Type, scope: _Scope, indent: str) -> str:
-    return _SPELL[type(kind)](kind, scope, indent)
+def _spell(kind: Type, owner: _TypeOwner, indent: str) -> str:
+    return _SPELL[type(kind)](kind, owner, indent)
 
 
-def _unknown(kind: Unknown, _: _Scope, __: str) -> str:
+def _unknown(kind: Unknown, _: _TypeOwner, __: str) -> str:
     return f"unknown /* {kind.why} */" if kind.why else "unknown"
 
 
-def _scalar(kind: Scalar, _: _Scope, __: str) -> str:
+def _scalar(kind: Scalar, _: _TypeOwner, __: str) -> str:
     return "number" if kind.kind == "integer" else kind.kind
 
 
-def _constant(kind: Constant, _: _Scope, __: str) -> str:
+def _constant(kind: Constant, _: _TypeOwner, __: str) -> str:
     if kind.kind == "string":
         return _quoted(json.loads(kind.json))
     if kind.kind in {"integer", "number"} and not _is_exact(kind.json):
@@ -106,40 +107,40 @@ def _is_exact(number: str) -> bool:
     return digits <= _EXACT_DIGITS and number[-1].isdigit()
 
 
-def _array(kind: Array, scope: _Scope, indent: str) -> str:
-    item = _spell(kind.item, scope, indent)
+def _array(kind: Array, owner: _TypeOwner, indent: str) -> str:
+    item = _spell(kind.item, owner, indent)
     simple = type(kind.item) is not Union and not item.endswith("*/")
     return f"{item}[]" if simple else f"({item})[]"
 
 
-def _tuple(kind: Tuple, scope: _Scope, indent: str) -> str:
+def _tuple(kind: Tuple, owner: _TypeOwner, indent: str) -> str:
     places: list[str] = []
     for at, each in enumerate(kind.items):
-        spelled = _spell(each, scope, indent)
+        spelled = _spell(each, owner, indent)
         places.append(spelled if at < kind.required else f"({spelled})?")
     if kind.rest is not None:
-        places.append(f"...({_spell(kind.rest, scope, indent)})[]")
+        places.append(f"...({_spell(kind.rest, owner, indent)})[]")
     return f"[{', '.join(places)}]"
 
 
-def _union(kind: Union, scope: _Scope, indent: str) -> str:
-    return " | ".join(dict.fromkeys(_spell(member, scope, indent) for member in kind.members))
+def _union(kind: Union, owner: _TypeOwner, indent: str) -> str:
+    return " | ".join(dict.fromkeys(_spell(member, owner, indent) for member in kind.members))
 
 
-def _object(kind: Object, scope: _Scope, indent: str) -> str:
-    return "\n".join(["{", *_members(kind, scope, f"{indent}  "), f"{indent}}}"])
+def _object(kind: Object, owner: _TypeOwner, indent: str) -> str:
+    return "\n".join(["{", *_members(kind, owner, f"{indent}  "), f"{indent}}}"])
 
 
-def _members(kind: Object, scope: _Scope, indent: str) -> list[str]:
+def _members(kind: Object, owner: _TypeOwner, indent: str) -> list[str]:
     written: list[str] = []
     for field in kind.fields:
         if field.doc or field.tags:
-            written += _doc(field.doc, indent, scope, field.tags)
+            written += _doc(field.doc, indent, owner, field.tags)
         mark = "" if field.required else "?"
-        spelled = _spell(_type_of(field), scope, indent)
+        spelled = _spell(_type_of(field), owner, indent)
         written.append(f"{indent}{_key(field.name)}{mark}: {spelled};")
     if kind.extra is not None or not kind.fields:
-        written.append(f"{indent}[key: string]: {_index(kind, scope, indent)};")
+        written.append(f"{indent}[key: string]: {_index(kind, owner, indent)};")
     return written
 
 
@@ -147,22 +148,22 @@ def _type_of(field: Field) -> Type:
     return UNKNOWN if field.name in _INHERITED and not field.required else field.type
 
 
-def _index(kind: Object, scope: _Scope, indent: str) -> str:
+def _index(kind: Object, owner: _TypeOwner, indent: str) -> str:
     """The type of any property, which in TypeScript the known ones must fit, too."""
     if kind.extra is None:
         return "never" if kind.sealed else "unknown"
     missing = [] if all(field.required for field in kind.fields) else [_UNDEFINED]
     every = union([kind.extra, *map(_type_of, kind.fields), *missing])
-    return _spell(every, scope, indent)
+    return _spell(every, owner, indent)
 
 
-def _reference(kind: Reference, scope: _Scope, _: str) -> str:
+def _reference(kind: Reference, owner: _TypeOwner, _: str) -> str:
     if kind is _UNDEFINED:
         return "undefined"
-    return f"{scope.owner}_{kind.name}" if kind.name else scope.owner
+    return f"{owner.name}_{kind.name}" if kind.name else owner.name
 
 
-_SPELL: dict[type, Callable[[Any, _Scope, str], str]] = {
+_SPELL: dict[type, Callable[[Any, _TypeOwner, str], str]] = {
     Unknown: _unknown,
     Never: lambda _kind, _scope, _indent: "never",
     Scalar: _scalar,
@@ -193,13 +194,13 @@ def _quoted(text: str) -> str:
 def _doc(
     text: str,
     indent: str,
-    scope: _Scope,
+    owner: _TypeOwner,
     tags: Iterable[tuple[str, str]] = (),
     *,
     tall: bool = False,
 ) -> list[str]:
     """A comment, over several lines where it has them or is to be ``tall``."""
-    if scope.compact:
+    if owner.compact:
         said = [_harmless(line) for line in comments.lines(comments.beginning(text))]
         return [f"{indent}/** {line} */" for line in said]
     said = [_harmless(line) for line in comments.lines(text)]
@@ -218,7 +219,7 @@ def _harmless(line: str) -> str:
 # Modules
 
 
-def module(tools: Iterable[ToolSpec], names: Names, *, compact: bool = False) -> str:
+def module(tools: Iterable[ToolSpec], identifiers: Identifiers, *, compact: bool = False) -> str:
     """The module of these tools, which are to be in the order of their servers.
 
     ``compact`` leaves out what a reader can do without: repeated code, and of
@@ -229,13 +230,13 @@ def module(tools: Iterable[ToolSpec], names: Names, *, compact: bool = False) ->
     for server, own in groupby(tools, lambda tool: tool.server):
         methods: list[str] = []
         for tool in own:
-            stem = names.stems[server, tool.name]
+            stem = identifiers.stems[server, tool.name]
             params = read(tool.input_schema)
             types += _types(f"{stem}Params", params, compact=compact)
             types += _result(tool, f"{stem}Result", compact=compact)
             methods.append(_method(tool, stem, params, compact=compact))
         body = ",\n".join(methods)
-        servers.append(f"  {names.camel[server]}: {{\n{body}\n  }}")
+        servers.append(f"  {identifiers.camel[server]}: {{\n{body}\n  }}")
     table = ",\n".join(servers)
     runtime = [TYPESCRIPT, TYPESCRIPT_CALL] if compact else [TYPESCRIPT]
     return "\n".join([HEADER, *types, f"export const tools = {{\n{table}\n}};\n", *runtime])
@@ -243,16 +244,16 @@ def module(tools: Iterable[ToolSpec], names: Names, *, compact: bool = False) ->
 
 def _types(name: str, shape: Shape, *, compact: bool) -> list[str]:
     """The declaration of a schema's type, and before it those of the types that it names."""
-    scope = _Scope(name, compact)
+    owner = _TypeOwner(name, compact)
     named = [(f"{name}_{each}", kind) for each, kind in shape.definitions.items()]
-    return [_declaration(each, kind, scope) for each, kind in (*named, (name, shape.root))]
+    return [_declaration(each, kind, owner) for each, kind in (*named, (name, shape.root))]
 
 
-def _declaration(name: str, kind: Type, scope: _Scope) -> str:
+def _declaration(name: str, kind: Type, owner: _TypeOwner) -> str:
     if type(kind) is Object:
-        members = "\n".join(_members(kind, scope, "  "))
+        members = "\n".join(_members(kind, owner, "  "))
         return f"export interface {name} {{\n{members}\n}}\n"
-    return f"export type {name} = {_spell(kind, scope, '')};\n"
+    return f"export type {name} = {_spell(kind, owner, '')};\n"
 
 
 def _result(tool: ToolSpec, name: str, *, compact: bool) -> list[str]:
@@ -265,10 +266,10 @@ def _result(tool: ToolSpec, name: str, *, compact: bool) -> list[str]:
 
 def _method(tool: ToolSpec, stem: str, params: Shape, *, compact: bool) -> str:
     described = tool.description or tool.title
-    doc = _doc(described, "    ", _Scope(stem, compact), tall=True) if described.strip() else []
+    doc = _doc(described, "    ", _TypeOwner(stem, compact), tall=True) if described.strip() else []
     structured = tool.output_schema is not None
     result = f"{stem}Result" if structured or not compact else "Answer"
-    optional = " = {}" if _may_be_empty(params.root) else ""
+    optional = " = {}" if may_be_empty(params.root) else ""
     head = f"async {_key(tool.name)}(params: {stem}Params{optional}): Promise<{result}>"
     body = _COMPACT_BODY if compact else _BODY
     filled = body % {
@@ -279,16 +280,12 @@ def _method(tool: ToolSpec, stem: str, params: Shape, *, compact: bool) -> str:
     return "\n".join([*doc, f"    {head} {{", filled, "    }"])
 
 
-def _may_be_empty(params: Type) -> bool:
-    return type(params) is Object and not any(field.required for field in params.fields)
-
-
-def usage(tool: ToolSpec, names: Names) -> str:
+def usage(tool: ToolSpec, identifiers: Identifiers) -> str:
     """A call of the tool, with what it needs at the least."""
     name = tool.name
     access = f".{name}" if _IDENTIFIER.fullmatch(name) else f"[{_quoted(name)}]"
     given = _literal(sample(read(tool.input_schema)))
-    return f"await tools.{names.camel[tool.server]}{access}({given})"
+    return f"await tools.{identifiers.camel[tool.server]}{access}({given})"
 
 
 def _literal(value: Any) -> str:

@@ -38,7 +38,7 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
         return not self.expires or now < datetime.fromisoformat(self.expires)
 
 
-class _File(msgspec.Struct, frozen=True):
+class _TokenFile(msgspec.Struct, frozen=True):
     version: int
     tokens: tuple[Token, ...]
 
@@ -130,7 +130,7 @@ class TokenStore:
     def _read(self) -> tuple[Token, ...]:
         try:
             check_owner(self._data_dir)
-            file = msgspec.json.decode(self.path.read_bytes(), type=_File)
+            file = msgspec.json.decode(self.path.read_bytes(), type=_TokenFile)
         except (FileNotFoundError, NotADirectoryError):
             return ()
         except DataDirectoryError as error:
@@ -150,7 +150,7 @@ class TokenStore:
     def _write(self, tokens: tuple[Token, ...]) -> None:
         make_private(self._marker.parent)
         self._marker.touch(mode=0o600)
-        write_atomically(self.path, msgspec.json.encode(_File(VERSION, tokens)))
+        write_atomically(self.path, msgspec.json.encode(_TokenFile(VERSION, tokens)))
         self._stamp, self._tokens = stamp([self.path]), tokens
 
 

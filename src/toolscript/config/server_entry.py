@@ -11,7 +11,7 @@ import msgspec
 
 from toolscript.storage.atomic_files import expanded
 from toolscript.text import encodable, printable, redact
-from toolscript.text.redaction import is_harmless, telling, url_secrets
+from toolscript.text.redaction import is_harmless, redactable, url_secrets
 from toolscript.types import SEPARATOR, OAuthClient, Protocol, ServerSpec, Transport
 
 MAX_TIMEOUT_S = 86_400
@@ -60,7 +60,7 @@ class Entry:
         value = self.raw.get(key, "")
         if not isinstance(value, str):
             return _shown(value)
-        return repr(redact(value, telling(url_secrets(value))))[:60]
+        return repr(redact(value, redactable(url_secrets(value))))[:60]
 
     def flag(self, key: str) -> bool:
         """Whether it says true there."""

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import msgspec
 
-from toolscript.types import State, ToolSpec, tool_id
+from toolscript.types import ServerState, ToolSpec, tool_id
 
 MAX_EXPOSED = 64
 """The longest tool name that model vendors accept."""
@@ -21,7 +21,7 @@ class ServerEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     name: str
     digest: str
     """The digest of its `ServerSpec`. Any other makes the entry stale."""
-    state: State
+    state: ServerState
     tools: tuple[ToolSpec, ...] = ()
     error: str = ""
     since: str = ""

@@ -8,11 +8,11 @@ import msgspec
 
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
 from toolscript.storage.atomic_files import write_atomically, write_failure
-from toolscript.types import ServerSpec, State
+from toolscript.types import ServerSpec, ServerState
 
 log = logging.getLogger(__name__)
 VERSION = 1
-_SETTLED: frozenset[State] = frozenset({"ready", "failed"})
+_SETTLED: frozenset[ServerState] = frozenset({"ready", "failed"})
 
 
 class _File(msgspec.Struct, frozen=True):

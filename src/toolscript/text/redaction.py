@@ -267,7 +267,7 @@ def _leaves(text: str, *, named: bool) -> Sequence[str] | None:
     return found
 
 
-def telling(values: Iterable[str]) -> tuple[str, ...]:
+def redactable(values: Iterable[str]) -> tuple[str, ...]:
     """Those that can be recognised, their single lines too, longest first."""
     found = {value for value in values if len(value) >= _SHORTEST}
     lines = {line.strip() for value in found for line in value.splitlines()}

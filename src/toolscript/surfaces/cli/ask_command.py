@@ -10,7 +10,7 @@ import anyio.to_thread
 import click
 import msgspec
 
-from toolscript.agent.two_phase import Executor, Llm, Offer, Outcome, Step
+from toolscript.agent.two_phase import Executor, Llm, Offer, Outcome, ToolCall
 from toolscript.config.settings import Settings
 from toolscript.errors import InputError
 from toolscript.gateway.catalogue import exposed_names
@@ -90,16 +90,15 @@ class ClientToolbox:
 
 
 async def _run(settings: Settings, toolbox: ClientToolbox, question: str, output: str) -> Outcome:
-    on_step: Callable[[Step], None] = _note_step if output == "text" else lambda _: None
+    on_step: Callable[[ToolCall], None] = _note_step if output == "text" else lambda _: None
     async with Llm(settings.llm_url or "", settings.llm_model or "", settings.llm_key or "") as llm:
         return await Executor(llm, toolbox, on_step=on_step).ask(question)
 
 
-def _note_step(step: Step) -> None:
+def _note_step(step: ToolCall) -> None:
     outcome = "failed: " if step.failed else ""
-    note(
-        f"{step.tool} {step.arguments[:_MAX_SHOWN_CHARS]} → {outcome}{step.said[:_MAX_SHOWN_CHARS]}"
-    )
+    result = step.result[:_MAX_SHOWN_CHARS]
+    note(f"{step.tool} {step.arguments[:_MAX_SHOWN_CHARS]} → {outcome}{result}")
 
 
 def _note_tokens(outcome: Outcome) -> None:
