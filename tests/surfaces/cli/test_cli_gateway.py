@@ -482,11 +482,11 @@ def test_no_process_is_left_after_a_kill(home: Cli, scripted: Scripted) -> None:
     with foreground(home) as process:
         until(daemon.exists, "the daemon has begun")
         assert len(processes(str(scripted.directory))) >= 4
-        [sweeper] = [pid for pid in processes("sweep.py") if parent(pid) == process.pid]
+        [reaper] = [pid for pid in processes("reap.py") if parent(pid) == process.pid]
         process.kill()
         process.wait()
         until(lambda: not processes(str(scripted.directory)), "every process has ended", 10)
-        until(lambda: not alive(sweeper), "and so has what ended them", 10)
+        until(lambda: not alive(reaper), "and so has what ended them", 10)
 
 
 def parent(pid: int) -> int:
