@@ -74,9 +74,8 @@ def _texts(folder: Path) -> list[str]:
 
 
 def _by(documents: list[Document], texts: list[str]) -> dict[str, Any]:
-    signals = [semantic(), LexicalSignal()]
     defaults = (OPTION[name].default for name in ("alpha", "limit", "threshold"))
-    engine = SearchEngine(signals, search_profile(*defaults))
+    engine = SearchEngine(search_profile(*defaults), semantic=semantic())
     engine.update(documents)
 
     def search(text: str) -> object:

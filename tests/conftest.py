@@ -11,7 +11,6 @@ from tests.corpus import ROWS, SHELL, tools_of
 from toolscript.embedding.base import Encoder
 from toolscript.embedding.loader import LazyModel, Loaded, load_model
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.types import Document, ToolSpec
@@ -80,7 +79,7 @@ def make_engine(model: LazyModel) -> MakeEngine:
         documents: Iterable[Document], alpha: float = 0.7, with_model: LazyModel = model
     ) -> SearchEngine:
         semantic = SemanticSignal(with_model, lambda: None)
-        engine = SearchEngine([semantic, LexicalSignal()], search_profile(alpha, 3, 0.35))
+        engine = SearchEngine(search_profile(alpha, 3, 0.35), semantic=semantic)
         engine.update(documents)
         return engine
 

@@ -28,7 +28,6 @@ from toolscript.config import settings
 from toolscript.config.trust import ProjectFile, TrustStore
 from toolscript.embedding.loader import LazyModel, Loaded
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.skills.folders import AddedFolders, SkillFolders
@@ -137,7 +136,7 @@ def trust(data_dir: Path, *files: Path) -> TrustStore:
 
 def no_skills(folder: Path) -> SkillService:
     """A skill service that looks for nothing."""
-    engine = SearchEngine([LexicalSignal()], search_profile(0.7, 3, 0.35))
+    engine = SearchEngine(search_profile(0.7, 3, 0.35))
     model = LazyModel(lambda: Loaded(None, "no model"))
     folders = SkillFolders(AddedFolders(folder / "folders.json"), [])
     semantic = SemanticSignal(model, lambda: None)

@@ -28,7 +28,6 @@ from benchmarks.gateways import Started, configure, gateway, scripted
 from toolscript.config.server_entry import EntryError, server
 from toolscript.gateway.upstream.elicitation import secret_asked_for
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.profiles import search_profile
 from toolscript.text import deceptive_name, redact
 from toolscript.text.redaction import MAX_CHARS
@@ -235,7 +234,7 @@ def _impersonators(rng: random.Random, times: int) -> Outcome:
         server_name, tool_name = f"good{number}", f"{rng.choice(['read', 'write'])}_note"
         posing = rng.choice([f"{server_name}__{tool_name}", f"{server_name}:{tool_name}"])
         pairs = [("aaa", posing), (server_name, tool_name), (server_name, "other")]
-        engine = SearchEngine([LexicalSignal()], search_profile(0.7, 3, 0.1))
+        engine = SearchEngine(search_profile(0.7, 3, 0.1))
         engine.update(Document(id=tool_id(s, t), server=s, name=t) for s, t in pairs)
         wanted = tool_id(server_name, tool_name)
         hits = engine.search(SearchRequest(text=rng.choice([wanted, posing]))).hits

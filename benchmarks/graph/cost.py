@@ -88,7 +88,7 @@ def _searches(documents: list[Document], learning: Learning) -> Figures:
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     know(signal, documents, vectors)
     profile = search_profile(OPTION["alpha"].default, OPTION["limit"].default, 0.0)
-    engine = SearchEngine([signal, LexicalSignal()], profile, learning)
+    engine = SearchEngine(profile, LexicalSignal(), signal, learning)
     engine.update(documents)
     ids = [each.id for each in documents]
     drawn: list[list[int]] = random.integers(0, len(ids), (ROUNDS, 3)).tolist()

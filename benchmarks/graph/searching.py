@@ -163,7 +163,7 @@ def _gains(
 def _engine(where: Place, learning: Learning) -> SearchEngine:
     """The whole engine, as the application wires it, with nothing kept back by a threshold."""
     profile = search_profile(OPTION["alpha"].default, DEPTH, 0.0)
-    engine = SearchEngine([where.signal(learning.usage), LexicalSignal()], profile, learning)
+    engine = SearchEngine(profile, LexicalSignal(), where.signal(learning.usage), learning)
     engine.update(where.corpus.documents)
     return engine
 

@@ -47,12 +47,12 @@ def document(tool: Tool) -> Document:
     return msgspec.structs.replace(Document.of(spec), id=tool.id)
 
 
-def _engine(signals: Callable[[], list[Signal]]) -> Build:
+def _engine(make: Callable[[], SemanticSignal | None]) -> Build:
     """The whole engine as the application wires it, with nothing kept back by a threshold."""
 
     def build(tools: Sequence[Tool]) -> Find:
         profile = search_profile(OPTION["alpha"].default, limit=DEPTH, threshold=0.0)
-        engine = SearchEngine(signals(), profile)
+        engine = SearchEngine(profile, semantic=make())
         engine.update([document(tool) for tool in tools])
 
         def find(text: str) -> list[str]:
@@ -102,8 +102,8 @@ def semantic() -> SemanticSignal:
 
 
 OWN: dict[str, Build] = {
-    "toolscript": _engine(lambda: [semantic(), LexicalSignal()]),
-    "toolscript-lexical": _engine(lambda: [LexicalSignal()]),
+    "toolscript": _engine(semantic),
+    "toolscript-lexical": _engine(lambda: None),
     "semantic": _alone(semantic),
     "fuzzy": _alone(LexicalSignal),
     "minilm": _cosine,

@@ -14,7 +14,6 @@ from benchmarks.quality.own import document, semantic
 from benchmarks.robustness.edits import SENTENCES, misspelled
 from toolscript.config.settings import MAX_QUERY_CHARS, OPTION
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.profiles import search_profile
 from toolscript.text import compact, words
 from toolscript.types import Document, Hit, SearchRequest
@@ -68,9 +67,8 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _engine(documents: Iterable[Document], *, lexical: bool) -> SearchEngine:
-    signals = [LexicalSignal()] if lexical else [semantic(), LexicalSignal()]
     profile = search_profile(OPTION["alpha"].default, TOP, OPTION["threshold"].default)
-    engine = SearchEngine(signals, profile)
+    engine = SearchEngine(profile, semantic=None if lexical else semantic())
     engine.update(documents)
     return engine
 

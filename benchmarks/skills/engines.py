@@ -8,10 +8,10 @@ import numpy as np
 
 from benchmarks.quality.own import encoder, semantic
 from toolscript.config.settings import OPTION
-from toolscript.retrieval.base import Signal
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.lexical.bm25f import LexicalSignal, Stemmer
+from toolscript.retrieval.lexical.analyzer import Stemmer
 from toolscript.retrieval.profiles import skills_profile
+from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.skills.scanner import Skill, SkillCatalogue
 from toolscript.text import STOP_WORDS, words
 from toolscript.types import Document, SearchRequest
@@ -32,12 +32,12 @@ def _whole(skill: Skill) -> str:
     return "\n\n".join((skill.name, skill.description, *passages))
 
 
-def engine(skill_catalogue: SkillCatalogue, make: Callable[[], Sequence[Signal]]) -> Find:
+def engine(skill_catalogue: SkillCatalogue, make: Callable[[], SemanticSignal | None]) -> Find:
     """The application's engine over passages, with nothing kept back by a threshold."""
     return _finding(skill_catalogue.documents, make())
 
 
-def whole_files(skill_catalogue: SkillCatalogue, make: Callable[[], Sequence[Signal]]) -> Find:
+def whole_files(skill_catalogue: SkillCatalogue, make: Callable[[], SemanticSignal | None]) -> Find:
     """The same over whole files."""
     documents = [
         Document(id=name, server="skills", name=name, description=text, digest=name)
@@ -46,9 +46,9 @@ def whole_files(skill_catalogue: SkillCatalogue, make: Callable[[], Sequence[Sig
     return _finding(documents, make())
 
 
-def _finding(documents: Sequence[Document], signals: Sequence[Signal]) -> Find:
+def _finding(documents: Sequence[Document], semantic: SemanticSignal | None) -> Find:
     profile = skills_profile(OPTION["alpha"].default, limit=10, threshold=0.0)
-    search = SearchEngine(signals, profile)
+    search = SearchEngine(profile, semantic=semantic)
     search.update(documents)
 
     def find(text: str) -> list[str]:
@@ -97,15 +97,9 @@ def bm25(skill_catalogue: SkillCatalogue) -> Find:
 
 
 ENGINES: Mapping[str, Callable[[SkillCatalogue], Find]] = {
-    "toolscript": lambda skill_catalogue: engine(
-        skill_catalogue, lambda: [semantic(), LexicalSignal()]
-    ),
-    "toolscript without its model": lambda skill_catalogue: engine(
-        skill_catalogue, lambda: [LexicalSignal()]
-    ),
-    "toolscript on whole files": lambda skill_catalogue: whole_files(
-        skill_catalogue, lambda: [semantic(), LexicalSignal()]
-    ),
+    "toolscript": lambda skill_catalogue: engine(skill_catalogue, semantic),
+    "toolscript without its model": lambda skill_catalogue: engine(skill_catalogue, lambda: None),
+    "toolscript on whole files": lambda skill_catalogue: whole_files(skill_catalogue, semantic),
     "cosine of whole files": cosine,
     "BM25 of whole files": bm25,
 }

@@ -92,8 +92,7 @@ def application(
     if learning is not None:
         learning.embed = semantic.asked
     profile = search_profile(settings.alpha, settings.limit, settings.threshold)
-    signals = [semantic, LexicalSignal()] if wiring.embed else [LexicalSignal()]
-    engine = SearchEngine(signals, profile, learning)
+    engine = SearchEngine(profile, LexicalSignal(), semantic if wiring.embed else None, learning)
     follower = _follower(settings, config, environ) if wiring.follow else None
     skill_service = _handbook(settings, config, model, wiring, environ)
     return App(
@@ -142,11 +141,10 @@ def _handbook(
         return _vectors_in(settings, directory, name(), model)
 
     semantic = SemanticSignal(model, cache, curves, noun="passages")
-    fuzzy = LexicalSignal(kept)
-    signals = [fuzzy] if wiring.skills == "list_only" else [semantic, fuzzy]
     profile = skills_profile(settings.alpha, settings.limit, settings.threshold)
     vector = _vector(settings, model)
-    engine = SearchEngine(signals, profile)
+    with_vectors = wiring.skills != "list_only"
+    engine = SearchEngine(profile, LexicalSignal(), semantic if with_vectors else None)
     return SkillService(engine, semantic, folders, vector, mode=wiring.skills, kept=kept)
 
 

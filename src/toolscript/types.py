@@ -283,7 +283,7 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
     evidence: tuple[str, ...] = ()
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class ScoreChange(msgspec.Struct, frozen=True, kw_only=True):
     """What changed a score after the weighted mean, and the score after it."""
 
     name: str
@@ -296,7 +296,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
     fused: float
     shares: tuple[Share, ...]
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ScoreChange, ...] = ()
 
 
 class Related(msgspec.Struct, frozen=True, kw_only=True):

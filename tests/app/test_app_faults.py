@@ -21,7 +21,7 @@ from toolscript.gateway.base import Connect
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
 from toolscript.gateway.gateway import Gateway
 from toolscript.gateway.snapshot import SnapshotStore
-from toolscript.retrieval.base import Corpus, Query, Ranking, Signal
+from toolscript.retrieval.base import Corpus, EmbeddingSignal, Query, Ranking
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
@@ -56,6 +56,11 @@ class StuckSignal:
         del query, row
         return ()
 
+    vectors = None
+
+    def cosines(self, query: Query) -> Ranking:
+        return self.rank(query)
+
 
 class BrokenSignal:
     """A signal that is broken as long as it is."""
@@ -83,12 +88,17 @@ class BrokenSignal:
         del query, row
         return ()
 
+    vectors = None
+
+    def cosines(self, query: Query) -> Ranking:
+        return self.rank(query)
+
 
 def no_connection() -> Connect:
     raise AssertionError("nothing is to be connected to")
 
 
-def application(signal: Signal, tmp_path: Path, model: LazyModel | None = None) -> App:
+def application(signal: EmbeddingSignal, tmp_path: Path, model: LazyModel | None = None) -> App:
     spec = ServerSpec(name="files", transport="stdio", command="files")
     tool = ToolSpec(server="files", name="read_file")
     known = ServerEntry(name="files", digest=spec.digest, state="ready", tools=(tool,))
@@ -98,7 +108,7 @@ def application(signal: Signal, tmp_path: Path, model: LazyModel | None = None) 
     semantic = SemanticSignal(model, lambda: None)
     return App(
         gateway,
-        SearchEngine([signal], search_profile(0.7, 3, 0.0)),
+        SearchEngine(search_profile(0.7, 3, 0.0), semantic=signal),
         semantic,
         SnapshotStore(tmp_path, config.key),
         search_timeout_s=0.2,

@@ -66,7 +66,7 @@ def test_a_ranking_scores_every_document_from_0_to_1_or_not_at_all(
         assert ranking.scores.dtype == np.float32
         answered = ranking.scores[~np.isnan(ranking.scores)]
         assert ((answered >= 0) & (answered <= 1)).all()
-        assert bool(ranking.silent) == bool(np.isnan(ranking.scores).any())
+        assert bool(ranking.degraded) == bool(np.isnan(ranking.scores).any())
 
 
 @each_signal
@@ -87,7 +87,7 @@ def test_an_index_is_not_changed_by_what_is_learned_later(
     list(signal.prepare(Corpus(documents[3:])))
     after = index.rank(Query("read a file"))
     np.testing.assert_array_equal(before.scores, after.scores)
-    assert before.silent == after.silent
+    assert before.degraded == after.degraded
 
 
 @each_signal
@@ -97,7 +97,7 @@ def test_an_index_made_before_anything_is_prepared_answers_all_the_same(
     corpus = Corpus(documents)
     ranking = SIGNALS[name]().index(corpus).rank(Query("read a file"))
     assert ranking.scores.shape == (len(documents),)
-    assert not np.isnan(ranking.scores).any() or ranking.silent
+    assert not np.isnan(ranking.scores).any() or ranking.degraded
 
 
 @each_signal

@@ -23,7 +23,6 @@ from toolscript.embedding.vector_cache import SqliteVectorCache
 from toolscript.errors import ModelError, UnreachableError
 from toolscript.retrieval.base import Corpus, Query
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.types import Document, SearchRequest
@@ -322,7 +321,7 @@ def test_what_a_server_has_embedded_is_cached_like_any_other(
     corpus = prepared(again, 3)
     assert (again.counters.documents_embedded, again.counters.documents_from_cache) == (0, 3)
     assert len(server.batches) == sent + 1  # whether it is there
-    assert not again.index(corpus).rank(Query("t1")).silent
+    assert not again.index(corpus).rank(Query("t1")).degraded
 
 
 def test_a_whole_search_is_answered_by_it(
@@ -330,7 +329,7 @@ def test_a_whole_search_is_answered_by_it(
 ) -> None:
     """model:select, search:calibrated"""
     semantic = SemanticSignal(lazy(Choice(server.ollama, directory=tmp_path)), lambda: None)
-    engine = SearchEngine([semantic, LexicalSignal()], search_profile(0.7, 3, 0.35))
+    engine = SearchEngine(search_profile(0.7, 3, 0.35), semantic=semantic)
     engine.update(documents)
     found = engine.search(SearchRequest(text="download a web page"))
     assert found.hits[0].document.id == "fetch__fetch"
@@ -345,10 +344,10 @@ def test_a_server_that_goes_away_costs_its_signal_until_it_is_back(
     model = lazy(Choice(server.ollama, directory=tmp_path))
     signal = SemanticSignal(model, lambda: None)
     index = signal.index(prepared(signal, 2))
-    assert not index.rank(Query("t1")).silent
+    assert not index.rank(Query("t1")).degraded
     server.status = 503
     sent = len(server.batches)
     for query in ("one", "two", "three"):
-        assert "answered HTTP 503" in index.rank(Query(query)).silent
+        assert "answered HTTP 503" in index.rank(Query(query)).degraded
     assert len(server.batches) == sent + 1
-    assert not index.rank(Query("t1")).silent  # a question that is remembered
+    assert not index.rank(Query("t1")).degraded  # a question that is remembered

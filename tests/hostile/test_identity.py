@@ -8,7 +8,6 @@ import pytest
 
 from tests.support import FUZZY, Cli, Scripted, fetch, post, stop_all, tool
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.profiles import search_profile
 from toolscript.surfaces.mcp.meta_tools import (
     OWN_NAMES,
@@ -26,7 +25,7 @@ from toolscript.types import Document, SearchRequest, tool_id
 
 def lexical(*pairs: tuple[str, str]) -> SearchEngine:
     """A search by words and names alone, where equal names have equal scores."""
-    engine = SearchEngine([LexicalSignal()], search_profile(0.7, 10, 0.1))
+    engine = SearchEngine(search_profile(0.7, 10, 0.1))
     engine.update(
         Document(id=tool_id(s, t), server=s, name=t, description="Write a note") for s, t in pairs
     )

@@ -1,15 +1,18 @@
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from toolscript.retrieval.base import Corpus, Query
 from toolscript.retrieval.capability import (
     ANSWERED,
     BOOST,
     DEDICATED,
-    Boosted,
     Capabilities,
+    Capability,
     CapabilityIndex,
     load_table,
 )
@@ -26,9 +29,21 @@ def index(*documents: Document) -> CapabilityIndex:
     return Capabilities(Stemmer()).index(Corpus(documents))
 
 
+@dataclass(frozen=True)
+class Boosted:
+    """Scores after inference, and for each row raised the capability."""
+
+    scores: NDArray[np.floating]
+    inferred: dict[int, Capability]
+
+
 def boost(of: CapabilityIndex, text: str, *scores: float, reachable: Rows | None = None) -> Boosted:
-    rows = np.arange(len(scores)) if reachable is None else reachable
-    return of.boost(Query(text), array(*scores), rows)
+    rows, before = np.arange(len(scores)) if reachable is None else reachable, array(*scores)
+    inferred = of.infer_shell(Query(text), before, rows)
+    if inferred is None:
+        return Boosted(before, {})
+    capability, raised = inferred
+    return Boosted(raised, dict.fromkeys(np.flatnonzero(raised > before).tolist(), capability))
 
 
 def array(*scores: float) -> np.ndarray[tuple[int], np.dtype[np.float32]]:

@@ -14,8 +14,8 @@ from toolscript.config.settings import MAX_QUERY_CHARS
 from toolscript.embedding.loader import LazyModel, load_model
 from toolscript.errors import QueryError, RangeError
 from toolscript.retrieval.base import Corpus, Query, Ranking
-from toolscript.retrieval.engine import DECIMALS, SearchEngine
-from toolscript.retrieval.lexical.bm25f import LexicalSignal
+from toolscript.retrieval.engine import SearchEngine
+from toolscript.retrieval.fusion import DECIMALS
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.text import words
@@ -178,11 +178,16 @@ class Delighted:
         del query, row
         return ("everything is perfect",)
 
+    vectors = None
+
+    def cosines(self, query: Query) -> Ranking:
+        return self.rank(query)
+
 
 @pytest.mark.requirement("search:exact")
 def test_a_perfect_score_that_is_no_exact_name_stays_below_one() -> None:
     """search:exact"""
-    engine = SearchEngine([Delighted()], search_profile(0.7, 10, 0.0))
+    engine = SearchEngine(search_profile(1.0, 10, 0.0), semantic=Delighted())
     engine.update(
         [
             Document(id="a__b", server="a", name="b", digest="1"),
@@ -645,7 +650,7 @@ def test_what_is_new_is_found_by_its_words_before_it_is_embedded(
 ) -> None:
     """catalogue:progressive"""
     semantic = SemanticSignal(model, lambda: None)
-    engine = SearchEngine([semantic, LexicalSignal()], search_profile(0.7, 3, 0.35))
+    engine = SearchEngine(search_profile(0.7, 3, 0.35), semantic=semantic)
     many = [
         *documents,
         *(
@@ -671,7 +676,7 @@ def test_what_is_new_is_found_by_its_words_before_it_is_embedded(
 def test_a_superseded_update_ends_early_and_keeps_what_it_did(model: LazyModel) -> None:
     """upstream:live"""
     semantic = SemanticSignal(model, lambda: None)
-    engine = SearchEngine([semantic, LexicalSignal()], search_profile(0.7, 3, 0.35))
+    engine = SearchEngine(search_profile(0.7, 3, 0.35), semantic=semantic)
     many = [
         Document(id=f"z__{n:03}", server="z", name=f"z{n}", description="Zeta.", digest=str(n))
         for n in range(100)

@@ -48,7 +48,7 @@ def test_the_cosine_profile_scores_a_file_by_the_raw_cosine_of_its_best_passage(
     model: LazyModel, encoder: Encoder
 ) -> None:
     signal = SemanticSignal(model, lambda: None, embed=passage_vectors)
-    engine = SearchEngine([signal], cosine_profile())
+    engine = SearchEngine(cosine_profile(), semantic=signal)
     engine.update(PASSAGES)
     question = "bake the loaf in a pot"
     cosines = passage_vectors(encoder, PASSAGES) @ encoder.query(question)
@@ -66,7 +66,7 @@ def test_the_cosine_profile_scores_a_file_by_the_raw_cosine_of_its_best_passage(
 
 def test_the_cosine_profile_says_why_there_is_no_vector() -> None:
     signal = SemanticSignal(LazyModel(lambda: Loaded(None, "no model")), lambda: None)
-    engine = SearchEngine([signal], cosine_profile())
+    engine = SearchEngine(cosine_profile(), semantic=signal)
     engine.update(PASSAGES)
     result = engine.search(SearchRequest(text="bake"))
     assert (result.hits, result.degraded) == ((), ("semantic: no model",))

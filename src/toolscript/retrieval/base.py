@@ -1,20 +1,20 @@
-"""What a signal is, and what it sees.
+"""The protocols of signals, and what they work on: a corpus, a query, a ranking.
 
 A `Signal` is long-lived and learns (vectors, say); a `SignalIndex` is what it
 makes of one corpus: immutable, so that searches read it without a lock while
 the next one is made.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toolscript.embedding.base import Vectors
-from toolscript.retrieval.parents import ParentGroups
+from toolscript.graph.forecast import Forecast
+from toolscript.retrieval.parents import ParentGroups, Rows
 from toolscript.text import STOP_WORDS, compact, words
 from toolscript.types import Document
 
@@ -31,20 +31,19 @@ class Corpus:
         return len(self.documents)
 
     @cached_property
-    def wholes(self) -> NDArray[np.intp] | None:
-        """Per document the row of what it is a passage of; None where every one stands alone."""
+    def parent_rows(self) -> Rows | None:
+        """Each document's parent, by row; None where no document has one."""
         if not any(document.parent_id for document in self.documents):
             return None
-        first: dict[str, int] = {}  # a whole's id sorts before those of its passages
-        of = (first.setdefault(d.parent_id or d.id, row) for row, d in enumerate(self.documents))
-        return np.fromiter(of, np.intp, len(self))
+        first: dict[str, int] = {}  # a parent's id sorts before those of its passages
+        rows = (first.setdefault(d.parent_id or d.id, row) for row, d in enumerate(self.documents))
+        return np.fromiter(rows, np.intp, len(self))
 
     @cached_property
-    def groups(self) -> ParentGroups | None:
-        """All rows by their wholes; None where there are no passages."""
-        return (
-            None if self.wholes is None else ParentGroups.among(np.arange(len(self)), self.wholes)
-        )
+    def parent_groups(self) -> ParentGroups | None:
+        """All rows by their parents; None where there are no passages."""
+        rows = self.parent_rows
+        return None if rows is None else ParentGroups.of(np.arange(len(self)), rows)
 
 
 @dataclass(frozen=True)
@@ -52,10 +51,10 @@ class Query:
     """A question, taken apart once for all signals."""
 
     text: str
-    parts: tuple[str, ...] = ()
-    """The pieces of a question that wants several things, in order."""
-    whole: "Query | None" = None
-    """The question that this one is a part of."""
+    subqueries: tuple[str, ...] = ()
+    """The single wishes of a question that has several, in order."""
+    parent: "Query | None" = None
+    """The question that this one is a subquery of."""
 
     @cached_property
     def words(self) -> list[str]:
@@ -63,7 +62,7 @@ class Query:
         return words(self.text)
 
     @cached_property
-    def telling(self) -> list[str]:
+    def content_words(self) -> list[str]:
         """The different words that mean something; all of them where none does."""
         return list(dict.fromkeys(w for w in self.words if w not in STOP_WORDS)) or self.words
 
@@ -78,11 +77,11 @@ class Ranking:
     """One signal's scores: float32 [len(corpus)] in [0, 1], NaN where it has nothing to say."""
 
     scores: Vectors
-    silent: str = ""
+    degraded: str = ""
     """Why the signal did not answer, for all or for some documents; empty when it did."""
 
     @classmethod
-    def nothing(cls, size: int, reason: str) -> "Ranking":
+    def unanswered(cls, size: int, reason: str) -> "Ranking":
         """The signal did not answer at all."""
         return cls(np.full(size, np.nan, dtype=np.float32), reason)
 
@@ -124,4 +123,35 @@ class Signal(Protocol):
 
     def index(self, corpus: Corpus) -> SignalIndex:
         """What is known now, as an index over ``corpus``. Quick."""
+        ...
+
+
+class EmbeddingIndex(SignalIndex, Protocol):
+    """The index of a signal that has a vector per document."""
+
+    @property
+    def vectors(self) -> Vectors | None:
+        """float32 [n, dim], unit rows, zero where a document has none; None without any."""
+        ...
+
+    def cosines(self, query: Query) -> Ranking:
+        """Each document's raw cosine with the query, in [-1, 1]."""
+        ...
+
+
+class EmbeddingSignal(Signal, Protocol):
+    """A signal whose documents have vectors."""
+
+    def index(self, corpus: Corpus) -> EmbeddingIndex:
+        """See `Signal.index`."""
+        ...
+
+
+class CorpusListener(Protocol):
+    """Is given each corpus that the engine indexes: the learner of the graph, for one."""
+
+    def set_corpus(
+        self, ids: Sequence[str], servers: Sequence[str], vectors: Vectors | None
+    ) -> Forecast:
+        """Take over the documents, in the corpus' order; return the forecast over them."""
         ...

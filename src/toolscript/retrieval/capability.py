@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from toolscript.embedding.base import Vectors
 from toolscript.retrieval.base import Corpus, Query
 from toolscript.retrieval.lexical.analyzer import Stemmer
 from toolscript.retrieval.parents import Rows
@@ -46,7 +46,7 @@ class Capability:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class CapabilityTable:
     """The whole table."""
 
     capabilities: tuple[Capability, ...]
@@ -60,7 +60,7 @@ def _raw() -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def load_table(stem: Stemmer) -> Table:
+def load_table(stem: Stemmer) -> CapabilityTable:
     """The table shipped with the package."""
     raw = _raw()
 
@@ -78,15 +78,9 @@ def load_table(stem: Stemmer) -> Table:
         for row in raw["capabilities"]
     )
     executors = raw["executors"]
-    return Table(capabilities, patterns(executors["name"]), patterns(executors["description"]))
-
-
-@dataclass(frozen=True, slots=True)
-class Boosted:
-    """Scores after inference: float32 [n], and for each row raised the capability inferred."""
-
-    scores: Vectors
-    inferred: dict[int, Capability]
+    return CapabilityTable(
+        capabilities, patterns(executors["name"]), patterns(executors["description"])
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +96,7 @@ class _Purpose:
 class Capabilities:
     """Reads what documents are for out of the table; remembers it."""
 
-    def __init__(self, stem: Stemmer, table: Table | None = None) -> None:
+    def __init__(self, stem: Stemmer, table: CapabilityTable | None = None) -> None:
         self._stem = stem
         self._table = table or load_table(stem)
         self._purposes = PerDocumentCache(self._purpose)
@@ -136,7 +130,9 @@ def _weight(capability: Capability, name: _Pattern, text: _Pattern) -> int:
 class CapabilityIndex:
     """What each document of a corpus is for."""
 
-    def __init__(self, purposes: Mapping[int, _Purpose], stem: Stemmer, table: Table) -> None:
+    def __init__(
+        self, purposes: Mapping[int, _Purpose], stem: Stemmer, table: CapabilityTable
+    ) -> None:
         self._stem = stem
         self._table = table
         self._purposes = purposes
@@ -168,29 +164,30 @@ class CapabilityIndex:
     def _asked(self, query: Query) -> _Pattern:
         return frozenset(self._stem(word) for word in query.words)
 
-    def boost(self, query: Query, scores: Vectors, reachable: Rows) -> Boosted:
-        """Raise the tools that run commands for what a command line can do.
+    def infer_shell(
+        self, query: Query, scores: NDArray[np.floating], reachable: Rows
+    ) -> tuple[Capability, NDArray[np.floating]] | None:
+        """The capability for which only a shell answers, and scores with the shells raised.
 
-        Only where nothing else scores well, and a score is only ever raised.
-        ``reachable`` are the rows that the caller asks about and may see: what is
-        out of reach answers nothing, so it decides nothing.
+        None where another tool scores well. ``reachable`` are the rows that the
+        caller asks about and may see: what is out of reach decides nothing.
         """
         within = np.zeros(scores.size, dtype=bool)
         within[reachable] = True
         executors = self._executors[within[self._executors]]
         if not executors.size:
-            return Boosted(scores, {})
+            return None
         seen = np.where(within, scores, np.float32(0))
         if np.delete(seen, self._executors).max(initial=0.0) >= ANSWERED:
-            return Boosted(scores, {})
+            return None
         wanted = (c for c in self.wanted(query) if c.shell and not self._has_dedicated(c, seen))
         capability = next(wanted, None)
         if capability is None:
-            return Boosted(scores, {})
+            return None
         raised = scores.copy()
         raised[executors] += BOOST * (1 - raised[executors])
-        return Boosted(raised, dict.fromkeys(np.flatnonzero(raised > scores).tolist(), capability))
+        return capability, raised
 
-    def _has_dedicated(self, capability: Capability, scores: Vectors) -> bool:
+    def _has_dedicated(self, capability: Capability, scores: NDArray[np.floating]) -> bool:
         dedicated = np.setdiff1d(self._members[capability.name], self._executors)
         return bool(scores[dedicated.astype(np.intp)].max(initial=0.0) >= DEDICATED)

@@ -1,177 +1,225 @@
-"""Scoring: one question over one corpus, from the signals' rankings to one score per document.
+"""The steps of a search in the order in which they change a score.
 
-    fused  = sense · weighted mean of the signals      (see `fusion`)
-    read   = fused + `NAMED` · fuzzy · said² · (1 − fused)
-    joined = max((1 − `PARTED`) · read + `PARTED` · part, `ALONE` · part)
-    score  = joined, raised for a shell's capabilities, at least a name's similarity
+    fused    = weighted mean of the signals                       (see `fusion`)
+    known    = known-word ratio · fused
+    boosted  = known + `NAME_BOOST` · fuzzy · coverage² · (1 − known)
+    blended  = max((1 − `SUBQUERY_WEIGHT`) · boosted + `SUBQUERY_WEIGHT` · subquery,
+                   `SUBQUERY_FLOOR` · subquery)
+    score    = blended, raised for what a shell can do, at least a name's similarity
+    reranked = score and what the graph expects of the context    (see `rerank`)
 
-``sense`` is below 1 only where most of the question's words mean nothing to any
-signal, ``said`` how much of the document's name the question says. A question of
-several parts is read as a whole and part by part; ``part`` is what the part
-that is most about a document gives it.
+The ratio is below 1 only where most of the question's words mean nothing to any
+signal; the coverage is the share of a document's name that the question says.
+To add evidence, write a function like these and put it into `STEPS`.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from toolscript.config.settings import MAX_QUERY_CHARS, OPTION
 from toolscript.embedding.base import Vectors
-from toolscript.graph.forecast import Forecast
-from toolscript.retrieval.base import Corpus, Query, Ranking, SignalIndex
-from toolscript.retrieval.capability import Boosted, CapabilityIndex
-from toolscript.retrieval.fusion import Scores, fuse, rounded
-from toolscript.retrieval.lexical.bm25f import LexicalIndex
-from toolscript.retrieval.lexical.name_matching import NameIndex, NameMatch
+from toolscript.errors import QueryError
+from toolscript.retrieval.base import Query, Ranking
+from toolscript.retrieval.fusion import fuse, rounded
+from toolscript.retrieval.lexical.name_matching import NameMatch
 from toolscript.retrieval.parents import Rows
 from toolscript.retrieval.profiles import Profile
-from toolscript.retrieval.rerank import Placed
-from toolscript.retrieval.semantic.semantic_index import SemanticIndex
+from toolscript.retrieval.rerank import rerank_by_context
 from toolscript.retrieval.subqueries import split
+from toolscript.retrieval.trace import Column, Evidence, IndexState, Trace
+from toolscript.text import printable
+from toolscript.types import SearchRequest
 
-SENSIBLE = 0.5
+MIN_KNOWN_WORDS = 0.5
 """The share of a question's words that have to mean something."""
-NAMED = 0.65
-"""How much of the way to 1 a score is moved by a perfect word match that says the whole name."""
-PARTED = 0.4
-"""How much of the score of a question in several parts is its parts'."""
-ALONE = 0.8
-"""What a part gives counts this much at least, however little the whole is about a document."""
+NAME_BOOST = 0.65
+"""How far towards 1 a perfect lexical match that covers the whole name moves a score."""
+SUBQUERY_WEIGHT = 0.4
+"""The share of the subqueries in the score of a question that has several."""
+SUBQUERY_FLOOR = 0.8
+"""The least share of a subquery's score that a document gets, whatever the whole question gives."""
 
 
-@dataclass(frozen=True, slots=True)
-class State:
-    """One corpus with everything derived from it: replaced as a whole, never changed."""
+def begin(state: IndexState, request: SearchRequest, profile: Profile) -> Trace:
+    """A trace with its first column, the weighted mean of the signals.
 
-    corpus: Corpus
-    indexes: dict[str, SignalIndex]
-    words: LexicalIndex
-    names: NameIndex
-    capabilities: CapabilityIndex
-    is_action: Callable[[str], bool]
-    forecast: Forecast | None = None
-    """What comes next; none where nothing is learned."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """A question, or one of its parts, over the whole corpus; every array is float32 [n]."""
-
-    query: Query
-    rankings: dict[str, Ranking]
-    sense: float
-    fused: Vectors
-    said: Vectors
-    raised: Vectors
-    """What the name's words added."""
-    scores: Vectors
-
-
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """One question's scores, with all that they were made of."""
-
-    state: State
-    whole: Reading
-    parts: tuple[Reading, ...]
-    part_of: NDArray[np.intp] | None
-    """Per document the part that is most about it; none for a question of one piece."""
-    joined: Vectors
-    boosted: Boosted
-    named: dict[int, NameMatch]
-    scores: Scores
-    placed: Placed | None = None
-    """What the second stage made of the scores; ``scores`` are its own then."""
-
-    @property
-    def own(self) -> Scores:
-        """The search's own scores, before the second stage."""
-        return self.placed.own if self.placed else self.scores
-
-    def reading(self, row: int) -> Reading:
-        """The reading that speaks most for a document: the whole question, or one part of it."""
-        if self.part_of is None:
-            return self.whole
-        part = self.parts[int(self.part_of[row])]
-        return part if part.scores[row] > self.whole.scores[row] else self.whole
-
-
-def score(state: State, query: Query, profile: Profile, reachable: Rows) -> Scored:
-    """Score every document of the corpus for a question.
-
-    ``reachable`` are the rows that the caller asks about and may see.
+    Raises `QueryError` for an empty or oversized query and `RangeError` for a
+    limit or threshold outside its range.
     """
-    weights = profile.weights
-    texts = split(query.text, state.is_action) if profile.subqueries else []
-    query = Query(query.text, tuple(texts))
+    query = parse(request.text, state.is_action if profile.subqueries else None)
+    queries = (query, *(Query(text, parent=query) for text in query.subqueries))
+    limit = profile.limit if request.limit is None else request.limit
+    threshold = profile.threshold if request.threshold is None else request.threshold
+    return Trace(
+        state,
+        request,
+        profile.weights,
+        max(1, len(state.corpus)) if limit is None else OPTION["limit"].parse(limit, "limit"),
+        float(OPTION["threshold"].parse(float(threshold), "threshold")),
+        reachable_rows(state, request),
+        queries,
+        tuple(rank(state, each, profile) for each in queries),
+    )
+
+
+def parse(text: str, is_action: Callable[[str], bool] | None) -> Query:
+    """The question with its subqueries, where ``is_action`` tells where one begins."""
+    # An argument of the command line may hold what is no Unicode text.
+    stripped = text.encode(errors="replace").decode().strip()
+    if not stripped:
+        raise QueryError("the query is empty; say what the tool should do")
+    if len(stripped) > MAX_QUERY_CHARS:
+        shown = printable(stripped, 40)
+        raise QueryError(
+            f"the query {shown!r} has {len(stripped)} characters; "
+            f"at most {MAX_QUERY_CHARS} are searched, so shorten it"
+        )
+    return Query(stripped, tuple(split(stripped, is_action)) if is_action else ())
+
+
+def reachable_rows(state: IndexState, request: SearchRequest) -> Rows:
+    """The rows of the servers that are asked for, of what the caller may see."""
+    documents, grant = state.corpus.documents, request.grant
+    if not request.servers and grant.is_everything:
+        return np.arange(len(documents))
+    servers = set(request.servers) or {document.server for document in documents}
+    rows = [
+        row
+        for row, document in enumerate(documents)
+        if document.server in servers and grant.allows(document.parent_id or document.id)
+    ]
+    return np.array(rows, dtype=np.intp)
+
+
+def rank(state: IndexState, query: Query, profile: Profile) -> dict[str, Ranking]:
+    """What each signal says of every document."""
+    semantic = state.semantic
     if profile.raw_cosine:
-        return _raw(state, query)
-    whole = _read(state, query, weights)
-    parts = tuple(_read(state, Query(text, whole=query), weights) for text in texts)
-    joined, part_of = _join(whole, parts) if parts else (whole.scores, None)
-    boosted = state.capabilities.boost(query, joined, reachable)
-    named = _named(state.names, query, texts)
-    scores: Vectors = boosted.scores.copy()
-    for row, name in named.items():
-        scores[row] = max(scores[row], name.score)
-        if row in state.names.impersonating and not name.is_exact:
-            scores[row] = name.score
-    exact = [row for row, name in named.items() if name.is_exact]
-    final = rounded(scores)
-    final[exact] = 1.0
-    return Scored(state, whole, parts, part_of, joined, boosted, named, final)
+        return {"semantic": semantic.cosines(query)} if semantic else {}
+    return ({"semantic": semantic.rank(query)} if semantic else {}) | {
+        "fuzzy": state.lexical.rank(query)
+    }
 
 
-def _raw(state: State, query: Query) -> Scored:
-    """The semantic signal's cosines as they are, 0 where there is none."""
-    index = state.indexes["semantic"]
-    ranking = index.cosines(query) if isinstance(index, SemanticIndex) else index.rank(query)
-    scores: Vectors = np.nan_to_num(ranking.scores)
-    none = np.zeros_like(scores)
-    whole = Reading(query, {"semantic": ranking}, 1.0, scores, none, none, scores)
-    final = scores.astype(np.float64)
-    return Scored(state, whole, (), None, scores, Boosted(scores, {}), {}, final)
+def fuse_signals(trace: Trace) -> Column:
+    """The weighted mean of the signals that answered."""
+
+    def evidence(row: int) -> Evidence:
+        scores = {name: float(each.scores[row]) for name, each in trace.rankings[0].items()}
+        signals = {name: score for name, score in scores.items() if not np.isnan(score)}
+        return Evidence(phrase=trace.signal_phrase(0, row), signals=signals)
+
+    return Column(np.stack([fuse(each, trace.weights) for each in trace.rankings]), evidence)
 
 
-def _read(state: State, query: Query, weights: Mapping[str, float]) -> Reading:
-    rankings = {name: index.rank(query) for name, index in state.indexes.items()}
-    sense = _sense(state, query)
-    fused = fuse(rankings, weights) * np.float32(sense)
-    said = state.words.said(query)
-    lexical = rankings["fuzzy"] if "fuzzy" in rankings else state.words.rank(query)
-    raised = (NAMED * lexical.scores * said**2 * (1 - fused)).astype(np.float32)
-    return Reading(query, rankings, sense, fused, said, raised, fused + raised)
+def scale_by_known_words(trace: Trace) -> Column | None:
+    """Scale down a question most of whose words mean nothing: any text is near to some other."""
+    ratios = [known_word_ratio(trace.state, query) for query in trace.queries]
+    if min(ratios) >= 1:
+        return None
+    evidence = Evidence("sense", "most of the query's words mean nothing here")
+    scores = trace.columns[-1].scores * np.array(ratios, dtype=np.float32)[:, None]
+    return Column(scores, lambda _: evidence if ratios[0] < 1 else None)
 
 
-def _sense(state: State, query: Query) -> float:
-    """1 where at least half of the query's words mean something to some signal, 0 where none does.
+def known_word_ratio(state: IndexState, query: Query) -> float:
+    """1 where at least half of the query's words mean something to a signal, 0 where none does."""
+    indexes = [state.lexical, *([state.semantic] if state.semantic else [])]
+    content_words = query.content_words
+    known = sum(any(index.understands(word) for index in indexes) for word in content_words)
+    return min(1.0, known / max(1, len(content_words)) / MIN_KNOWN_WORDS)
 
-    Any text has a vector, and it is near to some other.
+
+def boost_names(trace: Trace) -> Column:
+    """Raise the documents whose names the question says."""
+    scores = trace.columns[-1].scores
+    coverage = np.stack([trace.state.lexical.name_coverage(query) for query in trace.queries])
+    lexical = np.stack([rankings["fuzzy"].scores for rankings in trace.rankings])
+    boost: Vectors = (NAME_BOOST * lexical * coverage**2 * (1 - scores)).astype(np.float32)
+    trace.name_boost = boost
+
+    def evidence(row: int) -> Evidence | None:
+        text = f"the query says {coverage[0, row]:.0%} of its name"
+        return Evidence("name boost", text) if boost[0, row] > 0 else None
+
+    return Column(scores + boost, evidence)
+
+
+def blend_subqueries(trace: Trace) -> Column | None:
+    """Mix in, for each document, the subquery that is most about it.
+
+    A subquery gives a document its score times the score's share of the
+    subquery's best: so each one lifts its own best document, and little else.
     """
-    # The words' index comes last, and to look a word up there costs least.
-    words, indexes = query.telling, list(reversed(state.indexes.values()))
-    meant = sum(any(index.understands(word) for index in indexes) for word in words)
-    return min(1.0, meant / max(1, len(words)) / SENSIBLE)
-
-
-def _join(whole: Reading, parts: tuple[Reading, ...]) -> tuple[Vectors, NDArray[np.intp]]:
-    """The whole's scores and, per document, what its best part gives it.
-
-    A part gives a document its score times the score's share of the part's
-    best: so each part lifts its own best document, and little else.
-    """
-    scores = np.stack([part.scores for part in parts])
+    if len(trace.queries) == 1:
+        return None
+    (whole, *_), scores = trace.columns[-1].scores, trace.columns[-1].scores[1:]
     best = np.maximum(scores.max(axis=1, keepdims=True, initial=0.0), 1e-6)
     given = scores * (scores / best)
-    part = given.max(axis=0)
-    joined = np.maximum((1 - PARTED) * whole.scores + PARTED * part, ALONE * part)
-    return joined.astype(np.float32), given.argmax(axis=0)
+    best_subquery, given_best = 1 + given.argmax(axis=0), given.max(axis=0)
+    mixed = (1 - SUBQUERY_WEIGHT) * whole + SUBQUERY_WEIGHT * given_best
+    blended = np.maximum(mixed, SUBQUERY_FLOOR * given_best).astype(np.float32)
+
+    def evidence(row: int) -> Evidence:
+        number = int(best_subquery[row])
+        score = scores[number - 1, row]
+        text = f"“{printable(trace.queries[number].text, 80)}” scores {score:.2f}"
+        phrase = trace.signal_phrase(number, row) if score > whole[row] else ""
+        return Evidence("part", text, phrase)
+
+    return Column(blended[None], evidence)
 
 
-def _named(names: NameIndex, query: Query, parts: list[str]) -> dict[int, NameMatch]:
-    found = names.match(query)
-    for part in parts:
-        for row, named in names.match(Query(part)).items():
-            found[row] = max(named.inside(), found.get(row, named.inside()))
-    return found
+def infer_shell(trace: Trace) -> Column | None:
+    """Raise the tools that run commands, where only a command line does what is asked."""
+    scores = trace.scores
+    inferred = trace.state.capabilities.infer_shell(trace.query, scores, trace.reachable)
+    if inferred is None:
+        return None
+    capability, raised = inferred
+    text = f"a shell can do {capability.name}, and nothing else here does"
+    phrase = f"Capability inference (shell → {capability.short})"
+    evidence = Evidence("capability", text, phrase)
+    return Column(raised[None], lambda row: evidence if raised[row] > scores[row] else None)
+
+
+def pin_exact_names(trace: Trace) -> Column:
+    """Give what is spelled like a name at least its similarity, an exact name 1, and round all."""
+    names, scores = trace.state.names, trace.scores.copy()
+    matches = _name_matches(trace)
+    for row, match in matches.items():
+        scores[row] = max(scores[row], match.score)
+        if row in names.impersonating and not match.is_exact:
+            scores[row] = match.score
+    final = rounded(scores)
+    final[[row for row, match in matches.items() if match.is_exact]] = 1.0
+
+    def evidence(row: int) -> Evidence | None:
+        match = matches.get(row)
+        if match is None:
+            return None
+        near = f"Fuzzy match (name, {match.similarity:.0%} alike)"
+        text = f"its name is spelled, {match.similarity:.0%} alike"
+        return Evidence("name", text, "Exact name" if match.is_exact else near)
+
+    return Column(final[None], evidence)
+
+
+def _name_matches(trace: Trace) -> dict[int, NameMatch]:
+    matches = trace.state.names.match(trace.query)
+    for text in trace.query.subqueries:
+        for row, match in trace.state.names.match(Query(text)).items():
+            matches[row] = max(match.discounted(), matches.get(row, match.discounted()))
+    return matches
+
+
+STEPS = (
+    fuse_signals,
+    scale_by_known_words,
+    boost_names,
+    blend_subqueries,
+    infer_shell,
+    pin_exact_names,
+    rerank_by_context,
+)

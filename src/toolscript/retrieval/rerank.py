@@ -1,93 +1,91 @@
-"""Context: a second stage, after a question's own scores, for what the graph knows.
+"""The reranker: a second stage after a question's own scores, for what the graph knows.
 
     score = α · own + (1 − α) · graph      α falls with the number of the graph's edges
 
 ``graph`` is `Forecast.scores`. Without a context, or where the graph has nothing to
-say, this stage does not run, and every score is bit for bit the search's own. A
-tool whose name the question spells exactly keeps its 1, and what a template connects
-with the context at least its own score: somebody said that it belongs there.
+say, every score is bit for bit the search's own. A tool whose name the question
+spells exactly keeps its 1, and what a template connects with the context at least
+its own score: its author has said that it belongs there.
 
 What the best tools need can be ranked among them: a tool counts `NEEDED` of the one
 that needs it for each step in between, if it is declared, and `SUPPOSED` if that
 was inferred.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from toolscript.graph.base import adaptive_alpha
-from toolscript.graph.forecast import Forecast
 from toolscript.graph.tool_graph import DECLARED, ToolGraph
-from toolscript.retrieval.base import Corpus
 from toolscript.retrieval.fusion import Scores, rounded
-from toolscript.retrieval.parents import Rows
-from toolscript.types import SearchRequest
+from toolscript.retrieval.trace import Column, Evidence, Trace
 
 NEEDED, SUPPOSED = 0.95, 0.8
+_STRONGER = {"name", "capability"}
+"""The steps whose reason stands before that of the context."""
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
     """Why a tool is ranked that the question does not ask for: another needs it."""
 
-    by: int
-    """The row of the tool that needs it."""
+    by: str
+    """The id of the tool that needs it."""
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """Scores after the second stage, and what they were before."""
+def rerank_by_context(trace: Trace) -> Column | None:
+    """Raise what goes with the tools used before, and what the best tools need.
 
-    scores: Scores
-    own: Scores
-    alpha: float
-    """What the search's own score weighs; 1 where the graph is silent."""
-    edges: int
-    graph: Scores | None = None
-    """What the graph says of each tool; None where it is silent."""
-    context: tuple[str, ...] = ()
-    """The tools that were used so far."""
-    needs: Mapping[int, Need] = field(default_factory=dict[int, Need])
-
-
-def place(
-    own: Scores, corpus: Corpus, forecast: Forecast, request: SearchRequest, reachable: Rows
-) -> Placed:
-    """The scores that a request gets, from the search's own: float64 [n] in [0, 1].
-
-    Only what the best of the ``reachable`` rows need is raised: a tool that the
+    Only what the best of the reachable rows need is raised: a tool that the
     caller may not see gives no reason to show another.
     """
-    edges = forecast.graph.edges_within(request.grant)
-    said = forecast.scores(request.context)
+    request, forecast, own = trace.request, trace.state.forecast, trace.scores
+    if forecast is None or not (request.context or request.needed):
+        return None
+    graph = forecast.scores(request.context)
     scores, alpha = own, 1.0
-    if said is not None:
-        alpha = adaptive_alpha(edges)
-        scores = np.where(own >= 1.0, 1.0, rounded(alpha * own + (1.0 - alpha) * said))
+    if graph is not None:
+        alpha = adaptive_alpha(trace.edges)
+        scores = np.where(own >= 1.0, 1.0, rounded(alpha * own + (1.0 - alpha) * graph))
         beside = forecast.connected(request.context)
         scores[beside] = np.maximum(scores[beside], own[beside])
     needs: dict[int, Need] = {}
     if request.needed:
-        order = reachable[np.argsort(-scores[reachable], kind="stable")]
-        best: list[int] = order[: request.limit or 1].tolist()
-        scores = _with_needed(scores, corpus, forecast.graph, best, needs)
-    return Placed(scores, own, alpha, edges, said, request.context, needs)
+        scores, needs = _raise_needed(trace, scores.astype(np.float64), forecast.graph)
+    before = tuple(trace.columns)
+
+    def evidence(row: int) -> Evidence | None:
+        signals = {} if graph is None else {"graph": float(graph[row])}
+        if row in needs:
+            by, why = needs[row].by, needs[row].why
+            return Evidence("needed", f"needed by {by}: {why}", f"Needed by {by}", signals)
+        if graph is None:
+            return None
+        text = f"the graph says {graph[row]:.2f}, and weighs {1 - alpha:.1f}"
+        decides = (1.0 - alpha) * float(graph[row]) > alpha * float(own[row])
+        earlier = (column.evidence(row) for column in before)
+        stronger = any(each.step in _STRONGER for each in earlier if each)
+        goes_with = decides and not stronger and request.context
+        phrase = f"Goes with {goes_with[-1]}" if goes_with else ""
+        return Evidence("context", text, phrase, signals)
+
+    return Column(scores[None], evidence, alpha)
 
 
-def _with_needed(
-    scores: Scores, corpus: Corpus, graph: ToolGraph, best: list[int], needs: dict[int, Need]
-) -> Scores:
-    """Raise what the best tools need; why goes into ``needs``."""
-    raised = scores.copy()
+def _raise_needed(trace: Trace, scores: Scores, graph: ToolGraph) -> tuple[Scores, dict[int, Need]]:
+    """Scores in which what the best tools need is raised, and why, by row."""
+    corpus, raised, needs = trace.state.corpus, scores.copy(), dict[int, Need]()
+    order = trace.reachable[np.argsort(-scores[trace.reachable], kind="stable")]
+    best: list[int] = order[: trace.limit].tolist()
     for row in best:
-        for each in graph.dependencies(corpus.documents[row].id):
-            needed = corpus.rows.get(each.tool)
-            why = graph.needs(each.path[-1]).get(each.tool, "")
-            step = NEEDED if why == DECLARED else SUPPOSED
-            score = float(rounded(scores[row] * step**each.depth))
+        by = corpus.documents[row].id
+        for dependency in graph.dependencies(by):
+            needed = corpus.rows.get(dependency.tool)
+            why = graph.needs(dependency.path[-1]).get(dependency.tool, "")
+            factor = NEEDED if why == DECLARED else SUPPOSED
+            score = float(rounded(scores[row] * factor**dependency.depth))
             if needed is not None and score > raised[needed]:
-                raised[needed], needs[needed] = score, Need(row, why)
-    return raised
+                raised[needed], needs[needed] = score, Need(by, why)
+    return raised, needs

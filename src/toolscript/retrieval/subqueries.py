@@ -1,4 +1,4 @@
-"""Parts: a question that wants several things, taken apart.
+"""Subqueries: splits a question that has several wishes.
 
 "Find the invoice and mail it to Ana" wants two tools, and as a whole it is
 near to neither. It is cut where a sentence ends, and at an "and", a "then" or
@@ -17,11 +17,11 @@ from toolscript.retrieval.per_document_cache import PerDocumentCache
 from toolscript.text import STOP_WORDS, words
 from toolscript.types import Document
 
-MAX_PARTS = 6
-"""Of a longer question the first parts are looked at one by one."""
-LEAST_WORDS = 2
+MAX_SUBQUERIES = 6
+"""Of a longer question the first subqueries are looked at one by one."""
+MIN_WORDS = 2
 """Fewer words that mean something are no question of their own."""
-LEAST_TOOLS = 2
+MIN_TOOLS = 2
 """So many tools' texts begin with a word that is an action."""
 _OPENING_CHARS = 80
 _SHORTEST = 3
@@ -53,7 +53,7 @@ class Actions:
         counts = Counter(
             stem for opening in self._openings.of(corpus.documents) for stem in opening
         )
-        actions = frozenset(stem for stem, count in counts.items() if count >= LEAST_TOOLS)
+        actions = frozenset(stem for stem, count in counts.items() if count >= MIN_TOOLS)
         return lambda word: self._stem(word) in actions
 
     def _opening(self, document: Document) -> tuple[str, ...]:
@@ -67,29 +67,29 @@ def _first(name: str) -> tuple[str, ...]:
 
 
 def split(text: str, is_action: Callable[[str], bool]) -> list[str]:
-    """The parts of a question, at most `MAX_PARTS`; none when it is of one piece."""
+    """The subqueries of a question, at most `MAX_SUBQUERIES`; none when it is of one piece."""
     sentences = [sentence for sentence in _SENTENCE.split(text) if sentence]
-    clauses = [part.strip() for sentence in sentences for part in _clauses(sentence, is_action)]
-    telling = [part for part in clauses if _tells(part)]
-    return list(dict.fromkeys(telling))[:MAX_PARTS] if len(telling) > 1 else []
+    clauses = [text.strip() for sentence in sentences for text in _clauses(sentence, is_action)]
+    subqueries = [text for text in clauses if _is_query(text)]
+    return list(dict.fromkeys(subqueries))[:MAX_SUBQUERIES] if len(subqueries) > 1 else []
 
 
 def _clauses(sentence: str, is_action: Callable[[str], bool]) -> Iterator[str]:
     start = 0
     for joint in _JOINT.finditer(sentence):
         following = words(sentence[joint.end() : joint.end() + _OPENING_CHARS])[:2]
-        if following and _begins_one(following, is_action):
+        if following and _begins_clause(following, is_action):
             yield sentence[start : joint.start()]
             start = joint.end()
     yield sentence[start:]
 
 
-def _begins_one(following: list[str], is_action: Callable[[str], bool]) -> bool:
+def _begins_clause(following: list[str], is_action: Callable[[str], bool]) -> bool:
     first, *then = following
     if first in STOP_WORDS or first in _OBJECTS:
         return False
     return is_action(first) or bool(then and then[0] in _OBJECTS)
 
 
-def _tells(part: str) -> bool:
-    return sum(word not in STOP_WORDS for word in words(part)) >= LEAST_WORDS
+def _is_query(text: str) -> bool:
+    return sum(word not in STOP_WORDS for word in words(text)) >= MIN_WORDS

@@ -1,4 +1,4 @@
-"""The fuzzy signal: words in common, whatever their ending, typos forgiven.
+"""The lexical signal (``fuzzy``): words in common, whatever their ending, typos forgiven.
 
 BM25 over the fields of a document (Robertson & Zaragoza, "The Probabilistic
 Relevance Framework: BM25 and Beyond", 2009, section 3.6: field weights inside
@@ -6,7 +6,7 @@ the term frequency), saturated onto [0, 1]. A word that no document has is
 looked up among the words that some have, by edit distance.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -24,7 +24,6 @@ from toolscript.retrieval.lexical.analyzer import (
     Vocabulary,
 )
 from toolscript.retrieval.lexical.spelling import Spellings
-from toolscript.storage.blob_store import BlobStore
 
 FIELD_WEIGHTS = {
     "name": 2.5,
@@ -44,11 +43,11 @@ SHARPNESS = 1.5
 """The power to which a document's share of the best score is raised."""
 TYPO_DISCOUNT = 0.7
 """A word reached through one edit counts this much; through two, its square."""
-_SLACK = 10_000
-"""So many words that no document has any more are kept before all are counted anew."""
+_MAX_UNUSED_WORDS = 10_000
+"""So many words that no document has any more stay in the vocabulary before it is rebuilt."""
 
 _REMEMBERED = 1024
-"""So many words' meanings are remembered: the parts of a question repeat those of the whole."""
+"""So many words' terms are remembered: subqueries repeat the words of the question."""
 
 
 class LexicalSignal:
@@ -60,33 +59,27 @@ class LexicalSignal:
 
     name = "fuzzy"
 
-    def __init__(self, kept: Callable[[], BlobStore | None] = lambda: None) -> None:
+    def __init__(self) -> None:
         self.stemmer = Stemmer()
-        self._latest: tuple[Corpus, LexicalIndex] | None = None
-        self._wording = Analyzer(self.stemmer, kept)
+        self._analyzer = Analyzer(self.stemmer)
 
     def prepare(self, corpus: Corpus) -> Iterator[int]:
         """See `Signal.prepare`."""
-        self.index(corpus)
-        self._wording.keep()
+        del corpus
         return iter(())
 
     def index(self, corpus: Corpus) -> "LexicalIndex":
-        """See `Signal.index`. Nothing to do for the corpus of the last call."""
-        if self._latest is None or self._latest[0] is not corpus:
-            index = self._made(corpus)
-            self._latest = (corpus, index)
-            if index.unused > _SLACK and index.unused > len(index.spellings.words):
-                self._wording.start_anew()
-        return self._latest[1]
-
-    def _made(self, corpus: Corpus) -> "LexicalIndex":
-        if corpus.wholes is None:
-            return LexicalIndex(self._wording.of(corpus), self._wording.numbering)
-        found, of = np.unique(corpus.wholes, return_inverse=True)
-        rows: list[int] = found.tolist()
-        wholes = Corpus(corpus.documents[row] for row in rows)
-        return LexicalIndex(self._wording.of(wholes), self._wording.numbering, of)
+        """See `Signal.index`."""
+        parent_of = None
+        if corpus.parent_rows is not None:
+            rows, parent_of = np.unique(corpus.parent_rows, return_inverse=True)
+            parents: list[int] = rows.tolist()
+            corpus = Corpus(corpus.documents[row] for row in parents)
+        token_ids, vocabulary = self._analyzer.of(corpus), self._analyzer.vocabulary
+        index = LexicalIndex(token_ids, vocabulary, parent_of)
+        if index.unused_words > max(_MAX_UNUSED_WORDS, len(index.spellings.words)):
+            self._analyzer.reset()
+        return index
 
 
 def saturated(totals: Vectors) -> Vectors:
@@ -171,20 +164,23 @@ class Term:
 class LexicalIndex:
     """An inverted index of stems: immutable, its memory that of the corpus' words.
 
-    Where there are passages, only wholes have words, and give each passage what they
-    get: ``of`` is each document's place among them, int64 [n].
+    Where there are passages, only parents have words, and each passage gets the
+    scores of its parent: ``parent_of`` is its place among them, int64 [n].
     """
 
     def __init__(
-        self, documents: list[TokenIds], numbering: Vocabulary, of: NDArray[np.intp] | None = None
+        self,
+        documents: list[TokenIds],
+        vocabulary: Vocabulary,
+        parent_of: NDArray[np.intp] | None = None,
     ) -> None:
-        self._of = of
-        self.stemmer = numbering.stemmer
+        self._parent_of = parent_of
+        self.stemmer = vocabulary.stemmer
         self._size = len(documents)
-        self._stems = numbering.stems
+        self._stems = vocabulary.stems
         words_, rows, fields, lengths = _flattened(documents)
-        stems = np.array(numbering.stem_of, dtype=np.int32)[words_]
-        count = len(numbering.stems)
+        stems = np.array(vocabulary.stem_of, dtype=np.int32)[words_]
+        count = len(vocabulary.stems)
         weights = _field_scales(lengths)[rows, fields]
         postings = _Postings.of(stems, rows, weights, count)
         frequencies = postings.frequencies()
@@ -195,9 +191,9 @@ class LexicalIndex:
         impacts = self._rarity[postings.stems] * tf * (K1 + 1) / (tf + K1)
         self._postings = postings.scaled(impacts.astype(np.float32))
         self._names = self._name_shares(stems, rows, fields)
-        present = np.bincount(words_, minlength=len(numbering.words)) > 0
-        self.unused = int(present.size - present.sum())
-        self.spellings = Spellings([numbering.words[n] for n in np.flatnonzero(present)])
+        present = np.bincount(words_, minlength=len(vocabulary.words)) > 0
+        self.unused_words = int(present.size - present.sum())
+        self.spellings = Spellings([vocabulary.words[n] for n in np.flatnonzero(present)])
         self._resolved = lru_cache(_REMEMBERED)(self._resolve)
 
     def rank(self, query: Query) -> Ranking:
@@ -205,7 +201,7 @@ class LexicalIndex:
         totals = np.zeros(self._size, dtype=np.float32)
         for term in self.terms(query):
             self._postings.add(self._stems[term.stem], term.weight, totals)
-        return Ranking(self._given(saturated(totals)))
+        return Ranking(self._per_document(saturated(totals)))
 
     def understands(self, word: str) -> bool:
         """See `SignalIndex.understands`: some document has the word, or one it may be a typo of."""
@@ -218,7 +214,7 @@ class LexicalIndex:
         found = sorted((t for t in impacts if impacts[t] > 0), key=lambda t: -impacts[t])
         return tuple(f"{term.shown} {impacts[term] / total:.0%}" for term in found)
 
-    def said(self, query: Query) -> Vectors:
+    def name_coverage(self, query: Query) -> Vectors:
         """How much of each document's name the query says: float32 [n] in [0, 1].
 
         The share of the name's words, each counted by its rarity.
@@ -226,12 +222,12 @@ class LexicalIndex:
         shares = np.zeros(self._size, dtype=np.float32)
         for term in self.terms(query):
             self._names.add(self._stems[term.stem], term.weight, shares)
-        return self._given(np.minimum(shares, 1.0))
+        return self._per_document(np.minimum(shares, 1.0))
 
     def terms(self, query: Query) -> list[Term]:
         """The query's stems that the corpus has, each once; typos repaired."""
         found: dict[str, Term] = {}
-        for word in query.telling:
+        for word in query.content_words:
             for term in self._resolved(word):
                 if term.stem not in found or found[term.stem].weight < term.weight:
                     found[term.stem] = term
@@ -239,11 +235,11 @@ class LexicalIndex:
 
     def impact(self, term: Term, row: int) -> float:
         """What a term of the query adds to a document's BM25 score."""
-        place = row if self._of is None else int(self._of[row])
+        place = row if self._parent_of is None else int(self._parent_of[row])
         return term.weight * self._postings.value(self._stems[term.stem], place)
 
-    def _given(self, scores: Vectors) -> Vectors:
-        return scores if self._of is None else scores[self._of]
+    def _per_document(self, scores: Vectors) -> Vectors:
+        return scores if self._parent_of is None else scores[self._parent_of]
 
     def knows(self, word: str) -> bool:
         """Whether some document has this word, in whatever form."""

@@ -21,7 +21,7 @@ from toolscript.retrieval.lexical.spelling import Spellings
 from toolscript.text import STOP_WORDS, compact, words
 from toolscript.types import SEPARATOR
 
-NEAR = 0.75
+MIN_SIMILARITY = 0.75
 """Least edit similarity of a misspelled name."""
 MAX_CHARS = 80
 _SHORTEST = 4
@@ -54,17 +54,17 @@ class NameMatch:
 
     score: float
     """1 for exactly the name; at least what a score is raised to."""
-    alike: float
-    """How alike the spellings are, in [`NEAR`, 1]."""
+    similarity: float
+    """How alike the spellings are, in [`MIN_SIMILARITY`, 1]."""
 
     @property
     def is_exact(self) -> bool:
         """Whether the query is the name, of a document that may have it."""
         return self.score >= 1
 
-    def inside(self) -> "NameMatch":
+    def discounted(self) -> "NameMatch":
         """The same name, found inside a question rather than being all of it."""
-        return NameMatch(IN_SENTENCE * self.score, self.alike)
+        return NameMatch(IN_SENTENCE * self.score, self.similarity)
 
 
 _EXACT = NameMatch(1.0, 1.0)
@@ -72,7 +72,7 @@ IMPERSONATOR = 0.99
 """A name that is spelled like another server's id counts this much of that id."""
 
 
-class Names:
+class NameMatcher:
     """Makes name indexes; remembers how each name is spelled."""
 
     def __init__(self) -> None:
@@ -148,7 +148,7 @@ class NameIndex:
         found: dict[int, NameMatch] = {}
         for token in tokens[:MAX_TOKENS] if len(tokens) > 1 else ():
             for row, named in self._token(token).items():
-                found[row] = max(named.inside(), found.get(row, named.inside()))
+                found[row] = max(named.discounted(), found.get(row, named.discounted()))
         return found
 
     def _token(self, token: str) -> dict[int, NameMatch]:
@@ -176,7 +176,7 @@ class NameIndex:
 
     def _near(self, spelled: str) -> dict[int, NameMatch]:
         found: dict[int, NameMatch] = {}
-        for spelling, similarity in self._spellings.alike(spelled, NEAR):
+        for spelling, similarity in self._spellings.alike(spelled, MIN_SIMILARITY):
             for row in self._rows[spelling]:
                 named = self._named(row, similarity)
                 found[row] = max(named, found.get(row, named))

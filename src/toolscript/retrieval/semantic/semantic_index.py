@@ -48,18 +48,18 @@ class QueryVectorCache:
 
     def vector(self, encoder: Encoder, query: Query) -> Vectors:
         """A question's or a part's vector; a part's is the one it has within its question."""
-        if query.whole:
-            return self._rows(encoder, query.whole)[1 + query.whole.parts.index(query.text)]
+        if query.parent:
+            return self._rows(encoder, query.parent)[1 + query.parent.subqueries.index(query.text)]
         return self._rows(encoder, query)[0]
 
     def _rows(self, encoder: Encoder, query: Query) -> Vectors:
-        key = encoder.name, query.text, query.parts
+        key = encoder.name, query.text, query.subqueries
         with self._lock:
             if key in self._vectors:
                 self._vectors.move_to_end(key)
                 self.counters.queries_remembered += 1
                 return self._vectors[key]
-        rows = encoder.query_with_parts(query.text, query.parts)
+        rows = encoder.query_with_parts(query.text, query.subqueries)
         with self._lock:
             self.counters.queries_embedded += 1
             self._vectors[key] = rows
@@ -95,7 +95,7 @@ class SemanticIndex:
         curve = self._curves.of(encoder)
         return RelevanceFeedback(self._usage, self._name, known, self._rows, curve)
 
-    @cached_property
+    @property
     def vectors(self) -> Vectors | None:
         """Every document's vector: float32 [n, dim], zero where there is none; None without any."""
         if self._rows is None or self._known.size == len(self._documents):
@@ -119,17 +119,17 @@ class SemanticIndex:
         loaded = self._model.loaded if self._rows is None else self._model.get()
         encoder = loaded.encoder if loaded else None
         if loaded is not None and encoder is None:
-            return Ranking.nothing(size, loaded.degraded)
+            return Ranking.unanswered(size, loaded.degraded)
         if loaded is None or encoder is None or self._rows is None or encoder.name != self._name:
-            return Ranking.nothing(size, self._waiting(size))
+            return Ranking.unanswered(size, self._waiting(size))
         try:
             vector = self._queries.vector(encoder, query)
             scores = np.full(size, np.nan, dtype=np.float32)
             scores[self._known] = scored(encoder, vector, self._rows @ vector)
         except UnreachableError as error:
-            return Ranking.nothing(size, f"searching without meaning: {error}")
+            return Ranking.unanswered(size, f"searching without meaning: {error}")
         except ModelError as error:
-            return Ranking.nothing(size, self._model.give_up(str(error)).degraded)
+            return Ranking.unanswered(size, self._model.give_up(str(error)).degraded)
         return Ranking(scores, loaded.degraded or self._waiting(size - self._known.size))
 
     def _calibrated(self, encoder: Encoder, vector: Vectors, cosines: Vectors) -> Vectors:

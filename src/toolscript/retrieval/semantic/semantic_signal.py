@@ -17,7 +17,6 @@ from toolscript.retrieval.base import Corpus
 from toolscript.retrieval.semantic.calibration import Curves, EmbedDocuments
 from toolscript.retrieval.semantic.document_text import document_vectors
 from toolscript.retrieval.semantic.semantic_index import Counters, QueryVectorCache, SemanticIndex
-from toolscript.storage.gc_tuning import without_collecting
 from toolscript.types import SEPARATOR, Document
 
 log = logging.getLogger(__name__)
@@ -122,7 +121,6 @@ class SemanticSignal:
             self._forget(corpus)
             self._save(corpus)
 
-    @without_collecting()
     def _recall(self, name: str, corpus: Corpus) -> int:
         """Take the model's vectors from the cache, where there are some; how many it were."""
         if name != self._name:
@@ -252,11 +250,11 @@ class SemanticSignal:
 
 def _places(known: list[int], corpus: Corpus) -> NDArray[np.intp] | None:
     """For each of the known rows the place among them of its whole; its own without that."""
-    if corpus.wholes is None:
+    if corpus.parent_rows is None:
         return None
     places = np.full(len(corpus), -1, dtype=np.intp)
     places[known] = np.arange(len(known))
-    found = places[corpus.wholes[known]]
+    found = places[corpus.parent_rows[known]]
     return np.where(found >= 0, found, np.arange(len(known)))
 
 

@@ -169,9 +169,9 @@ def test_documents_are_embedded_in_batches_and_can_be_found_in_between(
     assert signal.counters.documents_embedded == BATCH_DOCUMENTS
     ranking = signal.index(corpus).rank(Query("read"))
     assert int(np.isnan(ranking.scores).sum()) == 10
-    assert ranking.silent == f"10 of {count} tools are not embedded yet"
+    assert ranking.degraded == f"10 of {count} tools are not embedded yet"
     assert list(steps) == [0]
-    assert not signal.index(corpus).rank(Query("read")).silent
+    assert not signal.index(corpus).rank(Query("read")).degraded
 
 
 @pytest.mark.requirement("model:lazy")
@@ -194,7 +194,7 @@ def test_a_part_is_read_with_its_question_and_leaves_the_same_words_alone_as_the
     alone = index.rank(Query("send a mail")).scores.tolist()
     whole = Query("open the file and send a mail", ("open the file", "send a mail"))
     index.rank(whole)
-    part = index.rank(Query("send a mail", whole=whole)).scores.tolist()
+    part = index.rank(Query("send a mail", parent=whole)).scores.tolist()
     assert signal.counters.queries_embedded == 2
     assert index.rank(Query("send a mail")).scores.tolist() == alone
     assert part != alone
@@ -354,7 +354,7 @@ def test_vectors_of_another_length_are_made_anew(encoder: Encoder, directory: Pa
         later = signal(dimensions)
         corpus = prepared(later, document(1), document(2, "Send mail."))
         assert later.counters.documents_embedded == 2
-        assert not later.index(corpus).rank(Query("mail somebody")).silent
+        assert not later.index(corpus).rank(Query("mail somebody")).degraded
         entries = cache(directory, "h").load(encoder.name)
         assert {entry.vector.size for entry in entries.values()} == {dimensions}
 
@@ -395,7 +395,7 @@ def test_what_is_cached_can_be_found_before_the_model_is_loaded(directory: Path)
     assert next(steps) == 0
     assert model.loaded is None
     gate.set()
-    assert not signal.index(corpus).rank(Query("read a file")).silent
+    assert not signal.index(corpus).rank(Query("read a file")).degraded
     assert model.loaded is not None
     assert list(steps) == []
     assert signal.counters.documents_embedded == 0
@@ -432,7 +432,7 @@ def test_without_a_model_it_says_so_and_writes_nothing(
     corpus = prepared(signal, document(1), document(2))
     ranking = signal.index(corpus).rank(Query("read"))
     assert np.isnan(ranking.scores).all()
-    assert ranking.silent == "searching without meaning: there is no model"
+    assert ranking.degraded == "searching without meaning: there is no model"
     assert signal.counters.documents_embedded == signal.embedded == 0
     assert not directory.exists()
 
@@ -464,8 +464,8 @@ def test_a_model_that_fails_at_work_is_done_without_and_that_is_told(tmp_path: P
     signal = SemanticSignal(model, lambda: None)
     ranking = signal.index(prepared(signal, document(1))).rank(Query("anything"))
     assert np.isnan(ranking.scores).all()
-    assert ranking.silent.startswith("searching without meaning: model all-MiniLM-L6-v2 failed: ")
+    assert ranking.degraded.startswith("searching without meaning: model all-MiniLM-L6-v2 failed: ")
     asked = SemanticSignal(LazyModel(lambda: load_model(str(folder), "bundled", 1)), lambda: None)
     index = asked.index(prepared(asked, document(1, "Read it.")))
-    assert not index.rank(Query("read it")).silent
-    assert "failed" in index.rank(Query("a file")).silent
+    assert not index.rank(Query("read it")).degraded
+    assert "failed" in index.rank(Query("a file")).degraded

@@ -9,7 +9,6 @@ from tests.conftest import MakeEngine
 from toolscript.embedding.loader import LazyModel
 from toolscript.retrieval.base import Corpus, Query
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.parents import ParentGroups
 from toolscript.retrieval.profiles import skills_profile
 from toolscript.retrieval.semantic.calibration import CURVES
@@ -86,7 +85,7 @@ def test_ids_that_sort_into_each_other(make_engine: MakeEngine) -> None:
 
 def test_without_a_model_the_passage_with_most_of_the_words_is_shown() -> None:
     """skills:folders: of a whole in which all of them stand."""
-    engine = SearchEngine([LexicalSignal()], skills_profile(0.7, 3, 0.0))
+    engine = SearchEngine(skills_profile(0.7, 3, 0.0))
     engine.update(documents())
     assert found(engine, "brushing fur, baking pie")[0] == "skills__cat#1"
     assert found(engine, "feed fish pie")[0] == "skills__cat#2"
@@ -94,7 +93,7 @@ def test_without_a_model_the_passage_with_most_of_the_words_is_shown() -> None:
 
 def test_the_words_are_those_of_the_whole() -> None:
     """skills:folders: one that has them in two passages is before one that has but some."""
-    engine = SearchEngine([LexicalSignal()], skills_profile(0.7, 3, 0.0))
+    engine = SearchEngine(skills_profile(0.7, 3, 0.0))
     texts = {"a": ["Water the lawn.", "Sharpen the scythe."], "b": ["Water the cat.", "Sleep."]}
     engine.update(
         made
@@ -158,7 +157,7 @@ def test_of_each_whole_the_first_of_the_best_leads(
     rows = [row for row, (_, _, asked) in enumerate(documents) if asked]
     wholes = [documents[row][0] for row in rows]
     scores = np.array([score for _, score, _ in documents], dtype=np.float32)
-    groups = ParentGroups.among(np.array(rows, dtype=np.intp), np.array(wholes, dtype=np.intp))
+    groups = ParentGroups.of(np.array(rows, dtype=np.intp), np.array(wholes, dtype=np.intp))
     best = {
         whole: min(
             (row for row in rows if documents[row][0] == whole),
@@ -166,4 +165,4 @@ def test_of_each_whole_the_first_of_the_best_leads(
         )
         for whole in set(wholes)
     }
-    assert groups.leaders(scores).tolist() == sorted(best.values())
+    assert groups.best_per_parent(scores).tolist() == sorted(best.values())

@@ -27,7 +27,7 @@ def engine_of(
     model: LazyModel, documents: Iterable[Document], learning: Learning | None
 ) -> SearchEngine:
     semantic = SemanticSignal(model, lambda: None, usage=learning and learning.usage)
-    made = SearchEngine([semantic, LexicalSignal()], search_profile(0.7, 10, 0.0), learning)
+    made = SearchEngine(search_profile(0.7, 10, 0.0), LexicalSignal(), semantic, learning)
     made.update(documents)
     return made
 

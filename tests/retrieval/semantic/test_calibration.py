@@ -9,7 +9,6 @@ from tests.encoders import Narrow
 from toolscript.embedding.base import Encoder
 from toolscript.embedding.loader import LazyModel, Loaded
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic.calibration import CURVES, GOOD, Curve, Curves, measure
 from toolscript.retrieval.semantic.document_text import document_vectors
@@ -85,7 +84,7 @@ def test_a_model_on_another_scale_gives_nearly_the_same_confidences(
 
     def best(model: Encoder) -> list[tuple[str, float]]:
         semantic = SemanticSignal(LazyModel(lambda: Loaded(model)), lambda: None)
-        engine = SearchEngine([semantic, LexicalSignal()], search_profile(0.7, 1, 0))
+        engine = SearchEngine(search_profile(0.7, 1, 0), semantic=semantic)
         engine.update(documents)
         hits = [engine.search(SearchRequest(text=query)).hits[0] for query in QUERIES]
         return [(hit.document.id, hit.score) for hit in hits]

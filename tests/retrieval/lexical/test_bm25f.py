@@ -119,12 +119,6 @@ def test_the_index_knows_its_words() -> None:
     assert not of.knows("fil")
 
 
-def test_a_corpus_is_indexed_once_and_another_one_anew() -> None:
-    signal, one = LexicalSignal(), Corpus([document("alpha")])
-    assert signal.index(one) is signal.index(one)
-    assert signal.index(Corpus(one.documents)) is not signal.index(one)
-
-
 def test_an_index_after_any_changes_is_that_of_its_documents_alone() -> None:
     """upstream:live"""
     signal = LexicalSignal()
@@ -133,7 +127,10 @@ def test_an_index_after_any_changes_is_that_of_its_documents_alone() -> None:
         found, fresh = signal.index(Corpus(documents)), index(*documents)
         for text in ("beta", "gamma", "zeta epsilon", "gamna"):
             assert scores(found, text) == pytest.approx(scores(fresh, text)), text
-            assert found.said(Query(text)).tolist() == fresh.said(Query(text)).tolist()
+            assert (
+                found.name_coverage(Query(text)).tolist()
+                == fresh.name_coverage(Query(text)).tolist()
+            )
 
 
 def test_words_that_are_gone_are_forgotten_in_the_end() -> None:
@@ -143,7 +140,7 @@ def test_words_that_are_gone_are_forgotten_in_the_end() -> None:
     for part in "abcd":
         text = " ".join(f"{part}{number}" for number in range(10_500))
         found = signal.index(Corpus([document("tool", text)]))
-        known.append(found.unused)
+        known.append(found.unused_words)
         assert scores(found, f"{part}77")[0] > 0
         assert not found.knows("a77") or part == "a"
     assert known == [0, 10_500, 21_000, 0]
@@ -152,7 +149,7 @@ def test_words_that_are_gone_are_forgotten_in_the_end() -> None:
 def test_what_is_said_of_a_name_counts_by_rarity() -> None:
     """search:fusion"""
     of = index(document("git_commit"), document("git_push"), document("git_log"))
-    said = of.said(Query("git commit please"))
+    said = of.name_coverage(Query("git commit please"))
     rare, common = math.log(1 + 2.5 / 1.5), math.log(1 + 0.5 / 3.5)
     partly = common / (rare + common)
     assert said == pytest.approx([1.0, partly, partly], abs=1e-6)

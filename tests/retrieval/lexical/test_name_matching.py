@@ -4,14 +4,14 @@ from hypothesis import strategies as st
 
 from toolscript.retrieval.base import Corpus, Query
 from toolscript.retrieval.lexical.bm25f import LexicalSignal
-from toolscript.retrieval.lexical.name_matching import NEAR, NameIndex, Names
+from toolscript.retrieval.lexical.name_matching import MIN_SIMILARITY, NameIndex, NameMatcher
 from toolscript.text import words
 from toolscript.types import Document, tool_id
 
 
 def names(*pairs: tuple[str, str]) -> tuple[Corpus, NameIndex]:
     corpus = Corpus(Document(id=tool_id(s, t), server=s, name=t) for s, t in pairs)
-    return corpus, Names().index(corpus, LexicalSignal().index(corpus))
+    return corpus, NameMatcher().index(corpus, LexicalSignal().index(corpus))
 
 
 def matched(text: str, *pairs: tuple[str, str]) -> dict[str, float]:
@@ -89,7 +89,7 @@ def test_what_is_too_far_from_every_name_is_none() -> None:
     """search:typo"""
     assert matched("rxxd_fxle", *FILES) == {}
     assert matched("weather", *FILES) == {}
-    assert NEAR == 0.75
+    assert MIN_SIMILARITY == 0.75
 
 
 def test_a_question_in_known_words_is_no_misspelling() -> None:

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from toolscript.retrieval.base import Corpus
 from toolscript.retrieval.lexical.analyzer import Stemmer
-from toolscript.retrieval.subqueries import LEAST_TOOLS, MAX_PARTS, Actions, split
+from toolscript.retrieval.subqueries import MAX_SUBQUERIES, MIN_TOOLS, Actions, split
 from toolscript.types import Document
 
 ACTIONS = {"find", "read", "push", "post"}
@@ -56,7 +56,7 @@ def test_a_question_of_one_piece_is_left_alone(text: str) -> None:
 @given(st.text(alphabet="ab .,;!?\n。and then the", max_size=200))
 def test_parts_are_few_and_in_the_question(text: str) -> None:
     parts = split(text, lambda _: True)
-    assert len(parts) <= MAX_PARTS
+    assert len(parts) <= MAX_SUBQUERIES
     assert all(part in text for part in parts)
 
 
@@ -67,7 +67,7 @@ def test_an_action_is_a_word_with_which_several_tools_begin() -> None:
         Document(id=name, server="s", name=name, description=text) for name, text in texts
     )
     is_action = Actions(Stemmer()).index(corpus)
-    assert LEAST_TOOLS == 2
+    assert MIN_TOOLS == 2
     assert [w for w in ("sending", "mail", "posts", "letter", "it") if is_action(w)] == [
         "sending",
         "mail",

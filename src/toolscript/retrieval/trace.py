@@ -1,0 +1,197 @@
+"""The trace of one search: a column of scores per step, with each step's evidence by row.
+
+The reason of a hit and its explanation are read from the trace, so nothing is
+computed again to be explained.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolscript.embedding.base import Vectors
+from toolscript.graph.forecast import Forecast
+from toolscript.retrieval.base import Corpus, EmbeddingIndex, Query, Ranking
+from toolscript.retrieval.capability import CapabilityIndex
+from toolscript.retrieval.fusion import DECIMALS, Scores, shares
+from toolscript.retrieval.lexical.bm25f import LexicalIndex
+from toolscript.retrieval.lexical.name_matching import NameIndex
+from toolscript.retrieval.parents import Rows
+from toolscript.text import printable
+from toolscript.types import Explanation, ScoreChange, SearchRequest, Share
+
+_PHRASES = {"semantic": "Semantic similarity", "fuzzy": "Fuzzy match"}
+_SUBQUERY_CHARS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class IndexState:
+    """One corpus with everything derived from it: replaced as a whole, never changed."""
+
+    corpus: Corpus
+    lexical: LexicalIndex
+    semantic: EmbeddingIndex | None
+    names: NameIndex
+    capabilities: CapabilityIndex
+    is_action: Callable[[str], bool] | None
+    """Whether a word begins the texts of some tools; None where questions are not split."""
+    forecast: Forecast | None
+    """The probabilities of the next tool; None where nothing is learned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a step found out about one document."""
+
+    step: str = ""
+    """The step's name as ``--explain`` prints it; empty leaves it out there."""
+    text: str = ""
+    phrase: str = ""
+    """What the reason line says; empty keeps what the steps before say."""
+    signals: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Scores of single signals that a hit shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The scores after one step, and its evidence."""
+
+    scores: NDArray[np.floating]
+    """[queries, n], the question's row first; [1, n] once the subqueries are blended in."""
+    evidence: Callable[[int], Evidence | None]
+    """By a document's row; None where the step says nothing about it."""
+    alpha: float | None = None
+    """What the column before weighs in this one; None but for the reranker's."""
+
+
+@dataclass
+class Trace:
+    """One search over one state. Row numbers are those of the corpus."""
+
+    state: IndexState
+    request: SearchRequest
+    weights: Mapping[str, float]
+    limit: int
+    threshold: float
+    reachable: Rows
+    """The rows that the caller asks about and may see."""
+    queries: tuple[Query, ...]
+    """The question, then each of its subqueries."""
+    rankings: tuple[Mapping[str, Ranking], ...]
+    """Per query what each signal says."""
+    columns: list[Column] = field(default_factory=list[Column])
+    name_boost: Vectors | None = None
+    """What the words of names have added: float32 [queries, n]."""
+
+    def apply(self, step: "Callable[[Trace], Column | None]") -> None:
+        """Run a step and keep its column; None is of a step that changes no score."""
+        column = step(self)
+        if column is not None:
+            self.columns.append(column)
+
+    @property
+    def query(self) -> Query:
+        """The question as a whole."""
+        return self.queries[0]
+
+    @property
+    def scores(self) -> NDArray[np.floating]:
+        """The question's scores after the last step: [n]."""
+        return self.columns[-1].scores[0]
+
+    @property
+    def own(self) -> Scores | None:
+        """The search's own scores: float64 [n]; None where the reranker did not run."""
+        return None if self.columns[-1].alpha is None else self.columns[-2].scores[0]
+
+    @property
+    def alpha(self) -> float:
+        """What the search's own scores weigh beside the graph; 1 where it says nothing."""
+        alpha = self.columns[-1].alpha
+        return 1.0 if alpha is None else alpha
+
+    @cached_property
+    def edges(self) -> int:
+        """How many edges of the graph the caller may see."""
+        forecast = self.state.forecast
+        return forecast.graph.edges_within(self.request.grant) if forecast else 0
+
+    def evidence(self, row: int) -> Iterator[tuple[Column, Evidence]]:
+        """What the steps say about a document, in their order."""
+        for column in self.columns:
+            evidence = column.evidence(row)
+            if evidence is not None:
+                yield column, evidence
+
+    def reason(self, row: int) -> str:
+        """One line, such as ``Semantic similarity (file operations)``: the last step's phrase."""
+        return [each.phrase for _, each in self.evidence(row) if each.phrase][-1]
+
+    def signals(self, row: int) -> dict[str, float]:
+        """Each signal's own score of a document, `DECIMALS` digits."""
+        return {
+            name: round(score, DECIMALS)
+            for _, each in self.evidence(row)
+            for name, score in each.signals.items()
+        }
+
+    def explain(self, row: int) -> Explanation:
+        """How a document's score came about: the mean's shares, and each change after it."""
+        rankings, indexes = (
+            self.rankings[0],
+            {"fuzzy": self.state.lexical}
+            | ({"semantic": self.state.semantic} if self.state.semantic else {}),
+        )
+        return Explanation(
+            fused=_round(self.columns[0].scores[0, row]),
+            shares=tuple(
+                Share(
+                    signal=name,
+                    score=_round(rankings[name].scores[row]),
+                    weight=round(weight, DECIMALS),
+                    evidence=indexes[name].evidence(self.query, row),
+                )
+                for name, weight in shares(rankings, self.weights, row).items()
+            ),
+            steps=tuple(
+                ScoreChange(name=each.step, score=_round(column.scores[0, row]), evidence=each.text)
+                for column, each in self.evidence(row)
+                if each.step
+            ),
+        )
+
+    def signal_phrase(self, number: int, row: int) -> str:
+        """What the reason line says of the signals, for the query of this number."""
+        query, rankings = self.queries[number], self.rankings[number]
+        contributions = {
+            name: weight * float(rankings[name].scores[row])
+            for name, weight in shares(rankings, self.weights, row).items()
+        }
+        boost = 0.0 if self.name_boost is None else float(self.name_boost[number, row])
+        label = self.state.capabilities.label(row, query)
+        return signal_phrase(contributions, boost, label, query.text if number else "")
+
+
+def signal_phrase(
+    contributions: Mapping[str, float], name_boost: float = 0.0, label: str = "", subquery: str = ""
+) -> str:
+    """The signal that adds most to a score, what question and document are about, and for what.
+
+    What the words of the name add is the lexical signal's. ``subquery`` is the
+    part of the question that speaks for the document; empty for all of it.
+    """
+    added = dict(contributions)
+    if "fuzzy" in added:
+        added["fuzzy"] += name_boost
+    best = max(added, key=lambda name: added[name], default="")
+    phrase = _PHRASES.get(best, "No signal answered")
+    if best == "fuzzy" and name_boost > contributions[best]:
+        phrase += " + name boost"
+    wish = f" for “{printable(subquery, _SUBQUERY_CHARS)}”" if subquery else ""
+    return phrase + (f" ({label})" if label else "") + wish
+
+
+def _round(score: np.floating) -> float:
+    return round(float(score), DECIMALS)

@@ -1,0 +1,45 @@
+from concurrent.futures import ThreadPoolExecutor
+
+from toolscript.retrieval.base import Corpus
+from toolscript.retrieval.lexical.analyzer import FIELDS, Analyzer, Stemmer
+from toolscript.types import Document
+
+
+def test_a_document_becomes_the_numbers_of_its_words_field_by_field() -> None:
+    document = Document(
+        id="s__readFiles",
+        server="s",
+        name="readFiles",
+        title="Reader",
+        description="Reads the files. Ünï 天気",
+        parameters=(("path", "where the file is"),),
+    )
+    analyzer = Analyzer(Stemmer())
+    [token_ids] = analyzer.of(Corpus([document]))
+    vocabulary = analyzer.vocabulary
+    spelled = [vocabulary.words[number] for number in token_ids.numbers.tolist()]
+    assert dict(zip(FIELDS, token_ids.lengths.tolist(), strict=True)) == {
+        "name": 2,
+        "title": 1,
+        "server": 1,
+        "description": 6,
+        "parameters": 1,
+        "details": 4,
+    }
+    assert spelled[:6] == ["read", "files", "reader", "s", "reads", "the"]
+    assert vocabulary.stem_of[vocabulary["reads"]] == vocabulary.stem_of[vocabulary["read"]]
+
+
+def test_threads_that_ask_at_once_get_the_right_stems() -> None:
+    words = [
+        f"{start}{end}" for start in ("walk", "hop", "relat") for end in ("ing", "ed", "ional")
+    ]
+    words = [f"{word[:1]}{number}{word}" for number in range(60) for word in words]
+    alone, shared = Stemmer(), Stemmer()
+
+    def ask(_: int) -> list[str]:
+        return [shared(word) for word in words]
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(ask, range(8)))
+    assert found == [[alone(word) for word in words]] * 8

@@ -1,0 +1,40 @@
+import pytest
+
+from toolscript.retrieval.trace import signal_phrase
+
+
+@pytest.mark.requirement("search:reason")
+@pytest.mark.parametrize(
+    ("contributions", "more", "expected"),
+    [
+        (
+            {"semantic": 0.4, "fuzzy": 0.1},
+            {"label": "file operations"},
+            "Semantic similarity (file operations)",
+        ),
+        ({"semantic": 0.4, "fuzzy": 0.1}, {}, "Semantic similarity"),
+        (
+            {"semantic": 0.1, "fuzzy": 0.2},
+            {"label": "git operations"},
+            "Fuzzy match (git operations)",
+        ),
+        ({"fuzzy": 0.0}, {}, "Fuzzy match"),
+        ({}, {}, "No signal answered"),
+        (
+            {"semantic": 0.4, "fuzzy": 0.2},
+            {"name_boost": 0.3, "label": "git operations"},
+            "Fuzzy match + name boost (git operations)",
+        ),
+        ({"semantic": 0.4, "fuzzy": 0.2}, {"name_boost": 0.1}, "Semantic similarity"),
+        ({"semantic": 0.4, "fuzzy": 0.4}, {"name_boost": 0.1}, "Fuzzy match"),
+        (
+            {"semantic": 0.4},
+            {"label": "messaging", "subquery": "mail it\nto Ana"},
+            "Semantic similarity (messaging) for “mail it to Ana”",
+        ),
+    ],
+)
+def test_the_reason_names_what_contributed_most(
+    contributions: dict[str, float], more: dict[str, str], expected: str
+) -> None:
+    assert signal_phrase(contributions, **more) == expected  # pyright: ignore[reportArgumentType] - any argument
