@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 log = logging.getLogger(__name__)
-BlobTable: TypeAlias = Literal["files", "words", "vectors"]
+BlobTable: TypeAlias = Literal["files", "vectors"]
 LOCK_TIMEOUT_S = 30.0
 """How long to wait for other processes that write: longer than several of them need."""
 _APPLICATION_ID = 0x746F6F6C

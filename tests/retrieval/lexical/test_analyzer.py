@@ -17,7 +17,8 @@ def test_a_document_becomes_the_numbers_of_its_words_field_by_field() -> None:
     analyzer = Analyzer(Stemmer())
     [token_ids] = analyzer.of(Corpus([document]))
     vocabulary = analyzer.vocabulary
-    spelled = [vocabulary.words[number] for number in token_ids.numbers.tolist()]
+    numbers: list[int] = token_ids.numbers.tolist()
+    spelled = [vocabulary.words[number] for number in numbers]
     assert dict(zip(FIELDS, token_ids.lengths.tolist(), strict=True)) == {
         "name": 2,
         "title": 1,
