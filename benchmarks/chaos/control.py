@@ -17,11 +17,11 @@ from toolscript.surfaces.server.event_loop_lag import EventLoopLag
 
 async def main() -> None:
     """Watch until the end of the input."""
-    pulse = EventLoopLag()
-    pulse.want()
-    async with pulse.running(TaskMonitor()):
+    lag = EventLoopLag()
+    lag.start()
+    async with lag.running(TaskMonitor()):
         await anyio.to_thread.run_sync(sys.stdin.read)
-    counts = dict(pulse.late.buckets())
+    counts = dict(lag.lag.buckets())
     late = counts["+Inf"] - counts[str(BLOCKED_S)]
     print(json.dumps({"looks": counts["+Inf"], "late": late}))
 

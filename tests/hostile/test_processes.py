@@ -125,11 +125,11 @@ def test_l4_commands_that_look_at_once_see_no_gateway_in_each_other(home: Cli) -
 
 def test_l4_a_look_is_not_taken_for_a_gateway(tmp_path: Path) -> None:
     file = GatewayFile(tmp_path, "key")
-    with file.held():
-        assert file.is_held()
+    with file.lock():
+        assert file.is_locked()
     with file.path.with_suffix(".lock").open("ab+") as look:
         fcntl.flock(look, fcntl.LOCK_SH)
-        assert not file.is_held()
+        assert not file.is_locked()
 
 
 _EMPTIES = """

@@ -196,7 +196,7 @@ def test_one_that_does_not_answer_still_runs(home: Cli) -> None:
 def test_one_that_is_just_starting(home: Cli) -> None:
     """cli:others: it is the only one already, but nobody knows where it is."""
     key = config.load_config(None, home.home, {"HOME": str(home.home)}).key
-    with GatewayFile(home.home / ".toolscript", key).held():
+    with GatewayFile(home.home / ".toolscript", key).lock():
         for command in ("start", "status", "stop"):
             done = home("gateway", command)
             assert done.returncode == 1

@@ -69,7 +69,7 @@ def test_what_is_under_way_ends_before_the_gateway(cli: Cli, scripted: Scripted)
             calling = threading.Thread(target=call, args=(url,))
             calling.start()
             assert process.stderr
-            assert any("POST /tools/late__read_file has come" in line for line in process.stderr)
+            assert any("POST /tools/late__read_file: begun" in line for line in process.stderr)
             process.terminate()
             assert any("stopping when 1 requests have ended" in line for line in process.stderr)
             status, value = fetch(url, "/tools")

@@ -12,8 +12,8 @@ from toolscript.errors import GatewayMissingError, ToolscriptError
 from toolscript.storage.atomic_files import check_owner
 from toolscript.surfaces.cli.client import TIMEOUT_S, Client, RemoteClient
 from toolscript.surfaces.cli.output import note
-from toolscript.surfaces.server.config_sources import sources, stamped
-from toolscript.surfaces.server.gateway_file import GatewayFile, Record
+from toolscript.surfaces.server.config_sources import config_files, config_stamp
+from toolscript.surfaces.server.gateway_file import GatewayFile, GatewayRecord
 
 if TYPE_CHECKING:
     from toolscript.skills.scanner import SkillMode
@@ -29,7 +29,7 @@ _STALE_S = 0.5
 class RunningGateway:
     """A running gateway: its record and its health."""
 
-    record: Record
+    record: GatewayRecord
     health: dict[str, Any] | None
     """None where it does not answer: it hangs, is suspended or is ending."""
 
@@ -42,7 +42,7 @@ def record_file(settings: Settings) -> GatewayFile:
     where to send keys.
     """
     check_owner(settings.data_dir)
-    return GatewayFile(settings.data_dir, configuration.key_of(sources(settings)))
+    return GatewayFile(settings.data_dir, configuration.key_of(config_files(settings)))
 
 
 def running_gateway(settings: Settings) -> RunningGateway | None:
@@ -53,17 +53,17 @@ def running_gateway(settings: Settings) -> RunningGateway | None:
     """
     file = record_file(settings)
     record = file.read()
-    if record is None or not file.is_held():
+    if record is None or not file.is_locked():
         return None
     return RunningGateway(record, _health(record))
 
 
-def recorded(record: Record, timeout_s: float = TIMEOUT_S) -> RemoteClient:
+def recorded(record: GatewayRecord, timeout_s: float = TIMEOUT_S) -> RemoteClient:
     """Returns a client of the gateway that left this record, with its owner's key."""
     return RemoteClient(record.url, "its record", record.key, timeout_s)
 
 
-def _health(record: Record) -> dict[str, Any] | None:
+def _health(record: GatewayRecord) -> dict[str, Any] | None:
     try:
         health = recorded(record, _PROBE_TIMEOUT_S).get("/health")
     except ToolscriptError:
@@ -136,7 +136,7 @@ def _remote(settings: Settings, flags: Mapping[str, object]) -> RemoteClient | N
 def _await_edit(running: RunningGateway, settings: Settings) -> None:
     """Wait until the gateway serves the configuration as it is now; note if it does not."""
     began = time.monotonic()
-    health, edited = running.health, stamped(settings)
+    health, edited = running.health, config_stamp(settings)
     while health is not None and health.get("configuration") != edited:
         waited = time.monotonic() - began
         if health.get("configurationProblem") and waited > _STALE_S:

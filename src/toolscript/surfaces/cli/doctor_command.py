@@ -127,7 +127,7 @@ def _tokens(settings: Settings) -> Finding:
 def _gateway(settings: Settings) -> Finding:
     running = running_gateway(settings)
     if running is None:
-        starting = record_file(settings).is_held()
+        starting = record_file(settings).is_locked()
         return Finding("gateway", ok=True, found="just starting" if starting else "not running")
     address = f"{running.record.url} (process {running.record.pid})"
     if running.health is None:

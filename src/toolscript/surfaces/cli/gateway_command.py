@@ -20,7 +20,7 @@ from toolscript.surfaces.cli.output import counted, note, print_json
 from toolscript.surfaces.cli.progress_bar import wait_until_ready
 from toolscript.surfaces.cli.wire import NOT_ANSWERING, NOT_RUNNING
 from toolscript.surfaces.server.config_sources import load
-from toolscript.surfaces.server.gateway_file import GatewayFile, Record
+from toolscript.surfaces.server.gateway_file import GatewayFile, GatewayRecord
 
 LISTEN_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 60.0
@@ -115,7 +115,7 @@ def stop(timeout_s: float, **flags: Any) -> None:
 def _gateway(settings: Settings) -> RunningGateway | None:
     """This configuration's gateway; raises `GatewayRunningError` while one is starting."""
     running = running_gateway(settings)
-    if running is None and record_file(settings).is_held():
+    if running is None and record_file(settings).is_locked():
         raise GatewayRunningError("a gateway is just starting; try again in a moment")
     return running
 
@@ -136,7 +136,7 @@ def _end(pid: int, timeout_s: float) -> bool:
 
 def _kill(pid: int, file: GatewayFile) -> None:
     """Kill a gateway that does not end by itself, and remove its record."""
-    if file.is_held():  # else it has just ended, and the number may be another process's
+    if file.is_locked():  # else it has just ended, and the number may be another process's
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
     if not _has_ended(pid, _KILL_TIMEOUT_S):
@@ -155,7 +155,7 @@ def _has_ended(pid: int, timeout_s: float) -> bool:
 
 def _start_in_background(
     settings: Settings, flags: dict[str, Any]
-) -> tuple[Record, list[dict[str, Any]]]:
+) -> tuple[GatewayRecord, list[dict[str, Any]]]:
     """Start a gateway as a process, and return its record and servers; leave none on errors."""
     file = record_file(settings)
     log = settings.data_dir / "logs" / f"{file.path.stem}.log"
@@ -170,7 +170,7 @@ def _start_in_background(
         return record, client.get("/servers")["servers"]
     except BaseException:
         _end_child(process)
-        if early.exists() and not file.is_held():
+        if early.exists() and not file.is_locked():
             early.replace(log)
         raise
     finally:
@@ -202,7 +202,7 @@ def _end_child(process: "subprocess.Popen[bytes]") -> None:
         process.wait()
 
 
-def _record_of(process: "subprocess.Popen[bytes]", file: GatewayFile, log: Path) -> Record:
+def _record_of(process: "subprocess.Popen[bytes]", file: GatewayFile, log: Path) -> GatewayRecord:
     deadline = time.monotonic() + LISTEN_TIMEOUT_S
     while time.monotonic() < deadline:
         code = process.poll()

@@ -10,7 +10,7 @@ from toolscript.config.settings import Settings
 from toolscript.errors import ConfigError
 from toolscript.surfaces.cli.options import output_option, settings_from, settings_options
 from toolscript.surfaces.cli.output import note, print_answer, print_json
-from toolscript.surfaces.server.config_sources import load, sources
+from toolscript.surfaces.server.config_sources import config_files, load
 from toolscript.types import Grant
 
 _OPEN = "no token: every user of this machine may use the gateway"
@@ -119,7 +119,7 @@ def off(**flags: Any) -> None:
 
 
 def _store(settings: Settings) -> TokenStore:
-    return TokenStore(settings.data_dir, key_of(sources(settings)))
+    return TokenStore(settings.data_dir, key_of(config_files(settings)))
 
 
 def _note_unknown_names(settings: Settings, grant: Grant) -> None:

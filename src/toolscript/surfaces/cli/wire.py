@@ -11,5 +11,6 @@ NOT_ANSWERING = 1
 def named_error(name: str, message: str) -> errors.ToolscriptError:
     """Returns the error that a gateway has spelled as JSON; `GatewayError` for an unknown name."""
     kind = getattr(errors, name, None)
-    known = isinstance(kind, type) and issubclass(kind, errors.ToolscriptError)
-    return kind(message) if known else errors.GatewayError(message)
+    if isinstance(kind, type) and issubclass(kind, errors.ToolscriptError):
+        return kind(message)
+    return errors.GatewayError(message)

@@ -1,7 +1,6 @@
-"""Sessions over plain HTTP: requests that say the same id are one client's, in order.
+"""Sessions over plain HTTP: requests with the same header ``Toolscript-Session`` belong together.
 
-Without the header a request stands for itself, and what it calls is no step of
-anything.
+A request without the header is a session alone.
 """
 
 from collections import OrderedDict
@@ -17,13 +16,13 @@ MAX_CHARS = 128
 
 
 class ClientSessions:
-    """The latest sessions, by who asks and what they call it. Used on the event loop alone."""
+    """The latest sessions, by holder and name. For use on the event loop only."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[str, str], Session] = OrderedDict()
 
-    def of(self, holder: str, name: str) -> Session:
-        """The session of that name and `Access.holder`, made where there is none."""
+    def get(self, holder: str, name: str) -> Session:
+        """Returns the holder's session of this name; makes it if there is none."""
         key = holder, name[:MAX_CHARS]
         session = self._known.pop(key, None) or Session()
         self._known[key] = session
@@ -33,7 +32,7 @@ class ClientSessions:
 
 
 def session_of(request: Request) -> Session:
-    """The session that a request says it belongs to, or one of its own."""
+    """Returns the session that a request names, or a new one."""
     name = request.headers.get(HEADER, "")
     sessions: ClientSessions = request.app.state.sessions
-    return sessions.of(holder_of(request), name) if name else Session()
+    return sessions.get(holder_of(request), name) if name else Session()

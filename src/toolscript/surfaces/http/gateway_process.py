@@ -1,4 +1,4 @@
-"""The gateway as a process: the HTTP door on a socket of this machine."""
+"""Runs the gateway: serves HTTP on a socket until the process is asked to end."""
 
 import ipaddress
 import logging
@@ -21,49 +21,51 @@ from toolscript.config.access_tokens import TokenStore
 from toolscript.config.servers import Config
 from toolscript.config.settings import Settings
 from toolscript.errors import PortInUseError, UnprotectedError
-from toolscript.storage import gc_tuning as memory
+from toolscript.storage import gc_tuning
 from toolscript.surfaces.http.routes import http_app
 from toolscript.surfaces.mcp.endpoint import Exposure
-from toolscript.surfaces.server import logs as journal
+from toolscript.surfaces.server import logs
 from toolscript.surfaces.server.authentication import ANY_HOST, LOOPBACK_HOSTS, TokenAuthenticator
 from toolscript.surfaces.server.config_sources import load
-from toolscript.surfaces.server.gateway_file import GatewayFile, Record
+from toolscript.surfaces.server.gateway_file import GatewayFile, GatewayRecord
 from toolscript.surfaces.server.request_log import RequestStats
 from toolscript.surfaces.server.signals import asking
 
 log = logging.getLogger(__name__)
 GRACE_S = 30.0
-"""How long calls that are under way may take to end when the gateway does."""
+"""How long calls under way may go on once the gateway is asked to end."""
 _STREAMS_S = 2
-"""The same for streams that clients only listen to."""
+"""The same for streams that clients only read."""
 
 
 def serve(settings: Settings) -> None:
-    """Run until told to stop (SIGTERM, SIGINT, SIGHUP); then close every connection.
+    """Serve until SIGTERM, SIGINT or SIGHUP; then close every connection.
 
-    Raises `PortInUseError` when the address is taken, `UnprotectedError` when
-    other machines could ask without a token, `GatewayRunningError` when the
-    configuration has a gateway, `ConfigError` when it is unusable, and
-    `TaskDiedError` when a background task has died.
+    Raises:
+        PortInUseError: The address is taken.
+        UnprotectedError: Other machines could ask without a token.
+        GatewayRunningError: The configuration has a gateway already.
+        ConfigError: The configuration cannot be used.
+        TaskDiedError: A background task has died.
     """
-    journal.set_up(settings.log_level, settings.log_format)
-    memory.give_back()
+    logs.set_up(settings.log_level, settings.log_format)
+    gc_tuning.give_back()
     config = load(settings)
-    record = GatewayFile(settings.data_dir, config.key)
-    with record.held(), _listen(settings.host, settings.port) as listening:
+    file = GatewayFile(settings.data_dir, config.key)
+    with file.lock(), _listen(settings.host, settings.port) as listening:
         key = secrets.token_urlsafe(32)
         server = _server(settings, config, listening, key)
         url = _url(listening)
         try:
-            record.write(Record(url, os.getpid(), __version__, settings.model, key))
+            file.write(GatewayRecord(url, os.getpid(), __version__, settings.model, key))
             log.warning("listening on %s", url)
             _run(server, listening)
         finally:
-            record.remove()
+            file.remove()
 
 
 def _server(settings: Settings, config: Config, listening: socket.socket, key: str) -> "_Server":
-    admit = _doorkeeper(TokenStore(settings.data_dir, config.key), key, listening)
+    authenticator = _authenticator(TokenStore(settings.data_dir, config.key), key, listening)
     app = bootstrap.application(settings, config, bootstrap.Wiring(follow=True))
     for problem in config.problems:
         log.warning("%s", problem)
@@ -71,8 +73,8 @@ def _server(settings: Settings, config: Config, listening: socket.socket, key: s
     asgi = http_app(
         app,
         hosts=_hosts(listening),
-        admit=admit,
-        is_admitted=admit.is_admitted,
+        admit=authenticator,
+        is_admitted=authenticator.is_admitted,
         stats=stats,
         exposure=cast("Exposure", settings.exposure),
     )
@@ -93,7 +95,7 @@ def _server(settings: Settings, config: Config, listening: socket.socket, key: s
 
 
 def _bounds() -> dict[str, Any]:
-    """What clients may take of the process: half of its descriptors are for servers and files."""
+    """Returns uvicorn's limits; half of the file descriptors stay for servers and files."""
     try:
         from toolscript.surfaces.server import connection_limits  # noqa: PLC0415 - see below
     except ImportError:  # Windows has no httptools; uvicorn's other parser bounds the head itself
@@ -101,17 +103,17 @@ def _bounds() -> dict[str, Any]:
     descriptors = connection_limits.raise_descriptor_limit()
     room = connection_limits.Connections(min(connection_limits.MAX_CONNECTIONS, descriptors // 2))
     return {
-        "http": connection_limits.bounded(room),
+        "http": connection_limits.limited_protocol(room),
         "limit_concurrency": room.limit + 1,
         "backlog": descriptors // 4,
     }
 
 
 class _Server(uvicorn.Server):
-    """A server that, asked to end, lets what is under way end first. Asked twice, it does not.
+    """A server that, when asked to end, first waits for the requests under way; asked twice, not.
 
-    It ends, too, once a background task has died: when the others have closed what they hold.
-    What it has when it starts, and when it first is ready, is set aside: see `memory`.
+    It also ends once a background task has died and the others have closed their connections.
+    Objects that exist at the start and when it is first ready are left alone: see `gc_tuning`.
     """
 
     def __init__(
@@ -126,12 +128,12 @@ class _Server(uvicorn.Server):
         self._stats = stats
         self._ready = ready
         self._was_ready = False
-        self._until = 0.0
-        self._told = self._failing = False
+        self._deadline = 0.0
+        self._logged = self._failing = False
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """See `uvicorn.Server`."""
-        memory.set_aside()
+        gc_tuning.set_aside()
         await super().startup(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -140,7 +142,7 @@ class _Server(uvicorn.Server):
             super().handle_exit(sig, frame)
             return
         self._stats.closed = True
-        self._until = time.monotonic() + GRACE_S
+        self._deadline = time.monotonic() + GRACE_S
 
     async def on_tick(self, counter: int) -> bool:
         """See `uvicorn.Server`: whether to end. It asks ten times a second."""
@@ -148,17 +150,17 @@ class _Server(uvicorn.Server):
             self._fail()
         if not self._was_ready and self._ready():
             self._was_ready = True
-            memory.set_aside()
-        patient = self._stats.running and time.monotonic() < self._until
-        if self._stats.closed and patient and not self._told:
-            self._told = True
+            gc_tuning.set_aside()
+        waiting = self._stats.running and time.monotonic() < self._deadline
+        if self._stats.closed and waiting and not self._logged:
+            self._logged = True
             log.warning("stopping when %d requests have ended", self._stats.running)
-        if self._stats.closed and not patient:
+        if self._stats.closed and not waiting:
             self.should_exit = True
         return await super().on_tick(counter)
 
     def _fail(self) -> None:
-        """End once every other task has ended, and after `GRACE_S` whatever hangs."""
+        """End once every other task has ended, at the latest after `GRACE_S`."""
         if not self._failing:
             self._failing = True
             deadline = threading.Timer(GRACE_S, os._exit, [1])
@@ -184,8 +186,8 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
-        listening.listen()  # from now on nobody is refused, however long the start takes
-    except (OSError, UnicodeError) as error:  # the second: no name of a host
+        listening.listen()  # from now on clients wait, however long the start takes
+    except (OSError, UnicodeError) as error:  # the second: not the name of a host
         listening.close()
         raise PortInUseError(
             f"cannot listen on {host} port {port}: {getattr(error, 'strerror', None) or error}; "
@@ -200,7 +202,7 @@ def _url(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _doorkeeper(tokens: TokenStore, key: str, listening: socket.socket) -> TokenAuthenticator:
+def _authenticator(tokens: TokenStore, key: str, listening: socket.socket) -> TokenAuthenticator:
     local = _is_local(listening)
     if not local and not tokens.protected:
         raise UnprotectedError(
@@ -211,7 +213,7 @@ def _doorkeeper(tokens: TokenStore, key: str, listening: socket.socket) -> Token
 
 
 def _hosts(listening: socket.socket) -> tuple[str, ...]:
-    """The hosts that requests may name: every one, unless only this machine can ask."""
+    """Returns the hosts that requests may name: any, unless only this machine can connect."""
     bound = listening.getsockname()[0]
     if not _is_local(listening):
         return ANY_HOST

@@ -1,4 +1,4 @@
-"""Reading a request's body, and noticing that nobody waits for the answer any more."""
+"""Reads the bodies of requests within bounds, and cancels the work for clients that hang up."""
 
 from collections.abc import Awaitable
 from typing import Any, TypeVar, cast
@@ -13,16 +13,16 @@ from toolscript.surfaces.server.error_answers import error_response
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 MAX_BODIES_BYTES = 64 * 1024 * 1024
-"""Of all requests that are under way."""
+"""Of all requests together that are under way."""
 MAX_BRACKETS = 200_000
-"""Each may be an object or a list, which takes many times its bytes, and its time, to be read."""
+"""Each may begin an object or a list, which takes much more memory and time than its bytes."""
 _T = TypeVar("_T")
 
 
 class BodyLimit:
-    """Reads what is posted, as far as it is bounded, before a route sees anything of it.
+    """Reads the body of a POST before its route runs, and refuses one that exceeds a bound.
 
-    One body must not be too long or too intricate, and all together not too much.
+    The bounds are on the length and the brackets of one body, and on the length of all together.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -77,7 +77,7 @@ class BodyLimit:
 
 
 def _replay(data: bytes, receive: Receive) -> Receive:
-    """What has been read already, then what comes after it."""
+    """Returns a `Receive` that gives the body that was read, then what comes after it."""
     waiting: list[Message] = [{"type": "http.request", "body": data, "more_body": False}]
 
     async def replay() -> Message:
@@ -87,7 +87,7 @@ def _replay(data: bytes, receive: Receive) -> Receive:
 
 
 async def json_object(request: Request) -> dict[str, Any]:
-    """The JSON object that was sent; nothing at all is an empty one."""
+    """Returns the JSON object in the body; an empty one for no body."""
     data = await request.body()
     value: Any = _decoded(data) if data else {}
     if not isinstance(value, dict):
@@ -96,16 +96,15 @@ async def json_object(request: Request) -> dict[str, Any]:
 
 
 async def json_value(request: Request) -> Any:
-    """The JSON value that was sent."""
+    """Returns the JSON value in the body."""
     return _decoded(await request.body())
 
 
-def check_kind(request: Request, *, lenient: bool = False) -> None:
-    """Raise `InputError` for a POST that does not say that it is JSON, with a body or without.
+def check_content_type(request: Request, *, lenient: bool = False) -> None:
+    """Raise `InputError` for a POST whose content type is not JSON, even without a body.
 
-    A page in a browser may send any other kind of content to any address
-    without being asked; JSON it may not. With ``lenient`` the kind does not
-    matter where no browser has sent it.
+    A page in a browser may send other content types to any address without a preflight request.
+    With ``lenient`` the content type matters only in requests that browsers send.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().casefold()
     if kind != "application/json" and not (lenient and not _is_browser(request)):
@@ -118,7 +117,7 @@ def _is_browser(request: Request) -> bool:
 
 
 async def while_heard(request: Request, work: Awaitable[_T]) -> _T:
-    """What ``work`` comes to; it is cancelled, and `ClientDisconnect` raised, on a hang-up."""
+    """Returns the result of ``work``; cancels it and raises `ClientDisconnect` on a hang-up."""
     outcome: list[_T] = []
     failure: Exception | None = None
     async with anyio.create_task_group() as tasks:

@@ -3,8 +3,10 @@
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext
+from importlib import import_module
 from typing import Any
 
+import anyio.to_thread
 import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -34,7 +36,7 @@ from toolscript.surfaces.http.openapi import (
 )
 from toolscript.surfaces.http.request_body import (
     BodyLimit,
-    check_kind,
+    check_content_type,
     json_object,
     json_value,
     while_heard,
@@ -56,7 +58,6 @@ from toolscript.surfaces.server.authentication import (
 from toolscript.surfaces.server.error_answers import error_response, json_response, refusal
 from toolscript.surfaces.server.error_codes import codes_of
 from toolscript.surfaces.server.event_loop_lag import EventLoopLag
-from toolscript.surfaces.server.metrics import metrics_response
 from toolscript.surfaces.server.request_log import RequestLogMiddleware, RequestStats
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 from toolscript.text import printable
@@ -69,6 +70,7 @@ _MESSAGE = "/message"
 _PIECE_BYTES = 256 * 1024
 """The size of the pieces of a large result: between two the event loop does other work."""
 _CLIENT_CLOSED = 499
+_NO_METRICS = "metrics need one more package; install it with: pip install 'toolscript[metrics]'"
 ENDPOINTS = Endpoints()
 
 
@@ -137,7 +139,7 @@ def _answering(app: App, handler: Handler) -> Callable[[Request], Awaitable[Resp
             if handler is not health:
                 app.task_monitor.check()
             if request.method == "POST":
-                check_kind(request, lenient=request.url.path == _MESSAGE)
+                check_content_type(request, lenient=request.url.path == _MESSAGE)
             return _response(await handler(app, request))
         except ToolscriptError as problem:
             return error_response(problem)
@@ -337,7 +339,12 @@ async def message(_: App, request: Request) -> Any:
 async def metrics(app: App, request: Request) -> Any:
     """Figures for Prometheus."""
     state = request.app.state
-    return await metrics_response(app, access_of(request), state.stats, state.lag)
+    state.lag.start()
+    try:  # an extra, and slow to import: not on the event loop
+        module = await anyio.to_thread.run_sync(import_module, "toolscript.surfaces.server.metrics")
+    except ImportError:
+        raise HTTPException(501, _NO_METRICS) from None
+    return module.metrics_response(app, access_of(request), state.stats, state.lag)
 
 
 @ENDPOINTS.add("GET", openapi.PATH, media_type="application/json")

@@ -1,4 +1,4 @@
-"""Typed clients: the modules that ``/runtime`` serves."""
+"""The routes below ``/runtime``: modules of typed clients."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from toolscript.surfaces.http.openapi import MODULE_PARAMETERS, Endpoints
 from toolscript.surfaces.server.authentication import grant_of
 
 _MEDIA: dict[Language, str] = {"ts": "application/typescript", "py": "text/x-python"}
-_TRUTH = {"1": True, "true": True, "0": False, "false": False, "": False}
+_BOOLEANS = {"1": True, "true": True, "0": False, "false": False, "": False}
 _NOT_MODIFIED = 304
 ENDPOINTS = Endpoints()
 
@@ -36,28 +36,28 @@ async def python_client(app: App, request: Request) -> Any:
 
 async def _module(app: App, request: Request, language: Language) -> Any:
     names = [n.strip() for each in request.query_params.getlist("filter") for n in each.split(",")]
-    made = await app.module(
+    module = await app.module(
         language,
         [name for name in names if name],
-        compact=_truth(request, "compact"),
+        compact=_boolean(request, "compact"),
         grant=grant_of(request),
     )
-    if _truth(request, "json"):
-        return ModuleAnswer(module=made.text.decode(), usage=made.usage, tools=made.tools)
-    headers = {"etag": f'"{made.etag}"', "cache-control": "no-cache"}
-    if _has(request, made.etag):
+    if _boolean(request, "json"):
+        return ModuleAnswer(module=module.text.decode(), usage=module.usage, tools=module.tools)
+    headers = {"etag": f'"{module.etag}"', "cache-control": "no-cache"}
+    if _is_cached(request, module.etag):
         return Response(status_code=_NOT_MODIFIED, headers=headers)
-    return Response(made.text, headers=headers, media_type=f"{_MEDIA[language]}; charset=utf-8")
+    return Response(module.text, headers=headers, media_type=f"{_MEDIA[language]}; charset=utf-8")
 
 
-def _truth(request: Request, name: str) -> bool:
+def _boolean(request: Request, name: str) -> bool:
     given = request.query_params.get(name, "")
-    if given.casefold() not in _TRUTH:
+    if given.casefold() not in _BOOLEANS:
         raise RangeError(f"{name} is {given[:60]!r}; expected 1 or 0")
-    return _TRUTH[given.casefold()]
+    return _BOOLEANS[given.casefold()]
 
 
-def _has(request: Request, etag: str) -> bool:
-    """Whether the client has this module already."""
+def _is_cached(request: Request, etag: str) -> bool:
+    """Whether the client's copy of the module has this tag."""
     known = request.headers.get("if-none-match", "").split(",")
     return any(each.strip().removeprefix("W/").strip('"') in {etag, "*"} for each in known)

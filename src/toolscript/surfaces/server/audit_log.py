@@ -17,16 +17,16 @@ from toolscript.text import printable
 log = logging.getLogger("toolscript.audit")
 OWNER, ANYONE = "owner", "anyone"
 HOLDER: ContextVar[str] = ContextVar("holder", default=OWNER)
-"""In whose name a request is answered: the id of a token, `OWNER`, or `ANYONE` without tokens."""
+"""Who makes the request: the id of a token, `OWNER`, or `ANYONE` where there are no tokens."""
 PERIOD_S = 60.0
 _SHOWN = 200
 
 
-async def audited(tool: str, called: Awaitable[dict[str, Any]]) -> dict[str, Any]:
-    """What a call returns, once it is logged; what it raises is logged, too."""
+async def audited(tool: str, call: Awaitable[dict[str, Any]]) -> dict[str, Any]:
+    """Returns what a call returns, and raises what it raises, once its outcome is logged."""
     outcome, began = "cancelled", time.perf_counter()
     try:
-        result = await called
+        result = await call
         outcome = "error" if result.get("isError") else "ok"
     except ToolscriptError as error:
         outcome = type(error).__name__
@@ -44,7 +44,7 @@ async def audited(tool: str, called: Awaitable[dict[str, Any]]) -> dict[str, Any
 
 
 class Refusals:
-    """Counts callers without a valid token, and warns of them: at once, then once a period."""
+    """Counts callers without a valid token; logs the first at once, then once a period."""
 
     def __init__(self, period_s: float = PERIOD_S) -> None:
         self._period_s = period_s
@@ -53,7 +53,7 @@ class Refusals:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, client: str) -> None:
-        """One more, from this address. Runs on the event loop."""
+        """Count a refusal of a caller at this address. Call it on the event loop."""
         self._count += 1
         self._last = client
         if self._timer is None:

@@ -1,6 +1,6 @@
-"""Who may ask: the host that is named, the page that asks, and what the caller is granted.
+"""Checks every request's host, origin and token, and gives its caller what the token grants.
 
-Stands before every route of the HTTP door, those of other protocols included.
+It stands before every route of the HTTP surface, those of MCP included.
 """
 
 import hmac
@@ -24,15 +24,15 @@ log = logging.getLogger(__name__)
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 ANY_HOST = ("*",)
 _OWN_SITE = {"same-origin", "none"}
-"""Of ``Sec-Fetch-Site``: the gateway's own pages, and addresses that a user has typed."""
+"""Values of ``Sec-Fetch-Site``: the gateway's own pages, and addresses that a user has typed."""
 _ACCESS = "toolscript.access"
 _PUBLIC = {"/health"}
-"""Where a caller who is granted nothing may ask: a supervisor looks here."""
+"""Routes for callers who are granted nothing, such as a supervisor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a caller may find, list and call, and in whose name."""
+    """What a caller may find, list and call, and who the caller is."""
 
     grant: Grant
     holder: str
@@ -40,20 +40,20 @@ class Access:
 
 
 Admit: TypeAlias = Callable[[str], Access]
-"""What the bearer of a token, which may be empty, may do; raises `AccessError` for nothing."""
+"""Returns the access that a token (or an empty string) gives; raises `AccessError` for none."""
 
 
 def admit_everybody(token: str) -> Access:
-    """For an application that only this process asks."""
+    """Returns access to everything: for an application that only this process uses."""
     del token
     return Access(EVERYTHING, OWNER)
 
 
 class TokenAuthenticator:
-    """Admits to a gateway: its owner's commands by ``key``, everybody else by a token.
+    """Admits to a gateway: its owner's commands by ``key``, other callers by a token.
 
-    While there never was a token, whoever is on this machine is let in, if it
-    is only this machine that can ask (``local``).
+    As long as no token was ever created, every program on this machine is admitted if only this
+    machine can reach the gateway (``local``).
     """
 
     def __init__(self, tokens: TokenStore, key: str, *, local: bool) -> None:
@@ -63,7 +63,7 @@ class TokenAuthenticator:
         self._fault = ""
 
     def __call__(self, token: str) -> Access:
-        """See `Admit`; raises `TokenFileError`, too, which does not tell where the file is."""
+        """See `Admit`; raises `TokenFileError`, too, whose message does not name the file."""
         if hmac.compare_digest(token.encode(), self._key.encode()):
             return Access(EVERYTHING, OWNER)
         if self._local and not self._tokens.protected:
@@ -73,7 +73,7 @@ class TokenAuthenticator:
         except TokenFileError as error:
             self._report(str(error))
             raise TokenFileError(
-                "the gateway's tokens cannot be read, so nobody is let in; "
+                "the gateway's tokens cannot be read, so no caller is let in; "
                 "its owner learns more from: toolscript token list"
             ) from None
         if found is not None:
@@ -85,7 +85,7 @@ class TokenAuthenticator:
         )
 
     def is_admitted(self, holder: str) -> bool:
-        """Whether this holder of an `Access` would still be let in."""
+        """Whether this holder of an `Access` would still be admitted."""
         if holder == ANYONE:
             return self._local and not self._tokens.protected
         try:
@@ -94,40 +94,40 @@ class TokenAuthenticator:
             return False
 
     def _report(self, fault: str) -> None:
-        """Log what is wrong with the file, once."""
+        """Log a fault of the file, once."""
         if fault != self._fault:
             log.error("%s", fault)
         self._fault = fault
 
 
 def access_of(request: HTTPConnection) -> Access:
-    """How the caller of this request was let in; see `OriginGuard`."""
+    """Returns the access of this request's caller; see `OriginGuard`."""
     return request.scope[_ACCESS]
 
 
 def grant_of(request: HTTPConnection) -> Grant:
-    """What the caller of this request may find, list and call."""
+    """Returns what the caller of this request may find, list and call."""
     return access_of(request).grant
 
 
 def holder_of(request: HTTPConnection) -> str:
-    """In whose name it is; see `Access`."""
+    """Returns who the caller of this request is; see `Access`."""
     return access_of(request).holder
 
 
 def holder_in(scope: Scope) -> str:
-    """The same of what may not have been let in; empty then."""
+    """Returns the same for a request that may have been refused; empty then."""
     access: Access | None = scope.get(_ACCESS)
     return access.holder if access else ""
 
 
 class OriginGuard:
-    """Refuses requests that nobody of this machine meant, and notes what the others may see.
+    """Refuses requests that a foreign web page causes, and gives the others their access.
 
-    A request for another host than ``hosts`` comes from a web page that points
-    a name of its own at this address; one with another ``Origin`` than the
-    gateway's own, or which the browser says is ``cross-site`` or ``same-site``
-    (another port of this machine), from a page that makes the browser ask.
+    A request for another host than ``hosts`` comes from a page whose domain points at this
+    address (DNS rebinding). One with another ``Origin`` than the gateway's own, or one that the
+    browser calls ``cross-site`` or ``same-site`` (another port of this machine), comes from a
+    page that makes the browser send it.
     """
 
     def __init__(
@@ -168,10 +168,10 @@ class OriginGuard:
     async def _while_admitted(
         self, holder: str, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Answer for as long as the holder is let in."""
+        """Answer for as long as the holder is admitted."""
         begun = False
 
-        async def noted(message: Message) -> None:
+        async def send_noted(message: Message) -> None:
             nonlocal begun
             begun = True
             await send(message)
@@ -179,7 +179,7 @@ class OriginGuard:
         with anyio.CancelScope() as under_way:
             self._revocations.add(under_way, holder, under_way.cancel)
             try:
-                await self._app(scope, receive, noted)
+                await self._app(scope, receive, send_noted)
             finally:
                 self._revocations.discard(under_way)
         if not under_way.cancelled_caught:
@@ -187,8 +187,8 @@ class OriginGuard:
         if begun:  # a stream: it ends here
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         else:
-            gone = AccessError("the token was revoked, or has expired, while this was under way")
-            await error_response(gone)(scope, receive, send)
+            revoked = AccessError("the token was revoked, or has expired, while this was under way")
+            await error_response(revoked)(scope, receive, send)
 
     def _granted(self, request: HTTPConnection) -> Access:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
@@ -204,27 +204,27 @@ class OriginGuard:
 
     def _problem(self, request: HTTPConnection) -> tuple[int, str] | None:
         host = request.headers.get("host", "")
-        if not self._knows(host):
+        if not self._is_known_host(host):
             return 400, f"the host {host[:60]!r} is not this gateway's; ask for {self._hosts[0]}"
         origin = request.headers.get("origin")
-        if origin is not None and not self._is_ours(origin, request):
+        if origin is not None and not self._is_own_origin(origin, request):
             return 403, f"a page of {origin[:60]!r} may not ask this gateway"
         site = request.headers.get("sec-fetch-site", "none")
         if site not in _OWN_SITE:
             return 403, f"a page of another site ({site[:60]!r}) may not ask this gateway"
         return None
 
-    def _knows(self, host: str) -> bool:
+    def _is_known_host(self, host: str) -> bool:
         return self._hosts == ANY_HOST or _without_port(host) in self._hosts
 
-    def _is_ours(self, origin: str, request: HTTPConnection) -> bool:
-        """Whether it is this gateway's: scheme, host and port as asked.
+    def _is_own_origin(self, origin: str, request: HTTPConnection) -> bool:
+        """Whether an origin is this gateway's: its scheme, host and port are the request's.
 
-        What stands in front of a gateway that other machines reach may speak HTTPS.
+        A proxy before a gateway that other machines reach may speak HTTPS.
         """
-        scheme, _, asking = origin.lower().partition("://")
-        mine = (request.scope["scheme"], "https" if self._hosts == ANY_HOST else "")
-        return scheme in mine and asking == request.headers.get("host", "").lower()
+        scheme, _, host = origin.lower().partition("://")
+        schemes = (request.scope["scheme"], "https" if self._hosts == ANY_HOST else "")
+        return scheme in schemes and host == request.headers.get("host", "").lower()
 
 
 def _without_port(host: str) -> str:

@@ -1,4 +1,4 @@
-"""The configuration of this call: which files it is made of, and what they say."""
+"""Finds and loads the configuration of a call; on a terminal asks whether to trust its files."""
 
 import logging
 import os
@@ -17,11 +17,12 @@ from toolscript.surfaces.server.gateway_file import GatewayFile
 log = logging.getLogger(__name__)
 
 
-def sources(settings: Settings) -> tuple[Path, ...]:
-    """See `config.locate`; a project's file only where it is trusted.
+def config_files(settings: Settings) -> tuple[Path, ...]:
+    """Returns the configuration's files; see `config.locate`.
 
-    Or where its gateway runs, which goes on with what was trusted when the file
-    is edited. Raises `ConfigUntrustedError` where there is no other file.
+    A project's file is among them where it is trusted, and where its gateway runs: that goes on
+    with what was trusted when the file is edited. Raises `ConfigUntrustedError` where there is
+    no other file.
     """
     trust = TrustStore(settings.data_dir)
     found = configuration.locate(settings.config, _here(settings.config), os.environ)
@@ -31,7 +32,7 @@ def sources(settings: Settings) -> tuple[Path, ...]:
     try:
         trust.read(found[0])
     except ConfigUntrustedError as error:
-        if GatewayFile(settings.data_dir, configuration.key_of(found)).is_held():
+        if GatewayFile(settings.data_dir, configuration.key_of(found)).is_locked():
             return found
         if len(found) == 1:
             raise
@@ -40,14 +41,14 @@ def sources(settings: Settings) -> tuple[Path, ...]:
     return found
 
 
-def stamped(settings: Settings) -> str:
-    """What `Config.stamp` is when these files are read as they are now."""
+def config_stamp(settings: Settings) -> str:
+    """Returns what `Config.stamp` is for the files as they are now."""
     trust = TrustStore(settings.data_dir)
-    return stamp(configuration.watched(sources(settings), _own(settings), trust))
+    return stamp(configuration.watched(config_files(settings), _own(settings), trust))
 
 
 def load(settings: Settings) -> Config:
-    """See `config.load`; on a terminal the user is asked about a project's file first."""
+    """Loads the configuration; asks on a terminal about a project's file first."""
     trust, here = TrustStore(settings.data_dir), _here(settings.config)
     project = None if settings.config else configuration.project_file(here, os.environ)
     if project is not None:
@@ -59,7 +60,7 @@ def load(settings: Settings) -> Config:
 
 
 def _ask(project: Path, trust: TrustStore) -> None:
-    """Have the user decide about a file, once for each content, where there is a terminal."""
+    """Ask the user about a file, once for each content, where there is a terminal."""
     if not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
         return
     file = ProjectFile.read(project)
@@ -71,19 +72,19 @@ def _ask(project: Path, trust: TrustStore) -> None:
 
 @cache
 def _warn(message: str) -> None:
-    """Say something once: a command looks at its configuration more than once."""
+    """Log a warning once: a command looks at its configuration more than once."""
     log.warning("%s", message)
 
 
 def _own(settings: Settings) -> Path:
-    """The file that needs no trust: the one that was named, or else the user's."""
+    """Returns the file that needs no trust: the one that was named, or else the user's."""
     if settings.config is None:
         return configuration.home_file(os.environ)
     return configuration.locate(settings.config, _here(settings.config), os.environ)[0]
 
 
 def _here(config: Path | None) -> Path:
-    """The working directory; one that was deleted is missed only by what is sought in it."""
+    """Returns the working directory; a deleted one matters only where files are looked up in it."""
     try:
         return Path.cwd()
     except OSError:

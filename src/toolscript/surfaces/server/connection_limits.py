@@ -1,7 +1,7 @@
-"""Limits connections: their number, size of heads, requests in advance, and time to send and read.
+"""Limits connections: their number, the size of heads, pipelining, and slow clients.
 
-uvicorn limits none of them where httptools reads the requests. Heads and connections are
-counted before any token is looked at.
+uvicorn has none of these limits where httptools parses the requests. They apply before any token
+is checked.
 """
 
 from asyncio import BaseTransport, TimerHandle, Transport
@@ -19,12 +19,12 @@ from toolscript.surfaces.server.error_answers import refusal
 
 MAX_CONNECTIONS = 1_000
 MAX_HEAD_BYTES = 64 * 1024
-"""Of request line and headers, of trailers, and of what frames the pieces of a body."""
+"""Of request line and headers, of trailers, and of the framing of a chunked body."""
 MAX_HEADERS = 128
 MAX_PIPELINED = 16
 """Requests that a client may send before the first of them is answered."""
 _SPARE = 32
-"""Connections beyond the limit that are told so; more are cut."""
+"""Connections beyond the limit that uvicorn answers with 503; more are cut."""
 _MAX_DESCRIPTORS = 4096
 """The soft limit is raised to this: more than 1,000 connections and 500 servers need."""
 _TOO_LARGE, _TOO_LATE, _BAD = 431, 408, 400
@@ -44,15 +44,15 @@ class Deadlines:
 
 @dataclass(eq=False, slots=True)
 class Connections:
-    """How many connections there may be; those that wait for a request make room for new ones."""
+    """Limits the number of connections; the longest idle one makes room for a new one."""
 
     limit: int = MAX_CONNECTIONS
     deadlines: Deadlines = field(default_factory=Deadlines)
-    waiting: dict["BoundedProtocol", None] = field(default_factory=dict["BoundedProtocol", None])
-    """Connections with no request under way, the longest wait first."""
+    waiting: dict["LimitedProtocol", None] = field(default_factory=dict["LimitedProtocol", None])
+    """Connections with no request under way, the longest idle one first."""
 
     def make_room(self, number: int) -> bool:
-        """Whether there is room for the last of so many: the longest wait is cut for it."""
+        """Whether there is room for the ``number``th; cuts the longest idle one for it."""
         if number <= self.limit:
             return True
         oldest = next(iter(self.waiting), None)
@@ -62,12 +62,12 @@ class Connections:
         return oldest is not None or number <= self.limit + _SPARE
 
 
-class _BeyondBoundsError(Exception):
+class _LimitError(Exception):
     """Raised into the parser, to stop it."""
 
 
-class BoundedProtocol(HttpToolsProtocol):
-    """uvicorn's, with bounds. A client that keeps to them notices nothing."""
+class LimitedProtocol(HttpToolsProtocol):
+    """uvicorn's protocol with limits. A client that keeps to them notices nothing."""
 
     def __init__(self, room: Connections, **more: Any) -> None:
         super().__init__(**more)
@@ -88,7 +88,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._start_timer()
 
     def cut(self) -> None:
-        """Hang up without another word; the connection counts no more."""
+        """Close the connection at once."""
         self.connections.discard(self)
         self.transport.abort()
 
@@ -110,7 +110,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._start_timer()
 
     def send_400_response(self, msg: str) -> None:
-        """See `HttpToolsProtocol`: what the parser stumbled over may have been a bound."""
+        """See `HttpToolsProtocol`: the parser may have failed because of a limit."""
         status, message = self._problem
         self._refuse(status, message or msg)
 
@@ -180,13 +180,13 @@ class BoundedProtocol(HttpToolsProtocol):
             self._timer = None
 
     def _end_late(self) -> None:
-        """End a request that is not all there in time, but no answer to the one before."""
+        """End a request that has not arrived in time, but not the answer to the one before."""
         self._timer = None
         if not (self.transport.is_closing() or self.pipeline or self._answers_another):
             self._refuse(_TOO_LATE, "the request did not arrive in time")
 
     def _check_progress(self, before: int) -> None:
-        """Cut a client that takes nothing of its answer, which lies in memory until then."""
+        """Cut a client that reads nothing of its answer, which is in memory until then."""
         left = self.transport.get_write_buffer_size()
         if left and left == before:
             self.cut()
@@ -195,7 +195,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _stop(self, message: str) -> None:
         self._problem = _TOO_LARGE, message
-        raise _BeyondBoundsError(message)
+        raise _LimitError(message)
 
     def _refuse(self, status: int, message: str) -> None:
         if self._answers_another or (self._busy and self.cycle.response_started):
@@ -207,9 +207,9 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-def bounded(room: Connections) -> Any:
-    """The protocol, as ``uvicorn.Config`` takes it."""
-    return partial(BoundedProtocol, room)
+def limited_protocol(room: Connections) -> Any:
+    """Returns the protocol in the form that ``uvicorn.Config`` takes."""
+    return partial(LimitedProtocol, room)
 
 
 def raise_descriptor_limit() -> int:

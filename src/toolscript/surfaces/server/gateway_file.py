@@ -1,9 +1,7 @@
-"""The note a running gateway leaves in the data directory, so that others find it.
+"""The file by which commands find the running gateway, and the lock that shows that it runs.
 
-The note says where the gateway is, a lock beside it that it runs: the system
-frees the lock with the process, however that ends.
-
-Kept free of heavy imports: every command reads it.
+The system frees the lock with the process, however that ends. Every command reads the file, so
+this module has no heavy imports.
 """
 
 import contextlib
@@ -18,11 +16,11 @@ from toolscript.errors import GatewayRunningError
 from toolscript.storage.atomic_files import is_file, make_private, write_atomically
 
 _PATIENCE_S = 1.0
-"""Longer than a command that only looks holds the lock."""
+"""Longer than a command holds the lock to see whether a gateway runs."""
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class GatewayRecord:
     """Where a gateway listens, and what it was started with."""
 
     url: str
@@ -30,24 +28,24 @@ class Record:
     version: str
     model: str
     key: str = ""
-    """By which the gateway knows its owner's commands: only the owner can read the note."""
+    """What the owner's commands show the gateway; only the owner can read the file."""
 
 
 class GatewayFile:
-    """The record of one configuration's gateway, and the lock that is held while it runs."""
+    """Where the gateway of one configuration leaves its record, and its lock."""
 
     def __init__(self, data_dir: Path, config_key: str) -> None:
         self.path = data_dir / "run" / f"gateway-{config_key}.json"
         self._lock = self.path.with_suffix(".lock")
 
     @contextmanager
-    def held(self) -> Generator[None]:
+    def lock(self) -> Generator[None]:
         """Be the configuration's only gateway for as long as the block lasts.
 
-        Raises `GatewayRunningError` when another is. A note that is found was
-        left by one that could not take it away.
+        Removes the record of a gateway that was killed. Raises `GatewayRunningError` when
+        another one runs.
         """
-        import filelock  # noqa: PLC0415 - see is_held
+        import filelock  # noqa: PLC0415 - see is_locked
 
         make_private(self._lock.parent)
         lock = filelock.FileLock(self._lock, timeout=_PATIENCE_S, mode=0o600)
@@ -64,8 +62,8 @@ class GatewayFile:
         finally:
             lock.release()
 
-    def is_held(self) -> bool:
-        """Whether a gateway runs, be it one that does not answer."""
+    def is_locked(self) -> bool:
+        """Whether a gateway runs, even one that does not answer."""
         if not is_file(self._lock):
             return False
         with contextlib.suppress(OSError, ImportError):
@@ -77,22 +75,22 @@ class GatewayFile:
                 return False
         except filelock.Timeout:
             return True
-        except OSError:  # nobody can hold what cannot be opened
+        except OSError:  # what cannot be opened is not locked
             return False
 
-    def read(self) -> Record | None:
-        """The record, or None when there is none that can be read."""
+    def read(self) -> GatewayRecord | None:
+        """Returns the record; None where there is none that can be read."""
         try:
-            return Record(**json.loads(self.path.read_bytes()))
+            return GatewayRecord(**json.loads(self.path.read_bytes()))
         except (OSError, ValueError, TypeError, KeyError):
             return None
 
-    def write(self, record: Record) -> None:
-        """Leave the note."""
+    def write(self, record: GatewayRecord) -> None:
+        """Write the record."""
         write_atomically(self.path, json.dumps(asdict(record)).encode())
 
     def remove(self, pid: int | None = None) -> None:
-        """Take the note away, if it is that process's."""
+        """Remove the record, if it is that process's (this one's by default)."""
         record = self.read()
         if record is not None and record.pid == (pid or os.getpid()):
             with contextlib.suppress(OSError):
@@ -100,9 +98,9 @@ class GatewayFile:
 
 
 def _is_locked(path: Path) -> bool:
-    """What filelock would find on POSIX, without the time that it takes to import.
+    """Does what filelock does on POSIX, without the time that it takes to import.
 
-    The look is shared, so that two commands that look at once see no gateway in each other.
+    The lock it tries is a shared one, so that two commands do not take each other for a gateway.
     """
     import fcntl  # noqa: PLC0415 - POSIX only
 

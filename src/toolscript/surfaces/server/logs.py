@@ -1,4 +1,4 @@
-"""The log: a line per message, as text or as JSON, with the request it belongs to.
+"""Sets up the log: a line per message, as text or as JSON, with the id of its request.
 
 What is logged of a request is its method, path, status and time; never its
 query, headers or body, which may hold secrets.
@@ -16,44 +16,43 @@ REQUEST: ContextVar[str] = ContextVar("request", default="")
 """The id of the request that is being answered."""
 _FIELDS = ("method", "path", "status", "who", "tool", "outcome", "ms")
 _AGAIN_S = 3600.0
-"""So long nothing more is said of files that cannot be kept for the same reason."""
+"""How long further files that cannot be written for the same reason are not named."""
 LEVELS = ("debug", "info", "warning", "error")
 
 
 def set_up(level: str = "warning", form: str = "text") -> None:
-    """Log to standard error from now on, instead of what was set up before."""
+    """Log to standard error from now on; replaces what was set up before."""
     handler = logging.StreamHandler()
     handler.addFilter(_OncePerReason())
     handler.setFormatter(_Json() if form == "json" else _Text("toolscript: %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("toolscript").setLevel(level.upper())
-    # What a server does wrong is reported by us, in one line; the SDK's
-    # tracebacks about the same would only bury it.
+    # toolscript reports a server's faults in one line each; the SDK's tracebacks would hide it.
     for name in ("mcp", "client", "httpx2", "uvicorn.error"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 class _OncePerReason(logging.Filter):
-    """Of all the files that cannot be kept for one reason, such as a full disk, names the first."""
+    """Lets one message through per reason why files cannot be written, such as a full disk."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._said: dict[str, float] = {}
+        self._logged: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         """See `logging.Filter`."""
         reason: str | None = getattr(record, "write_failure", None)
         if reason is None:
             return True
-        if record.created - self._said.get(reason, -_AGAIN_S) < _AGAIN_S:
+        if record.created - self._logged.get(reason, -_AGAIN_S) < _AGAIN_S:
             return False
-        self._said[reason] = record.created
+        self._logged[reason] = record.created
         record.msg = f"{record.msg}; going on without it"
         return True
 
 
 class _Text(logging.Formatter):
-    """One harmless line per message: names and errors of servers are logged, too."""
+    """Formats a message as one line without control characters, which servers may send."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
         """See `logging.Formatter`."""
@@ -61,13 +60,13 @@ class _Text(logging.Formatter):
         return printable(super().formatMessage(record)) + (f" [{request}]" if request else "")
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's name
-        """See `logging.Formatter`; an error's message may be a server's words, too."""
+        """See `logging.Formatter`; an error's message may come from a server, too."""
         lines = super().formatException(ei).splitlines()
         return "\n".join(" " * (len(x) - len(x.lstrip())) + printable(x) for x in lines)
 
 
 class _Json(logging.Formatter):
-    """One JSON object per message."""
+    """Formats a message as a JSON object."""
 
     def format(self, record: logging.LogRecord) -> str:
         """See `logging.Formatter`."""

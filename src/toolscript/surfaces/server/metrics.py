@@ -1,79 +1,60 @@
-"""``GET /metrics``: what a gateway does, in numbers, for Prometheus.
+"""Renders what a gateway does as metrics for Prometheus: the answer of ``GET /metrics``.
 
-Labels are routes, statuses, and the names and states of configured servers, so
-there are only so many of them, and nothing that anybody asked or sent is one.
+Importing it raises `ImportError` without the extra ``metrics``, and takes a tenth of a second.
+Labels are routes, statuses, and the names and states of configured servers: there are only so
+many of them, and none is text that a caller sent.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
 
-import anyio.to_thread
-from starlette.exceptions import HTTPException
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    ProcessCollector,
+    generate_latest,
+)
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
 from starlette.responses import Response
 
 from toolscript.app.application import App
 from toolscript.surfaces.server.authentication import Access
 from toolscript.surfaces.server.event_loop_lag import EventLoopLag
-from toolscript.surfaces.server.request_log import Ended, RequestStats
+from toolscript.surfaces.server.request_log import RequestCounts, RequestStats
 from toolscript.types import ServerStatus
 
-if TYPE_CHECKING:
-    from prometheus_client.core import Metric
 
-_MISSING = "metrics need one more package; install it with: pip install 'toolscript[metrics]'"
+class _Families(Collector):
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = list(families)
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
 
 
-async def metrics_response(
-    app: App, access: Access, traffic: RequestStats, pulse: EventLoopLag
-) -> Response:
-    """The answer, of what the caller may see. Raises `HTTPException` (501) without the library.
+def metrics_response(app: App, access: Access, stats: RequestStats, lag: EventLoopLag) -> Response:
+    """Returns the metrics of what the caller may see.
 
-    Who is not granted everything is told of their own requests, and nothing of the process.
+    A caller who is not granted everything sees their own requests, and nothing of the process.
     """
     grant = access.grant
-    pulse.want()
-    statuses = app.servers(grant)
-    tools = app.health(grant).tools
-    try:
-        # Importing the library takes a tenth of a second: not on the event loop.
-        await anyio.to_thread.run_sync(_load)
-    except ImportError:
-        raise HTTPException(501, _MISSING) from None
-    servers = _of_servers(statuses, tools)
-    if not grant.is_everything:
-        return _told([*servers, *_of_requests(traffic.by_holder[access.holder])])
-    whole = [*servers, *_of_requests(traffic.all), _running(traffic), *_of_loop(pulse)]
-    return _told(whole, process=True)
-
-
-def _load() -> None:
-    import prometheus_client  # noqa: F401, PLC0415  # pyright: ignore[reportUnusedImport] - for later
-
-
-def _told(families: Sequence["Metric"], *, process: bool = False) -> Response:
-    from prometheus_client import (  # noqa: PLC0415 - an extra
-        CONTENT_TYPE_LATEST,
-        CollectorRegistry,
-        ProcessCollector,
-        generate_latest,
-    )
-    from prometheus_client.registry import Collector  # noqa: PLC0415
-
-    class Collected(Collector):
-        def collect(self) -> Iterable["Metric"]:
-            return families
-
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(Collected())
-    if process:
+    registry.register(_Families(_servers(app.servers(grant), app.health(grant).tools)))
+    if grant.is_everything:
+        registry.register(_Families([*_requests(stats.total), *_process(stats, lag)]))
         ProcessCollector(registry=registry)
+    else:
+        registry.register(_Families(_requests(stats.by_holder[access.holder])))
     return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
 
-def _of_servers(statuses: Sequence[ServerStatus], tools: int) -> list["Metric"]:
-    from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415
-
+def _servers(statuses: Sequence[ServerStatus], tools: int) -> Iterator[Metric]:
     states = GaugeMetricFamily("toolscript_servers", "Servers by state", labels=["state"])
     for state, number in sorted(Counter(status.state for status in statuses).items()):
         states.add_metric([state], number)
@@ -82,38 +63,27 @@ def _of_servers(statuses: Sequence[ServerStatus], tools: int) -> list["Metric"]:
     for status in statuses:
         up.add_metric([status.name], status.state == "ready")
         listed.add_metric([status.name], status.tools)
-    found = GaugeMetricFamily("toolscript_tools", "Tools that can be found", value=tools)
-    return [states, up, listed, found]
+    yield from (states, up, listed)
+    yield GaugeMetricFamily("toolscript_tools", "Tools that can be found", value=tools)
 
 
-def _of_requests(requests: Ended) -> list["Metric"]:
-    from prometheus_client.core import CounterMetricFamily  # noqa: PLC0415
-
+def _requests(counts: RequestCounts) -> Iterator[Metric]:
     labels = ["route", "status"]
     ended = CounterMetricFamily("toolscript_requests", "Requests that have ended", labels=labels)
     took = CounterMetricFamily("toolscript_request_seconds", "Time they took", labels=labels)
-    for (route, status), seconds in sorted(requests.seconds.items()):
-        ended.add_metric([route, str(status)], requests.number[route, status])
+    for (route, status), seconds in sorted(counts.seconds.items()):
+        ended.add_metric([route, str(status)], counts.number[route, status])
         took.add_metric([route, str(status)], seconds)
-    return [ended, took]
+    yield from (ended, took)
 
 
-def _running(traffic: RequestStats) -> "Metric":
-    from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415
-
+def _process(stats: RequestStats, lag: EventLoopLag) -> Iterator[Metric]:
     name = "toolscript_requests_running"
-    return GaugeMetricFamily(name, "Requests under way", value=traffic.running)
-
-
-def _of_loop(pulse: EventLoopLag) -> list["Metric"]:
-    from prometheus_client.core import HistogramMetricFamily  # noqa: PLC0415
-
-    late = HistogramMetricFamily(
-        "toolscript_event_loop_lag_seconds", "How late the event loop came round"
-    )
-    late.add_metric([], pulse.late.buckets(), pulse.late.total)
-    worked = HistogramMetricFamily(
-        "toolscript_event_loop_lag_cpu_seconds", "The part of it in which its thread computed"
-    )
-    worked.add_metric([], pulse.worked.buckets(), pulse.worked.total)
-    return [late, worked]
+    yield GaugeMetricFamily(name, "Requests under way", value=stats.running)
+    for name, what, histogram in (
+        ("toolscript_event_loop_lag_seconds", "How late the event loop was", lag.lag),
+        ("toolscript_event_loop_lag_cpu_seconds", "The part in which it computed", lag.cpu),
+    ):
+        family = HistogramMetricFamily(name, what)
+        family.add_metric([], histogram.buckets(), histogram.total_s)
+        yield family

@@ -1,4 +1,4 @@
-"""What is under way at the HTTP door: each request has an id and a line in the log."""
+"""Gives each HTTP request an id and a line in the log, and counts requests for the metrics."""
 
 import logging
 import re
@@ -19,36 +19,35 @@ _ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
 
 @dataclass(eq=False, slots=True)
-class Ended:
-    """Requests that have ended, by route and status."""
+class RequestCounts:
+    """How many requests have ended, by route and status."""
 
     number: Counter[tuple[str, int]] = field(default_factory=Counter[tuple[str, int]])
     seconds: dict[tuple[str, int], float] = field(default_factory=dict[tuple[str, int], float])
-    """How long they took, in all."""
+    """How long they took in total."""
 
 
 class RequestStats:
-    """The requests under way. Closed, it lets those end and takes no others.
+    """Counts the requests under way and those that have ended, in total and by holder.
 
-    It also counts those that have ended, and the seconds they took, by route
-    and status, and by who was let in.
+    Once it is ``closed``, further requests are refused; those under way go on.
     """
 
     def __init__(self) -> None:
         self.running = 0
         self.closed = False
-        self.all = Ended()
-        self.by_holder: defaultdict[str, Ended] = defaultdict(Ended)
+        self.total = RequestCounts()
+        self.by_holder: defaultdict[str, RequestCounts] = defaultdict(RequestCounts)
 
-    def note(self, holder: str, route: str, status: int, seconds: float) -> None:
+    def add(self, holder: str, route: str, status: int, seconds: float) -> None:
         """Count a request that has ended."""
-        for ended in (self.all, self.by_holder[holder]):
-            ended.number[route, status] += 1
-            ended.seconds[route, status] = ended.seconds.get((route, status), 0.0) + seconds
+        for counts in (self.total, self.by_holder[holder]):
+            counts.number[route, status] += 1
+            counts.seconds[route, status] = counts.seconds.get((route, status), 0.0) + seconds
 
 
 class RequestLogMiddleware:
-    """Gives each request an id, the caller's own where that is one, and logs how it went.
+    """Gives each request an id, the caller's own where it sends one, and logs it.
 
     A stream that a client only listens to, a GET that accepts events, does not
     count as running: it ends when the gateway does.
@@ -78,7 +77,7 @@ class RequestLogMiddleware:
         began, status = time.perf_counter(), 0
         listens = "text/event-stream" in request.headers.get("accept", "") and _is_get(request)
 
-        async def noted(message: Message) -> None:
+        async def send_with_id(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -91,13 +90,13 @@ class RequestLogMiddleware:
         app = _refuse if self._stats.closed else self._app
         method, path = request.scope["method"], request.url.path
         self._stats.running += not listens
-        log.debug("%s %s has come", method, path)
+        log.debug("%s %s: begun", method, path)
         try:
-            await app(request.scope, receive, noted)
+            await app(request.scope, receive, send_with_id)
         finally:
             self._stats.running -= not listens
             seconds = time.perf_counter() - began
-            self._stats.note(holder_in(request.scope), _route(request.scope), status, seconds)
+            self._stats.add(holder_in(request.scope), _route(request.scope), status, seconds)
             took = round(seconds * 1000, 1)
             log.info(
                 "%s %s: %s in %s ms",
@@ -107,7 +106,7 @@ class RequestLogMiddleware:
 
 
 def _route(scope: Scope) -> str:
-    """The route that was taken, its parameters by name; a path that is none is not repeated."""
+    """Returns the route's path with its parameters' names; never a path that a caller made up."""
     if "endpoint" not in scope:
         return "other"
     path = scope["path"]

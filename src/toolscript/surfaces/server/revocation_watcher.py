@@ -8,35 +8,34 @@ import anyio
 
 from toolscript.app.task_monitor import TaskMonitor
 
-LOOK_S = 0.5
+INTERVAL_S = 0.5
 End: TypeAlias = Callable[[], object]
-"""Ends what goes on; returns at once."""
+"""Ends a request or a session; returns at once."""
 
 
 class RevocationWatcher:
-    """Ends what goes on in the name of a holder who is not admitted any more.
+    """Ends the requests and sessions of holders who are not admitted any more.
 
-    A token that expires is no event, and files are looked at rather than watched
-    elsewhere, too. Nothing is looked at while nothing goes on.
+    It looks twice a second while there are any: a token that expires causes no event.
     """
 
     def __init__(self, is_admitted: Callable[[str], bool]) -> None:
         self._is_admitted = is_admitted
-        self._under_way: dict[object, tuple[str, End]] = {}
-        self._begun = anyio.Event()
+        self._watched: dict[object, tuple[str, End]] = {}
+        self._added = anyio.Event()
 
     def add(self, key: object, holder: str, end: End) -> None:
-        """Call ``end`` once the holder is not admitted any more; see `discard`."""
-        self._under_way[key] = holder, end
-        self._begun.set()
+        """Call ``end`` once the holder is not admitted any more, unless `discard` comes first."""
+        self._watched[key] = holder, end
+        self._added.set()
 
     def discard(self, key: object) -> None:
-        """Forget what has ended by itself."""
-        self._under_way.pop(key, None)
+        """Forget a request or session that has ended."""
+        self._watched.pop(key, None)
 
     @asynccontextmanager
     async def running(self, monitor: TaskMonitor) -> AsyncGenerator[None]:
-        """Look again and again for as long as the block lasts."""
+        """Watch for as long as the block lasts."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(monitor.run, "revocations", self._run)
             yield
@@ -44,15 +43,15 @@ class RevocationWatcher:
 
     async def _run(self) -> None:
         while True:
-            if not self._under_way:
-                self._begun = anyio.Event()
-                await self._begun.wait()
-            await anyio.sleep(LOOK_S)
-            self._look()
+            if not self._watched:
+                self._added = anyio.Event()
+                await self._added.wait()
+            await anyio.sleep(INTERVAL_S)
+            self._end_revoked()
 
-    def _look(self) -> None:
-        admitted = {holder: self._is_admitted(holder) for holder, _ in self._under_way.values()}
-        for key, (holder, end) in list(self._under_way.items()):
+    def _end_revoked(self) -> None:
+        admitted = {holder: self._is_admitted(holder) for holder, _ in self._watched.values()}
+        for key, (holder, end) in list(self._watched.items()):
             if not admitted[holder]:
                 self.discard(key)
                 end()

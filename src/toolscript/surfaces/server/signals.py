@@ -1,4 +1,4 @@
-"""A process that is asked to end closes its servers first."""
+"""Turns SIGTERM and SIGHUP into an exception, so that a process closes its servers first."""
 
 import signal
 from types import FrameType
@@ -8,7 +8,7 @@ _ASKING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(si
 
 
 class EndedError(KeyboardInterrupt):
-    """A signal asked the process to end: like Ctrl-C, but known by its number."""
+    """A signal asked the process to end; like Ctrl-C, with the signal's number."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ def raise_when_asked_to_end() -> None:
 
 
 def asking() -> list[int]:
-    """The signals, besides Ctrl-C's, that this process takes as a request to end."""
+    """Returns the signals, besides Ctrl-C's, that ask this process to end."""
     return [number for number in _ASKING if signal.getsignal(number) is not signal.SIG_IGN]
 
 

@@ -6,11 +6,11 @@ from toolscript.config.trust import ProjectFile, TrustStore
 from toolscript.text import printable
 
 _LISTED = 50
-"""Servers that are listed; a longer list is for the file itself."""
+"""How many servers are listed."""
 
 
 def show(file: ProjectFile, trust: TrustStore) -> None:
-    """What a file would start, and what is new in it since the last decision."""
+    """Print what a file would start, and what is new in it since the last decision."""
     before = trust.decision(file.path)
     before = before if before and before.trusted else None
     lines = [line for line in file.lines(before) if line[0] != "gone" or before]
@@ -22,7 +22,7 @@ def show(file: ProjectFile, trust: TrustStore) -> None:
 
 
 def ask(file: ProjectFile, trust: TrustStore) -> bool:
-    """Show a file, have the user say yes or no to it, and remember that."""
+    """Show a file, ask whether to trust it, store the answer and return it."""
     click.echo(
         printable(f"{file.path} asks to start these programs, and to reach these addresses:"),
         err=True,

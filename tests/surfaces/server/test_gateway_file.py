@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from toolscript.errors import GatewayRunningError
-from toolscript.surfaces.server.gateway_file import GatewayFile, Record
+from toolscript.surfaces.server.gateway_file import GatewayFile, GatewayRecord
 
 
-def record(**changes: object) -> Record:
+def record(**changes: object) -> GatewayRecord:
     given = {"url": "http://127.0.0.1:7337", "pid": os.getpid(), "version": "1", "model": "m"}
-    return Record(**{**given, **changes})  # pyright: ignore[reportArgumentType] - any field
+    return GatewayRecord(**{**given, **changes})  # pyright: ignore[reportArgumentType] - any field
 
 
 @pytest.fixture
@@ -53,20 +53,20 @@ def test_only_the_process_that_left_a_note_takes_it_away(file: GatewayFile) -> N
 
 
 def test_one_at_a_time_is_the_gateway_of_a_configuration(file: GatewayFile) -> None:
-    assert not file.is_held()
+    assert not file.is_locked()
     same = GatewayFile(file.path.parent.parent, "0123456789abcdef")
     other = GatewayFile(file.path.parent.parent, "fedcba9876543210")
-    with file.held():
-        assert same.is_held()
-        assert not other.is_held()
-        with pytest.raises(GatewayRunningError, match="running or starting already"), same.held():
+    with file.lock():
+        assert same.is_locked()
+        assert not other.is_locked()
+        with pytest.raises(GatewayRunningError, match="running or starting already"), same.lock():
             pass
-    assert not same.is_held()
-    with same.held():
-        assert file.is_held()
+    assert not same.is_locked()
+    with same.lock():
+        assert file.is_locked()
 
 
 def test_whoever_becomes_the_gateway_takes_a_stale_note_away(file: GatewayFile) -> None:
     file.write(record(pid=1))
-    with file.held():
+    with file.lock():
         assert file.read() is None
