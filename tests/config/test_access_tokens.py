@@ -86,7 +86,7 @@ def test_a_damaged_file_lets_nobody_in(store: TokenStore, damage: bytes) -> None
     _, secret = store.create(EVERYTHING)
     store.path.write_bytes(damage)
     for _ in range(2):
-        with pytest.raises(TokenFileError, match="nobody is let in"):
+        with pytest.raises(TokenFileError, match="no caller is let in"):
             store.find(secret)
 
 

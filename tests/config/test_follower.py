@@ -53,10 +53,10 @@ def names(config: Config | None) -> list[str]:
 @pytest.mark.requirement("upstream:live")
 def test_an_edit_is_handed_over_once(project: Path, followed: Follower) -> None:
     """upstream:live"""
-    assert followed.look() is None
+    assert followed.poll() is None
     write(project, a=GOOD, b=GOOD)
-    assert names(followed.look()) == ["a", "b"]
-    assert followed.look() is None
+    assert names(followed.poll()) == ["a", "b"]
+    assert followed.poll() is None
 
 
 def test_a_file_that_appears_or_goes_counts(
@@ -65,9 +65,9 @@ def test_a_file_that_appears_or_goes_counts(
     """upstream:live: the user's beside the project's."""
     user = tmp_path / "home" / ".toolscript.json"
     write(user, c=GOOD)
-    assert names(followed.look()) == ["a", "c"]
+    assert names(followed.poll()) == ["a", "c"]
     user.unlink()
-    assert names(followed.look()) == ["a"]
+    assert names(followed.poll()) == ["a"]
 
 
 @pytest.mark.parametrize("broken", ["", '{"mcpServers": {"a"', "[]"])
@@ -76,22 +76,22 @@ def test_what_cannot_be_read_changes_nothing_and_is_told_once(
 ) -> None:
     """upstream:live: a file that is being written, or has a mistake."""
     project.write_text(broken, "utf-8")
-    assert followed.look() is None
-    assert followed.look() is None
+    assert followed.poll() is None
+    assert followed.poll() is None
     assert str(project) in followed.problem
     assert len(caplog.records) == 1
     write(project, b=GOOD)
-    assert names(followed.look()) == ["b"]
+    assert names(followed.poll()) == ["b"]
     assert followed.problem == ""
 
 
 def test_a_file_that_is_deleted_changes_nothing(project: Path, followed: Follower) -> None:
     """upstream:live"""
     project.unlink()
-    assert followed.look() is None
+    assert followed.poll() is None
     assert "no .toolscript.json" in followed.problem
     write(project, b=GOOD)
-    assert names(followed.look()) == ["b"]
+    assert names(followed.poll()) == ["b"]
     assert followed.problem == ""
 
 
@@ -101,5 +101,5 @@ def test_another_gateways_configuration_is_not_taken_over(tmp_path: Path, projec
     (tmp_path / "project").mkdir()
     followed = follower(project.parent, tmp_path / "home")
     write(project, b=GOOD)
-    assert followed.look() is None
+    assert followed.poll() is None
     assert followed.problem.startswith(f"the configuration would now be {project}, which is")

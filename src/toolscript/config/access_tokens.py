@@ -1,7 +1,7 @@
-"""Tokens: what a caller shows to the gateway, and what it is granted for that.
+"""Creates, stores and checks the access tokens that callers send to the gateway.
 
-Only a hash of a token is kept. It is a plain SHA-256: a token is 256 random
-bits, which nobody guesses, however fast.
+Only the SHA-256 of a token is stored. A salted, slow hash is not needed: a token is 256 random
+bits, which cannot be guessed.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ VERSION = 1
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):
-    """One token, as it is kept: what it is worth, but not what it is."""
+    """A stored token: its hash, and what it grants."""
 
     id: str
     hash: str
@@ -31,10 +31,10 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     created: str = ""
     expires: str = ""
-    """ISO 8601, UTC; empty for one that does not."""
+    """ISO 8601, UTC; empty where the token does not expire."""
 
     def is_valid(self, now: datetime) -> bool:
-        """Whether it has not expired."""
+        """Whether the token has not expired."""
         return not self.expires or now < datetime.fromisoformat(self.expires)
 
 
@@ -46,9 +46,9 @@ class _TokenFile(msgspec.Struct, frozen=True):
 class TokenStore:
     """The tokens of one configuration, in a file that only its owner may read.
 
-    Reads the file again when it has changed, so that a token that is made or
-    revoked counts at once. A marker in another folder remembers that there was
-    a token: revoking the last one, or losing the file, gives nobody any rights.
+    The file is read again when it has changed, so that a token that is created or revoked counts
+    at once. A marker file in another folder remembers that there was a token: revoking the last
+    one, or losing the file, does not open the gateway.
     """
 
     def __init__(self, data_dir: Path, config_key: str) -> None:
@@ -60,28 +60,31 @@ class TokenStore:
 
     @property
     def protected(self) -> bool:
-        """Whether callers need a token: there was one, and `clear` was not called since."""
+        """Whether callers need a token: one was created, and `clear` was not called since."""
         return _exists(self.path) or _exists(self._marker)
 
     def clear(self) -> None:
-        """Revoke every token, and ask for none from now on."""
-        with self._alone():
+        """Revoke every token and open the gateway to callers without one."""
+        with self._locked():
             self.path.unlink(missing_ok=True)
             self._marker.unlink(missing_ok=True)
 
     def all(self) -> tuple[Token, ...]:
-        """Every token, in the order they were made; raises `TokenFileError` for a damaged file.
+        """Returns every token, in the order of their creation.
 
-        Nobody is let in by a file that cannot be read, or that another user may have made.
+        Raises `TokenFileError` for a file that cannot be read or that another user may have made.
         """
-        seen = stamp([self.path])
-        if seen != self._stamp:
+        current = stamp([self.path])
+        if current != self._stamp:
             self._tokens = self._read()
-            self._stamp = seen
+            self._stamp = current
         return self._tokens
 
     def create(self, grant: Grant, name: str = "", days: float | None = None) -> tuple[Token, str]:
-        """A new token: what is kept, and the token itself, which is not."""
+        """Create a token; returns what is stored, and the token itself, which is not stored.
+
+        ``days`` is how long it is valid; None means for ever.
+        """
         secret = PREFIX + secrets.token_urlsafe(32)
         now = datetime.now(UTC)
         token = Token(
@@ -89,38 +92,38 @@ class TokenStore:
             hash=_hash(secret),
             grant=grant,
             name=name,
-            created=_written(now),
-            expires=_written(now + timedelta(days=days)) if days is not None else "",
+            created=_iso(now),
+            expires=_iso(now + timedelta(days=days)) if days is not None else "",
         )
-        with self._alone():
+        with self._locked():
             self._write((*self.all(), token))
         return token, secret
 
     def revoke(self, identifier: str) -> Token:
-        """Take a token away; raises `UnknownNameError` where there is none of this id."""
-        with self._alone():
+        """Revoke the token of this id and return it; raises `UnknownNameError` without one."""
+        with self._locked():
             tokens = self.all()
-            found = next((token for token in tokens if token.id == identifier), None)
-            if found is None:
+            revoked = next((token for token in tokens if token.id == identifier), None)
+            if revoked is None:
                 known = ", ".join(token.id for token in tokens) or "none"
                 raise UnknownNameError(f"no token has the id {identifier!r}; there are: {known}")
-            self._write(tuple(token for token in tokens if token is not found))
-        return found
+            self._write(tuple(token for token in tokens if token is not revoked))
+        return revoked
 
     def find(self, secret: str) -> Token | None:
-        """The token of this secret; None where it is unknown or has expired."""
+        """Returns the token of this secret; None where it is unknown or has expired."""
         hashed = _hash(secret)
-        found = [each for each in self.valid() if hmac.compare_digest(each.hash, hashed)]
-        return found[0] if found else None
+        matches = (token for token in self.valid() if hmac.compare_digest(token.hash, hashed))
+        return next(matches, None)
 
     def valid(self) -> list[Token]:
-        """The tokens that have not expired."""
+        """Returns the tokens that have not expired; raises `TokenFileError` as `all` does."""
         now = datetime.now(UTC)
-        return [each for each in self.all() if each.is_valid(now)]
+        return [token for token in self.all() if token.is_valid(now)]
 
     @contextmanager
-    def _alone(self) -> Generator[None]:
-        """While nobody else changes the file; what others have changed is read."""
+    def _locked(self) -> Generator[None]:
+        """Keep other processes from changing the file."""
         import filelock  # noqa: PLC0415 - a gateway only reads
 
         make_private(self.path.parent)
@@ -134,16 +137,16 @@ class TokenStore:
         except (FileNotFoundError, NotADirectoryError):
             return ()
         except DataDirectoryError as error:
-            raise TokenFileError(f"{error}; nobody is let in") from None
+            raise TokenFileError(f"{error}; no caller is let in") from None
         except OSError as error:  # it may be well: no advice to delete it
             raise TokenFileError(
-                f"{self.path} cannot be read now ({error.strerror}), so nobody is let in"
+                f"{self.path} cannot be read now ({error.strerror}), so no caller is let in"
             ) from None
         except (ValueError, RecursionError, msgspec.MsgspecError) as error:
             raise TokenFileError(
-                f"{self.path} cannot be read ({error}), so nobody is let in; "
-                "delete it, which lets nobody in either, "
-                "and make new tokens with: toolscript token create"
+                f"{self.path} cannot be read ({error}), so no caller is let in; "
+                "delete it, which still lets no caller in, "
+                "and create new tokens with: toolscript token create"
             ) from None
         return file.tokens
 
@@ -155,9 +158,9 @@ class TokenStore:
 
 
 def grant_for(servers: Iterable[str], tools: Iterable[str]) -> Grant:
-    """The grant of these servers and tools, everything where neither is named.
+    """Returns the grant of these servers and tools; of everything where both are empty.
 
-    Raises `InputError` for a tool that is no id.
+    Raises `InputError` for a tool that is neither an id nor a pattern of ids.
     """
     servers, tools = tuple(servers), tuple(tools)
     for tool in tools:
@@ -173,7 +176,7 @@ def grant_for(servers: Iterable[str], tools: Iterable[str]) -> Grant:
 
 
 def _exists(path: Path) -> bool:
-    """Whether there is a file, or may be one: what cannot be looked at counts."""
+    """Whether a file exists, or may exist because the folder cannot be read."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -187,5 +190,5 @@ def _hash(secret: str) -> str:
     return hashlib.sha256(secret.encode(errors="replace")).hexdigest()
 
 
-def _written(when: datetime) -> str:
+def _iso(when: datetime) -> str:
     return when.isoformat(timespec="seconds")

@@ -1,8 +1,7 @@
-"""Following the configuration: an edited file is taken over while the gateway runs.
+"""Reloads the configuration when its files change while the gateway runs.
 
-The files are looked at again and again rather than watched: that works for every
-editor and file system, for files that are not there yet, and costs a few
-microseconds each time.
+The files are polled rather than watched: that works with every editor and file system and for
+files that do not exist yet, and takes a few microseconds each time.
 """
 
 import logging
@@ -17,51 +16,51 @@ from toolscript.errors import ConfigError
 from toolscript.storage.atomic_files import stamp
 
 log = logging.getLogger(__name__)
-LOOK_S = 0.25
+POLL_S = 0.25
 
 
 class Follower:
-    """Notices that the configuration's files are other than those that were read last.
+    """Loads the configuration again whenever one of its files has changed.
 
-    What cannot be used is not followed: the gateway goes on with what it has,
-    and `problem` says why.
+    ``watched`` returns the files, ``load`` reads them. A configuration that cannot be used is
+    skipped: the gateway keeps the one it has, and `problem` says why.
     """
 
     def __init__(
         self, current: Config, watched: Callable[[], tuple[Path, ...]], load: Callable[[], Config]
     ) -> None:
         self._current = current
-        self._seen = ""
+        self._stamp = ""
         self._watched = watched
         self._load = load
         self.problem = ""
 
     async def run(self, apply: Callable[[Config], None]) -> None:
-        """Hand over each new configuration, until cancelled."""
+        """Call ``apply`` with each new configuration, until cancelled."""
         while True:
-            await anyio.sleep(LOOK_S)
-            config = await anyio.to_thread.run_sync(self.look, abandon_on_cancel=True)
+            await anyio.sleep(POLL_S)
+            config = await anyio.to_thread.run_sync(self.poll, abandon_on_cancel=True)
             if config is not None:
                 apply(config)
 
-    def look(self) -> Config | None:
-        """The configuration, if its files have changed since the last look and can be used."""
+    def poll(self) -> Config | None:
+        """Returns the configuration if it has changed since the last call and can be used."""
         try:
-            seen = stamp(self._watched())
-            if seen == self._seen:
+            current = stamp(self._watched())
+            if current == self._stamp:
                 return None
-            self._seen = seen
+            self._stamp = current
             config = self._load()
-        except (ConfigError, OSError) as error:  # the second: exchanged while it was looked at
-            self._note(str(error))
+        except (ConfigError, OSError) as error:  # OSError: a file was replaced just now
+            self._report(str(error))
             return None
         except Exception as error:
-            # A boundary: whatever is in the files, the gateway goes on with what it has.
+            # A boundary: the gateway keeps running with any content of the files.
             log.exception("the configuration could not be read")
-            self._note(f"it could not be read ({type(error).__name__}); the log says why")
+            self._report(f"it could not be read ({type(error).__name__}); the log says why")
             return None
         if config.key != self._current.key:
-            self._note(
+            self._report(
                 config.refused
                 or f"the configuration would now be {config.sources[0]}, "
                 "which is another gateway's; start one there"
@@ -73,7 +72,7 @@ class Follower:
         self._current = config
         return config
 
-    def _note(self, problem: str) -> None:
+    def _report(self, problem: str) -> None:
         if problem != self.problem:
             log.warning("the configuration stays as it was: %s", problem)
         self.problem = problem

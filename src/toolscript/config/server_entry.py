@@ -1,4 +1,4 @@
-"""An entry of the configuration: one server, in the spellings of several clients."""
+"""Reads one entry of ``mcpServers`` into a `ServerSpec`, in the spellings of several clients."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -28,49 +28,49 @@ _TRANSPORTS: dict[str, Transport] = {
     "sse": "sse",
 }
 _VARIABLE = re.compile(r"\$\{(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
-_OPEN = {
+_PUBLIC_VARIABLES = {
     *("HOME", "PATH", "USER", "LOGNAME", "PWD", "OLDPWD", "SHELL", "LANG", "HOSTNAME"),
     *("TMPDIR", "TMP", "TEMP", "USERPROFILE", "USERNAME", "APPDATA", "LOCALAPPDATA"),
 }
-"""Variables that are no secret; of any other nobody knows."""
+"""Variables of the environment that hold no secret; any other may."""
 
 
 class EntryError(Exception):
-    """What is wrong with one entry, in words."""
+    """An entry that cannot be used; the message says what is wrong with it."""
 
 
 @dataclass(slots=True)
 class Entry:
-    """Typed access to a raw entry, with variables expanded. What is wrong raises `EntryError`."""
+    """Reads the values of an entry by type, variables expanded; raises `EntryError`."""
 
     raw: dict[str, Any]
     environ: Mapping[str, str]
     hidden: set[str] = field(default_factory=set[str])
-    """What was put in from the environment and may be secret."""
+    """Values from the environment that may be secret."""
 
     def text(self, key: str) -> str:
-        """The string at this key; empty where there is none."""
+        """Returns the string at this key; empty without the key."""
         value = self.raw.get(key, "")
         if not isinstance(value, str):
             raise EntryError(f"{key} is {_shown(value)}; expected a string")
         return self._expand(key, value)
 
     def written(self, key: str) -> str:
-        """What the file says there, for a message: its variables have not been put in."""
+        """Returns the value for a message, as the file has it: variables are not expanded."""
         value = self.raw.get(key, "")
         if not isinstance(value, str):
             return _shown(value)
         return repr(redact(value, redactable(url_secrets(value))))[:60]
 
     def flag(self, key: str) -> bool:
-        """Whether it says true there."""
+        """Returns the boolean at this key; false without the key."""
         value = self.raw.get(key, False)
         if not isinstance(value, bool):
             raise EntryError(f"{key} is {_shown(value)}; expected true or false")
         return value
 
     def texts(self, key: str) -> tuple[str, ...] | None:
-        """The list of strings at this key; None where there is none."""
+        """Returns the list of strings at this key; None without the key."""
         value: object = self.raw.get(key)
         if value is None:
             return None
@@ -80,7 +80,7 @@ class Entry:
         return tuple(self._expand(key, item) for item in items)
 
     def seconds(self, *keys: str) -> float | None:
-        """How long something may take: the first of these keys that is there."""
+        """Returns the duration at the first of these keys that exists; None without any."""
         key = next((key for key in keys if key in self.raw), None)
         if key is None:
             return None
@@ -92,7 +92,7 @@ class Entry:
         return float(value)
 
     def mapping(self, key: str) -> dict[str, str]:
-        """The object at this key, its numbers and truths as strings."""
+        """Returns the object at this key, its numbers and booleans as strings."""
         value = self.raw.get(key)
         if value is None:
             return {}
@@ -108,8 +108,8 @@ class Entry:
             raise EntryError(f"{key} is {_shown(value)}; expected a string")
         return self._expand(key, str(value))
 
-    def within(self, key: str) -> "Entry | None":
-        """The object at this key, to be read in the same way."""
+    def entry(self, key: str) -> "Entry | None":
+        """Returns a reader of the object at this key; None without the key."""
         value: object = self.raw.get(key)
         if value is None:
             return None
@@ -123,7 +123,7 @@ class Entry:
             value = self.environ.get(name)
             if value is None and default is None:
                 raise EntryError(f"{key} needs ${{{name}}}, which is not set in the environment")
-            if value and name not in _OPEN:
+            if value and name not in _PUBLIC_VARIABLES:
                 self.hidden.add(value)
             return value or default or ""
 
@@ -143,19 +143,23 @@ def _shown(value: object) -> str:
 
 
 def listed(keys: Iterable[str]) -> str:
-    """The keys that were found, for a message."""
+    """Returns the keys of an object for a message; "nothing" for none."""
     return printable(encodable(", ".join(sorted(keys))), 200) or "nothing"
 
 
 def server(name: str, raw: Any, environ: Mapping[str, str], base: Path | None) -> ServerSpec:
-    """The server that an entry describes, run in ``base`` unless it says; raises `EntryError`."""
+    """Returns the server that an entry describes; raises `EntryError` for one that is wrong.
+
+    ``base`` is the folder that the server runs in where the entry names none or a relative one;
+    ``environ`` has the variables that the entry may refer to.
+    """
     _check_name(name)
     if not isinstance(raw, dict):
         raise EntryError(f"the entry is {_shown(raw)}; expected an object with command or url")
     reader = Entry(cast("dict[str, Any]", raw), environ)
     disabled = reader.flag("disabled")
     if disabled:
-        # What is switched off may be unfinished: nothing else in it is looked at.
+        # A disabled entry may be unfinished, so nothing else in it is checked.
         return ServerSpec(name=name, transport="stdio", disabled=True)
     url_key = next((key for key in URL_KEYS if key in reader.raw), "url")
     transport = _transport(reader, reader.text(url_key))
@@ -249,7 +253,7 @@ def _remote(spec: ServerSpec, reader: Entry, url_key: str) -> ServerSpec:
 
 
 def _is_readable(url: str) -> bool:
-    """Whether it has a host and a port; parsers tell a password's beginning where it has none."""
+    """Whether a host and a port can be read; a parser's own message may quote a password."""
     try:
         parts = urlsplit(url)
         return bool(parts.hostname) and parts.port != 0
@@ -258,7 +262,7 @@ def _is_readable(url: str) -> bool:
 
 
 def _oauth(reader: Entry) -> OAuthClient | None:
-    client = reader.within("oauth")
+    client = reader.entry("oauth")
     if client is None:
         return None
     if not client.text("clientId"):

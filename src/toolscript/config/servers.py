@@ -1,8 +1,7 @@
-"""The configuration: ``mcpServers`` as every MCP client writes it.
+"""Finds and reads configuration files: ``mcpServers``, as every MCP client writes it.
 
-A mistake in one server disables that server and is kept as a `ServerProblem` that
-names file, server, key and what was expected. Only a file that cannot be read
-at all raises.
+A mistake in one entry disables that server only: it becomes a `ServerProblem`, which names the
+file, the server, the key and what was expected.
 """
 
 import hashlib
@@ -26,41 +25,41 @@ EXAMPLE = '{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"
 
 @dataclass(frozen=True, slots=True)
 class ServerProblem:
-    """Why one server of the configuration cannot be used."""
+    """A server of the configuration that cannot be used, and why."""
 
     source: Path
     server: str
     message: str
 
     def __str__(self) -> str:
-        """One line: the file, the server, the mistake."""
+        """The file, the server and the mistake, on one line."""
         return f"{encodable(str(self.source))}: server {self.server!r}: {self.message}"
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The servers to connect to, and those that cannot be."""
+    """A configuration that was read: the servers to connect to, and those that cannot be."""
 
     sources: tuple[Path, ...]
     servers: tuple[ServerSpec, ...] = ()
     problems: tuple[ServerProblem, ...] = ()
     stamp: str = ""
-    """Of what `watched` names, from before it was read; see `files.stamp`."""
+    """Of the files that `watched` returns, made before they were read."""
     skills: tuple[Path, ...] | None = None
-    """The folders of skills that are named; None where nothing is said of them."""
+    """The folders of skills; None where the configuration does not mention skills."""
     skills_problem: str = ""
-    """Why what is said of them cannot be used."""
+    """Why the folders of skills cannot be used; empty where they can."""
     refused: str = ""
-    """Why the project's file is none of the sources, where it is not trusted."""
+    """Why the project's file was not read; empty unless it is not trusted."""
 
     @property
     def key(self) -> str:
-        """See `key_of`."""
+        """The key of the configuration; see `key_of`."""
         return key_of(self.sources)
 
     @property
     def servers_hash(self) -> str:
-        """First 16 hex digits of SHA-256 over the compact JSON list of sorted server names."""
+        """First 16 hex digits of SHA-256 over the sorted server names as compact JSON."""
         names = sorted(spec.name for spec in self.servers if not spec.disabled)
         compact = json.dumps(names, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(compact.encode()).hexdigest()[:16]
@@ -69,12 +68,13 @@ class Config:
 def load_config(
     path: Path | None, cwd: Path, environ: Mapping[str, str], trust: TrustStore | None = None
 ) -> Config:
-    """The configuration at ``path``, or the project's over the user's.
+    """Returns the configuration at ``path``; where that is None, the project's over the user's.
 
-    A server that both define is the project's. A project's file counts only
-    where ``trust`` has its content: else the user's is read alone, and `refused`
-    says why. Raises `ConfigMissingError`, `ConfigSyntaxError`, and
-    `ConfigUntrustedError` where there is no other file.
+    The project's file is looked for from ``cwd`` upwards, the user's in the home directory that
+    ``environ`` names. A server that both define is the project's. A project's file counts only
+    where ``trust`` has its content; otherwise the user's is read alone, and `Config.refused` says
+    why. Raises `ConfigMissingError`, `ConfigSyntaxError`, and `ConfigUntrustedError` where there
+    is no other file.
     """
     sources = locate(path, cwd, environ)
     if path is not None and not is_file(sources[0]):
@@ -93,16 +93,16 @@ def load_config(
 def _load(
     sources: tuple[Path, ...], own: Path, environ: Mapping[str, str], trust: TrustStore | None
 ) -> Config:
-    """The files put together. All but the user's ``own`` have to be trusted."""
-    seen = stamp(watched(sources, own, trust))
+    """Returns the files merged. All but the user's ``own`` have to be trusted."""
+    before = stamp(watched(sources, own, trust))
     configs = [
         _read(p, read_file(p)[0], environ, None)
         if p == own
         else _read(p, _trusted(p, trust), environ, p.parent)
         for p in sources
     ]
-    found = configs[0] if len(configs) == 1 else _merge(configs[0], configs[1])
-    return replace(found, stamp=seen)
+    config = configs[0] if len(configs) == 1 else _merge(configs[0], configs[1])
+    return replace(config, stamp=before)
 
 
 def _trusted(path: Path, trust: TrustStore | None) -> bytes:
@@ -112,7 +112,7 @@ def _trusted(path: Path, trust: TrustStore | None) -> bytes:
 
 
 def watched(sources: tuple[Path, ...], own: Path, trust: TrustStore | None) -> tuple[Path, ...]:
-    """The files on which a configuration depends: its sources, and the decision on a project's."""
+    """Returns the files that a configuration depends on: sources, and the records of trust."""
     return (*sources, *(trust.record(p) for p in sources if trust is not None and p != own))
 
 
@@ -123,21 +123,21 @@ def locate(path: Path | None, cwd: Path, environ: Mapping[str, str]) -> tuple[Pa
     """
     if path is not None:
         return ((cwd / path).absolute(),)
-    found = (project_file(cwd, environ), home_file(environ))
-    there = tuple(p for p in found if p is not None and is_file(p))
-    if not there:
+    candidates = (project_file(cwd, environ), home_file(environ))
+    files = tuple(p for p in candidates if p is not None and is_file(p))
+    if not files:
         raise ConfigMissingError(
             f"no {FILE_NAME} in {cwd}, above it or in the home directory; "
             f"create one, such as {EXAMPLE}, or name a file with --config"
         )
-    return there
+    return files
 
 
 def project_file(cwd: Path, environ: Mapping[str, str]) -> Path | None:
-    """The nearest ``.toolscript.json``, from ``cwd`` upwards.
+    """Returns the nearest ``.toolscript.json``, from ``cwd`` upwards; None without one.
 
-    The root of a repository is the last directory that is looked into, and the
-    home directory is where the search ends: the file there is the user's.
+    The search ends at the root of a repository, and before the home directory: the file there is
+    the user's.
     """
     home = home_file(environ).parent
     homes = {home, resolved(home)}
@@ -152,15 +152,15 @@ def project_file(cwd: Path, environ: Mapping[str, str]) -> Path | None:
 
 
 def home_file(environ: Mapping[str, str]) -> Path:
-    """Where the user's own file is, be it there or not."""
+    """Returns the path of the user's own file, whether it exists or not."""
     return Path(environ.get("HOME") or Path.home()) / FILE_NAME
 
 
 def key_of(sources: tuple[Path, ...]) -> str:
-    """16 hex digits that stand for a configuration: one gateway and one snapshot per key.
+    """Returns 16 hex digits that identify a configuration: each has one gateway, one snapshot.
 
-    The first file decides, however its path is spelled: a file of the user's
-    that appears beside a project's makes no other configuration of it.
+    Only the first file counts, so that the key stays when a user's file appears beside a
+    project's.
     """
     return hashlib.sha256(os.fsencode(resolved(sources[0]))).hexdigest()[:16]
 
@@ -187,19 +187,13 @@ def _read(path: Path, data: bytes, environ: Mapping[str, str], base: Path | None
             servers.append(server(name, raw, environ, base))
         except EntryError as mistake:
             problems.append(ServerProblem(path, encodable(name), encodable(str(mistake))))
-    found = Config((path,), tuple(servers), tuple(problems))
+    config = Config((path,), tuple(servers), tuple(problems))
     try:
-        return replace(found, skills=_skills(path, document, environ))
+        folders = Entry(document, environ).texts("skills")
     except EntryError as mistake:
-        return replace(found, skills_problem=encodable(f"{path}: {mistake}"))
-
-
-def _skills(
-    path: Path, document: dict[str, Any], environ: Mapping[str, str]
-) -> tuple[Path, ...] | None:
-    """The folders of skills that a file names, from where it lies."""
-    named = Entry(document, environ).texts("skills")
-    return None if named is None else tuple(path.parent / expanded(each) for each in named)
+        return replace(config, skills_problem=encodable(f"{path}: {mistake}"))
+    skills = None if folders is None else tuple(path.parent / expanded(f) for f in folders)
+    return replace(config, skills=skills)
 
 
 def _document(path: Path, data: bytes) -> dict[str, Any]:

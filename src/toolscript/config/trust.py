@@ -1,9 +1,8 @@
 """Stores which project configuration files the user trusts, by path and content digest.
 
-A project's file names programs that run with the user's rights, and variables
-that are sent to addresses. Anybody may have written it, so nothing in it counts
-until the user has said so. A decision holds for one content at one place; it is
-kept in the data directory, one record per file.
+A project's file names programs that run with the user's rights, and variables that are sent to
+addresses. Anyone may have written it, so it is not used before the user has agreed. A decision
+holds for one content at one path; the data directory has one record for each file.
 """
 
 import hashlib
@@ -26,14 +25,14 @@ from toolscript.text import encodable, printable, redact
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 _VERSION = 1
-_SHOWN = 300
-"""Characters of one entry that a person is shown."""
-_NAMED = 3
+_MAX_SHOWN_CHARS = 300
+"""Characters of one entry that the user is shown."""
+_MAX_NAMED = 3
 """Servers that a message names; a list names all."""
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user has decided about one file, as it is stored."""
+    """The user's decision about one file, as it is stored."""
 
     version: int = _VERSION
     path: str
@@ -42,22 +41,22 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     decided: str
     """ISO 8601, UTC."""
     servers: dict[str, str] = {}
-    """The SHA-256 of each entry, by its name: tells which entries changed later."""
+    """Name to SHA-256 of each entry, to show which of them change later."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectFile:
-    """A configuration file as it was read, once: what was judged is what is used."""
+    """A configuration file, read once, so that what the user judged is what is used."""
 
     path: Path
-    """Where it was found; its directory is resolved, and servers are started there."""
+    """Its path, the directory resolved; the servers are started in that directory."""
     data: bytes
     flaw: str
-    """Who else could have written it; empty where nobody else could."""
+    """Which other users could have written it; empty for none."""
 
     @classmethod
     def read(cls, path: Path) -> "ProjectFile":
-        """Raises `ConfigSyntaxError` for a file that cannot be read."""
+        """Read a file; raises `ConfigSyntaxError` where that is not possible."""
         place = _place(path)
         data, status = read_file(place)
         target = resolved(place)
@@ -70,15 +69,18 @@ class ProjectFile:
 
     @property
     def sha256(self) -> str:
-        """Of the content."""
+        """The SHA-256 of the content, in hex digits."""
         return hashlib.sha256(self.data).hexdigest()
 
     def servers(self) -> dict[str, Any]:
-        """The entries as they are written; none where the content is no configuration."""
+        """Returns the raw entries by name; none where the content is no configuration."""
         return _objects(self._document(), *SECTIONS)
 
     def lines(self, before: Decision | None = None) -> Iterator[tuple[str, str, str]]:
-        """What changed since a decision: "new", "changed", "same" or "gone"; name; description."""
+        """Yields "new", "changed", "same" or "gone", the name and the description of each entry.
+
+        The first says what became of the entry since the decision ``before``.
+        """
         known = before.servers if before else {}
         servers = self.servers()
         for name, digest in _digests(servers).items():
@@ -99,23 +101,23 @@ class ProjectFile:
 
 
 class TrustStore:
-    """The user's decisions, below the data directory. Holds nothing between calls."""
+    """The user's decisions, in files below the data directory."""
 
     def __init__(self, data_dir: Path) -> None:
         self._directory = data_dir / "trust"
 
     def record(self, path: Path) -> Path:
-        """Where the decision about a file is stored."""
+        """Returns the path of the record about a file."""
         digest = hashlib.sha256(os.fsencode(_place(path))).hexdigest()
         return self._directory / f"trust-{digest[:16]}.json"
 
     def decision(self, path: Path) -> Decision | None:
-        """The decision about a file, whatever its content was; None where there is none."""
-        found = _stored(self.record(path))
-        return found if found and found.path == encodable(str(_place(path))) else None
+        """Returns the decision about a file, of any content; None without one."""
+        stored = _stored(self.record(path))
+        return stored if stored and stored.path == encodable(str(_place(path))) else None
 
     def read(self, path: Path) -> bytes:
-        """The content of a trusted file; raises `ConfigUntrustedError` for any other.
+        """Returns the content of a trusted file; raises `ConfigUntrustedError` for any other.
 
         Raises `ConfigSyntaxError` for a file that cannot be read.
         """
@@ -126,12 +128,12 @@ class TrustStore:
         return file.data
 
     def is_open(self, file: ProjectFile) -> bool:
-        """Whether the user has still to decide about this content."""
+        """Whether the user has not decided about this content yet, and may."""
         before = self.decision(file.path)
         return not file.flaw and (before is None or before.sha256 != file.sha256)
 
     def decide(self, file: ProjectFile, *, trusted: bool) -> None:
-        """Remember a decision; raises `ConfigUntrustedError` to trust what others could write."""
+        """Store a decision; raises `ConfigUntrustedError` for trust in what others can write."""
         if trusted and file.flaw:
             raise ConfigUntrustedError(refusal(file))
         made = Decision(
@@ -144,21 +146,21 @@ class TrustStore:
         write_atomically(self.record(file.path), msgspec.json.encode(made))
 
     def forget(self, path: Path) -> bool:
-        """Take a decision back; False where there was none."""
+        """Delete the decision about a file; returns whether there was one."""
         known = self.decision(path) is not None
         self.record(path).unlink(missing_ok=True)
         return known
 
     def all(self) -> list[Decision]:
-        """Every decision, by path."""
-        found = map(_stored, self._directory.glob("trust-*.json"))
-        return sorted((each for each in found if each), key=lambda each: each.path)
+        """Returns every decision, by path."""
+        decisions = map(_stored, self._directory.glob("trust-*.json"))
+        return sorted(filter(None, decisions), key=lambda decision: decision.path)
 
 
 def read_file(path: Path) -> tuple[bytes, os.stat_result]:
-    """A configuration's bytes, and the status of the very file that they come from.
+    """Returns a file's bytes and the status of the same file; raises `ConfigSyntaxError`.
 
-    Raises `ConfigSyntaxError`. A pipe that took the file's place is not waited for.
+    Never blocks on a pipe that has replaced the file.
     """
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
@@ -173,7 +175,7 @@ def read_file(path: Path) -> tuple[bytes, os.stat_result]:
 
 
 def refusal(file: ProjectFile, before: Decision | None = None) -> str:
-    """Why a file is not used, what it would start, and what to do."""
+    """Returns the message about a file that is not used: why, what it would start, what to do."""
     if file.flaw:
         return (
             f"{file.path} is not used: {file.flaw}; put that right, "
@@ -181,10 +183,12 @@ def refusal(file: ProjectFile, before: Decision | None = None) -> str:
         )
     lines = [(state, name, what) for state, name, what in file.lines(before) if state != "same"]
     known = before is not None and before.trusted
-    told = [f"{state + ' ' if known else ''}{name}: {what}" for state, name, what in lines[:_NAMED]]
-    told += [f"and {len(lines) - _NAMED} more"] if len(lines) > _NAMED else []
+    entries = [
+        f"{state + ' ' if known else ''}{name}: {what}" for state, name, what in lines[:_MAX_NAMED]
+    ]
+    entries += [f"and {len(lines) - _MAX_NAMED} more"] if len(lines) > _MAX_NAMED else []
     why = "has changed since you trusted it" if known else "is not trusted"
-    asks = f" (it asks for {'; '.join(told)})" if told else ""
+    asks = f" (it asks for {'; '.join(entries)})" if entries else ""
     return (
         f"{file.path} {why}, so it is not used{asks}; "
         f"read it, then: toolscript trust {shlex.quote(str(file.path))}"
@@ -192,10 +196,7 @@ def refusal(file: ProjectFile, before: Decision | None = None) -> str:
 
 
 def describe(entry: object) -> str:
-    """What an entry starts, for a person to judge: as it is written, its variables not put in.
-
-    Arguments are shown whole, since a stranger's command is to be judged by them.
-    """
+    """Returns what an entry starts, for the user to judge: all its arguments, as written."""
     if not isinstance(entry, dict):
         return "(no entry)"
     raw = cast("dict[str, Any]", entry)
@@ -211,7 +212,7 @@ def describe(entry: object) -> str:
 
 
 def writable_by_others(path: Path) -> str:
-    """Who else could write a file; empty where nobody else could, or it cannot be told."""
+    """Returns which other users could write a file; empty for none, or where that is unknown."""
     try:
         return _flaw(path.stat())
     except OSError:
@@ -219,12 +220,12 @@ def writable_by_others(path: Path) -> str:
 
 
 def _place(path: Path) -> Path:
-    """A file's path with its directory resolved, but not the file, where that is a link."""
+    """Returns a path with its directory resolved, but not a link in the file's place."""
     return resolved(path.parent) / path.name
 
 
 def _flaw(status: os.stat_result, folder: Path | None = None) -> str:
-    """Who else than the user and root could write a file, or put another into a folder."""
+    """Returns which users beside this one and root could write a file or replace it in a folder."""
     if not hasattr(os, "geteuid"):
         return ""
     what = f"its directory {folder}" if folder else "it"
@@ -253,7 +254,7 @@ def _name(status: os.stat_result) -> tuple[str, str]:
 
 
 def _is_private(status: os.stat_result) -> bool:
-    """Whether a group is its user's own, with no other member, as most Linux systems make them."""
+    """Whether the user is the group's only member, as of the groups that Linux makes for users."""
     import grp  # noqa: PLC0415 - see _name
 
     user, group = _name(status)
@@ -264,22 +265,22 @@ def _is_private(status: os.stat_result) -> bool:
 
 
 def _stored(path: Path) -> Decision | None:
-    """A decision; None for one that cannot be read, or that another user could have written."""
+    """Returns a decision; None where it cannot be read or another user could have written it."""
     try:
         with path.open("rb") as file:
             status = os.fstat(file.fileno())
             if _flaw(status) or (os.name == "posix" and status.st_mode & 0o077):
                 return None
-            found = msgspec.json.decode(file.read(), type=Decision)
-            return found if found.version == _VERSION else None
+            decision = msgspec.json.decode(file.read(), type=Decision)
+            return decision if decision.version == _VERSION else None
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
 
 
 def _objects(raw: Mapping[str, Any], *keys: str) -> dict[str, Any]:
-    """The object at the first of these keys that is there; none where that is none."""
-    found: object = next((raw[key] for key in keys if key in raw), None)
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    """Returns the object at the first of these keys that exists; empty for any other value."""
+    value: object = next((raw[key] for key in keys if key in raw), None)
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _digests(servers: Mapping[str, Any]) -> dict[str, str]:
@@ -290,4 +291,4 @@ def _digests(servers: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _shown(text: str) -> str:
-    return printable(encodable(text), _SHOWN)
+    return printable(encodable(text), _MAX_SHOWN_CHARS)

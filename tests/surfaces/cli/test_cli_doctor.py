@@ -55,7 +55,7 @@ def test_what_is_wrong_is_told_with_what_to_do(cli: Cli, scripted: Scripted) -> 
     assert found["port"]["advice"] == "choose another with --port"
     assert found["server bad"]["found"].endswith("its last words: no key")
     assert found["server odd"]["advice"] == "correct its entry in the configuration"
-    assert "nobody is let in" in found["tokens"]["found"]
+    assert "no caller is let in" in found["tokens"]["found"]
 
 
 def test_a7_a_model_that_cannot_be_had_is_degraded_and_not_wrong(
