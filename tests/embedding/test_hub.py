@@ -19,9 +19,10 @@ from toolscript.embedding import hub as module
 from toolscript.embedding.download_progress import Progress
 from toolscript.embedding.loader import BUNDLED_FOLDER, Choice, foresee, load_choice
 from toolscript.embedding.model_layout import ON_CPU, ON_GPU
+from toolscript.embedding.models import Repository
 from toolscript.errors import ModelError, UnreachableError
 
-REPOSITORY = module.Repository("acme/mini")
+REPOSITORY = Repository("acme/mini")
 NEEDED = ["config.json", "tokenizer.json", "onnx/model_quantized.onnx"]
 
 
@@ -122,7 +123,8 @@ def test_a_download_that_is_cut_goes_on_where_it_was(hub: Hub, store: module.Hub
 FETCH = """
 import sys
 from pathlib import Path
-from toolscript.embedding.hub import Hub, Repository
+from toolscript.embedding.hub import Hub
+from toolscript.embedding.models import Repository
 from toolscript.embedding.model_layout import ON_CPU
 from toolscript.embedding.download_progress import Progress
 Hub(Path(sys.argv[1]), sys.argv[2]).fetch(Repository("acme/mini"), ON_CPU, Progress())
@@ -288,7 +290,8 @@ def test_a_note_from_long_ago_or_from_the_future_counts_for_nothing(
 FULL = """
 import resource, signal, sys
 from pathlib import Path
-from toolscript.embedding.hub import Hub, Repository
+from toolscript.embedding.hub import Hub
+from toolscript.embedding.models import Repository
 from toolscript.embedding.model_layout import ON_CPU
 from toolscript.embedding.download_progress import Progress
 from toolscript.errors import ModelError

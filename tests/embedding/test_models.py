@@ -4,10 +4,9 @@ from pathlib import Path
 import pytest
 
 from toolscript.config.settings import OPTION
-from toolscript.embedding.hub import Repository
 from toolscript.embedding.loader import BUNDLED_FOLDER
 from toolscript.embedding.model_layout import spec_of
-from toolscript.embedding.models import BUNDLED, MODELS, ModelSpec, known
+from toolscript.embedding.models import BUNDLED, MODELS, ModelSpec, Repository, known
 from toolscript.errors import ModelError
 from toolscript.retrieval.semantic.calibration import CURVES
 

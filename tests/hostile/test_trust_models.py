@@ -8,11 +8,10 @@ import pytest
 from tests.hub import Hub
 from toolscript.embedding.download_progress import Progress
 from toolscript.embedding.hub import Hub as Models
-from toolscript.embedding.hub import Repository
 from toolscript.embedding.integrity import check_bundled, is_known, sha256
 from toolscript.embedding.loader import BUNDLED_FOLDER
 from toolscript.embedding.model_layout import weights_for
-from toolscript.embedding.models import DIGESTS, MODELS
+from toolscript.embedding.models import DIGESTS, MODELS, Repository
 from toolscript.errors import ModelError
 
 

@@ -1,52 +1,49 @@
-"""How far a download is: written by the thread that loads, read by whoever waits."""
+"""How far a download is: written by the thread that loads a model, read by any other."""
 
 import threading
 
 
 class CancelledError(Exception):
-    """The one who waited has given up."""
+    """The download was cancelled."""
 
 
 class Progress:
-    """Bytes done and to be done of what is downloaded now. Safe to read from any thread."""
+    """Bytes done and to be done of the current download. Safe to read from any thread."""
 
     def __init__(self) -> None:
-        self.what = ""
-        """What is downloaded; empty when nothing is."""
-        self.done_bytes = 0
-        self.total_bytes = 0
-        """0 as long as it is not known."""
-        self.came_bytes = 0
-        """Of those done, what has come since the beginning."""
-        self.steps = 0
-        """Grows with every sign of life."""
         self._cancelled = threading.Event()
+        self.steps = 0
+        """Grows whenever the hub answers or bytes come."""
+        self.begin("")
 
     def begin(self, what: str) -> None:
-        """Something is to be downloaded."""
-        self.what, self.done_bytes, self.total_bytes, self.came_bytes = what, 0, 0, 0
+        """Starts counting for a model's name."""
+        self.what = what
+        """The model's name; empty when nothing is downloaded."""
+        self.done_bytes = self.total_bytes = self.received_bytes = 0
+        """Bytes that are here; of all (0 as long as that is not known); received since `begin`."""
         self._cancelled.clear()
 
     def expect(self, total_bytes: int) -> None:
-        """So many bytes more."""
+        """Adds to the bytes to be done."""
         self.total_bytes += total_bytes
 
-    def resume(self, size: int) -> None:
-        """So many bytes were here already; negative: they are of no use."""
-        self.done_bytes += size
+    def resume(self, size_bytes: int) -> None:
+        """Adds bytes of an earlier attempt; a negative number takes them back."""
+        self.done_bytes += size_bytes
 
-    def advance(self, size: int = 0) -> None:
-        """So many bytes came, or just an answer; raises `CancelledError` when nobody waits."""
+    def advance(self, size_bytes: int = 0) -> None:
+        """Adds received bytes, or notes an answer; raises `CancelledError` after `cancel`."""
         if self._cancelled.is_set():
             raise CancelledError
-        self.done_bytes += size
-        self.came_bytes += size
+        self.done_bytes += size_bytes
+        self.received_bytes += size_bytes
         self.steps += 1
 
     def end(self) -> None:
-        """There is nothing to wait for any more."""
+        """Says that nothing is downloaded any more."""
         self.what = ""
 
     def cancel(self) -> None:
-        """Stop whoever works at it, at the next step."""
+        """Ends the download at its next step."""
         self._cancelled.set()

@@ -1,75 +1,54 @@
-"""Models from the hub: downloaded once, and found again without asking."""
+"""The models that were downloaded from the hub: each once, and found again without asking."""
 
 import contextlib
 import json
-import re
+import os
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import filelock
 
-from toolscript.embedding.download import MARKER, Download, size_of
 from toolscript.embedding.download_progress import Progress
-from toolscript.embedding.models import known
+from toolscript.embedding.models import Repository
 from toolscript.embedding.negative_cache import NegativeCache
 from toolscript.errors import ModelError, UnreachableError
-from toolscript.storage.atomic_files import file_name, make_private
+from toolscript.storage.atomic_files import file_name, make_private, write_atomically
 
+MARKER = "complete.json"
+"""Written last into a model's folder: the files and sizes of a complete model."""
 FORGET_S = 600.0
 """How long it is remembered that a model could not be had."""
 _POLL_S = 0.2
-_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
-_REVISION = re.compile(r"[A-Za-z0-9][\w./-]{0,99}")
-
-
-@dataclass(frozen=True, slots=True)
-class Repository:
-    """A model on the hub: ``owner/name``, and a commit, branch or tag of it."""
-
-    name: str
-    revision: str = "main"
-
-    @classmethod
-    def parse(cls, text: str) -> "Repository | None":
-        """``owner/name``, ``owner/name@revision`` or a name of the table; else None."""
-        name, separator, revision = text.partition("@")
-        row = known(name)
-        if row is not None and name.casefold() in {row.name.casefold(), row.repository.casefold()}:
-            return cls(row.repository, revision or row.revision)
-        if not _NAME.fullmatch(name) or ".." in text:
-            return None
-        if separator and not _REVISION.fullmatch(revision):
-            return None
-        return cls(name, revision or "main")
 
 
 class Hub:
-    """The models below one directory. Holds nothing open."""
+    """The models in one directory. Holds nothing open."""
 
     def __init__(self, directory: Path, endpoint: str | None = None) -> None:
         self.directory = directory
         self._endpoint = endpoint
 
     def folder(self, repository: Repository) -> Path:
-        """Where a model is kept, be it there or not."""
+        """Returns the folder of a model, which need not exist."""
         name = repository.name.replace("/", "--")
         return self.directory / name / file_name(repository.revision.replace("/", "--"))
 
     def local(self, repository: Repository) -> Path | None:
-        """A model that is here, whole; looked up without any network."""
+        """Returns the folder of a model that is completely here; asks no network."""
         folder = self.folder(repository)
-        files = _marked(folder)
-        if files and all(size_of(folder / name) == size for name, size in files.items()):
-            return folder
-        return None
+        try:
+            sizes: dict[str, int] = json.loads((folder / MARKER).read_bytes())["files"]
+            complete = all(_size(folder / name) == size for name, size in sizes.items())
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            return None
+        return folder if sizes and complete else None
 
     def failed(self, repository: Repository) -> str:
-        """Why a model could not be had a moment ago, when asking again would be the same."""
+        """Returns why a download failed a moment ago; empty when it may be tried now."""
         return self._note(repository).read()
 
     def fetch(self, repository: Repository, weights: Sequence[str], progress: Progress) -> Path:
-        """A model that is here whole afterwards: found or downloaded, the first of ``weights``.
+        """Returns the folder of a model, downloading it with the first of ``weights`` if need be.
 
         Raises `ModelError` saying what is missing, and `UnreachableError` when
         the hub does not answer. A failure is remembered for `FORGET_S`.
@@ -78,7 +57,7 @@ class Hub:
         progress.begin(repository.name)
         try:
             make_private(folder)
-            with _alone(folder, progress):
+            with _locked(folder, progress):
                 if self.local(repository) is None:
                     self._download(repository, weights, progress)
                 return folder
@@ -92,24 +71,36 @@ class Hub:
         reason = self.failed(repository)
         if reason:
             raise UnreachableError(reason)
+        # Toolscript sends no usage data, and neither shall the client.
+        os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+        from toolscript.embedding.download import ModelDownload  # noqa: PLC0415 - imports the hub's client
+
+        folder = self.folder(repository)
+        download = ModelDownload(repository, folder, self._endpoint, progress)
         try:
-            Download(repository, self.folder(repository), self._endpoint, progress).run(weights)
+            names = download.run(weights)
         except ModelError as error:
             self._note(repository).write(str(error))
             raise
+        marker = {
+            "repository": repository.name,
+            "revision": repository.revision,
+            "commit": download.commit,
+            "files": {name: _size(folder / name) for name in names},
+        }
+        write_atomically(folder / MARKER, json.dumps(marker, indent=2).encode())
 
     def _note(self, repository: Repository) -> NegativeCache:
         path = _beside(self.folder(repository), "failed.json")
         return NegativeCache(path, self._endpoint or "", FORGET_S)
 
 
-def _marked(folder: Path) -> dict[str, int]:
-    """The files of a complete model and their sizes in bytes; nothing for one that is not."""
+def _size(path: Path) -> int:
+    """A file's bytes; -1 where there is none."""
     try:
-        files = json.loads((folder / MARKER).read_bytes())["files"]
-        return {str(name): int(size) for name, size in files.items()}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return {}
+        return path.stat().st_size
+    except OSError:
+        return -1
 
 
 def _beside(folder: Path, kind: str) -> Path:
@@ -117,15 +108,15 @@ def _beside(folder: Path, kind: str) -> Path:
 
 
 @contextlib.contextmanager
-def _alone(folder: Path, progress: Progress) -> Generator[None]:
-    """Nobody else downloads into the folder; whoever waits for that sees it grow."""
+def _locked(folder: Path, progress: Progress) -> Generator[None]:
+    """Keep other processes from downloading into the folder; while waiting, show their progress."""
     lock = filelock.FileLock(_beside(folder, "lock"), mode=0o600)
     while True:
         try:
             lock.acquire(timeout=_POLL_S)
             break
         except filelock.Timeout:
-            partial = sum(size_of(path) for path in folder.glob("*.partial"))
+            partial = sum(_size(path) for path in folder.glob("*.partial"))
             progress.resume(partial - progress.done_bytes)
     progress.begin(progress.what)
     try:

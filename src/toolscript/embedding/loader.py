@@ -14,7 +14,7 @@ from pathlib import Path
 from toolscript.embedding import device as devices
 from toolscript.embedding.base import Encoder
 from toolscript.embedding.download_progress import Progress
-from toolscript.embedding.hub import Hub, Repository
+from toolscript.embedding.hub import Hub
 from toolscript.embedding.integrity import check_bundled
 from toolscript.embedding.model_layout import (
     find_weights,
@@ -23,7 +23,7 @@ from toolscript.embedding.model_layout import (
     vectors_name,
     weights_for,
 )
-from toolscript.embedding.models import BUNDLED
+from toolscript.embedding.models import BUNDLED, Repository
 from toolscript.embedding.negative_cache import NegativeCache
 from toolscript.errors import DeviceError, ModelError, UnreachableError
 from toolscript.storage.atomic_files import expanded, is_dir

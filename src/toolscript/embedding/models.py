@@ -63,6 +63,8 @@ MODELS: tuple[ModelSpec, ...] = (
     ),
 )
 BUNDLED = "all-MiniLM-L6-v2"
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
+_REVISION = re.compile(r"[A-Za-z0-9][\w./-]{0,99}")
 
 DIGESTS: Mapping[str, Mapping[str, str]] = {
     "ea104dacec62c0de699686887e3f920caeb4f3e3": {
@@ -117,3 +119,24 @@ def family(name: str) -> Family | None:
     """The family of a model that the table does not know."""
     short = short_name(name).casefold()
     return next((each for each in FAMILIES if each.pattern.match(short)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A model on the hub: ``owner/name``, and a commit, branch or tag of it."""
+
+    name: str
+    revision: str = "main"
+
+    @classmethod
+    def parse(cls, text: str) -> "Repository | None":
+        """``owner/name``, ``owner/name@revision`` or a name of the table; else None."""
+        name, separator, revision = text.partition("@")
+        row = known(name)
+        if row is not None and name.casefold() in {row.name.casefold(), row.repository.casefold()}:
+            return cls(row.repository, revision or row.revision)
+        if not _NAME.fullmatch(name) or ".." in text:
+            return None
+        if separator and not _REVISION.fullmatch(revision):
+            return None
+        return cls(name, revision or "main")
