@@ -25,7 +25,7 @@ import numpy as np
 
 from benchmarks import report
 from toolscript.embedding.base import CachedVector
-from toolscript.embedding.loader import Choice, LazyModel, foresee, lazy
+from toolscript.embedding.loader import Choice, LazyModel, identify, lazy
 from toolscript.embedding.vector_cache import SqliteVectorCache
 from toolscript.retrieval.base import Corpus
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
@@ -107,10 +107,10 @@ def _open_once(directory: Path, corpus: Corpus) -> float:
 
 
 def _name() -> str:
-    foreseen = foresee(CHOICE)
-    if foreseen is None:
+    identity = identify(CHOICE)
+    if identity is None:
         raise SystemExit("the bundled model is not there")
-    return foreseen.name
+    return identity.name
 
 
 def _check(fulfilled: bool, what: str) -> None:  # noqa: FBT001 - reads best

@@ -28,7 +28,7 @@ from toolscript import bootstrap
 from toolscript.app.application import App
 from toolscript.config import settings
 from toolscript.embedding.base import CachedVector
-from toolscript.embedding.loader import Choice, foresee
+from toolscript.embedding.loader import Choice, identify
 from toolscript.skills.scanner import SkillCatalogue, SkillScanner
 from toolscript.types import SearchRequest
 
@@ -92,8 +92,8 @@ def _application(home: Path) -> App:
 
 def _prime(home: Path, catalogue: SkillCatalogue) -> None:
     """Vectors for every passage, in the cache that the application will open."""
-    foreseen = foresee(Choice("bundled"))
-    if foreseen is None:
+    identity = identify(Choice("bundled"))
+    if identity is None:
         raise SystemExit("the bundled model is not there")
     rows = np.random.default_rng(1).standard_normal((len(catalogue.documents), DIMENSIONS))
     rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
@@ -103,7 +103,7 @@ def _prime(home: Path, catalogue: SkillCatalogue) -> None:
         document.id: CachedVector(document.digest, row)
         for document, row in zip(catalogue.documents, rows, strict=True)
     }
-    cache.save(foreseen.name, entries)
+    cache.save(identity.name, entries)
 
 
 async def _first(home: Path) -> float:

@@ -219,8 +219,8 @@ def _vectors_in(
 
 def _standing_in(model: LazyModel) -> bool:
     """Whether the model that answers stands in for another."""
-    foreseen = model.foresee()
-    return foreseen is not None and bool(foreseen.degraded)
+    identity = model.identify()
+    return identity is not None and bool(identity.degraded)
 
 
 def _connect(settings: Settings, config_key: str) -> Connect:

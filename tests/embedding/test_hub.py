@@ -17,7 +17,7 @@ from tests.hub import COMMIT, Hub
 from tests.support import until
 from toolscript.embedding import hub as module
 from toolscript.embedding.download_progress import Progress
-from toolscript.embedding.loader import BUNDLED_FOLDER, Choice, foresee, load_choice
+from toolscript.embedding.loader import BUNDLED_FOLDER, Choice, identify, load_choice
 from toolscript.embedding.model_layout import ON_CPU, ON_GPU
 from toolscript.embedding.models import Repository
 from toolscript.errors import ModelError, UnreachableError
@@ -351,14 +351,14 @@ def choice(hub: Hub, tmp_path: Path, **changes: Any) -> Choice:
 def test_a_model_from_the_hub_is_what_it_is_on_the_disk(hub: Hub, tmp_path: Path) -> None:
     """model:default, model:select"""
     asked = choice(hub, tmp_path)
-    assert foresee(asked) is None
+    assert identify(asked) is None
     assert not hub.asked
     loaded = load_choice(asked, Progress())
     assert loaded.encoder is not None
     assert not loaded.degraded
-    foreseen = foresee(asked)
-    assert foreseen is not None
-    assert foreseen.name == loaded.encoder.name
+    identity = identify(asked)
+    assert identity is not None
+    assert identity.name == loaded.encoder.name
     assert loaded.encoder.name.startswith("mini@")
 
 
@@ -373,7 +373,7 @@ def test_where_the_hub_does_not_answer_the_bundled_model_does(
     loaded = load_choice(asked, Progress())
     assert bool(loaded.encoder) is there
     assert "answered HTTP 500" in loaded.degraded
-    foreseen = foresee(asked)
-    assert bool(foreseen) is there
-    if foreseen and loaded.encoder:
-        assert (foreseen.name, foreseen.degraded) == (loaded.encoder.name, loaded.degraded)
+    identity = identify(asked)
+    assert bool(identity) is there
+    if identity and loaded.encoder:
+        assert (identity.name, identity.degraded) == (loaded.encoder.name, loaded.degraded)

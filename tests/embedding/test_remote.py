@@ -17,7 +17,7 @@ import pytest
 from toolscript.embedding import remote
 from toolscript.embedding.base import Encoder
 from toolscript.embedding.download_progress import Progress
-from toolscript.embedding.loader import Choice, foresee, lazy, load_choice
+from toolscript.embedding.loader import Choice, identify, lazy, load_choice
 from toolscript.embedding.remote import BATCH_TEXTS, Address, RemoteEncoder
 from toolscript.embedding.vector_cache import SqliteVectorCache
 from toolscript.errors import ModelError, UnreachableError
@@ -285,9 +285,9 @@ def test_where_it_does_not_answer_the_bundled_model_does_and_that_is_remembered(
     assert address in loaded.degraded
     requests = len(server.batches)
     assert load_choice(asked, Progress()).degraded == loaded.degraded
-    foreseen = foresee(asked)
-    assert foreseen is not None
-    assert (foreseen.name, foreseen.degraded) == (loaded.encoder.name, loaded.degraded)
+    identity = identify(asked)
+    assert identity is not None
+    assert (identity.name, identity.degraded) == (loaded.encoder.name, loaded.degraded)
     assert len(server.batches) == requests
 
 

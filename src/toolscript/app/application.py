@@ -399,7 +399,7 @@ class App:
     def _stats(self) -> dict[str, object]:
         loaded, refused = self._loaded()
         encoder = loaded.encoder if loaded else None
-        foreseen = None if loaded else self._semantic.model.foresee()
+        identity = None if loaded else self._semantic.model.identify()
         counters = self._semantic.counters
         asked = counters.queries_embedded + counters.queries_remembered
         learned = counters.documents_embedded + counters.documents_from_cache
@@ -407,7 +407,7 @@ class App:
             "toolsIndexed": self._engine.indexed,
             "toolsWaiting": self._engine.waiting,
             "embeddingsCached": self._semantic.embedded,
-            "model": encoder.name if encoder else foreseen.name if foreseen else None,
+            "model": encoder.name if encoder else identity.name if identity else None,
             "modelLoaded": encoder is not None,
             "device": encoder.device if encoder else None,
             "signals": ["semantic", "fuzzy"] if encoder or not (loaded or refused) else ["fuzzy"],

@@ -2,7 +2,7 @@
 
 huggingface-hub brings addresses, metadata, tokens, proxies, the offline mode, its cache and its
 errors. The bytes are fetched here, because its own download starts again after an interruption,
-compares no checksum and reports its progress every 10 MB: see ADR 20.
+compares no checksum and reports its progress every 10 MB: see ADR 3.
 """
 
 import hashlib

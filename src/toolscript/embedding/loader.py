@@ -1,4 +1,4 @@
-"""From the model's name in the settings to an encoder, with the fallback chain.
+"""Loads the encoder of the model that the settings name, or of its fallback.
 
 The model asked for, else the bundled one, else none: each step down keeps the
 reason, so that every answer can say that it is degraded and why.
@@ -36,7 +36,7 @@ BUNDLED_FOLDER = Path(__file__).parent / "bundled"
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What there is to embed with: possibly nothing, possibly not what was asked for."""
+    """The encoder that was loaded, or None; ``degraded`` says why it is not the one asked for."""
 
     encoder: Encoder | None
     degraded: str = ""
@@ -44,7 +44,7 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class ModelIdentity:
-    """What loading would give, as far as the files say it: the name of its vectors."""
+    """The name of a model's vectors, known from its files without loading it."""
 
     name: str
     degraded: str = ""
@@ -52,35 +52,31 @@ class ModelIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which model is asked for, and what may be done to have it."""
+    """Which model is asked for, and how it may be loaded."""
 
     model: str
     fallback: str = "bundled"
     threads: int = 1
     device: str = "auto"
     directory: Path | None = None
-    """Where models from the hub are kept; None: none is read."""
+    """The folder of models from the hub; None: no such model is used."""
     endpoint: str | None = None
-    """The hub, if not the one that huggingface-hub's environment names."""
+    """The hub's address; None: the one that huggingface-hub's environment names."""
     key: str = field(default="", repr=False)
-    """What an embedding server is given to let us in."""
-
-
-def _nothing_foreseen() -> None:
-    return None
+    """The bearer token for an embedding server."""
 
 
 class LazyModel:
-    """A model that is loaded when it is first needed, once, whichever thread needs it."""
+    """A model that is loaded once, when a thread first needs it."""
 
     def __init__(
         self,
         load: Callable[[], Loaded],
-        foresee: Callable[[], ModelIdentity | None] = _nothing_foreseen,
+        identify: Callable[[], ModelIdentity | None] = lambda: None,
         progress: Progress | None = None,
     ) -> None:
         self._load = load
-        self._foresee = foresee
+        self._identify = identify
         self._lock = threading.Lock()
         self._loaded: Loaded | None = None
         self._refusal: DeviceError | None = None
@@ -88,36 +84,33 @@ class LazyModel:
 
     @property
     def loaded(self) -> Loaded | None:
-        """What was loaded, or None when nothing has needed the model yet.
-
-        Raises `DeviceError` when it was refused because of its device.
-        """
+        """What was loaded; None when nothing has needed the model yet. Raises `DeviceError`."""
         if self._refusal is not None:
             raise self._refusal
         return self._loaded
 
-    def foresee(self) -> ModelIdentity | None:
-        """What `get` will give, without loading it; None when that cannot be told."""
+    def identify(self) -> ModelIdentity | None:
+        """Returns which model `get` will load; None when that is not known without loading."""
         loaded = self._loaded
         if loaded is None:
-            return self._foresee()
+            return self._identify()
         return ModelIdentity(loaded.encoder.name, loaded.degraded) if loaded.encoder else None
 
     def begin(self) -> ModelIdentity | None:
-        """Have another thread load it, where nothing has to be downloaded; see `foresee`."""
-        foreseen = self.foresee()
-        if self._loaded is None and foreseen is not None:
+        """Starts loading in another thread, unless it has to be downloaded; see `identify`."""
+        identity = self.identify()
+        if self._loaded is None and identity is not None:
             threading.Thread(target=self._get_quietly, name="model").start()
-        return foreseen
+        return identity
 
     def _get_quietly(self) -> None:
         try:
             self.get()
-        except Exception as error:  # noqa: BLE001 - told to whoever asks for the model
+        except Exception as error:  # noqa: BLE001 - the next caller of `get` sees it
             log.debug("the model could not be loaded beforehand: %s", error)
 
     def get(self) -> Loaded:
-        """What was loaded, loading it now when need be; raises `DeviceError`."""
+        """Returns what was loaded, loading it now if need be; raises `DeviceError`."""
         with self._lock:
             if self._loaded is None:
                 self._loaded = self._load_or_refuse()
@@ -126,7 +119,7 @@ class LazyModel:
             return self._loaded
 
     def give_up(self, reason: str) -> Loaded:
-        """Do without the model from now on: it was loaded, but does not work."""
+        """Stops using the model, which was loaded but does not work; returns the new state."""
         with self._lock:
             self._loaded = Loaded(None, f"searching without meaning: {reason}")
             log.warning("%s", self._loaded.degraded)
@@ -143,10 +136,10 @@ class LazyModel:
 
 
 def lazy(choice: Choice) -> LazyModel:
-    """The model of a choice, to be loaded when it is needed."""
+    """Returns the model of a choice, which is loaded when it is first needed."""
     progress = Progress()
     return LazyModel(
-        lambda: load_choice(choice, progress), lambda: foresee(choice), progress=progress
+        lambda: load_choice(choice, progress), lambda: identify(choice), progress=progress
     )
 
 
@@ -156,10 +149,9 @@ def load_model(model: str, fallback: str, threads: int) -> Loaded:
 
 
 def load_choice(choice: Choice, progress: Progress) -> Loaded:
-    """Load the model asked for; where it cannot be, what the choice's fallback says.
+    """Loads the model asked for, or its fallback where that fails.
 
-    Raises `DeviceError` where the model is to run on a GPU and cannot: then
-    nothing else was wanted.
+    Raises `DeviceError` where the model has to run on a GPU and cannot.
     """
     try:
         return Loaded(_source(choice).load(progress))
@@ -177,8 +169,8 @@ def load_choice(choice: Choice, progress: Progress) -> Loaded:
         return Loaded(None, f"searching without meaning: {reason}; {error}")
 
 
-def foresee(choice: Choice) -> ModelIdentity | None:
-    """What `load_choice` will give, without loading, downloading or asking anything."""
+def identify(choice: Choice) -> ModelIdentity | None:
+    """Returns which model `load_choice` will load, without loading it or asking a server."""
     try:
         source = _source(choice)
         failed = source.failed()
@@ -206,50 +198,45 @@ class _Folder:
     choice: Choice
 
     def vectors(self) -> str | None:
-        """What its vectors are called; None when that needs a look at the devices."""
+        """The name of its vectors; None when that depends on the devices."""
         if has_choice(self.folder) and self.choice.device != "cpu":
             return None
         return vectors_name(spec_of(self.folder, self.name), find_weights(self.folder))
 
     def failed(self) -> str:
-        """Why it is known already that it cannot be loaded."""
+        """Why it failed a moment ago; empty when it may be loaded."""
         return ""
 
     def load(self, progress: Progress) -> Encoder:
         """The encoder; raises `ModelError`."""
         del progress
-        # Imported here: the runtime costs a tenth of a second, and not every
-        # command that is wired needs it.
-        from toolscript.embedding.onnx import OnnxEncoder  # noqa: PLC0415 - see above
+        from toolscript.embedding.onnx import OnnxEncoder  # noqa: PLC0415 - takes a tenth of a second
 
         if self.folder == BUNDLED_FOLDER:
-            kept = self.choice.directory
-            check_bundled(self.folder, kept and kept / "bundled.stamp")
+            directory = self.choice.directory
+            check_bundled(self.folder, directory and directory / "bundled.stamp")
         spec = spec_of(self.folder, self.name)
         return OnnxEncoder(self.folder, spec, self.choice.threads, self.choice.device)
 
 
 @dataclass(frozen=True, slots=True)
 class _FromHub:
-    """A model of the hub's, here or still to be downloaded."""
+    """A model of the hub, downloaded already or not."""
 
     hub: Hub
     repository: Repository
     choice: Choice
 
     def vectors(self) -> str | None:
-        """See `_Folder.vectors`."""
         folder = self.hub.local(self.repository)
         return self._in(folder).vectors() if folder else None
 
     def failed(self) -> str:
-        """See `_Folder.failed`."""
         if self.hub.local(self.repository):
             return ""
         return self.hub.failed(self.repository)
 
     def load(self, progress: Progress) -> Encoder:
-        """See `_Folder.load`; downloads what is not here."""
         folder = self.hub.local(self.repository)
         if folder is None:
             gpu = devices.choose(self.choice.device, devices.offered())[0] != devices.CPU
@@ -267,15 +254,12 @@ class _Remote:
     choice: Choice
 
     def vectors(self) -> str | None:
-        """See `_Folder.vectors`: the address is all that is known of it."""
-        return self.choice.model
+        return self.choice.model  # the address is all that is known of it
 
     def failed(self) -> str:
-        """See `_Folder.failed`."""
         return self._notes().read()
 
     def load(self, progress: Progress) -> Encoder:
-        """See `_Folder.load`; asks the server whether it is there."""
         del progress
         from toolscript.embedding.remote import Address, RemoteEncoder  # noqa: PLC0415 - its client takes a while
 
@@ -296,7 +280,7 @@ class _Remote:
 
 
 def _source(choice: Choice) -> _Folder | _FromHub | _Remote:
-    """Where the model asked for comes from; raises `ModelError` where nothing fits the text."""
+    """Where the model asked for comes from; raises `ModelError` for a text of no known form."""
     if choice.model == "bundled":
         return _bundled(choice)
     if "://" in choice.model:

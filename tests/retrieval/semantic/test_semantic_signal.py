@@ -15,7 +15,7 @@ from toolscript.embedding.loader import (
     LazyModel,
     Loaded,
     ModelIdentity,
-    foresee,
+    identify,
     lazy,
     load_choice,
     load_model,
@@ -69,8 +69,8 @@ def cache(directory: Path, name: str = "h") -> SqliteVectorCache:
 
 def stored(directory: Path) -> dict[str, str]:
     """Id → digest in the file."""
-    foreseen = foresee(Choice("bundled"))
-    entries = cache(directory).load(foreseen.name if foreseen else "")
+    identity = identify(Choice("bundled"))
+    entries = cache(directory).load(identity.name if identity else "")
     return {identifier: entry.digest for identifier, entry in entries.items()}
 
 
@@ -388,7 +388,7 @@ def test_what_is_cached_can_be_found_before_the_model_is_loaded(directory: Path)
         assert gate.wait(60)
         return load_choice(choice, Progress())
 
-    model = LazyModel(late, lambda: foresee(choice))
+    model = LazyModel(late, lambda: identify(choice))
     signal = cached(model, directory)
     corpus = Corpus([document(1)])
     steps = signal.prepare(corpus)

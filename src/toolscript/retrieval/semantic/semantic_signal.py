@@ -93,8 +93,8 @@ class SemanticSignal:
         """
         if not len(corpus):
             return
-        foreseen = self.model.begin()
-        if foreseen is not None and self._recall(foreseen.name, corpus):
+        identity = self.model.begin()
+        if identity is not None and self._recall(identity.name, corpus):
             yield len(self._missing(corpus))
         try:
             encoder = self.model.get().encoder
@@ -105,7 +105,7 @@ class SemanticSignal:
         if encoder.name != self._name or self._size not in {0, encoder.dim}:
             self.take(encoder.name, {})  # at an address there may be another model by now
         self._size = encoder.dim
-        if foreseen is None or foreseen.name != encoder.name:
+        if identity is None or identity.name != encoder.name:
             self._recall(encoder.name, corpus)
         try:
             self._curves.of(encoder)
