@@ -24,7 +24,7 @@ from benchmarks.quality import datasets, metrics
 from benchmarks.quality.datasets import SEED, Query
 from benchmarks.quality.own import encoder
 from toolscript.config.settings import MAX_QUERY_CHARS, OPTION
-from toolscript.graph.file_formats import GraphImport
+from toolscript.graph.graph_files import ImportedGraph
 from toolscript.graph.learning import Learning
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.lexical.bm25f import LexicalSignal
@@ -174,7 +174,7 @@ def _taught(where: Place) -> SearchEngine:
     engine = _engine(where, learning)
     history = where.used.history.sequences
     learning.import_known(
-        GraphImport(sequences=tuple(tuple((t, True) for t in s) for s in history))
+        ImportedGraph(sequences=tuple(tuple((t, True) for t in s) for s in history))
     )
     return engine
 

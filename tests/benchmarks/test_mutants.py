@@ -16,7 +16,7 @@ BREAK = Mutant(
     file="graph/base.py",
     old="edges < 50",
     new="edges < 60",
-    tests=("tests/graph/test_toolgraph.py::test_alpha_follows_the_number_of_edges",),
+    tests=("tests/graph/test_tool_graph.py::test_alpha_follows_the_number_of_edges",),
 )
 
 

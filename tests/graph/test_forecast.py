@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.graph.test_toolgraph import Clock
+from tests.graph.test_tool_graph import Clock
 from toolscript.graph.base import Template
 from toolscript.graph.forecast import Forecast
 from toolscript.graph.tool_graph import ToolGraph, relatedness

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.graph.test_toolgraph import Clock, graph_of
+from tests.graph.test_tool_graph import Clock, graph_of
 from toolscript.graph.base import Template
 from toolscript.graph.counts import GraphDelta, discount
-from toolscript.graph.file_formats import read
+from toolscript.graph.graph_files import read
 from toolscript.graph.graph_store import GraphStore
 from toolscript.graph.learning import MAX_WAITING, Learning
 from toolscript.graph.session_history import PAUSE_S, SessionHistory

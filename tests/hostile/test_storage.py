@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.graph.test_toolgraph import Clock, graph_of
+from tests.graph.test_tool_graph import Clock, graph_of
 from tests.support import Cli, until
 from toolscript.errors import LearningError
 from toolscript.graph.counts import GraphDelta

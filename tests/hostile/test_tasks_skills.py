@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.support import READ_FILE, Cli, Running, Scripted, fetch, running, until, write_config
 from toolscript.bootstrap import Wiring
 from toolscript.errors import InputError, SkillError
-from toolscript.graph.file_formats import read
+from toolscript.graph.graph_files import read
 from toolscript.skills.confined_reader import ConfinedReader
 from toolscript.skills.front_matter import read_front_matter
 from toolscript.skills.passages import split

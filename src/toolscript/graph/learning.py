@@ -12,8 +12,8 @@ from typing import TypeAlias
 from toolscript.embedding.base import Vectors
 from toolscript.errors import LearningError
 from toolscript.graph.counts import GraphDelta
-from toolscript.graph.file_formats import GraphImport
 from toolscript.graph.forecast import Forecast
+from toolscript.graph.graph_files import ImportedGraph
 from toolscript.graph.graph_store import GraphStore
 from toolscript.graph.session_history import SessionHistory
 from toolscript.graph.tool_graph import ToolGraph
@@ -102,7 +102,7 @@ class Learning:
         self._waiting.put(_RecordedCall(context, tool, succeeded, question, time.time()))
         self._begin()
 
-    def import_known(self, given: GraphImport) -> dict[str, int]:
+    def import_known(self, given: ImportedGraph) -> dict[str, int]:
         """Take over templates and dependencies, and learn sequences; what became of them.
 
         Raises `LearningError` where they are learned, but could not be written down.

@@ -1,4 +1,4 @@
-"""``toolscript graph``: what is used together, and what was said to be."""
+"""``toolscript graph``: shows, fills and clears the graph of tools used together."""
 
 from pathlib import Path
 from typing import Any
@@ -6,7 +6,6 @@ from typing import Any
 import click
 
 from toolscript.errors import InputError
-from toolscript.surfaces.cli.client import Client
 from toolscript.surfaces.cli.connect import connected
 from toolscript.surfaces.cli.options import output_option, settings_from, settings_options
 from toolscript.surfaces.cli.output import counted, print_json, print_table
@@ -24,12 +23,18 @@ def graph() -> None:
 @click.option(
     "--output",
     "-o",
-    type=click.Choice(["table", "json", "dot", "svg"]),
+    type=click.Choice(["table", "json", "dot"]),
     default="table",
     show_default=True,
-    help="A table, JSON, or a picture: for Graphviz, or to open in a browser.",
+    help="A table, JSON, or DOT, of which Graphviz makes a picture.",
 )
-@click.option("--limit", type=int, default=_DEFAULT_EDGES, show_default=True, help="So many edges.")
+@click.option(
+    "--limit",
+    type=int,
+    default=_DEFAULT_EDGES,
+    show_default=True,
+    help="The number of edges to show.",
+)
 @settings_options("config", "data_dir")
 def show(output: str, limit: int, **flags: Any) -> None:
     """Show the strongest edges, strongest first."""
@@ -37,8 +42,8 @@ def show(output: str, limit: int, **flags: Any) -> None:
         answer = client.get("/graph", [("limit", limit)])
     if output == "json":
         print_json(answer)
-    elif output in {"dot", "svg"}:
-        _draw(answer["edges"], output)
+    elif output == "dot":
+        _print_dot(answer["edges"])
     elif answer["edges"]:
         rows = [_row(edge) for edge in answer["edges"]]
         print_table(["From", "To", "Kind", "Weight", "Times"], rows)
@@ -59,7 +64,9 @@ def related(tool: str, output: str, **flags: Any) -> None:
         return
     kinds = {"before": "before it", "after": "after it", "needs": "needed first"}
     rows = [
-        [told, each["tool"], each["evidence"]] for k, told in kinds.items() for each in answer[k]
+        [title, tool["tool"], tool["evidence"]]
+        for kind, title in kinds.items()
+        for tool in answer[kind]
     ]
     if rows:
         print_table(["", "Tool", "Evidence"], rows)
@@ -71,25 +78,25 @@ def related(tool: str, output: str, **flags: Any) -> None:
 @output_option
 @settings_options("config", "data_dir")
 def stats(output: str, **flags: Any) -> None:
-    """Show how large the graph is, and how well it foresees the next tool."""
+    """Show how large the graph is, and how well it forecasts the next tool."""
     with connected(settings_from(**flags), flags, embed=False) as client:
-        found: dict[str, float] = client.get("/graph", [("limit", 1)])["stats"] or {}
+        figures: dict[str, float] = client.get("/graph", [("limit", 1)])["stats"] or {}
     if output == "json":
-        print_json(found)
+        print_json(figures)
     else:
-        print_table(["What", "How much"], [[name, f"{value:g}"] for name, value in found.items()])
+        print_table(["What", "How much"], [[name, f"{value:g}"] for name, value in figures.items()])
 
 
 @graph.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @settings_options("config", "data_dir")
 def bootstrap(file: Path, **flags: Any) -> None:
-    """Take over ways of working from FILE, YAML or JSON.
+    """Import known workflows from FILE, YAML or JSON.
 
     It holds workflows, each with steps, edges or tasks, and may declare
     dependencies: see the guide on the graph.
     """
-    _take(file, flags)
+    _import_file(file, flags)
 
 
 @graph.command("import")
@@ -97,7 +104,7 @@ def bootstrap(file: Path, **flags: Any) -> None:
 @settings_options("config", "data_dir")
 def import_(file: Path, **flags: Any) -> None:
     """Learn from FILE: sequences of calls from a log, dependencies, workflows."""
-    _take(file, flags)
+    _import_file(file, flags)
 
 
 @graph.command()
@@ -109,47 +116,46 @@ def clear(**flags: Any) -> None:
     click.echo(f"forgot {counted(gone['edges'], 'edge')} and {counted(gone['calls'], 'call')}")
 
 
-def _take(file: Path, flags: dict[str, Any]) -> None:
+def _import_file(file: Path, flags: dict[str, Any]) -> None:
     try:
         text = encodable(file.read_text("utf-8"))
     except UnicodeDecodeError:
         raise InputError(f"{file} is not text; expected YAML or JSON") from None
     with connected(settings_from(**flags), flags, embed=False) as client:
-        _print_taken(client, text)
-
-
-def _print_taken(client: Client, text: str) -> None:
-    import msgspec  # noqa: PLC0415 - not for the help
-
-    from toolscript.graph.file_formats import read  # noqa: PLC0415 - not for the help
-
-    taken = client.post("/graph/import", msgspec.json.encode(_document(read(text))))
+        learned = client.post("/graph/import", _request_body(text))
     click.echo(
-        f"learned {counted(taken['calls'], 'call')} and {counted(taken['edges'], 'new edge')}; "
-        f"the graph has {counted(taken['total'], 'edge')} now"
+        f"learned {counted(learned['calls'], 'call')} and {counted(learned['edges'], 'new edge')}; "
+        f"the graph has {counted(learned['total'], 'edge')} now"
     )
 
 
-def _document(known: Any) -> dict[str, Any]:
-    """What a file says, as the gateway reads it."""
-    return {
-        "workflows": [{"name": each.name, "edges": each.pairs} for each in known.templates],
-        "dependencies": known.dependencies,
-        "sequences": [
-            [{"tool": tool, "ok": succeeded} for tool, succeeded in each]
-            for each in known.sequences
-        ],
-    }
+def _request_body(text: str) -> bytes:
+    """Returns a file's contents as JSON, without the arguments and results that a log may have."""
+    import msgspec  # noqa: PLC0415 - not for the help
+
+    from toolscript.graph.graph_files import read  # noqa: PLC0415 - not for the help
+
+    contents = read(text)
+    sequences = [
+        [{"tool": tool, "ok": succeeded} for tool, succeeded in sequence]
+        for sequence in contents.sequences
+    ]
+    return msgspec.json.encode(
+        {
+            "workflows": [{"edges": template.pairs} for template in contents.templates],
+            "dependencies": contents.dependencies,
+            "sequences": sequences,
+        }
+    )
 
 
-def _draw(edges: list[dict[str, Any]], form: str) -> None:
+def _print_dot(edges: list[dict[str, Any]]) -> None:
     import msgspec  # noqa: PLC0415 - not for the help
 
     from toolscript.graph.base import Edge  # noqa: PLC0415 - not for the help
-    from toolscript.graph.svg_picture import dot, svg  # noqa: PLC0415 - not for the help
+    from toolscript.graph.dot_format import to_dot  # noqa: PLC0415 - not for the help
 
-    found = msgspec.convert(edges, list[Edge])
-    click.echo(dot(found) if form == "dot" else svg(found), nl=False)
+    click.echo(to_dot(msgspec.convert(edges, list[Edge])), nl=False)
 
 
 def _row(edge: dict[str, Any]) -> list[str]:

@@ -9,9 +9,8 @@ from starlette.responses import Response
 from toolscript.app.application import App
 from toolscript.config.settings import Option
 from toolscript.errors import AccessError, InputError, RangeError
-from toolscript.graph import file_formats as files
-from toolscript.graph import svg_picture as picture
-from toolscript.graph.base import Edge
+from toolscript.graph.dot_format import to_dot
+from toolscript.graph.graph_files import imported
 from toolscript.graph.learning import Learning
 from toolscript.graph.related import relations
 from toolscript.surfaces.http.answers import (
@@ -23,11 +22,11 @@ from toolscript.surfaces.http.answers import (
 from toolscript.surfaces.http.openapi import OBJECT, TEXT, Endpoints, parameter
 from toolscript.surfaces.http.request_body import json_object
 from toolscript.surfaces.server.authentication import grant_of
-from toolscript.types import Grant
 
 ENDPOINTS = Endpoints()
 EDGES = Option("limit", int, 50, "", low=1, high=1000)
-_FORMS = {"json": "application/json", "dot": "text/vnd.graphviz", "svg": "image/svg+xml"}
+_FORMATS = ("json", "dot")
+_DOT_TYPE = "text/vnd.graphviz"
 
 
 @ENDPOINTS.add(
@@ -35,21 +34,22 @@ _FORMS = {"json": "application/json", "dot": "text/vnd.graphviz", "svg": "image/
     "/graph",
     GraphAnswer,
     parameter("limit", "At most this many edges.", {"type": "integer", "maximum": 1000}),
-    parameter("format", "As JSON or a picture.", {"enum": ["json", "dot", "svg"]}),
-    media_type="image/svg+xml",
+    parameter("format", "As JSON, or as DOT for Graphviz.", {"enum": list(_FORMATS)}),
+    media_type=_DOT_TYPE,
 )
 async def graph(app: App, request: Request) -> Any:
     """What is used together: how much is known, and the strongest edges."""
     form = request.query_params.get("format", "json")
-    if form not in _FORMS:
-        raise RangeError(f"format is {form[:60]!r}; choose one of {', '.join(_FORMS)}")
+    if form not in _FORMATS:
+        raise RangeError(f"format is {form[:60]!r}; choose one of {', '.join(_FORMATS)}")
     limit = EDGES.parse(request.query_params.get("limit", EDGES.default), "limit")
     learning = _learning(app)
-    edges = await anyio.to_thread.run_sync(_edges, learning, grant_of(request), limit)
+    grant = grant_of(request)
+    allows = None if grant.is_everything else grant.allows
+    edges = await anyio.to_thread.run_sync(learning.graph.strongest, limit, allows)
     if form == "json":
         return GraphAnswer(stats=learning.graph.stats() if _whole(request) else None, edges=edges)
-    drawn = picture.dot(edges) if form == "dot" else picture.svg(edges)
-    return Response(drawn, media_type=_FORMS[form])
+    return Response(to_dot(edges), media_type=_DOT_TYPE)
 
 
 @ENDPOINTS.add(
@@ -71,7 +71,7 @@ async def related(app: App, request: Request) -> Any:
 async def import_graph(app: App, request: Request) -> Any:
     """Learn from templates and logs."""
     learning = _learning(app, request)
-    given = files.known(await json_object(request))
+    given = imported(await json_object(request))
     return GraphImport(**await anyio.to_thread.run_sync(learning.import_known, given))
 
 
@@ -95,12 +95,3 @@ def _learning(app: App, request: Request | None = None) -> Learning:
 
 def _whole(request: Request) -> bool:
     return grant_of(request).is_everything
-
-
-def _edges(learning: Learning, grant: Grant, limit: int) -> list[Edge]:
-    """The strongest edges between tools that are the caller's."""
-    if grant.is_everything:
-        return learning.graph.strongest(limit)
-    every = learning.graph.strongest(learning.graph.edge_count)
-    mine = [edge for edge in every if grant.allows(edge.source) and grant.allows(edge.target)]
-    return mine[:limit]

@@ -1,7 +1,7 @@
 import pytest
 
 from toolscript.errors import InputError
-from toolscript.graph.file_formats import read
+from toolscript.graph.graph_files import read
 
 TASKS = """
 workflows:
@@ -17,9 +17,9 @@ PAIRS = (("git__diff", "files__write"), ("files__write", "mail__send"))
 @pytest.mark.parametrize(
     "text",
     [
-        "- {name: t, steps: ['git:diff', files__write, mail__send]}",
+        "workflows: [{name: t, steps: ['git:diff', files__write, mail__send]}]",
         '{"workflows": [{"steps": ["git__diff", "files__write", "mail__send"]}]}',
-        "templates:\n  - edges: [['git__diff', 'files:write'], ['files:write', 'mail__send']]\n",
+        "workflows:\n  - edges: [['git__diff', 'files:write'], ['files:write', 'mail__send']]\n",
         TASKS,
     ],
 )
@@ -43,16 +43,22 @@ def test_dependencies_and_sequences() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "the document is 'None'; expected an object"),
+        ("", "Expected `object`, got `null`"),
         ("{", "neither JSON nor YAML"),
         ("!!python/object/apply:os.system [ls]", "neither JSON nor YAML"),
         ("{}", "there is nothing in it"),
-        ("workflows: 3", "workflows is '3'; expected a list"),
-        ("- steps: [a__b]", r"workflows\[0\] leads nowhere"),
-        ("- steps: [a__b, c]", r"workflows\[0\].steps: 'c' is no tool; expected server__tool"),
-        ("- {edges: [[a__b]]}", r"workflows\[0\].edges\[0\] is no pair"),
-        ("- {tasks: [{id: 1, tool: a__b, depends_on: [9]}]}", "depends on '9', which is no task"),
-        ("sequences: [a__b]", r"sequences\[0\] is 'a__b'; expected a list"),
+        ("workflows: 3", r"Expected `array`, got `str` - at `\$.workflows`"),
+        ("workflows: [steps: [a__b]]", r"workflows\[0\] leads nowhere"),
+        (
+            "workflows: [steps: [a__b, c]]",
+            r"workflows\[0\].steps: 'c' is no tool; expected server__tool",
+        ),
+        ("workflows: [edges: [[a__b]]]", r"length >= 2 - at `\$.workflows\[0\].edges\[0\]`"),
+        (
+            "workflows: [tasks: [{id: 1, tool: a__b, depends_on: [9]}]]",
+            "depends on '9', which is no task",
+        ),
+        ("sequences: [a__b]", r"Expected `array`, got `str` - at `\$.sequences\[0\]`"),
         ("x" * 17_000_000, "at most 16000000 are read"),
     ],
 )
