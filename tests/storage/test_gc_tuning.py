@@ -1,14 +1,9 @@
 """Memory: what a gateway began with is no work for the garbage collector, nor what is made."""
 
-import gc
 import os
 import subprocess
 import sys
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-
-from toolscript.storage.gc_tuning import without_collecting
 
 GATEWAY = """
 import gc, os, signal, sys, threading, time
@@ -46,25 +41,3 @@ def test_the_collector_does_not_look_through_what_a_gateway_begins_with(tmp_path
     assert nothing == 0
     assert started > 10_000
     assert ready > started
-
-
-def test_the_collector_is_off_while_anybody_wants_it_off_and_then_on_again() -> None:
-    """Whichever thread comes first, or goes last."""
-    assert gc.isenabled()
-    came, went = threading.Event(), threading.Event()
-
-    def other() -> None:
-        with without_collecting():
-            came.set()
-            assert went.wait(60)
-            assert not gc.isenabled()
-
-    with ThreadPoolExecutor() as pool:
-        with without_collecting():
-            assert not gc.isenabled()
-            there = pool.submit(other)
-            assert came.wait(60)
-        assert not gc.isenabled()
-        went.set()
-        there.result()
-    assert gc.isenabled()

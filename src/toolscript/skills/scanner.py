@@ -22,7 +22,6 @@ from toolscript.skills.confined_reader import MAX_FILE_BYTES, ConfinedReader, Fi
 from toolscript.skills.front_matter import read_front_matter
 from toolscript.skills.passages import Passage, split
 from toolscript.storage.blob_store import BlobStore
-from toolscript.storage.gc_tuning import without_collecting
 from toolscript.text import compact, printable
 from toolscript.types import SKILLS, Document, skill_id
 
@@ -118,7 +117,6 @@ class SkillCatalogue:
     """What was left out, and why: a line each."""
 
     @cached_property
-    @without_collecting()
     def documents(self) -> list[Document]:
         """What is searched, of every skill."""
         return [document for skill in self.skills.values() for document in skill.documents]
@@ -159,7 +157,6 @@ class SkillScanner:
         self.files_read = 0
         """How many times a file was read, for the statistics."""
 
-    @without_collecting()
     def scan(self, roots: Sequence[Path], before: SkillCatalogue) -> SkillCatalogue:
         """The skills that are there now; ``before`` itself where nothing changed.
 

@@ -21,7 +21,7 @@ from toolscript.config.access_tokens import TokenStore
 from toolscript.config.servers import Config
 from toolscript.config.settings import Settings
 from toolscript.errors import PortInUseError, UnprotectedError
-from toolscript.storage import gc_tuning
+from toolscript.storage.gc_tuning import freeze_gc, release_heap
 from toolscript.surfaces.http.routes import http_app
 from toolscript.surfaces.mcp.endpoint import Exposure
 from toolscript.surfaces.server import logs
@@ -49,7 +49,7 @@ def serve(settings: Settings) -> None:
         TaskDiedError: A background task has died.
     """
     logs.set_up(settings.log_level, settings.log_format)
-    gc_tuning.give_back()
+    release_heap()
     config = load(settings)
     file = GatewayFile(settings.data_dir, config.key)
     with file.lock(), _listen(settings.host, settings.port) as listening:
@@ -113,7 +113,7 @@ class _Server(uvicorn.Server):
     """A server that, when asked to end, first waits for the requests under way; asked twice, not.
 
     It also ends once a background task has died and the others have closed their connections.
-    Objects that exist at the start and when it is first ready are left alone: see `gc_tuning`.
+    Objects that exist at the start and when it is first ready are left alone: see `freeze_gc`.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """See `uvicorn.Server`."""
-        gc_tuning.set_aside()
+        freeze_gc()
         await super().startup(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -150,7 +150,7 @@ class _Server(uvicorn.Server):
             self._fail()
         if not self._was_ready and self._ready():
             self._was_ready = True
-            gc_tuning.set_aside()
+            freeze_gc()
         waiting = self._stats.running and time.monotonic() < self._deadline
         if self._stats.closed and waiting and not self._logged:
             self._logged = True
