@@ -1,36 +1,36 @@
-"""Everything toolscript raises on purpose.
+"""The errors that toolscript raises on purpose.
 
     ToolscriptError
-    ├── InputError               what the caller gave cannot be used
+    ├── InputError               the caller's input cannot be used
     │   ├── QueryError           an empty or oversized query
     │   ├── RangeError           a number outside its range, an unknown choice
-    │   ├── ArgumentsError       a tool's arguments that do not fit its schema
-    │   ├── UnknownNameError     a server, tool or skill that is not there
-    │   └── SkillError           a file that cannot be read as a skill
+    │   ├── ArgumentsError       a tool's arguments do not fit its schema
+    │   ├── UnknownNameError     no server, tool or skill has this name
+    │   └── SkillError           a file cannot be read as a skill
     ├── ConfigError              the configuration as a whole cannot be used
-    │   ├── ConfigMissingError   no configuration file where one was expected
-    │   ├── ConfigSyntaxError    a file that is not a JSON object
-    │   ├── ConfigUntrustedError a project's file that its user has not trusted
-    │   ├── DataDirectoryError   a data directory in which another user may have put files
-    │   └── TokenFileError       a file of tokens that cannot be read
-    ├── AccessError              a caller without a token, or with one that is not valid
-    ├── ModelError               an embedding model that cannot be used
-    │   ├── DeviceError          the device asked for cannot run it
-    │   └── UnreachableError     what has it does not answer now, and may later
-    ├── LlmError                 a language model that does not answer
-    ├── NotReadyError            nothing can be searched yet
-    ├── SearchTimeoutError       a search took longer than it may
-    ├── UpstreamError            an MCP server that does not work
-    │   ├── NotConnectedError    one that cannot be asked now
-    │   ├── RefusedError         one that answered a request with an error
-    │   └── CallTimeoutError     one that did not answer in time
-    ├── LearningError            what was learned cannot be written down
-    ├── TaskDiedError            a background task of the process
-    ├── SandboxError             a script that cannot be run, or was stopped
-    └── GatewayError             the gateway process
-        ├── GatewayMissingError  none is running where one was expected
-        ├── GatewayRunningError  one is running already
-        ├── PortInUseError       its address is taken
+    │   ├── ConfigMissingError   there is no configuration file
+    │   ├── ConfigSyntaxError    a file is not a JSON object
+    │   ├── ConfigUntrustedError the user has not trusted a project's file
+    │   ├── DataDirectoryError   another user may have written to the data directory
+    │   └── TokenFileError       the file of tokens cannot be read
+    ├── AccessError              the caller has no token, or an invalid one
+    ├── ModelError               an embedding model cannot be used
+    │   ├── DeviceError          the selected device cannot run it
+    │   └── UnreachableError     its server does not answer at the moment
+    ├── LlmError                 a language model does not answer
+    ├── NotReadyError            there is nothing to search yet
+    ├── SearchTimeoutError       a search took too long
+    ├── UpstreamError            an MCP server does not work
+    │   ├── NotConnectedError    it is not connected
+    │   ├── RefusedError         it answered a request with an error
+    │   └── CallTimeoutError     it did not answer in time
+    ├── LearningError            usage data cannot be written
+    ├── TaskDiedError            a background task of the process has failed
+    ├── SandboxError             a script cannot be run, or was stopped
+    └── GatewayError             the gateway process cannot be used
+        ├── GatewayMissingError  no gateway is running
+        ├── GatewayRunningError  a gateway is running already
+        ├── PortInUseError       its address is in use
         └── UnprotectedError     other machines could use it without a token
 
 Every message says what is wrong, the value seen, and what to do. Each branch
@@ -39,11 +39,11 @@ of the tree has its codes in one table (``surfaces/server/error_codes.py``).
 
 
 class ToolscriptError(Exception):
-    """The root: a message for the user, never a traceback."""
+    """The root of the tree; its message is for the user."""
 
 
 class InputError(ToolscriptError):
-    """What the caller gave cannot be used."""
+    """The caller's input cannot be used."""
 
 
 class QueryError(InputError):
@@ -55,15 +55,15 @@ class RangeError(InputError):
 
 
 class ArgumentsError(InputError):
-    """A tool's arguments do not fit its schema; the message says how to put that right."""
+    """A tool's arguments do not fit its schema; the message says what to change."""
 
 
 class UnknownNameError(InputError):
-    """A server, tool or skill that is not there."""
+    """No server, tool or skill has this name."""
 
 
 class SkillError(InputError):
-    """A file that cannot be read as a skill; the message says what it is and what to do."""
+    """A file cannot be read as a skill; the message says why and what to do."""
 
 
 class ConfigError(ToolscriptError):
@@ -71,63 +71,63 @@ class ConfigError(ToolscriptError):
 
 
 class ConfigMissingError(ConfigError):
-    """No configuration file where one was expected."""
+    """There is no configuration file where one was expected."""
 
 
 class ConfigSyntaxError(ConfigError):
-    """A configuration file that is not a JSON object."""
+    """A configuration file cannot be read, or is not a JSON object."""
 
 
 class ConfigUntrustedError(ConfigError):
-    """A project's configuration file that its user has not trusted as it is now."""
+    """The user has not trusted a project's configuration file with its present content."""
 
 
 class DataDirectoryError(ConfigError):
-    """A data directory in which another user may have put what would be believed."""
+    """Another user may have written to the data directory, whose files are relied on."""
 
 
 class TokenFileError(ConfigError):
-    """A file of tokens that cannot be read."""
+    """The file of access tokens cannot be read."""
 
 
 class AccessError(ToolscriptError):
-    """A caller without a token where one is asked for, or with one that is not valid."""
+    """The caller has no token where one is required, or an invalid one."""
 
 
 class ModelError(ToolscriptError):
-    """An embedding model that cannot be used."""
+    """An embedding model cannot be used."""
 
 
 class DeviceError(ModelError):
-    """The device asked for cannot run the model."""
+    """The selected device cannot run the model."""
 
 
 class UnreachableError(ModelError):
-    """A hub or an embedding server that does not answer now, and may later."""
+    """A hub or an embedding server does not answer at the moment."""
 
 
 class LlmError(ToolscriptError):
-    """A language model that does not answer, or answers what cannot be used."""
+    """A language model does not answer, or its answer cannot be used."""
 
 
 class NotReadyError(ToolscriptError):
-    """Nothing can be searched yet; the message says what is being waited for."""
+    """There is nothing to search yet; the message says what has to finish first."""
 
 
 class SearchTimeoutError(ToolscriptError):
-    """A search took longer than it may."""
+    """A search took too long."""
 
 
 class UpstreamError(ToolscriptError):
-    """An MCP server that does not work."""
+    """An MCP server does not work."""
 
 
 class NotConnectedError(UpstreamError):
-    """A server that cannot be asked now; the message says why."""
+    """A server is not connected; the message says why."""
 
 
 class RefusedError(UpstreamError):
-    """A server answered a request with a JSON-RPC error, which is kept as it came."""
+    """A server answered a request with a JSON-RPC error, whose fields are unchanged."""
 
     def __init__(
         self, message: str, code: int = -32603, said: str = "", data: object = None
@@ -135,7 +135,7 @@ class RefusedError(UpstreamError):
         super().__init__(message)
         self.code = code
         self.said = said or message
-        """The server's own words, without its name before them."""
+        """The message of the server, without its name."""
         self.data = data
 
 
@@ -144,23 +144,23 @@ class CallTimeoutError(UpstreamError):
 
 
 class LearningError(ToolscriptError):
-    """What was learned, or that it is forgotten, cannot be written to the disk now."""
+    """Usage data, or its deletion, cannot be written to disk."""
 
 
 class TaskDiedError(ToolscriptError):
-    """A background task has died of a fault, and the process ends with it."""
+    """A background task has failed, which ends the process."""
 
 
 class SandboxError(ToolscriptError):
-    """A script that cannot be run, or took more than it may and was stopped."""
+    """A script cannot be run, or was stopped because it exceeded a limit."""
 
 
 class GatewayError(ToolscriptError):
-    """The gateway process."""
+    """The gateway process cannot be used."""
 
 
 class GatewayMissingError(GatewayError):
-    """No gateway is running where one was expected."""
+    """There is no gateway where one was expected."""
 
 
 class GatewayRunningError(GatewayError):
@@ -168,7 +168,7 @@ class GatewayRunningError(GatewayError):
 
 
 class PortInUseError(GatewayError):
-    """The gateway's address is taken."""
+    """The gateway's address is in use."""
 
 
 class UnprotectedError(GatewayError):

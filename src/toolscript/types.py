@@ -1,4 +1,4 @@
-"""The values that travel between the layers: immutable, and able to say what in them is secret."""
+"""The immutable values that the layers exchange: servers, tools, documents, requests, hits."""
 
 import hashlib
 import json
@@ -20,42 +20,42 @@ from toolscript.text.redaction import (
 )
 
 SEPARATOR = "__"
-"""Between server and tool in an id, which splits at the first: no server's name contains it."""
+"""Between server and tool in an id. No server's name contains it, so an id splits at the first."""
 
 MAX_DOCUMENT_CHARS = 16_384
-"""Of a longer description only this much is searched; what is shown and called is never cut."""
+"""A longer description is cut for the search, but not where it is shown."""
 MAX_PARAMETERS = 64
 MAX_PARAMETER_CHARS = 200
-"""So many parameters are searched, and so much of what the schema says about each."""
+"""Searched parameters of a tool, and characters of each one's description and choices."""
 MAX_CHOICES = 20
 
 SKILLS = "skills"
-"""What stands where a tool has its server: grants and ids treat skills as this server's."""
+"""The server that skills belong to in ids and grants."""
 
-OWN = "Vector"
-"""And this for the tools that are toolscript's own."""
+BUILTIN = "Vector"
+"""The server that built-in tools belong to in ids and grants."""
 
 Transport = Literal["stdio", "http", "sse"]
 Protocol = Literal["auto", "legacy"]
 
 
 def tool_id(server: str, name: str) -> str:
-    """The qualified id of a tool: ``server__tool``."""
+    """Returns the id of a tool: ``server__tool``."""
     return f"{server}{SEPARATOR}{name}"
 
 
 def skill_id(name: str) -> str:
-    """The qualified id of a skill: ``skills__name``."""
+    """Returns the id of a skill: ``skills__name``."""
     return tool_id(SKILLS, name)
 
 
-def is_own(name: str) -> bool:
-    """Whether a name is written as one of toolscript's own tools: ``Vector.SearchSkills``."""
-    return name.startswith(f"{OWN}.")
+def is_builtin(name: str) -> bool:
+    """Whether a name has the form of a built-in tool's: ``Vector.SearchSkills``."""
+    return name.startswith(f"{BUILTIN}.")
 
 
 def split_tool_id(identifier: str) -> tuple[str, str]:
-    """The inverse of `tool_id`; raises `InputError` when there is nothing to split."""
+    """Returns the server and the name of a tool's id; raises `InputError` where it is no id."""
     server, separator, name = identifier.partition(SEPARATOR)
     if not (server and separator and name):
         raise InputError(f"{identifier!r} is no tool id; expected server{SEPARATOR}tool")
@@ -71,13 +71,13 @@ def _sha256(value: Any) -> str:
 
 
 class OAuthClient(msgspec.Struct, frozen=True, kw_only=True):
-    """What a remote server's owner has registered for us, where it registers nobody by itself."""
+    """An OAuth client that is registered with a server by hand, not by toolscript."""
 
     client_id: str
     client_secret: str = ""
     scope: str = ""
     callback_port: int = 0
-    """Where the browser comes back to; 0 is any free one."""
+    """The port that the browser is redirected to; 0 picks a free one."""
 
     def __repr__(self) -> str:
         """Without the secret."""
@@ -85,7 +85,7 @@ class OAuthClient(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """One server of a configuration, variables expanded, ready to be connected to."""
+    """A server of a configuration, its variables expanded."""
 
     name: str
     transport: Transport
@@ -99,22 +99,22 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
     include_tools: tuple[str, ...] | None = None
     exclude_tools: tuple[str, ...] = ()
     pin_tools: tuple[str, ...] = ()
-    """Those that models always see, by name or pattern."""
+    """Names or patterns of the tools that models always see."""
     disabled: bool = False
     protocol: Protocol = "auto"
     sse_fallback: bool = False
-    """The type was not stated, so an HTTP server that refuses may still speak SSE."""
+    """Try SSE if HTTP is refused, because the configuration does not state the type."""
     start_timeout_s: float | None = None
-    """Where not the settings' ``connect_timeout_s``."""
+    """Replaces the settings' ``connect_timeout_s``."""
     call_timeout_s: float | None = None
-    """Where not the settings' ``call_timeout_s``."""
+    """Replaces the settings' ``call_timeout_s``."""
     hidden: tuple[str, ...] = ()
-    """What variables put into the other fields: most likely keys, or parts of them."""
+    """Values of variables that are part of the other fields: most of them are keys."""
 
     def offers(self, tool: str) -> bool:
-        """Whether the configuration lets a tool of this name through."""
-        wanted = self.include_tools is None or _matches(tool, self.include_tools)
-        return wanted and not _matches(tool, self.exclude_tools)
+        """Whether the configuration includes the tool of this name."""
+        included = self.include_tools is None or _matches(tool, self.include_tools)
+        return included and not _matches(tool, self.exclude_tools)
 
     @property
     def digest(self) -> str:
@@ -139,7 +139,7 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool as its upstream advertises it."""
+    """A tool as its server lists it."""
 
     server: str
     name: str
@@ -156,16 +156,12 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def digest(self) -> str:
-        """SHA-256 over everything advertised: a changed description or schema changes it."""
+        """SHA-256 over every field: a changed description or schema changes it."""
         return _sha256(msgspec.to_builtins(self))
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What is searched: a tool seen as text.
-
-    ``digest`` identifies the content, so that what was computed for a document
-    is computed again only when the document changed.
-    """
+    """A text that can be found: a tool, a skill or a passage of a skill."""
 
     id: str
     server: str
@@ -173,15 +169,16 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     title: str = ""
     description: str = ""
     parameters: tuple[tuple[str, str], ...] = ()
-    """Each parameter's name with what the schema says of it: its description, its choices."""
+    """The name of each parameter, and its description and choices as one text."""
     digest: str = ""
+    """Identifies the content: a document with the same digest is not embedded again."""
     parent_id: str = ""
-    """The id of what this is a passage of; its own where it is such a whole. Both are searched, and
-    of one whole only the best is a hit."""
+    """The id of the skill that this is a passage of; a skill with passages has its own id here.
+    Of a skill and its passages only the best is a hit."""
 
     @classmethod
     def of(cls, tool: ToolSpec) -> "Document":
-        """The document of a tool."""
+        """Returns the document of a tool."""
         properties: Any = tool.input_schema.get("properties")
         return cls(
             id=tool.id,
@@ -195,58 +192,56 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def _parameters(properties: Any) -> Iterator[tuple[str, str]]:
-    """Names and texts out of a third party's JSON, whatever it holds."""
+    """Yields names and texts from a third party's schema, which may hold anything."""
     if not isinstance(properties, dict):
         return
     properties = cast("dict[Any, Any]", properties)
     for name, schema in islice(properties.items(), MAX_PARAMETERS):
-        said: list[Any] = []
+        values: list[Any] = []
         if isinstance(schema, dict):
             schema = cast("dict[str, Any]", schema)
             choices = schema.get("enum")
-            said = [schema.get("description"), *(choices if isinstance(choices, list) else ())]
-        texts = [text for text in said[: MAX_CHOICES + 1] if isinstance(text, str)]
+            values = [schema.get("description"), *(choices if isinstance(choices, list) else ())]
+        texts = [text for text in values[: MAX_CHOICES + 1] if isinstance(text, str)]
         yield str(name), " ".join(texts)[:MAX_PARAMETER_CHARS]
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """What a caller may find, list and call. One that grants nothing is empty.
-
-    Both are names or patterns (``*``, ``?``) and add to each other: a whole
-    server, or single tools by their ids.
-    """
+    """The servers and tools that a caller may find, list and call. An empty one grants nothing."""
 
     servers: tuple[str, ...] = ()
+    """Names or patterns (``*``, ``?``) of servers, all of whose tools are granted."""
     tools: tuple[str, ...] = ()
+    """Ids or patterns of further tools."""
     anonymous: bool = False
-    """Whether the caller has shown neither the gateway's key nor a token."""
+    """Whether the caller sent neither the gateway's key nor a token."""
 
     @property
     def is_owner(self) -> bool:
-        """Whether the caller may read what only the owner may: what servers write for people."""
+        """Whether the caller may read what servers write for people, such as their stderr."""
         return self.is_everything and not self.anonymous
 
     @property
     def is_everything(self) -> bool:
-        """Whether nothing is kept from the caller."""
+        """Whether every server is granted."""
         return "*" in self.servers
 
     def allows(self, identifier: str) -> bool:
-        """Whether the caller may know and call the tool of this id."""
+        """Whether the caller may find and call the tool of this id."""
         server = identifier.partition(SEPARATOR)[0]
         return _matches(server, self.servers) or _matches(identifier, self.tools)
 
     def shows(self, server: str) -> bool:
-        """Whether the caller may know that there is this server: some tool of it may be theirs."""
+        """Whether the caller may know of this server, because some of its tools may be granted."""
         partly = (pattern.partition(SEPARATOR)[0] for pattern in self.tools)
         return _matches(server, self.servers) or _matches(server, partly)
 
 
 EVERYTHING = Grant(servers=("*",))
-"""The grant of whoever runs toolscript."""
+"""The grant of the user who runs toolscript."""
 
-ANYBODY = Grant(servers=("*",), anonymous=True)
-"""The grant of other programs on this machine while no token is asked for."""
+ANONYMOUS = Grant(servers=("*",), anonymous=True)
+"""The grant of other programs on this machine while no token is required."""
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:
@@ -254,23 +249,27 @@ def _matches(name: str, patterns: Iterable[str]) -> bool:
 
 
 class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A question, with what the caller wants different from the profile, and what is theirs."""
+    """A question to a search, and what its caller wants otherwise than the profile has it."""
 
     text: str
     limit: int | None = None
+    """Maximum number of hits; None for the profile's."""
     threshold: float | None = None
+    """Minimum score of a hit, 0 to 1; None for the profile's."""
     servers: tuple[str, ...] = ()
+    """Names of the servers whose tools are searched; all for none."""
     grant: Grant = EVERYTHING
+    """What the caller may find."""
     context: tuple[str, ...] = ()
-    """Ids of tools that were used before, the last one last: what goes with them ranks higher."""
+    """Ids of the tools that were used before, the last one last; related tools rank higher."""
     needed: bool = False
-    """Whether what the best tools need is to be ranked among them."""
+    """Whether to add tools that the best tools need first."""
     explain: bool = False
-    """Whether every hit is to say how its score came about."""
+    """Whether each hit gets an `Explanation` of its score."""
     why: str = ""
-    """A tool, by its id or its name, of which to say where it ended up and why."""
+    """The id or name of a tool whose rank, or absence, the result is to explain."""
     skills: bool = False
-    """Whether skills are to stand among the tools."""
+    """Whether to search skills as well as tools."""
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
@@ -366,25 +365,25 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ServerState = Literal["connecting", "ready", "failed", "disabled", "invalid"]
-"""How a configured server is doing; ``invalid`` is a mistake in its configuration."""
+"""The state of a configured server; ``invalid`` means a mistake in its configuration."""
 
 
 class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """How one configured server is doing, for people and programs to read."""
+    """The state of a configured server, as commands and routes report it."""
 
     name: str
     state: ServerState
     transport: str = ""
     tools: int = 0
     error: str = ""
-    """What is wrong, or was before the last retry began."""
+    """The last error; kept while the server is tried again."""
     since: str = ""
     """When the tools were last listed or the server last failed: ISO 8601, UTC."""
     version: str = ""
-    """What the server calls itself, with its version."""
+    """The name and version that the server reports."""
     rejected: tuple[str, ...] = ()
-    """What of the server's list cannot be used, one line each."""
+    """One line for each tool of the server's list that cannot be used."""
     snapshot: bool = False
-    """What is said here was remembered: this process has not connected to the server (yet)."""
+    """Whether this comes from the snapshot, because the server is not connected yet."""
     retry: str = ""
-    """When a server that failed is tried again: ISO 8601, UTC."""
+    """When a failed server is tried again: ISO 8601, UTC."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from toolscript.app.argument_checks import check_arguments
 from toolscript.skills.vector_pair import VectorPair
-from toolscript.types import OWN, ToolSpec
+from toolscript.types import BUILTIN, ToolSpec
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,11 @@ class BuiltinTool:
 
     def answers_to(self, name: str) -> bool:
         """Whether it is meant: by its id, or its name after ``Vector.`` or ``Vector:``."""
-        return name in {self.spec.id, *(f"{OWN}{mark}{self.spec.name}" for mark in ".:")}
+        return name in {self.spec.id, *(f"{BUILTIN}{mark}{self.spec.name}" for mark in ".:")}
 
     def call(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The result as on the wire of MCP; raises `ArgumentsError`. Blocks while it works."""
-        check_arguments(f"{OWN}.{self.spec.name}", self.spec.input_schema, arguments)
+        check_arguments(f"{BUILTIN}.{self.spec.name}", self.spec.input_schema, arguments)
         [given] = arguments.values()
         said = self.run(given)
         content = [{"type": "text", "text": said}]
@@ -58,7 +58,7 @@ def vector_tools(index: VectorPair) -> tuple[BuiltinTool, ...]:
 
 def _spec(name: str, description: str, parameter: str, meaning: str) -> ToolSpec:
     return ToolSpec(
-        server=OWN,
+        server=BUILTIN,
         name=name,
         description=description,
         input_schema={

@@ -1,4 +1,4 @@
-"""Text: taken apart for searching, made harmless for showing."""
+"""Splits text into words for searching, and makes third-party text safe to show."""
 
 import re
 import unicodedata
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from toolscript.text.redaction import blanked
 
 _CAMEL = re.compile(r"(?=[A-Z])(?:(?<=[a-z0-9])|(?<=[A-Z])(?=[A-Z][a-z]))")
-"""The capital letter first: there are few, so most places are left behind at once."""
+"""A place inside a word such as ``readFile``; the capital is tested first, for speed."""
 _WORD = re.compile(
     # Scripts written without spaces go by the character.
     r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]|[^\W_]+"
@@ -15,26 +15,26 @@ _WORD = re.compile(
 _FIRST_SENTENCE = re.compile(r"^.{3,300}?[.!?。](?=\s|$)", re.DOTALL)
 
 _ASCII = [chr(code).lower() if chr(code).isalnum() else " " for code in range(128)]
-"""What a character becomes where words are looked for: letters small, the rest space."""
+"""What each character becomes in `words`: letters and digits in lower case, others a space."""
 _LETTERS = {code: each.strip() for code, each in enumerate(_ASCII)}
-"""The same, with no space left."""
+"""The same for `compact`, which drops the others."""
 
-_LOOKED_AT = 20_000
-"""Of a text that is to be cut anyway, no more characters than these are looked at."""
+_MAX_READ_CHARS = 20_000
+"""`printable` reads no more of a text that it cuts anyway."""
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_.:/-]+")
 _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0]"
 )
-"""Characters that count as printable, and show nothing."""
+"""Characters that Python calls printable although they are invisible."""
 _LOOKALIKES = frozenset(
     "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0455\u0456\u0458\u04bb\u0501\u051b\u051d"
     "\u0405\u0406\u0408\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0425"
     "\u03bf\u03bd\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7"
 )
-"""Letters of Cyrillic and Greek that look like a Latin one."""
+"""Cyrillic and Greek letters that look like Latin ones."""
 _LIKE_LATIN = {"CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC"}
-"""Scripts of which no word has Latin letters as well, unless it is to be mistaken for another."""
+"""Scripts that no honest word mixes with Latin letters."""
 
 STOP_WORDS = frozenset(
     """
@@ -42,22 +42,22 @@ STOP_WORDS = frozenset(
     that the their this to was we what where which who will with would you your
     """.split()  # noqa: SIM905 - a list of words reads best as words
 )
-"""English words that say nothing about what is wanted."""
+"""English words without meaning for a search."""
 
 
 def words(text: str) -> list[str]:
-    """The words of a text or an identifier, case-folded.
+    """Returns the words of a text or an identifier, case-folded.
 
     ``readFile``, ``read_file`` and ``Read file`` are all ``["read", "file"]``.
     """
-    if text.isascii():  # most texts are, and the general way takes three times as long
+    if text.isascii():  # as most texts; the general way takes three times as long
         return _CAMEL.sub(" ", text).translate(_ASCII).split()
     spaced = _CAMEL.sub(" ", unicodedata.normalize("NFKC", text))
     return [word.casefold() for word in _WORD.findall(spaced)]
 
 
 def compact(text: str) -> str:
-    """Letters and digits only, case-folded: the same for every spelling of a name."""
+    """Returns only the letters and digits, case-folded: every spelling of a name gives the same."""
     if text.isascii():
         return text.translate(_LETTERS)
     normal = unicodedata.normalize("NFKC", text).casefold()
@@ -65,22 +65,22 @@ def compact(text: str) -> str:
 
 
 def first_sentence(text: str) -> str:
-    """The text up to where its first sentence ends, at most 300 characters."""
+    """Returns the first sentence of a text, at most 300 characters."""
     sentence = _FIRST_SENTENCE.match(text)
     return sentence[0] if sentence else text[:300]
 
 
 def printable(text: str, limit: int = 0) -> str:
-    """Third-party text on one line, safe to show.
+    """Returns third-party text on one line, safe to show.
 
     Control, format and private characters (terminal escapes, bidirectional
     overrides) are dropped, white space is folded, and a text longer than
     ``limit`` characters is cut with an ellipsis. 0 means no limit.
     """
-    looked = text[:_LOOKED_AT] if limit else text
-    spaced = " ".join(looked.split())
+    head = text[:_MAX_READ_CHARS] if limit else text
+    spaced = " ".join(head.split())
     clean = "".join(c for c in spaced if c == " " or unicodedata.category(c)[0] != "C")
-    whole = len(looked) == len(text) and (not limit or len(clean) <= limit)
+    whole = len(head) == len(text) and (not limit or len(clean) <= limit)
     return clean if whole else clean[: limit - 1].rstrip() + "…"
 
 
@@ -112,7 +112,7 @@ def _code_point(character: str) -> str:
 
 
 def _is_styled_latin(character: str) -> bool:
-    """Whether it stands for Latin letters in another form: full width, bold, a ligature."""
+    """Whether a character is a form of Latin letters: full width, bold, a ligature."""
     plain = unicodedata.normalize("NFKC", character)
     return not character.isascii() and plain.isascii() and plain.isalpha()
 
@@ -123,10 +123,10 @@ def _is_mixed(word: str) -> bool:
 
 
 def encodable(text: str) -> str:
-    """The text with what no UTF-8 can carry, a lone half of a surrogate pair, written out."""
+    """Returns the text with lone surrogates, which UTF-8 cannot encode, written as escapes."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def redact(text: str, secrets: Iterable[str]) -> str:
-    """The text with every secret, what looks like one, and user information of URLs blanked."""
+    """Returns the text with ``***`` for secrets, what looks like one, and logins in URLs."""
     return blanked(text, tuple(secrets))

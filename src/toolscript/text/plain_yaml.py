@@ -29,7 +29,7 @@ def parse(text: str) -> Any:
 
 @cache
 def _loader() -> Any:
-    """The loader's class, whose parent takes its time to import."""
+    """Returns the loader's class; importing its parent takes time."""
     yaml: Any = import_module("yaml")
 
     class PlainLoader(yaml.BaseLoader):
@@ -49,7 +49,7 @@ def _loader() -> Any:
 
 
 def _refused(event: Any, depth: int) -> str:
-    """Why a node is not taken; empty for one that is."""
+    """Returns why a node is rejected; empty for one that is not."""
     if event.anchor is not None:  # an alias is an event with the anchor that it refers to
         return "anchors and aliases (& and *) are not allowed; write the text out"
     if getattr(event, "tag", None) is not None:
@@ -58,7 +58,7 @@ def _refused(event: Any, depth: int) -> str:
 
 
 def _problem(error: Exception) -> str:
-    """The library's own words, with the line."""
+    """Returns the library's message with the line."""
     mark: Any = getattr(error, "problem_mark", None)
-    said = getattr(error, "problem", None) or " ".join(str(error).split())
-    return f"{said}, line {mark.line + 1}" if mark is not None else str(said)
+    message = getattr(error, "problem", None) or " ".join(str(error).split())
+    return f"{message}, line {mark.line + 1}" if mark is not None else str(message)

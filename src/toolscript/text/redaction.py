@@ -1,7 +1,7 @@
-"""What is secret in a configuration, and how it is blanked wherever it could be shown.
+"""Finds the secrets in a configuration, and blanks them in every text that is shown.
 
-Everything stated is secret unless it is known to be harmless: a flag, a path, a port, the program
-that a launcher starts. What nobody stated is recognised by its shape.
+Every value of a configuration is secret unless it is known to be harmless: a flag, a path, a
+port, the program that a launcher starts. Any other secret is recognised by its shape.
 """
 
 import json
@@ -14,7 +14,7 @@ from typing import Any, cast
 from urllib.parse import quote, quote_plus, unquote_plus
 
 MAX_CHARS = 16_384
-"""Of a text that may hold secrets no more is looked at, nor shown."""
+"""A longer text is cut before it is redacted."""
 BLANK = "***"
 MAX_WORD = 5
 """Secrets no longer than this are blanked as whole words only: messages need such as "true"."""
@@ -87,7 +87,7 @@ _PROGRAM = re.compile(r"[@A-Za-z0-9][\w./@:+~-]*(?:\[[\w,-]+\])?(?:[=<>~!]=[\w.*
 
 
 def url_secrets(text: str) -> Iterator[str]:
-    """User information, values of the query and random parts of the path, of every address."""
+    """Yields logins, values of the query and random parts of the path, of every URL in a text."""
     pieces = text.split("://")
     for before, after in pairwise(pieces):
         piece = re.split(r"[\s\"<>]", after, maxsplit=1)[0]
@@ -104,7 +104,7 @@ def url_secrets(text: str) -> Iterator[str]:
 
 
 def _user_secrets(user: str) -> Iterator[str]:
-    """As written and as meant; of a password also the pieces that URL parsers complain about."""
+    """Yields both parts, raw and decoded, and the pieces of a password that URL parsers quote."""
     name, colon, password = user.partition(":")
     for part in (user, name):
         yield from (each for each in (part, unquote_plus(part)) if len(each) > MAX_WORD)
@@ -133,28 +133,28 @@ def user_info(before: str, rest: str) -> str:
 
 
 def argument_secrets(args: Sequence[str], command: str = "") -> Iterator[str]:
-    """Every value among the arguments of a program that is not known to be harmless."""
+    """Yields the values among a program's arguments that are not known to be harmless."""
     programs = set(_programs(command, args))
-    asked = ""
+    pending = ""
     for index, argument in enumerate(args):
-        flag, asked = asked, ""
+        flag, pending = pending, ""
         name, mark, value = _named(argument)
         if index in programs:
             continue
-        is_asked_for = flag and _is_named(flag, argument)
-        if flag and not (_SURE_FLAG if is_asked_for else _FLAG).fullmatch(argument):
-            yield from value_secrets(argument, named=bool(is_asked_for))
+        is_named = bool(flag) and _is_named(flag, argument)
+        if flag and not (_SURE_FLAG if is_named else _FLAG).fullmatch(argument):
+            yield from value_secrets(argument, named=is_named)
         elif mark:
             yield from value_secrets(value, named=_is_named(name, value))
         elif _FLAG.fullmatch(argument):
-            asked = argument
+            pending = argument
         else:
             yield from value_secrets(argument)
             yield from value_secrets(argument[2:]) if argument[:1] == "-" else ()  # -phunter2
 
 
 def _named(argument: str) -> tuple[str, str, str]:
-    """An option or a variable, ``=`` or ``:``, and its value; two empty where it is none."""
+    """Returns name, ``=`` or ``:``, and value; the argument and twice "" where it has no name."""
     name, mark, value = re.match(r"([^=:]*)([=:]?)(.*)", argument, re.DOTALL).groups()  # pyright: ignore[reportOptionalMemberAccess] - matches anything
     is_name = _NAME.fullmatch(name) or (_SECRET_NAME.search(name) and _WORDY.fullmatch(name))
     is_name = is_name and value and not value.startswith(("//", "\\"))
@@ -162,14 +162,14 @@ def _named(argument: str) -> tuple[str, str, str]:
 
 
 def _is_named(name: str, value: str) -> bool:
-    """Whether the name says that this is a secret; ``-p`` is a port or a password."""
+    """Whether the name says that the value is secret; ``-p`` is a port or a password."""
     return bool(_SECRET_NAME.search(name)) or (
         name in {"-p", "-P"} and not re.fullmatch(r"[\d:]{1,11}", value)
     )
 
 
 def _programs(command: str, args: Sequence[str]) -> Iterator[int]:
-    """Where among the arguments a launcher such as npx has the name of what it starts."""
+    """Yields the indexes of the arguments that name what a launcher such as npx starts."""
     launcher = re.split(r"[/\\]", command)[-1].partition(".")[0].casefold()
     index = 0 if launcher in _LAUNCHERS else len(args)
     while index < len(args):
@@ -192,12 +192,12 @@ def _is_program(given: Sequence[str]) -> bool:
 
 
 def named_secrets(name: str, value: str) -> Iterator[str]:
-    """What is secret in a variable of the environment, or in a header."""
+    """Yields the secrets in a variable of the environment, or in a header."""
     return value_secrets(value, named=bool(_SECRET_NAME.search(name)))
 
 
 def value_secrets(value: str, *, named: bool = False) -> Iterator[str]:
-    """What of one value is secret: all of it unless it is harmless, and the parts it has."""
+    """Yields the secrets in a value: all of it unless it is harmless, and its parts."""
     value = value.strip()
     if value.casefold() in _NOTHING or len(value) < _SHORTEST:
         return
@@ -216,7 +216,7 @@ def value_secrets(value: str, *, named: bool = False) -> Iterator[str]:
 
 
 def credentials(value: str) -> Iterator[str]:
-    """The value, what is left of it behind a word such as ``Bearer``, and what that decodes to."""
+    """Yields the value, the part after a word such as ``Bearer``, and what that decodes to."""
     scheme, _, rest = value.partition(" ")
     yield value
     yield from [rest] if scheme.isalpha() and len(rest) > MAX_WORD else []
@@ -228,7 +228,7 @@ def credentials(value: str) -> Iterator[str]:
 
 
 def is_harmless(value: str) -> bool:
-    """Whether a value is of a kind that messages need: a word, a number, a path, a host."""
+    """Whether a value is of a kind that messages may show: a word, a number, a path, a host."""
     if any(map(_is_random, re.split(r"[/\\=]", value))):
         return False
     known = _HARMLESS.fullmatch(value) or _PATH.fullmatch(value)
@@ -236,7 +236,7 @@ def is_harmless(value: str) -> bool:
 
 
 def _is_random(text: str) -> bool:
-    """Whether it looks like what a program made up, or has the shape of a known kind of token."""
+    """Whether a text looks generated, or has the shape of a known kind of token."""
     if len(text) < _RANDOM_CHARS or re.search(r"\s", text):
         return bool(_tokens().search(text))
     digits = len(re.findall(r"\d+", text)) > 1
@@ -245,7 +245,7 @@ def _is_random(text: str) -> bool:
 
 
 def _leaves(text: str, *, named: bool) -> Sequence[str] | None:
-    """Of a value that is JSON: what stands under a secret's name, or looks like one."""
+    """Returns the secrets in a value that is JSON: by their key or shape. None for other values."""
     try:
         waiting: list[tuple[bool, Any]] = [(named, json.loads(text[:_JSON_CHARS]))]
     except (ValueError, RecursionError):
@@ -268,11 +268,11 @@ def _leaves(text: str, *, named: bool) -> Sequence[str] | None:
 
 
 def redactable(values: Iterable[str]) -> tuple[str, ...]:
-    """Those that can be recognised, their single lines too, longest first."""
-    found = {value for value in values if len(value) >= _SHORTEST}
-    lines = {line.strip() for value in found for line in value.splitlines()}
-    found |= {line for line in lines if len(line) > MAX_WORD}
-    return tuple(sorted(found - _NOTHING, key=lambda part: (-len(part), part)))
+    """Returns the values and their lines that are long enough to be blanked, longest first."""
+    secrets = {value for value in values if len(value) >= _SHORTEST}
+    lines = {line.strip() for value in secrets for line in value.splitlines()}
+    secrets |= {line for line in lines if len(line) > MAX_WORD}
+    return tuple(sorted(secrets - _NOTHING, key=lambda part: (-len(part), part)))
 
 
 # Blanking

@@ -11,7 +11,7 @@ from toolscript.errors import InputError
 from toolscript.surfaces.cli.connect import connected
 from toolscript.surfaces.cli.options import settings_from, settings_options
 from toolscript.surfaces.cli.output import print_json, print_text
-from toolscript.types import is_own, split_tool_id
+from toolscript.types import is_builtin, split_tool_id
 
 
 @click.command()
@@ -34,7 +34,7 @@ def call(tool: str, arguments: str, output: str, **flags: Any) -> int:
     tool reports a failure.
     """
     settings = settings_from(**flags)
-    server = tool.partition(".")[0] if is_own(tool) else split_tool_id(tool)[0]
+    server = tool.partition(".")[0] if is_builtin(tool) else split_tool_id(tool)[0]
     body = _checked(sys.stdin.read() if arguments == "-" else arguments)
     with connected(settings, flags, only=server, embed=False) as client:
         result = client.post(f"/tools/{quote(tool, safe='')}", body)

@@ -18,7 +18,7 @@ from toolscript.errors import AccessError, TokenFileError, ToolscriptError
 from toolscript.surfaces.server.audit_log import ANYONE, HOLDER, OWNER, Refusals
 from toolscript.surfaces.server.error_answers import error_response, refusal
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
-from toolscript.types import ANYBODY, EVERYTHING, Grant
+from toolscript.types import ANONYMOUS, EVERYTHING, Grant
 
 log = logging.getLogger(__name__)
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
@@ -67,7 +67,7 @@ class TokenAuthenticator:
         if hmac.compare_digest(token.encode(), self._key.encode()):
             return Access(EVERYTHING, OWNER)
         if self._local and not self._tokens.protected:
-            return Access(ANYBODY, ANYONE)
+            return Access(ANONYMOUS, ANYONE)
         try:
             found = self._tokens.find(token) if token else None
         except TokenFileError as error:
