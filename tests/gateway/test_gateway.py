@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from toolscript.config.servers import Config, ServerProblem
-from toolscript.gateway.base import Caller, Connect, Failed, Lost, Ready, Report
+from toolscript.gateway.base import Caller, Connect, Failed, Ready, Report
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
 from toolscript.gateway.gateway import Gateway
 from toolscript.types import ServerSpec, ServerStatus, ToolSpec
@@ -182,7 +182,7 @@ def test_the_tools_of_a_lost_connection_stay_until_reconnecting_has_failed(stage
     async def scene() -> None:
         async with run(gateway, stage, "a"):
             stage.tell("a", ready("a", "x"))
-            stage.tell("a", Lost(error="it ended"))
+            stage.tell("a", Failed(error="it ended", retrying=True))
             assert list(gateway.catalogue.tools) == ["a__x"]
             [status] = gateway.statuses()
             assert (status.state, status.error) == ("connecting", "it ended")

@@ -33,23 +33,17 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     rejected: tuple[str, ...] = ()
 
 
-class Lost(msgspec.Struct, frozen=True, kw_only=True):
-    """A connection that worked has ended, and is tried again at once."""
-
-    error: str
-    retry_s: float = 0.0
-    """In how many seconds."""
-
-
 class Failed(msgspec.Struct, frozen=True, kw_only=True):
-    """An attempt to connect has failed, and another follows later."""
+    """A connection or an attempt to connect has ended, and another attempt follows."""
 
     error: str
     retry_s: float = 0.0
     """In how many seconds."""
+    retrying: bool = False
+    """Whether it had worked and may well work again at once, so that its tools still count."""
 
 
-Report = Ready | Lost | Failed
+Report = Ready | Failed
 
 
 class Caller(Protocol):

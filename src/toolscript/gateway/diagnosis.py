@@ -7,7 +7,6 @@ import mcp_types
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-_UNAUTHORIZED = 401
 _STATUS_ONLY = {"Server returned an error response", "Session terminated", "Not Found"}
 """The messages that the SDK gives to responses that had only a status."""
 
@@ -28,11 +27,6 @@ def is_closed(error: BaseException) -> bool:
 def is_status_only(error: BaseException) -> bool:
     """Whether the status of the response says more than the error does."""
     return isinstance(error, MCPError) and error.message in _STATUS_ONLY
-
-
-def is_unauthorized(error: BaseException) -> bool:
-    """Whether the server asks for a login."""
-    return isinstance(error, httpx2.HTTPStatusError) and error.response.status_code == _UNAUTHORIZED
 
 
 def answered(status: int) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any
 
 import anyio
@@ -14,7 +15,7 @@ from anyio.abc import TaskGroup
 
 from toolscript.config.servers import Config
 from toolscript.errors import NotConnectedError
-from toolscript.gateway.base import Caller, Connect, Failed, Lost, Ready, Report, Upstream
+from toolscript.gateway.base import Caller, Connect, Failed, Ready, Report, Upstream
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
 from toolscript.text import encodable
 from toolscript.types import ServerSpec, ServerStatus, ToolSpec
@@ -150,7 +151,7 @@ class Gateway:
 
     async def _has_failed(self, slot: _Slot, connect: Connect) -> bool:
         """Runs one server's upstream; returns whether that raised, a fault of toolscript's own."""
-        report = self._reporter(slot)
+        report = partial(self._take, slot)
         try:
             slot.upstream = connect(slot.spec, report)
             slot.begun.set()
@@ -229,32 +230,30 @@ class Gateway:
             retry=slot.retry if slot else "",
         )
 
-    def _reporter(self, slot: _Slot) -> Callable[[Report], None]:
-        def report(event: Report) -> None:
-            if self._slots.get(slot.spec.name) is slot:  # and has not been replaced
-                slot.retry = "" if isinstance(event, Ready) else _from_now(event.retry_s)
-                self._take(slot.spec, event)
-                slot.settled.set()
-
-        return report
-
-    def _take(self, spec: ServerSpec, event: Report) -> None:
-        now = _from_now(0)
+    def _take(self, slot: _Slot, event: Report) -> None:
+        """Puts what an upstream reports into the catalogue, unless it has been replaced."""
+        spec = slot.spec
+        if self._slots.get(spec.name) is not slot:
+            return
         before = self.catalogue.servers.get(spec.name)
-        entry = ServerEntry(name=spec.name, digest=spec.digest, state="failed", since=now)
-        match event:
-            case Ready(tools=tools, version=version, rejected=rejected):
-                entry = msgspec.structs.replace(
-                    entry, state="ready", tools=tools, version=version, rejected=rejected
-                )
-            case Lost(error=error):
-                # Its tools stay while the first reconnection is tried.
-                entry = msgspec.structs.replace(before or entry, state="connecting", error=error)
-            case Failed(error=error):
-                entry = msgspec.structs.replace(entry, error=error)
-        if before and msgspec.structs.replace(entry, since=before.since) == before:
-            return  # nothing has changed
-        self._publish(self.catalogue.replacing(entry))
+        entry = ServerEntry(name=spec.name, digest=spec.digest, state="failed", since=_from_now(0))
+        if isinstance(event, Ready):
+            slot.retry = ""
+            entry = msgspec.structs.replace(
+                entry,
+                state="ready",
+                tools=event.tools,
+                version=event.version,
+                rejected=event.rejected,
+            )
+        else:
+            slot.retry = _from_now(event.retry_s)
+            if event.retrying:
+                entry = msgspec.structs.replace(before or entry, state="connecting")
+            entry = msgspec.structs.replace(entry, error=event.error)
+        if before is None or msgspec.structs.replace(entry, since=before.since) != before:
+            self._publish(self.catalogue.replacing(entry))
+        slot.settled.set()
 
     def _publish(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue

@@ -345,10 +345,5 @@ def _address_distance(address: ipaddress.IPv4Address | ipaddress.IPv6Address) ->
     return 2 if address.is_global else 1
 
 
-def is_login_needed(error: BaseException) -> bool:
-    """Returns whether a request failed because the user has to log in."""
-    return isinstance(error, LoginNeededError | OAuthFlowError)
-
-
 def _dumped(model: Any) -> _Json | None:
     return model.model_dump(mode="json", exclude_none=True) if model else None

@@ -7,23 +7,22 @@ output open. It has no limit for the size of a message either.
 
 import os
 import signal
-import socket
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import TypeAlias
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from typing import IO, TypeAlias
 
 import anyio
 import anyio.to_thread
-from anyio.abc import UNIXSocketStream
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client.stdio import StdioServerParameters, get_default_environment, stdio_client
 from mcp.shared.message import SessionMessage
 
 from toolscript.gateway.jsonrpc_reader import BoundedBuffer
-from toolscript.gateway.process.reap import reap
+from toolscript.gateway.process.reap import TAG_VARIABLE, reap
 from toolscript.gateway.process.stderr_log import StderrLog
+from toolscript.types import ServerSpec
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """A line that goes on so far past the limit ends the connection."""
@@ -47,11 +46,7 @@ _CLOSED = (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError)
 
 @asynccontextmanager
 async def process_streams(
-    parameters: StdioServerParameters,
-    stderr_log: StderrLog,
-    tag: str,
-    spawn_lock: anyio.Lock,
-    limit: int,
+    spec: ServerSpec, stderr_log: StderrLog, tag: str, spawn_lock: anyio.Lock, limit: int
 ) -> AsyncGenerator[_Streams]:
     """Starts a process, yields the streams of its messages, and ends it and its descendants.
 
@@ -59,73 +54,78 @@ async def process_streams(
     every process with ``tag`` in its environment; the tag is empty where there are none.
     The lock lets one process start at a time: each stops this process for a moment.
     """
+    parameters = StdioServerParameters(
+        command=spec.command,
+        args=list(spec.args),
+        env={**spec.env, TAG_VARIABLE: tag} if tag else spec.env,
+        cwd=spec.cwd,
+        encoding_error_handler="replace",
+    )
     if sys.platform == "win32":  # there the SDK's own transport has to do
         with stderr_log.handed_over() as file:
             async with stdio_client(parameters, file) as (read, write):
                 yield read, write  # pyright: ignore[reportReturnType] - protocols of the same shape
         return
-    with _pipe() as (source, sink):
-        try:
-            async with spawn_lock:
-                process = await _started(parameters, sink)
-        finally:
-            os.close(sink)
-        try:
-            async with _connected(process, source, stderr_log, limit) as streams:
-                yield streams
-        finally:
-            if tag:
-                with anyio.CancelScope(shield=True):
-                    await anyio.to_thread.run_sync(reap, tag)
-
-
-@contextmanager
-def _pipe() -> Generator[tuple[int, int]]:
-    """Yields both ends of a pipe; the caller closes the second.
-
-    Unlike a pipe of `subprocess`, it can be closed while another process holds it open.
-    """
-    source, sink = os.pipe()
-    os.set_blocking(source, False)
+    async with spawn_lock:
+        # Nothing may be awaited after this: a cancellation would lose the process.
+        process = _Process(await anyio.to_thread.run_sync(_popen, parameters))
     try:
-        yield source, sink
+        async with _connected(process, stderr_log, limit) as streams:
+            yield streams
     finally:
-        os.close(source)
+        if tag:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(reap, tag)
+        process.stderr.close()
+
+
+def _popen(parameters: StdioServerParameters) -> "subprocess.Popen[bytes]":
+    """Starts a process with ``vfork`` where possible.
+
+    The event loop's own way copies the memory map of this process while the loop waits.
+    """
+    return subprocess.Popen(  # noqa: S603 - a server of the configuration
+        [parameters.command, *parameters.args],
+        env=get_default_environment() | (parameters.env or {}),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=parameters.cwd,
+        start_new_session=True,
+        bufsize=0,
+    )
 
 
 class _Process:
-    """A process and its pipes.
+    """A process and our ends of its pipes, which never block."""
 
-    `subprocess` starts it, with ``vfork`` where possible: the event loop's own way copies
-    the whole memory map of this process while the loop waits.
-    """
-
-    def __init__(self, popen: "subprocess.Popen[bytes]", stdin: UNIXSocketStream) -> None:
-        assert popen.stdout  # noqa: S101 - it was opened with a pipe
-        self.pid = popen.pid
-        self.stdin = stdin
+    def __init__(self, popen: "subprocess.Popen[bytes]") -> None:
+        assert popen.stdin and popen.stdout and popen.stderr  # noqa: S101, PT018 - these are pipes
+        self.stderr = popen.stderr
         self.output_ended = anyio.Event()
         self._popen = popen
-        self._stdout = popen.stdout
-        os.set_blocking(self._stdout.fileno(), False)
+        self._stdin, self._stdout = popen.stdin, popen.stdout
+        for pipe in (self._stdin, self._stdout, self.stderr):
+            os.set_blocking(pipe.fileno(), False)
+
+    async def send(self, data: bytes) -> None:
+        """Writes to its input."""
+        while data:
+            if self._stdin.closed:
+                raise anyio.ClosedResourceError
+            await anyio.wait_writable(self._stdin)
+            data = data[self._stdin.write(data) or 0 :]
 
     async def receive(self) -> bytes:
         """Returns the next output, or nothing at the end."""
-        while not self._stdout.closed:
+        data: bytes | None = None
+        while data is None and not self._stdout.closed:
             # Waits even where there is output already: other tasks run during a flood.
             await anyio.wait_readable(self._stdout)
-            with suppress(BlockingIOError):
-                if data := os.read(self._stdout.fileno(), _PIPE_BYTES):
-                    return data
-                break
-        self.output_ended.set()
-        return b""
-
-    def close_output(self) -> None:
-        """Stops reading."""
-        if not self._stdout.closed:
-            anyio.notify_closing(self._stdout)
-            self._stdout.close()
+            data = self._stdout.read(_PIPE_BYTES)
+        if not data:
+            self.output_ended.set()
+        return data or b""
 
     async def wait(self, poll_s: float = _POLL_S) -> None:
         """Waits until it has ended."""
@@ -136,7 +136,7 @@ class _Process:
         """Sends a signal, or none for 0, to its process group; returns whether it exists."""
         self._popen.poll()
         try:
-            os.killpg(self.pid, number)
+            os.killpg(self._popen.pid, number)
         except ProcessLookupError:
             return False
         except PermissionError:
@@ -145,8 +145,7 @@ class _Process:
 
     async def end(self) -> None:
         """Closes its input, then sends SIGTERM and SIGKILL to its group, with pauses."""
-        with suppress(*_CLOSED):
-            await self.stdin.aclose()
+        _close(self._stdin)
         with anyio.move_on_after(PATIENCE_S):
             await self.wait()
         for number in (signal.SIGTERM, signal.SIGKILL):
@@ -157,36 +156,19 @@ class _Process:
                     exists = self.signal_group(0)
         with anyio.move_on_after(PATIENCE_S):
             await self.output_ended.wait()
-        self.close_output()
+        _close(self._stdout)
 
 
-async def _started(parameters: StdioServerParameters, stderr: int) -> _Process:
-    def popen(stdin: int) -> "subprocess.Popen[bytes]":
-        return subprocess.Popen(  # noqa: S603 - a server of the configuration
-            [parameters.command, *parameters.args],
-            env=get_default_environment() | (parameters.env or {}),
-            stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            cwd=parameters.cwd,
-            start_new_session=True,
-            bufsize=0,
-        )
-
-    ours, theirs = socket.socketpair()
-    with theirs:
-        stdin = await UNIXSocketStream.from_socket(ours)
-        try:
-            # Nothing may be awaited after this: a cancellation would lose the process.
-            return _Process(await anyio.to_thread.run_sync(popen, theirs.fileno()), stdin)
-        except BaseException:
-            ours.close()
-            raise
+def _close(pipe: IO[bytes]) -> None:
+    """Closes a pipe, also for a task that waits for it."""
+    if not pipe.closed:
+        anyio.notify_closing(pipe)
+        pipe.close()
 
 
 @asynccontextmanager
 async def _connected(
-    process: _Process, stderr: int, stderr_log: StderrLog, limit: int
+    process: _Process, stderr_log: StderrLog, limit: int
 ) -> AsyncGenerator[_Streams]:
     """Yields the streams of a process that has been started, and ends it after the block."""
     # Read to its end: a server that is told to end may have to write to do so.
@@ -197,7 +179,7 @@ async def _connected(
         tasks.start_soon(_receive, process, inbound, limit)
         tasks.start_soon(_send, process, outbound, inbound)
         tasks.start_soon(_close_at_end, process, inbound)
-        tasks.start_soon(_log_stderr, stderr, stderr_log, stderr_scope)
+        tasks.start_soon(_log_stderr, process.stderr, stderr_log, stderr_scope)
         try:
             yield read, write
         finally:
@@ -248,7 +230,7 @@ async def _send(
         async with outbound:
             async for message in outbound:
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-                await process.stdin.send(text.encode("utf-8", "replace") + b"\n")
+                await process.send(text.encode("utf-8", "replace") + b"\n")
     except _CLOSED:
         await inbound.aclose()
 
@@ -260,19 +242,17 @@ async def _close_at_end(process: _Process, inbound: MemoryObjectSendStream[_Rece
     await inbound.aclose()
 
 
-async def _log_stderr(stderr: int, stderr_log: StderrLog, scope: anyio.CancelScope) -> None:
+async def _log_stderr(stderr: IO[bytes], log: StderrLog, scope: anyio.CancelScope) -> None:
     """Logs standard error, and at the end what is still in the pipe."""
-
-    def read() -> bool:
-        try:
-            data = os.read(stderr, _PIPE_BYTES)
-        except BlockingIOError:
-            return True
-        stderr_log.write(data)
-        return bool(data)
-
     with scope:
-        while read():
+        while _log_available(stderr, log):
             await anyio.sleep(_STDERR_PAUSE_S)
             await anyio.wait_readable(stderr)
-    read()
+    _log_available(stderr, log)
+
+
+def _log_available(stderr: IO[bytes], log: StderrLog) -> bool:
+    """Logs what can be read now; returns whether there may be more."""
+    data: bytes | None = stderr.read(_PIPE_BYTES)
+    log.write(data or b"")
+    return data != b""

@@ -18,28 +18,26 @@ import anyio.to_thread
 import httpx2
 import mcp_types
 import msgspec
+from mcp.client.auth.exceptions import OAuthFlowError
 from mcp.client.session import ClientSession, IncomingMessage
 from mcp.client.sse import sse_client
-from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from toolscript import __version__
 from toolscript.errors import UpstreamError
-from toolscript.gateway.base import LAST_WORDS, Caller, Failed, Lost, Ready, Report
+from toolscript.gateway.base import LAST_WORDS, Caller, Failed, Ready, Report
 from toolscript.gateway.diagnosis import (
     ClosedError,
     answered,
     innermost,
     is_closed,
     is_status_only,
-    is_unauthorized,
     message,
 )
-from toolscript.gateway.oauth.login import Login, is_login_needed
+from toolscript.gateway.oauth.login import Login, LoginNeededError
 from toolscript.gateway.process.process_reaper import ProcessReaper
-from toolscript.gateway.process.reap import TAG_VARIABLE
 from toolscript.gateway.process.stderr_log import StderrLog
 from toolscript.gateway.process.stdio_transport import process_streams
 from toolscript.gateway.upstream.backoff import Backoff
@@ -74,38 +72,24 @@ class UpstreamLimits:
     message_bytes: int = 8 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamResources:
-    """What one upstream uses on this machine."""
-
-    log: Path
-    """The file for its standard error."""
-    reaper: ProcessReaper
-    spawn_lock: anyio.Lock
-    login: Login | None
-    """None for a stdio server, and for one whose configuration states its authorization."""
-
-
 class McpUpstream:
     """The connection to one server. `run` needs a task for itself; it sends its reports."""
 
     def __init__(
-        self,
-        spec: ServerSpec,
-        report: Callable[[Report], None],
-        limits: UpstreamLimits,
-        resources: UpstreamResources,
+        self, spec: ServerSpec, report: Callable[[Report], None], shared: "McpConnect"
     ) -> None:
         self._spec = spec
         self._report = report
+        self._shared = shared
         self._limits = replace(
-            limits,
-            connect_s=spec.start_timeout_s or limits.connect_s,
-            call_s=spec.call_timeout_s or limits.call_s,
+            shared.limits,
+            connect_s=spec.start_timeout_s or shared.limits.connect_s,
+            call_s=spec.call_timeout_s or shared.limits.call_s,
         )
-        self._stderr = StderrLog(resources.log)
-        self._resources = resources
-        self._login = resources.login
+        self._stderr = StderrLog(shared.logs / f"{file_name(spec.name)}.log")
+        stated = any(name.lower() == "authorization" for name in spec.headers)
+        has_login = spec.transport != "stdio" and not stated
+        self._login = Login(shared.logins, spec) if has_login else None
         self._wake = anyio.Event()
         self._is_closed = False
         self._is_stale = False
@@ -139,8 +123,7 @@ class McpUpstream:
             retrying = self._was_ready and backoff.lost(lasted_s)
             pause_s = backoff.pause()
             self._router.disconnected(error, retrying=retrying)
-            kind = Lost if retrying else Failed
-            self._report(kind(error=error, retry_s=pause_s))
+            self._report(Failed(error=error, retry_s=pause_s, retrying=retrying))
             await self._wait_before_retry(pause_s)
 
     async def _wait_before_retry(self, pause_s: float) -> None:
@@ -215,18 +198,10 @@ class McpUpstream:
             yield await stack.enter_async_context(session)
 
     async def _process_streams(self, stack: AsyncExitStack) -> Any:
-        spec = self._spec
         stack.enter_context(self._stderr.opened())
-        tag = await anyio.to_thread.run_sync(self._resources.reaper.tag)
-        parameters = StdioServerParameters(
-            command=spec.command,
-            args=list(spec.args),
-            env={**spec.env, TAG_VARIABLE: tag} if tag else spec.env,
-            cwd=spec.cwd,
-            encoding_error_handler="replace",
-        )
-        lock, limit = self._resources.spawn_lock, self._limits.message_bytes
-        streams = process_streams(parameters, self._stderr, tag, lock, limit)
+        tag = await anyio.to_thread.run_sync(self._shared.reaper.tag)
+        lock, limit = self._shared.spawn_lock, self._limits.message_bytes
+        streams = process_streams(self._spec, self._stderr, tag, lock, limit)
         return await stack.enter_async_context(streams)
 
     async def _http_streams(
@@ -342,8 +317,10 @@ class McpUpstream:
         if isinstance(error, ClosedError) or is_closed(error):
             early = "" if self._was_ready else " before it was ready"
             return self._explained(f"closed the connection{early}")
-        if is_login_needed(error) or is_unauthorized(error):
+        if isinstance(error, LoginNeededError | OAuthFlowError):
             return self._refusal(HTTPStatus.UNAUTHORIZED)
+        if isinstance(error, httpx2.HTTPStatusError):
+            return self._refusal(error.response.status_code)
         if self._refused and is_status_only(error):
             return self._refusal(self._refused)
         return self._shown(message(error), 300) or type(error).__name__
@@ -363,26 +340,25 @@ class McpUpstream:
 
 
 class McpConnect:
-    """Makes the upstreams of one process; see `Connect`."""
+    """Makes the upstreams of one process, and holds what they share; see `Connect`.
+
+    ``logs`` is the directory for standard errors, ``logins`` that for tokens.
+    """
 
     def __init__(self, limits: UpstreamLimits, logs: Path, logins: Path) -> None:
-        self._limits = limits
-        self._logs = logs
-        self._logins = logins
-        self._reaper = ProcessReaper()
-        self._spawn_lock = anyio.Lock()
+        self.limits = limits
+        self.logs = logs
+        self.logins = logins
+        self.reaper = ProcessReaper()
+        self.spawn_lock = anyio.Lock()
 
     def __call__(self, spec: ServerSpec, report: Callable[[Report], None]) -> McpUpstream:
         """See `Connect`."""
-        log = self._logs / f"{file_name(spec.name)}.log"
-        stated = any(name.lower() == "authorization" for name in spec.headers)
-        login = None if spec.transport == "stdio" or stated else Login(self._logins, spec)
-        resources = UpstreamResources(log, self._reaper, self._spawn_lock, login)
-        return McpUpstream(spec, report, self._limits, resources)
+        return McpUpstream(spec, report, self)
 
     def close(self) -> None:
         """See `Connect.close`."""
-        self._reaper.close()
+        self.reaper.close()
 
 
 async def _discover(session: ClientSession) -> None:

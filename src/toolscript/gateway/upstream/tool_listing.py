@@ -58,16 +58,10 @@ async def list_tools(
     async for entry, rest in _entries(session):
         try:
             tool = _tool(session, spec.name, entry, rest)
-            size = _size_within_bounds(tool)
-            if tool.name in tools:
-                raise _RejectedToolError("listed twice; the first is kept")  # noqa: TRY301
-            if size > free_bytes:
-                most = f"{MAX_SERVER_BYTES // 2**20} MiB"
-                raise _RejectedToolError(f"past the {most} that one server may list")  # noqa: TRY301
+            free_bytes -= _checked_size(tool, tools, free_bytes)
         except _RejectedToolError as error:
             rejected.append(f"{_name_of(entry)}: {error}")
         else:
-            free_bytes -= size
             tools[tool.name] = tool
     rejected += _unmatched(spec, tools)
     return tuple(tool for name, tool in tools.items() if spec.offers(name)), tuple(rejected)
@@ -154,8 +148,11 @@ def _name_of(entry: Any) -> str:
     return printable(str(name), 80) if name else "a tool without a name"
 
 
-def _size_within_bounds(tool: ToolSpec) -> int:
-    """Returns a tool's size as JSON in bytes; raises `_RejectedToolError` past a bound."""
+def _checked_size(tool: ToolSpec, tools: Mapping[str, ToolSpec], free_bytes: int) -> int:
+    """Returns a tool's size as JSON in bytes.
+
+    Raises `_RejectedToolError` for a tool that is past a bound or already in ``tools``.
+    """
     if not tool.name.strip() or not tool.name.isprintable():
         raise _RejectedToolError("the name is empty or cannot be shown")
     lengths = {
@@ -173,7 +170,13 @@ def _size_within_bounds(tool: ToolSpec) -> int:
         raise _RejectedToolError(f"the name {disguise}")
     if any(_is_deep(schema) for schema in (tool.input_schema, tool.output_schema)):
         raise _RejectedToolError(f"a schema nests deeper than {MAX_DEPTH} levels")
-    return sum(length for length, _, _ in lengths.values())
+    if tool.name in tools:
+        raise _RejectedToolError("listed twice; the first is kept")
+    size = sum(length for length, _, _ in lengths.values())
+    if size > free_bytes:
+        most = f"{MAX_SERVER_BYTES // 2**20} MiB"
+        raise _RejectedToolError(f"past the {most} that one server may list")
+    return size
 
 
 def _json_size(value: object) -> int:
