@@ -11,8 +11,7 @@ from toolscript.gateway.upstream import backoff
 ARCHITECTURE = "explanation/architecture.md"
 RETRIES = (
     f"tried again after {backoff.FIRST_RETRY_S:g} s, then after twice as long each time, "
-    f"up to {backoff.LAST_RETRY_S:g} s; after {backoff.TRIPS} failures in a row, "
-    f"once in {backoff.OPEN_S:g} s"
+    f"up to {backoff.LAST_RETRY_S:g} s"
 )
 FACTS = [
     (ARCHITECTURE, RETRIES),
