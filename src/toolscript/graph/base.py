@@ -1,4 +1,4 @@
-"""What the graph is made of: kinds of edges, and what it says about two tools."""
+"""The types of the graph: templates, edges, dependencies, figures."""
 
 from typing import Literal, TypeAlias
 
@@ -9,18 +9,18 @@ KINDS: tuple[EdgeKind, ...] = ("observed", "template", "dependency")
 Direction: TypeAlias = Literal["in", "out", "both"]
 
 OBSERVED, TEMPLATE, DEPENDENCY = 1, 2, 4
-"""Bits of an edge's kinds: it may be of several at once."""
+"""Bits of an edge's kinds: it may have several at once."""
 
 
 class Template(msgspec.Struct, frozen=True, kw_only=True):
-    """A way of working that is known beforehand: pairs of tools, the second after the first."""
+    """A workflow that is known beforehand: pairs of tools, the second used after the first."""
 
     name: str = ""
     pairs: tuple[tuple[str, str], ...]
 
 
 class Edge(msgspec.Struct, frozen=True, kw_only=True):
-    """What leads from one tool to another. A dependency leads from a tool to what it needs."""
+    """An edge from one tool to another; for a dependency, from a tool to the one it needs."""
 
     source: str
     target: str
@@ -28,11 +28,11 @@ class Edge(msgspec.Struct, frozen=True, kw_only=True):
     weight: float
     """How often the target came after the source, decayed; a template counts as one use."""
     times: int
-    """How often that was seen, however long ago."""
+    """How often that was seen, without decay."""
 
 
 class Dependency(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool that another needs first, over how many steps, and along which tools."""
+    """A tool that another needs first, over ``depth`` steps."""
 
     tool: str
     depth: int
@@ -41,7 +41,7 @@ class Dependency(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stats(msgspec.Struct, frozen=True, kw_only=True):
-    """How large the graph is, what of, and how well it foresees."""
+    """The size of a graph, and how well it forecasts."""
 
     tools: int
     edges: int
@@ -49,16 +49,17 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     templates: int
     dependencies: int
     calls: int
+    """All calls that were learned from."""
     failures: int
-    """Calls that were learned from, and how many of them failed."""
+    """Those of them that failed."""
     predictive_skill: float = msgspec.field(name="skill")
     """From 0 (chance) to 1 (certainty): see `ToolGraph.predictive_skill`."""
     alpha: float
-    """The weight that a search's own score has beside the graph's: see `adaptive_alpha`."""
+    """The weight of a search's own score: see `adaptive_alpha`."""
 
 
 def adaptive_alpha(edges: int) -> float:
-    """What a search's own score weighs: less, the more the graph knows (the seed's table)."""
+    """Returns the weight of a search's own score, which falls as the graph grows."""
     if not edges:
         return 1.0
     return 0.8 if edges < 50 else 0.6 if edges < 200 else 0.5  # noqa: PLR2004 - the table itself

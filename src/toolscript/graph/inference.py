@@ -1,6 +1,6 @@
-"""What a tool most likely needs first, inferred from what tools say of themselves.
+"""Infers which tools a tool needs first, from the tools' descriptions and schemas.
 
-Only what can hardly mean anything else is taken, and only within a server:
+Only where that is hardly ambiguous, and only within a server:
 
 - the description names the other tool, as an identifier, and says that it comes
   first: "use list_tables first", "the id from search_flights", "requires login";
@@ -15,8 +15,8 @@ from typing import Any, cast
 
 from toolscript.types import ToolSpec
 
-MAX_NAMED = 120
-"""Characters around a name that are looked at."""
+MAX_AROUND_CHARS = 120
+"""The characters before and after a name that are read."""
 MAX_TOOLS = 5000
 _BEFORE = re.compile(
     r"(?:\bfirst,?\s+(?:use|call|run|invoke)|\bafter(?:\s+(?:using|calling|running))?|\bfrom"
@@ -34,31 +34,34 @@ _FIRST = re.compile(
     r"|before\s+(?:using|calling|this)\b)",
     re.IGNORECASE,
 )
+_COMPOUND = re.compile("[_-]|[a-z][A-Z]")
 _IDENTIFIER = re.compile(r"(?:_|[a-z])[iI]ds?$")
 
 
 def inferred(tools: Iterable[ToolSpec]) -> dict[str, dict[str, str]]:
-    """Tool → what it most likely needs first → why."""
+    """Returns for each tool what it most likely needs first, and why."""
     servers: defaultdict[str, list[ToolSpec]] = defaultdict(list)
     for tool in tools:
         servers[tool.server].append(tool)
-    found: dict[str, dict[str, str]] = {}
+    needs: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for server in servers.values():
         for tool, needed, why in (*_named(server[:MAX_TOOLS]), *_provided(server[:MAX_TOOLS])):
-            if tool != needed:
-                found.setdefault(tool, {}).setdefault(needed, why)
-    kept = {tool: _one_way(tool, needs, found) for tool, needs in found.items()}
-    return {tool: needs for tool, needs in kept.items() if needs}
+            needs[tool].setdefault(needed, why)
+    one_way = {  # two tools that need each other, or one that needs itself, mean nothing
+        tool: {other: why for other, why in needed.items() if tool not in needs.get(other, {})}
+        for tool, needed in needs.items()
+    }
+    return {tool: needed for tool, needed in one_way.items() if needed}
 
 
 class Inference:
-    """The same for servers that come and change: asked again only of those that did."""
+    """The same for servers that change; infers again only for those that did."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[tuple[ToolSpec, ...], dict[str, dict[str, str]]]] = {}
 
     def of(self, servers: Mapping[str, tuple[ToolSpec, ...]]) -> dict[str, dict[str, str]]:
-        """Tool → what it most likely needs first → why, for the tools of every server."""
+        """Returns for each tool of every server what it most likely needs first, and why."""
         known = self._known
         self._known = {
             name: known[name]
@@ -69,15 +72,9 @@ class Inference:
         return {tool: needs for _, found in self._known.values() for tool, needs in found.items()}
 
 
-def _one_way(
-    tool: str, needs: Mapping[str, str], found: Mapping[str, Mapping[str, str]]
-) -> dict[str, str]:
-    """Two tools that need each other tell nothing."""
-    return {each: why for each, why in needs.items() if tool not in found.get(each, {})}
-
-
 def _named(tools: list[ToolSpec]) -> Iterator[tuple[str, str, str]]:
-    names = {tool.name: tool.id for tool in tools if _is_identifier(tool.name)}
+    # names that no sentence contains by chance
+    names = {tool.name: tool.id for tool in tools if _COMPOUND.search(tool.name)}
     if not names:
         return
     ordered = sorted(names, key=lambda name: (-len(name), name))
@@ -90,58 +87,46 @@ def _named(tools: list[ToolSpec]) -> Iterator[tuple[str, str, str]]:
 
 def _comes_first(text: str, match: "re.Match[str]") -> bool:
     sentence = max(text.rfind(stop, 0, match.start()) for stop in (". ", "\n", ";")) + 1
-    before = text[max(sentence, match.start() - MAX_NAMED) : match.start()]
-    after = text[match.end() : match.end() + MAX_NAMED]
+    before = text[max(sentence, match.start() - MAX_AROUND_CHARS) : match.start()]
+    after = text[match.end() : match.end() + MAX_AROUND_CHARS]
     if _NOT.search(before) or _NOT.search(after.split(".")[0]):
         return False
     return bool(_BEFORE.search(before) or _FIRST.search(after))
 
 
 def _provided(tools: list[ToolSpec]) -> Iterator[tuple[str, str, str]]:
-    """Identifiers that one tool's output has and another's input requires."""
-    givers: defaultdict[str, list[ToolSpec]] = defaultdict(list)
+    """Yields needs for identifiers that one tool's output has and another's input requires."""
+    providers: defaultdict[str, list[ToolSpec]] = defaultdict(list)
     for tool in tools:
         for name in _outputs(tool):
-            if _IDENTIFIER.search(name) and name not in _inputs(tool):
-                givers[name].append(tool)
+            if _IDENTIFIER.search(name) and name not in _properties(tool.input_schema):
+                providers[name].append(tool)
     for tool in tools:
         for name in _required(tool):
-            if _IDENTIFIER.search(name) and len(givers[name]) == 1:
-                yield tool.id, givers[name][0].id, f"its parameter {name} is in the result"
-
-
-def _is_identifier(name: str) -> bool:
-    """A name that no sentence contains by chance."""
-    return "_" in name or "-" in name or bool(re.search("[a-z][A-Z]", name))
-
-
-def _inputs(tool: ToolSpec) -> set[str]:
-    return set(_properties(tool.input_schema))
+            if _IDENTIFIER.search(name) and len(providers[name]) == 1:
+                yield tool.id, providers[name][0].id, f"its parameter {name} is in the result"
 
 
 def _required(tool: ToolSpec) -> list[str]:
     required: Any = tool.input_schema.get("required")
-    return (
-        [name for name in cast("list[Any]", required) if isinstance(name, str)]
-        if isinstance(required, list)
-        else []
-    )
+    names = cast("list[Any]", required) if isinstance(required, list) else []
+    return [name for name in names if isinstance(name, str)]
 
 
 def _outputs(tool: ToolSpec) -> set[str]:
-    """Names in the output schema, those of the entries of a list included."""
-    found: set[str] = set()
+    """Returns the names in the output schema, those of a list's entries included."""
+    names: set[str] = set()
     front: list[Any] = [tool.output_schema]
     for _ in range(4):
         deeper: list[Any] = []
         for schema in front:
             properties = _properties(schema)
-            found |= set(properties)
+            names |= set(properties)
             deeper += properties.values()
             if isinstance(schema, dict):
                 deeper.append(cast("dict[str, Any]", schema).get("items"))
         front = deeper
-    return found
+    return names
 
 
 def _properties(schema: Any) -> dict[str, Any]:
