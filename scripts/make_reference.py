@@ -1,7 +1,7 @@
 """Write the parts of the documentation that the code knows best.
 
-``docs/reference/settings.md``, ``cli.md`` and ``errors.md`` are written as a whole, and the table
-of statuses in ``http.md`` between its two markers. With ``--check`` nothing is written: the exit
+``docs/reference/settings.md``, ``cli.md`` and ``errors.md`` are written as a whole, and the tables
+of ``http.md`` between their markers. With ``--check`` nothing is written: the exit
 status is 1 if a file is not what would be written.
 """
 
@@ -12,6 +12,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -20,12 +21,15 @@ from toolscript.config.settings import OPTIONS, Option
 from toolscript.errors import ToolscriptError
 from toolscript.surfaces.cli import wire as cli_wire
 from toolscript.surfaces.cli.main import cli
+from toolscript.surfaces.http.answers import schemas
 from toolscript.surfaces.server.error_codes import codes_of
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 WIDTH = 80
 LINE = 100
-BEGIN, END = "<!-- generated: statuses -->", "<!-- end of what is generated -->"
+GENERATED = re.compile(
+    r"(<!-- generated: (\w+) -->).*?(<!-- end of what is generated -->)", re.DOTALL
+)
 NOTE = "<!-- Written by scripts/make_reference.py: change the code, then run that. -->"
 
 
@@ -133,7 +137,7 @@ def _code(text: str | None) -> str:
 
 
 def errors_page() -> str:
-    """The tree, and what each error means in the two doors."""
+    """The tree, and what each error means on the two surfaces."""
     tree = inspect.cleandoc(errors.__doc__ or "").split("\n\n")[1]
     rows = ["| Error | Meaning | HTTP status | Exit code |", "| --- | --- | --: | --: |"]
     for kind in _errors():
@@ -178,12 +182,26 @@ def statuses() -> str:
     return "\n".join(rows)
 
 
+def fields(answer: str) -> str:
+    """A field a row: those of an answer's that are described."""
+    properties = schemas()[answer]["properties"].items()
+    rows = [f"| `{name}` | {_meaning(field)} |" for name, field in properties if _meaning(field)]
+    return "\n".join(["| Field | Meaning |", "| --- | --- |", *rows])
+
+
+def _meaning(field: dict[str, Any]) -> str:
+    values = " or ".join(f"`{value}`" for value in field.get("enum", ()))
+    return " ".join(filter(None, [field.get("description", ""), values]))
+
+
 def http_page() -> str:
-    """The page as it is, with its table made anew."""
-    text = (REFERENCE / "http.md").read_text("utf-8")
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{statuses()}\n\n{END}{after}"
+    """The page with its tables replaced: of the statuses, and of answers by their types' names."""
+
+    def table(marks: re.Match[str]) -> str:
+        rows = statuses() if marks[2] == "statuses" else fields(marks[2])
+        return f"{marks[1]}\n\n{rows}\n\n{marks[3]}"
+
+    return GENERATED.sub(table, (REFERENCE / "http.md").read_text("utf-8"))
 
 
 def main() -> int:

@@ -5,9 +5,10 @@ import json
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from itertools import islice
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
+from msgspec import Meta
 
 from toolscript.errors import InputError
 from toolscript.text.redaction import (
@@ -372,18 +373,18 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a configured server, as commands and routes report it."""
 
     name: str
-    state: ServerState
+    state: Annotated[ServerState, Meta(description="How it is doing.")]
     transport: str = ""
     tools: int = 0
-    error: str = ""
-    """The last error; kept while the server is tried again."""
-    since: str = ""
-    """When the tools were last listed or the server last failed: ISO 8601, UTC."""
-    version: str = ""
-    """The name and version that the server reports."""
-    rejected: tuple[str, ...] = ()
-    """One line for each tool of the server's list that cannot be used."""
-    snapshot: bool = False
-    """Whether this comes from the snapshot, because the server is not connected yet."""
-    retry: str = ""
-    """When a failed server is tried again: ISO 8601, UTC."""
+    error: Annotated[
+        str, Meta(description="The last error; kept while the server is tried again.")
+    ] = ""
+    since: Annotated[str, Meta(description="When it last listed its tools or failed (UTC).")] = ""
+    version: Annotated[str, Meta(description="The name and version that it reports.")] = ""
+    rejected: Annotated[
+        tuple[str, ...], Meta(description="One line for each tool that cannot be used.")
+    ] = ()
+    snapshot: Annotated[
+        bool, Meta(description="Whether this comes from the snapshot: it is not connected yet.")
+    ] = False
+    retry: Annotated[str, Meta(description="When a failed server is tried again (UTC).")] = ""

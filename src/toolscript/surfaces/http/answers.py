@@ -1,7 +1,7 @@
 """The answers of the HTTP routes as types: a struct per JSON object.
 
 The JSON, the schemas of the OpenAPI document and the tables of ``docs/reference/http.md`` come
-from these. Whoever reads the answers, such as the command line, can decode into them.
+from these. A client, such as the command line, can decode the answers into them.
 """
 
 import os
@@ -46,10 +46,7 @@ _HIT: Json = {"anyOf": [{"$ref": SCHEMA_REF.format(name=name)} for name in ("Too
 class ToolHit(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A tool that a search found."""
 
-    kind: Annotated[
-        Literal["tool"] | UnsetType,
-        about("With `skills=true`: that this is a tool."),
-    ] = UNSET
+    kind: Annotated[Literal["tool"] | UnsetType, about("With `skills`: what it is.")] = UNSET
     tool_id: str
     server_name: str
     tool_name: str
@@ -57,18 +54,9 @@ class ToolHit(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     confidence: Ratio
     reason: str
     description: str
-    signals: Annotated[
-        dict[str, Ratio],
-        about("Each signal's own score; one with nothing to say is left out."),
-    ]
-    explanation: Annotated[
-        Explanation | UnsetType,
-        about("With `explain`: how the confidence came about."),
-    ] = UNSET
-    related: Annotated[
-        Relations | UnsetType,
-        about("The tools that go with this one, where any are known."),
-    ] = UNSET
+    signals: Annotated[dict[str, Ratio], about("The score of each signal that has one.")]
+    explanation: Annotated[Explanation | UnsetType, about("With `explain`: why.")] = UNSET
+    related: Annotated[Relations | UnsetType, about("Tools that go with it, if any.")] = UNSET
 
 
 class SkillPassage(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,10 +69,7 @@ class SkillPassage(msgspec.Struct, frozen=True, kw_only=True):
 class SkillHit(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A skill that a search found."""
 
-    kind: Annotated[
-        Literal["skill"] | UnsetType,
-        about("With `skills=true`: that this is a skill."),
-    ] = UNSET
+    kind: Annotated[Literal["skill"] | UnsetType, about("With `skills`: what it is.")] = UNSET
     skill_id: str
     name: str
     confidence: Ratio
@@ -120,13 +105,8 @@ class SearchAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         about("The best result below the threshold, if there is no other."),
         Meta(extra_json_schema={"anyOf": [_HIT, {"type": "null"}]}),
     ]
-    degraded: Annotated[
-        tuple[str, ...], about("A line for each signal that did not answer in full.")
-    ]
-    why: Annotated[
-        MissAnswer | UnsetType,
-        about("With `why`: where the tool ended up."),
-    ] = UNSET
+    degraded: Annotated[tuple[str, ...], about("A line per signal that did not answer in full.")]
+    why: Annotated[MissAnswer | UnsetType, about("With `why`: where that tool is.")] = UNSET
 
 
 class ToolAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -172,9 +152,7 @@ class SkillAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     name: str
     description: str
     passages: Count
-    file: Annotated[
-        str | UnsetType, about("For callers who may see everything: where it lies.")
-    ] = UNSET
+    file: Annotated[str | UnsetType, about("For callers who may see everything.")] = UNSET
 
 
 class SkillsAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -231,23 +209,12 @@ class HealthAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     version: str | UnsetType = UNSET
     pid: Count | UnsetType = UNSET
     tools: Count | UnsetType = UNSET
-    tools_waiting: Annotated[
-        Count | UnsetType, about("Tools that not every signal can find yet.")
-    ] = UNSET
+    tools_waiting: Annotated[Count | UnsetType, about("Tools not fully indexed yet.")] = UNSET
     passages_waiting: Annotated[Count | UnsetType, about("The same of skills' passages.")] = UNSET
-    waiting_for: Annotated[
-        tuple[str, ...] | UnsetType,
-        about("Servers that have neither become ready nor failed yet."),
-    ] = UNSET
-    download: Annotated[
-        DownloadAnswer | UnsetType | None, about("The model's download under way.")
-    ] = UNSET
-    configuration: Annotated[str | UnsetType, about("Changes with the files that are served.")] = (
-        UNSET
-    )
-    configuration_problem: Annotated[
-        str | UnsetType, about("Why the files as they are now are not served.")
-    ] = UNSET
+    waiting_for: Annotated[tuple[str, ...] | UnsetType, about("Servers still connecting.")] = UNSET
+    download: Annotated[DownloadAnswer | UnsetType | None, about("A model's download.")] = UNSET
+    configuration: Annotated[str | UnsetType, about("Changes with the files served.")] = UNSET
+    configuration_problem: Annotated[str | UnsetType, about("Why newer ones are not.")] = UNSET
     tasks: Annotated[Mapping[str, str] | UnsetType, about("Each background task's state.")] = UNSET
 
 
@@ -267,7 +234,7 @@ class RelatedAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     needs: tuple[Related, ...]
 
 
-class GraphImport(msgspec.Struct, frozen=True, kw_only=True):
+class GraphImported(msgspec.Struct, frozen=True, kw_only=True):
     """What came of templates, dependencies and logs that were sent."""
 
     calls: Annotated[Count, about("Calls that were learned.")]
@@ -318,7 +285,7 @@ class JsonRpcAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 ANSWERS = (
     *(SearchAnswer, ToolHit, SkillHit, ToolsAnswer, CallAnswer, ServersAnswer, SkillsAnswer),
-    *(SkillFile, StatsAnswer, HealthAnswer, GraphAnswer, RelatedAnswer, GraphImport),
+    *(SkillFile, StatsAnswer, HealthAnswer, GraphAnswer, RelatedAnswer, GraphImported),
     *(GraphCleared, ModuleAnswer, JsonRpcRequest, JsonRpcAnswer, ErrorAnswer),
 )
 

@@ -29,7 +29,7 @@ from toolscript.surfaces.server.authentication import ANY_HOST, LOOPBACK_HOSTS, 
 from toolscript.surfaces.server.config_sources import load
 from toolscript.surfaces.server.gateway_file import GatewayFile, GatewayRecord
 from toolscript.surfaces.server.request_log import RequestStats
-from toolscript.surfaces.server.signals import asking
+from toolscript.surfaces.server.signals import end_signals
 
 log = logging.getLogger(__name__)
 GRACE_S = 30.0
@@ -170,7 +170,7 @@ class _Server(uvicorn.Server):
 
 
 def _run(server: "_Server", listening: socket.socket) -> None:
-    for number in asking():  # uvicorn by itself does not know SIGHUP
+    for number in end_signals():  # uvicorn by itself does not know SIGHUP
         signal.signal(number, server.handle_exit)
     # Having closed down, uvicorn raises Ctrl-C's signal once more.
     with suppress(KeyboardInterrupt):

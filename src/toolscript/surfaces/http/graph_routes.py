@@ -16,7 +16,7 @@ from toolscript.graph.related import relations
 from toolscript.surfaces.http.answers import (
     GraphAnswer,
     GraphCleared,
-    GraphImport,
+    GraphImported,
     RelatedAnswer,
 )
 from toolscript.surfaces.http.openapi import OBJECT, TEXT, Endpoints, parameter
@@ -67,12 +67,12 @@ async def related(app: App, request: Request) -> Any:
     return RelatedAnswer(tool_id=tool, before=found.before, after=found.after, needs=found.needs)
 
 
-@ENDPOINTS.add("POST", "/graph/import", GraphImport, body=OBJECT)
+@ENDPOINTS.add("POST", "/graph/import", GraphImported, body=OBJECT)
 async def import_graph(app: App, request: Request) -> Any:
     """Learn from templates and logs."""
     learning = _learning(app, request)
     given = imported(await json_object(request))
-    return GraphImport(**await anyio.to_thread.run_sync(learning.import_known, given))
+    return GraphImported(**await anyio.to_thread.run_sync(learning.import_known, given))
 
 
 @ENDPOINTS.add("POST", "/graph/clear", GraphCleared, body=OBJECT)

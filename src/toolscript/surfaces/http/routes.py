@@ -112,7 +112,7 @@ def http_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
         async with app.running(), lag.running(app.task_monitor), watching, serving:
             yield
 
-    endpoints = [each for each in every_endpoint() if mount or each.path != _MESSAGE]
+    endpoints = [e for e in every_endpoint() if mount or e.path != _MESSAGE]
     asgi = Starlette(
         routes=[
             *(Route(e.path, _answering(app, e.handler), methods=[e.method]) for e in endpoints),
@@ -357,9 +357,7 @@ def _http_error(request: Request, problem: Exception) -> Response:
     """Answers a path or a method that is not there in JSON, like everything else."""
     status = problem.status_code if isinstance(problem, HTTPException) else 500
     path = request.url.path
-    routes = [
-        f"POST {each.path}" if each.method == "POST" else each.path for each in every_endpoint()
-    ]
+    routes = [f"{e.method} {e.path}".removeprefix("GET ") for e in every_endpoint()]
     known = ", ".join(route for route in routes if _MESSAGE not in route)
     headers = problem.headers if isinstance(problem, HTTPException) else None
     use = "POST" if "POST" in str(headers) else "GET"

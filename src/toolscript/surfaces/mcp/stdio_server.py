@@ -13,7 +13,7 @@ from mcp.server.stdio import stdio_server
 from toolscript.app.application import App
 from toolscript.surfaces.mcp.endpoint import Exposure
 from toolscript.surfaces.mcp.sdk_server import DoorServer
-from toolscript.surfaces.server.signals import asking
+from toolscript.surfaces.server.signals import end_signals
 from toolscript.types import EVERYTHING
 
 log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ async def serve_stdio(app: App, exposure: Exposure) -> None:
 async def _listen(
     ended: list[int], scope: anyio.CancelScope, *, task_status: TaskStatus[None]
 ) -> None:
-    numbers = [signal.Signals(number) for number in (*asking(), signal.SIGINT)]
+    numbers = [signal.Signals(number) for number in (*end_signals(), signal.SIGINT)]
     with anyio.open_signal_receiver(*numbers) as received:
         task_status.started()
         async for number in received:

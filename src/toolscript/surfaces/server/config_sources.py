@@ -25,20 +25,20 @@ def config_files(settings: Settings) -> tuple[Path, ...]:
     no other file.
     """
     trust = TrustStore(settings.data_dir)
-    found = configuration.locate(settings.config, _here(settings.config), os.environ)
-    if found[0] == _own(settings):
-        return found
-    _ask(found[0], trust)
+    files = configuration.locate(settings.config, _here(settings.config), os.environ)
+    if files[0] == _own(settings):
+        return files
+    _ask(files[0], trust)
     try:
-        trust.read(found[0])
+        trust.read(files[0])
     except ConfigUntrustedError as error:
-        if GatewayFile(settings.data_dir, configuration.key_of(found)).is_locked():
-            return found
-        if len(found) == 1:
+        if GatewayFile(settings.data_dir, configuration.key_of(files)).is_locked():
+            return files
+        if len(files) == 1:
             raise
         _warn(str(error))
-        return found[1:]
-    return found
+        return files[1:]
+    return files
 
 
 def config_stamp(settings: Settings) -> str:

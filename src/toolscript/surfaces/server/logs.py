@@ -24,7 +24,9 @@ def set_up(level: str = "warning", form: str = "text") -> None:
     """Log to standard error from now on; replaces what was set up before."""
     handler = logging.StreamHandler()
     handler.addFilter(_OncePerReason())
-    handler.setFormatter(_Json() if form == "json" else _Text("toolscript: %(message)s"))
+    handler.setFormatter(
+        _JsonFormatter() if form == "json" else _TextFormatter("toolscript: %(message)s")
+    )
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("toolscript").setLevel(level.upper())
     # toolscript reports a server's faults in one line each; the SDK's tracebacks would hide it.
@@ -51,7 +53,7 @@ class _OncePerReason(logging.Filter):
         return True
 
 
-class _Text(logging.Formatter):
+class _TextFormatter(logging.Formatter):
     """Formats a message as one line without control characters, which servers may send."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
@@ -65,7 +67,7 @@ class _Text(logging.Formatter):
         return "\n".join(" " * (len(x) - len(x.lstrip())) + printable(x) for x in lines)
 
 
-class _Json(logging.Formatter):
+class _JsonFormatter(logging.Formatter):
     """Formats a message as a JSON object."""
 
     def format(self, record: logging.LogRecord) -> str:

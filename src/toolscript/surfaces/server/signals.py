@@ -4,7 +4,7 @@ import signal
 from types import FrameType
 
 # A closed terminal sends SIGHUP, which not every system has.
-_ASKING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+_END_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 class EndedError(KeyboardInterrupt):
@@ -17,20 +17,20 @@ class EndedError(KeyboardInterrupt):
 
 def raise_when_asked_to_end() -> None:
     """Let SIGTERM and SIGHUP raise `EndedError`, once. What is ignored (``nohup``) stays so."""
-    for number in asking():
+    for number in end_signals():
         signal.signal(number, _raise)
 
 
-def asking() -> list[int]:
+def end_signals() -> list[int]:
     """Returns the signals, besides Ctrl-C's, that ask this process to end."""
-    return [number for number in _ASKING if signal.getsignal(number) is not signal.SIG_IGN]
+    return [number for number in _END_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 def _raise(number: int, frame: FrameType | None) -> None:
     del frame
     # A terminal that is closed may say so twice; closing down goes on.
-    for each in asking():
-        signal.signal(each, _go_on)
+    for signum in end_signals():
+        signal.signal(signum, _go_on)
     raise EndedError(number)
 
 
