@@ -1,4 +1,4 @@
-"""Where a model runs: what was asked for, and what ONNX Runtime offers."""
+"""Chooses where a model runs, from the setting and from what ONNX Runtime offers."""
 
 from collections.abc import Sequence
 from typing import Literal, cast
@@ -14,32 +14,32 @@ ACCELERATORS = {
     "CoreMLExecutionProvider": "coreml",
     "DmlExecutionProvider": "directml",
 }
-"""ONNX Runtime's name → ours, best first."""
+"""Our names of ONNX Runtime's providers, best first."""
 
 
 def choose(asked: str, offered: Sequence[str]) -> tuple[str, ...]:
-    """The providers to make a session with, best first; the processor is always the last.
+    """Returns the providers for a session, best first; the processor is always the last.
 
     ``offered`` is what ``onnxruntime.get_available_providers()`` says: what the
     installed build knows, which the machine need not have. Raises `DeviceError`
     for ``gpu`` where no accelerator is offered.
     """
-    found = tuple(name for name in ACCELERATORS if name in offered)
+    accelerators = tuple(name for name in ACCELERATORS if name in offered)
     if asked == "cpu":
         return (CPU,)
-    if asked == "gpu" and not found:
+    if asked == "gpu" and not accelerators:
         raise DeviceError(
             f"the device is gpu, but this ONNX Runtime offers only {', '.join(offered)}; "
             "install a build for your GPU, or set TOOLSCRIPT_SEARCH_DEVICE=auto"
         )
-    return (*found[:1], CPU)
+    return (*accelerators[:1], CPU)
 
 
 def running_on(asked: str, providers: Sequence[str]) -> str:
-    """What a session really runs on, by our name, from its own list of providers.
+    """Returns what a session really runs on, by our name, from its list of providers.
 
     ONNX Runtime goes on with the processor where an accelerator cannot be
-    started. Raises `DeviceError` where that was not to happen.
+    started. Raises `DeviceError` for ``gpu`` then.
     """
     first = providers[0] if providers else CPU
     if first in ACCELERATORS:
@@ -53,7 +53,7 @@ def running_on(asked: str, providers: Sequence[str]) -> str:
 
 
 def offered() -> tuple[str, ...]:
-    """What the installed ONNX Runtime offers."""
+    """Returns the providers that the installed ONNX Runtime offers."""
     import onnxruntime  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs] - takes a while
 
     return tuple(cast("list[str]", onnxruntime.get_available_providers()))  # pyright: ignore[reportUnknownMemberType]

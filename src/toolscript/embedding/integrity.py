@@ -11,17 +11,17 @@ from toolscript.errors import ModelError
 from toolscript.storage.atomic_files import stamp, write_atomically
 
 PROVENANCE = "PROVENANCE.json"
-"""Beside the bundled model: among other things the SHA-256 of its files."""
+"""The file beside the bundled model that has the SHA-256 of its files, among other things."""
 
 
 def sha256(path: Path) -> str:
-    """Of a file's content."""
+    """Returns the SHA-256 of a file's content as hex digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def is_known(path: Path, name: str, revision: str) -> bool:
-    """Whether a file is the one of this commit, or none is known for it."""
+    """Whether a file has the digest known for this commit, or none is known."""
     digest = DIGESTS.get(revision, {}).get(name)
     return digest is None or sha256(path) == digest
 
@@ -29,8 +29,8 @@ def is_known(path: Path, name: str, revision: str) -> bool:
 def check_bundled(folder: Path, note: Path | None) -> None:
     """Raise `ModelError` where a file of the bundled model is not as it was packaged.
 
-    The files are read once for each installation: ``note`` is where it is
-    remembered which state of them was found to be right.
+    The files are read once for each installation: the file ``note`` remembers
+    which state of them was right.
     """
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     seen = stamp(files)

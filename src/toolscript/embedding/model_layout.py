@@ -1,4 +1,4 @@
-"""A model's files in the hub's layout, and what they say without the model being loaded.
+"""Reads a model's files in the hub's layout without loading the model.
 
 The layout is ``config.json``, ``tokenizer.json`` and one of several weights
 under ``onnx/``. Only these, and ``1_Pooling/config.json`` where there is one,
@@ -21,17 +21,17 @@ ON_CPU = (_QUANTIZED, _WHOLE)
 ON_GPU = (_HALF, _WHOLE, _QUANTIZED)
 """Accelerators are slow at int8: the operators of dynamic quantisation run on the processor."""
 _MAX_TOKENS = 512
-"""The most that is read of a text, whatever a model could."""
+"""Longer texts are cut, even where a model could read more."""
 _MAX_JSON_BYTES = 1024 * 1024
 
 
 def weights_for(*, gpu: bool) -> tuple[str, ...]:
-    """The weights to look for, best first."""
+    """Returns the names of the weights to look for, best first."""
     return ON_GPU if gpu else ON_CPU
 
 
 def find_weights(folder: Path, *, gpu: bool = False) -> Path:
-    """The weights of a model folder; raises `ModelError` naming what is missing."""
+    """Returns the weights of a model folder; raises `ModelError` naming what is missing."""
     for required in REQUIRED:
         if not is_file(folder / required):
             raise ModelError(f"model folder {folder} has no {required}; expected the hub's layout")
@@ -48,12 +48,12 @@ def has_choice(folder: Path) -> bool:
 
 
 def vectors_name(spec: ModelSpec, weights: Path) -> str:
-    """What to call the vectors: equal names mean interchangeable vectors."""
+    """Returns the name of a model's vectors; equal names mean interchangeable vectors."""
     return f"{spec.name}@{fingerprint(weights)}"
 
 
 def fingerprint(weights: Path) -> str:
-    """Eight hex digits that change when the weights do, without reading all of them."""
+    """Returns eight hex digits that change when the weights do, without reading all of them."""
     size = weights.stat().st_size
     with weights.open("rb") as file:
         head = file.read(65536)
@@ -63,30 +63,30 @@ def fingerprint(weights: Path) -> str:
 
 
 def spec_of(folder: Path, name: str) -> ModelSpec:
-    """The table's row for a model, or what its files and its family say.
+    """Returns the table's row for a model, or one made from its files and its family.
 
-    Of a model that neither knows, the mean is taken: sentence-transformers'
+    Where neither states the pooling, the mean is taken: sentence-transformers'
     default, and that of most models in this layout.
     """
     row = known(name)
     if row is not None:
         return row
     config = _json(folder / "config.json")
-    pooling, said_by = _pooling(folder, name)
-    found = family(name)
+    pooling, source = _pooling(folder, name)
+    known_family = family(name)
     return ModelSpec(
         name=short_name(name),
         dimensions=_count(config, "hidden_size", folder),
         pooling=pooling,
-        query_prefix=found.query_prefix if found else "",
+        query_prefix=known_family.query_prefix if known_family else "",
         max_tokens=min(_MAX_TOKENS, _count(config, "max_position_embeddings", folder)),
         licence="",
-        source=said_by,
+        source=source,
     )
 
 
 def _pooling(folder: Path, name: str) -> tuple[Pooling, str]:
-    """How a model pools, and who says so."""
+    """How a model pools, and where that is stated."""
     if is_file(folder / POOLING):
         stated = _json(folder / POOLING)
         if stated.get("pooling_mode_cls_token") is True:
@@ -97,8 +97,8 @@ def _pooling(folder: Path, name: str) -> tuple[Pooling, str]:
             f"{folder / POOLING} asks for neither the mean nor the first token, which is all "
             "that is known here; choose another model"
         )
-    found = family(name)
-    return (found.pooling, "its family") if found else ("mean", "nobody; the usual")
+    known_family = family(name)
+    return (known_family.pooling, "its family") if known_family else ("mean", "the usual default")
 
 
 def _count(config: dict[str, Any], key: str, folder: Path) -> int:
@@ -112,9 +112,9 @@ def _json(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > _MAX_JSON_BYTES:
             raise ModelError(f"{path} has more than {_MAX_JSON_BYTES} bytes")
-        found: Any = json.loads(path.read_bytes())
+        content: Any = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
         raise ModelError(f"{path} cannot be read: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise ModelError(f"{path} is no JSON object")
-    return found  # pyright: ignore[reportUnknownVariableType] - third-party JSON
+    return content  # pyright: ignore[reportUnknownVariableType] - third-party JSON

@@ -1,4 +1,4 @@
-"""The models known by name: what their publishers state about them."""
+"""The table of known models, as their publishers describe them, and repositories of the hub."""
 
 import re
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ class ModelSpec:
     repository: str = ""
     """Where the hub has it in the layout that is read here."""
     revision: str = "main"
-    """A commit, so that nobody can put other files in its place; else a branch."""
+    """A commit, which cannot be given other files; else a branch."""
 
 
 MODELS: tuple[ModelSpec, ...] = (
@@ -90,7 +90,7 @@ DIGESTS: Mapping[str, Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Models that are alike in what their files do not say."""
+    """Models with the same pooling and prefix, which their files do not state."""
 
     pattern: re.Pattern[str]
     pooling: Pooling
@@ -105,20 +105,20 @@ FAMILIES: tuple[Family, ...] = (
 
 
 def short_name(name: str) -> str:
-    """A model's own name, whatever repository or folder it lies in."""
+    """Returns a model's name without its repository or folder."""
     return name.rstrip("/").rsplit("/", 1)[-1]
 
 
 def known(name: str) -> ModelSpec | None:
-    """The table's row for a model, whatever repository it is published under."""
+    """Returns the table's row for a model, in whichever repository it is published."""
     short = short_name(name).casefold()
     return next((spec for spec in MODELS if spec.name.casefold() == short), None)
 
 
 def family(name: str) -> Family | None:
-    """The family of a model that the table does not know."""
+    """Returns the family of a model that is not in the table."""
     short = short_name(name).casefold()
-    return next((each for each in FAMILIES if each.pattern.match(short)), None)
+    return next((row for row in FAMILIES if row.pattern.match(short)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class Repository:
 
     @classmethod
     def parse(cls, text: str) -> "Repository | None":
-        """``owner/name``, ``owner/name@revision`` or a name of the table; else None."""
+        """Parses ``owner/name``, ``owner/name@revision`` or a name of the table; else None."""
         name, separator, revision = text.partition("@")
         row = known(name)
         if row is not None and name.casefold() in {row.name.casefold(), row.repository.casefold()}:

@@ -1,4 +1,4 @@
-"""A note that a model could not be had a moment ago, so that the next one need not find out."""
+"""Remembers for a while that a model could not be loaded, so that it is not tried again."""
 
 import contextlib
 import hashlib
@@ -21,30 +21,30 @@ _ENVIRONMENT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class NegativeCache:
-    """One file that says why, until when, and for which circumstances."""
+    """A file with the reason of a failure, its expiry and the environment it happened in."""
 
     path: Path | None
     """None: nothing is remembered."""
-    asked: str = field(repr=False)
-    """What, besides the environment, may change the answer. Only a digest of it is kept."""
-    forget_s: float
+    request: str = field(repr=False)
+    """What else the answer depends on, such as a key. Only a digest of it is stored."""
+    expires_s: float
 
     def read(self) -> str:
-        """Why it failed a moment ago, when asking again would be the same; else nothing."""
+        """Returns the reason of a recent failure in the same environment; else an empty text."""
         try:
             note: Any = json.loads(self.path.read_bytes()) if self.path else {}
-            fresh = 0 <= note["until"] - time.time() <= self.forget_s
-            return str(note["reason"]) if fresh and note["asked"] == self._digest() else ""
+            fresh = 0 <= note["until"] - time.time() <= self.expires_s
+            return str(note["reason"]) if fresh and note["request"] == self._digest() else ""
         except (OSError, ValueError, TypeError, KeyError):
             return ""
 
     def write(self, reason: str) -> None:
-        """Remember it; where that cannot be written, the next one finds out."""
-        note = {"reason": reason, "until": time.time() + self.forget_s, "asked": self._digest()}
+        """Stores the reason of a failure, unless the file cannot be written."""
+        note = {"reason": reason, "until": time.time() + self.expires_s, "request": self._digest()}
         if self.path is not None:
             with contextlib.suppress(OSError):
                 write_atomically(self.path, json.dumps(note).encode())
 
     def _digest(self) -> str:
         named = sorted((k, v) for k, v in os.environ.items() if _ENVIRONMENT.fullmatch(k))
-        return hashlib.sha256(repr((self.asked, named)).encode(errors="replace")).hexdigest()
+        return hashlib.sha256(repr((self.request, named)).encode(errors="replace")).hexdigest()

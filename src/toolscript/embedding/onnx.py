@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 BATCH_TEXTS = 4
 """Texts per run of the session: on one thread throughput hardly grows with it, memory does."""
 BATCH_ON_GPU = 64
-"""The same where many texts cost little more than one."""
+"""The same on an accelerator, where many texts cost little more than one."""
 _OUTPUT = "last_hidden_state"
 
 
@@ -78,7 +78,7 @@ class OnnxEncoder:
         """See `Encoder.query_with_parts`.
 
         A model that takes the mean of its tokens reads the question once: a
-        part's vector is the mean of its own tokens there ("late chunking",
+        part's vector is the mean of its tokens there ("late chunking",
         Günther et al. 2024, arXiv:2409.04701).
         """
         prefix = self._spec.query_prefix
@@ -196,9 +196,9 @@ def _spans(text: str, parts: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Where each part stands in the text, looked for after the one before."""
     start = 0
     for part in parts:
-        found = max(start, text.find(part, start))
-        start = found + len(part)
-        yield found, start
+        begin = max(start, text.find(part, start))
+        start = begin + len(part)
+        yield begin, start
 
 
 def _tokens_within(offsets: Sequence[tuple[int, int]], span: tuple[int, int]) -> list[bool]:

@@ -1,4 +1,4 @@
-"""Encoders that run elsewhere: Ollama, and whatever speaks OpenAI's interface for embeddings.
+"""An encoder that asks an embedding server: Ollama, or one with OpenAI's interface.
 
 Sources: Ollama's ``POST /api/embed`` and OpenAI's ``POST /v1/embeddings``.
 """
@@ -22,14 +22,14 @@ from toolscript.text import printable, redact
 CONNECT_S = 1.5
 """How long a server may take to accept a connection, and to answer whether it is there."""
 ANSWER_S = 30.0
-"""How long it may take for a batch."""
+"""How long it may take to embed a batch of documents."""
 QUERY_S = 5.0
-"""And for one question: somebody waits."""
-REST_S = 15.0
-"""How long a server that did not answer is left alone."""
+"""How long it may take to embed a question, since a caller waits."""
+RETRY_AFTER_S = 15.0
+"""How long a server that did not answer is not asked again."""
 BATCH_TEXTS = 64
 MAX_TEXT_CHARS = 8_192
-"""What no model here reads is not sent."""
+"""Longer texts are cut: no model here reads more."""
 MAX_ANSWER_BYTES = 64 * 1024**2
 MAX_DIMENSIONS = 16_384
 _PROBE = "tool"
@@ -37,19 +37,19 @@ _PROBE = "tool"
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a model is, from a URL such as ``ollama://host:port/all-minilm``."""
+    """The parsed URL of a model, such as ``ollama://host:port/all-minilm``."""
 
     text: str
-    """As it was given; holds no secret."""
+    """The URL as it was given; holds no secret."""
     url: str
-    """Where its texts are posted to."""
+    """The address that texts are posted to."""
     model: str
     host: str
     ollama: bool
 
     @classmethod
     def parse(cls, text: str) -> "Address":
-        """The address in a text; raises `ModelError` saying what is wrong with it."""
+        """Parses a URL; raises `ModelError` saying what is wrong with it."""
         try:
             parts = urlsplit(text)
             host, port = parts.hostname or "", parts.port
@@ -94,12 +94,12 @@ class RemoteEncoder:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._client = httpx2.Client(headers=headers, follow_redirects=False)
         self._key = key
-        self._resting_until = 0.0
-        self._why = ""
+        self._retry_at = 0.0
+        self._failure = ""
         self.name = address.text
         self.model = address.model
-        found = family(address.model)
-        self._prefix = found.query_prefix if found else ""
+        known_family = family(address.model)
+        self._prefix = known_family.query_prefix if known_family else ""
         self.dim = 0
         self.dim = len(self._embed([_PROBE], CONNECT_S)[0])
 
@@ -122,16 +122,16 @@ class RemoteEncoder:
 
     def query_with_parts(self, text: str, parts: Sequence[str]) -> Vectors:
         """See `Encoder.query_with_parts`: one request."""
-        return self._embed([self._prefix + each for each in (text, *parts)], QUERY_S)
+        return self._embed([self._prefix + part for part in (text, *parts)], QUERY_S)
 
     def _embed(self, texts: list[str], answer_s: float) -> Vectors:
-        if time.monotonic() < self._resting_until:
-            raise UnreachableError(self._why)
+        if time.monotonic() < self._retry_at:
+            raise UnreachableError(self._failure)
         try:
             rows = self._rows(self._post(texts, answer_s), len(texts))
         except UnreachableError as error:
-            self._why = f"{error}; it is asked again after {REST_S:g} s"
-            self._resting_until = time.monotonic() + REST_S
+            self._failure = f"{error}; it is asked again after {RETRY_AFTER_S:g} s"
+            self._retry_at = time.monotonic() + RETRY_AFTER_S
             raise
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         return (rows / np.maximum(lengths, 1e-12)).astype(np.float32)
@@ -169,13 +169,13 @@ class RemoteEncoder:
         except ValueError:
             answer = None
         if status != http.client.OK:
-            told = self._told(answer)
-            message = f"{self._shown} answered HTTP {status}{f': {told}' if told else ''}"
-            passing = status >= http.client.INTERNAL_SERVER_ERROR or status in {408, 429}
-            raise UnreachableError(message) if passing else ModelError(message)
+            reason = self._reason(answer)
+            message = f"{self._shown} answered HTTP {status}{f': {reason}' if reason else ''}"
+            transient = status >= http.client.INTERNAL_SERVER_ERROR or status in {408, 429}
+            raise UnreachableError(message) if transient else ModelError(message)
         return answer
 
-    def _told(self, answer: Any) -> str:
+    def _reason(self, answer: Any) -> str:
         """What the server says is wrong, as one harmless line."""
         error: Any = answer.get("error") if isinstance(answer, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - third-party JSON
         message: Any = error.get("message") if isinstance(error, dict) else error  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - third-party JSON
@@ -184,8 +184,8 @@ class RemoteEncoder:
 
     def _rows(self, answer: Any, count: int) -> Vectors:
         try:
-            found = answer["embeddings"] if self._address.ollama else _in_order(answer["data"])
-            rows: Vectors = np.array(found, dtype=np.float32)
+            data = answer["embeddings"] if self._address.ollama else _in_order(answer["data"])
+            rows: Vectors = np.array(data, dtype=np.float32)
             if rows.shape[:-1] != (count,):
                 raise ValueError(rows.shape)  # noqa: TRY301 - as what cannot be read at all
         except (KeyError, TypeError, ValueError):
@@ -205,7 +205,7 @@ class RemoteEncoder:
 
 
 def _in_order(data: list[dict[str, Any]]) -> list[Any]:
-    """OpenAI's rows, which say themselves where they belong."""
+    """OpenAI's rows in the order of their ``index``."""
     return [row["embedding"] for row in sorted(data, key=lambda row: int(row["index"]))]
 
 

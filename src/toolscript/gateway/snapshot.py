@@ -1,4 +1,4 @@
-"""The catalogue on disk, so that a search can answer before any server is connected."""
+"""Stores the catalogue, so that a search can answer before any server is connected."""
 
 import logging
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ VERSION = 1
 _SETTLED: frozenset[ServerState] = frozenset({"ready", "failed"})
 
 
-class _File(msgspec.Struct, frozen=True):
+class _SnapshotFile(msgspec.Struct, frozen=True):
     version: int
     servers: tuple[ServerEntry, ...]
 
@@ -27,28 +27,28 @@ class SnapshotStore:
         self.path = directory / f"catalogue-{config_key}.json"
 
     def load(self, specs: Iterable[ServerSpec]) -> Catalogue:
-        """What is known of these servers, as they are configured now."""
+        """Returns the stored entries of these servers, unless their configuration has changed."""
         digests = {spec.name: spec.digest for spec in specs if not spec.disabled}
         return Catalogue.of(e for e in self._read() if digests.get(e.name) == e.digest)
 
     def save(self, catalogue: Catalogue) -> None:
-        """Replace the file by what has been settled; a failure is logged.
+        """Replaces the file by the settled entries; a failure is logged.
 
-        Of a server that is connected to just now, it is what the file has of it.
+        A server that is connecting keeps the entry that the file has.
         """
         settled = [e for e in catalogue.servers.values() if e.state in _SETTLED]
         others = {(e.name, e.digest) for e in catalogue.servers.values() if e.state not in _SETTLED}
         known = [e for e in self._read() if (e.name, e.digest) in others] if others else []
         entries = tuple(sorted((*settled, *known), key=lambda entry: entry.name))
         try:
-            write_atomically(self.path, msgspec.json.encode(_File(VERSION, entries)))
+            write_atomically(self.path, msgspec.json.encode(_SnapshotFile(VERSION, entries)))
         except OSError as error:
             message = "catalogue snapshot %s cannot be written: %s"
             log.warning(message, self.path, error, extra=write_failure(error))
 
     def _read(self) -> tuple[ServerEntry, ...]:
         try:
-            file = msgspec.json.decode(self.path.read_bytes(), type=_File)
+            file = msgspec.json.decode(self.path.read_bytes(), type=_SnapshotFile)
         except (FileNotFoundError, NotADirectoryError):
             return ()
         except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:

@@ -1,4 +1,4 @@
-"""Files that are never half written."""
+"""Writes files atomically, and checks who owns the data directory."""
 
 import contextlib
 import errno
@@ -18,16 +18,16 @@ from urllib.parse import quote
 from toolscript.errors import DataDirectoryError
 
 _NAME_BYTES = 200
-"""Of a file's name; file systems allow 255, of which the caller may add some."""
+"""The longest name of a file; file systems allow 255, of which the caller may add some."""
 
 _TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}(-journal)?")
 """The name of a temporary file: see `tempfile.mkstemp`. SQLite puts a journal beside it."""
 _ABANDONED_S = 3600.0
-"""So long after it was last written, the writer of a temporary file is gone."""
+"""A temporary file that was last written so long ago has no writer any more."""
 
 
 def file_name(text: str) -> str:
-    """A name for a file, the same for the same text: percent-encoded, and cut where too long."""
+    """Returns a file name for a text: percent-encoded, cut and with a digest where too long."""
     name = quote(text, safe=" ")
     if len(name) <= _NAME_BYTES:
         return name
@@ -35,7 +35,7 @@ def file_name(text: str) -> str:
 
 
 def expanded(text: str) -> Path:
-    """The path, its leading ``~`` replaced where there is such a home directory."""
+    """Returns the path of a text; a leading ``~`` is replaced where that home exists."""
     try:
         return Path(text).expanduser()
     except RuntimeError:
@@ -43,7 +43,7 @@ def expanded(text: str) -> Path:
 
 
 def resolved(path: Path) -> Path:
-    """The path without links; as it is where it cannot be, or is exchanged at this moment."""
+    """Returns the path without links, or the absolute path where it cannot be resolved."""
     try:
         return Path(os.path.realpath(path))
     except (OSError, ValueError):
@@ -51,7 +51,7 @@ def resolved(path: Path) -> Path:
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is a file; not where it may not be looked at or the name is impossible."""
+    """Whether a file is there; False where it may not be looked at."""
     try:
         return path.is_file()
     except OSError:
@@ -59,7 +59,7 @@ def is_file(path: Path) -> bool:
 
 
 def is_dir(path: Path) -> bool:
-    """The same for a directory."""
+    """Whether a directory is there; False where it may not be looked at."""
     try:
         return path.is_dir()
     except OSError:
@@ -67,32 +67,31 @@ def is_dir(path: Path) -> bool:
 
 
 def stamp(paths: Iterable[Path]) -> str:
-    """16 hex digits that tell edited, added or deleted files from those that were read."""
-    found: list[tuple[str, int, int]] = []
+    """Returns 16 hex digits that change when one of the files is edited, added or deleted."""
+    states: list[tuple[str, int, int]] = []
     for path in paths:
         with contextlib.suppress(OSError):
             status = path.stat()
-            found.append((os.path.realpath(path), status.st_mtime_ns, status.st_size))
-    return hashlib.sha256(repr(found).encode()).hexdigest()[:16]
+            states.append((os.path.realpath(path), status.st_mtime_ns, status.st_size))
+    return hashlib.sha256(repr(states).encode()).hexdigest()[:16]
 
 
 def make_private(directory: Path) -> None:
-    """Make a directory, and those above it that are missing, for their owner only."""
+    """Makes a directory, and missing ones above it, for their owner only; raises `OSError`."""
     missing = [d for d in (directory, *directory.parents) if not is_dir(d)]
-    for each in reversed(missing):
+    for path in reversed(missing):
         try:
-            each.mkdir(mode=0o700)
+            path.mkdir(mode=0o700)
         except FileExistsError:
-            if not is_dir(each):
-                raise NotADirectoryError(
-                    errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(each)
-                ) from None
+            if not is_dir(path):
+                message = os.strerror(errno.ENOTDIR)
+                raise NotADirectoryError(errno.ENOTDIR, message, str(path)) from None
 
 
 def check_owner(data_dir: Path) -> None:
-    """Raise `DataDirectoryError` for a directory in which another user may have put tokens.
+    """Raises `DataDirectoryError` for a directory in which another user may have put tokens.
 
-    It is to belong to this user or to root, and so are the directories in it. Root
+    It has to belong to this user or to root, and so do the directories in it. Root
     may use another user's, as under sudo, unless everyone can write there.
     """
     if sys.platform == "win32":
@@ -105,7 +104,7 @@ def check_owner(data_dir: Path) -> None:
     trusted = {0, user}
     if user == 0 and not writable_by_all(status):
         trusted.add(status.st_uid)
-    for path in (data_dir, *(each for each in inside if is_dir(each))):
+    for path in (data_dir, *filter(is_dir, inside)):
         owner = status.st_uid if path is data_dir else path.lstat().st_uid
         if owner not in trusted:
             raise DataDirectoryError(
@@ -115,20 +114,20 @@ def check_owner(data_dir: Path) -> None:
 
 
 def writable_by_all(status: os.stat_result) -> bool:
-    """Whether every user may rename what lies in a directory."""
+    """Whether every user may rename the files in a directory."""
     return bool(status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX)
 
 
 def write_failure(error: Exception) -> dict[str, str]:
-    """The ``extra`` of a log record that says of a file that it cannot be kept.
+    """Returns the ``extra`` of a log record about a file that cannot be written.
 
-    By it the log says only once that nothing can be: see `surfaces.journal`.
+    It lets the log say once that no file can be: see `surfaces.server.logs`.
     """
     return {"write_failure": getattr(error, "strerror", None) or str(error)}
 
 
 def open_private(path: Path) -> TextIO:
-    """A new, empty text file for appending that only its owner may read."""
+    """Opens a new, empty text file for appending that only its owner may read."""
     make_private(path.parent)
     path.unlink(missing_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -136,11 +135,11 @@ def open_private(path: Path) -> TextIO:
 
 
 def write_atomically(path: Path, data: bytes) -> os.stat_result:
-    """Replace ``path`` by ``data``, or leave it as it was; the new file's status.
+    """Replaces ``path`` by ``data``, or leaves it as it was; returns the new file's status.
 
     The data is on the disk before the name points to it, and only the owner may
-    read it. Raises `OSError` (a full disk, a read-only directory) after taking
-    the temporary file away.
+    read it. Raises `OSError` (a full disk, a read-only directory) after deleting
+    the temporary file.
     """
     make_private(path.parent)
     with replacing(path) as temporary, temporary.open("wb") as file:
@@ -152,7 +151,7 @@ def write_atomically(path: Path, data: bytes) -> os.stat_result:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Generator[Path]:
-    """An empty file beside ``path`` that takes its name at the end of the block.
+    """Makes an empty file beside ``path`` that takes its name at the end of the block.
 
     Only its owner may read it. Where the block raises, it is deleted.
     """

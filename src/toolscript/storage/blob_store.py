@@ -1,6 +1,6 @@
 """Bytes by key in an SQLite file: what was computed once and can be computed again.
 
-A file has tables, and each table is written by one version of its writer. A change
+The rows of a table are written by one version of its writer. A change
 writes the rows that changed, a kill at any moment leaves the last change whole, and
 several processes may use the same file. Each row has a checksum. Nothing in it is
 the only copy: rows that are damaged, or written by another version, are not returned.

@@ -1,9 +1,8 @@
-"""Opens SQLite files that several processes share, each for one transaction.
+"""Opens SQLite files that several processes share, for one transaction at a time.
 
-Two kinds of failure are told apart. What fails for the moment or for this process
+There are two kinds of failure. What fails for the moment or for this process
 (a lock, a full disk, a directory that may not be written, no descriptor left) is
-an `OSError`, and the file stays as it is. Only what the file itself says can be
-damage.
+an `OSError`, and the file stays as it is. Wrong content of the file is a `DamagedError`.
 """
 
 import errno
@@ -20,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class DamagedError(Exception):
-    """A file that can be read, and whose content cannot be right."""
+    """A file that can be read, but whose content is wrong."""
 
 
 class Database:
     """One file. Holds nothing open between uses; any thread may use it.
 
-    ``script`` gives a new file what every file has. A new file takes its name when
-    it has that, so that an empty file is always a damaged one.
+    ``script`` makes the tables of a new file, which gets its name after that: so an
+    empty file is always a damaged one. ``wait_s`` is how long to wait for a lock.
     """
 
     def __init__(self, path: Path, script: str, wait_s: float) -> None:
@@ -37,7 +36,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Generator["sqlite3.Connection"]:
-        """A connection that changes nothing, in one transaction.
+        """Opens a connection for reading, in one transaction.
 
         Raises `FileNotFoundError`, `DamagedError`, or another `OSError`.
         """
@@ -49,7 +48,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Generator["sqlite3.Connection"]:
-        """A connection in one transaction, which the end of the block commits.
+        """Opens a connection in one transaction, which the end of the block commits.
 
         Makes the file where there is none. Raises `DamagedError` or `OSError`.
         """
@@ -69,14 +68,14 @@ class Database:
 
     @contextmanager
     def locked(self) -> Generator[None]:
-        """While no other process writes the file or takes it away; raises `OSError`."""
+        """Keeps other processes from writing or deleting the file; raises `OSError`."""
         import filelock  # noqa: PLC0415 - takes its time
 
         with filelock.FileLock(f"{self.path}.lock", timeout=self._wait_s, mode=0o600):
             yield
 
     def put_aside(self) -> Path:
-        """Rename the file, which is to be locked, to a name that no file has; return that."""
+        """Renames the file, which must be locked, to a name that no file has; returns the name."""
         number = 1
         while (aside := self.path.with_name(f"{self.path.name}.damaged-{number}")).exists():
             number += 1
@@ -88,12 +87,12 @@ class Database:
         return aside
 
     def delete(self) -> None:
-        """Delete the file, which is to be locked."""
+        """Deletes the file, which must be locked."""
         self.path.with_name(f"{self.path.name}-journal").unlink(missing_ok=True)
         self.path.unlink(missing_ok=True)
 
     def _create(self) -> None:
-        import sqlite3  # noqa: PLC0415 - only where something is kept
+        import sqlite3  # noqa: PLC0415 - takes its time
 
         with replacing(self.path) as new, closing(sqlite3.connect(new)) as db:
             db.executescript(self._script)
@@ -127,7 +126,7 @@ class Database:
 
 @contextmanager
 def _failures() -> Generator[None]:
-    """Raise SQLite's errors as `DamagedError` or `OSError`; impossible values as the first."""
+    """Raises SQLite's errors, and errors of decoding, as `DamagedError` or `OSError`."""
     import sqlite3  # noqa: PLC0415 - see above
 
     try:
