@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,8 @@ def cache() -> None:
 def info(output: str, **flags: Any) -> None:
     """Show the embeddings and the models that are kept, and their size."""
     settings = settings_from(**flags)
-    embeddings = [_embeddings(path) for path in _Files(settings).embeddings]
-    models = [_model(path) for path in _Files(settings).models]
+    embeddings = [_embeddings(path) for path in _vector_files(settings)]
+    models = [_model(path) for path in sorted(settings.data_dir.glob("models/*/*/complete.json"))]
     if output == "json":
         directory = str(settings.data_dir)
         print_json({"directory": directory, "embeddings": embeddings, "models": models})
@@ -45,12 +44,12 @@ def info(output: str, **flags: Any) -> None:
 def clear(models: bool, **flags: Any) -> None:
     """Delete the embeddings; they are computed again when they are needed."""
     settings = settings_from(**flags)
-    kept = _Files(settings)
-    folders = [*kept.folders, kept.directory / "calibration"]
+    vectors = _vector_folders(settings)
+    folders = [*vectors, settings.data_dir / "cache" / "calibration"]
     folders += [settings.data_dir / "models"] if models else []
-    for folder in kept.folders:
+    for folder in vectors:
         _refuse_while_used(folder)
-    count, size = len(kept.embeddings), sum(_size(folder) for folder in folders)
+    count, size = len(_vector_files(settings)), sum(_size(folder) for folder in folders)
     for folder in folders:
         if folder.is_dir():
             shutil.rmtree(folder)
@@ -59,28 +58,13 @@ def clear(models: bool, **flags: Any) -> None:
     click.echo(f"deleted {counted(count, 'file')} of embeddings, {_megabytes(size)} in all")
 
 
-@dataclass(frozen=True, slots=True)
-class _Files:
-    """What lies in a data directory."""
+def _vector_folders(settings: Settings) -> list[Path]:
+    """The folders with vectors: of tools, of skills, of single files."""
+    return [settings.data_dir / "cache" / name for name in ("embeddings", "skills", "vector")]
 
-    settings: Settings
 
-    @property
-    def directory(self) -> Path:
-        return self.settings.data_dir / "cache"
-
-    @property
-    def folders(self) -> list[Path]:
-        """Of the vectors: of tools, of skills, of single files."""
-        return [self.directory / name for name in ("embeddings", "skills", "vector")]
-
-    @property
-    def embeddings(self) -> list[Path]:
-        return sorted(path for folder in self.folders for path in folder.rglob("*.sqlite"))
-
-    @property
-    def models(self) -> list[Path]:
-        return sorted((self.settings.data_dir / "models").glob("*/*/complete.json"))
+def _vector_files(settings: Settings) -> list[Path]:
+    return sorted(path for folder in _vector_folders(settings) for path in folder.rglob("*.sqlite"))
 
 
 def _embeddings(path: Path) -> dict[str, Any]:
