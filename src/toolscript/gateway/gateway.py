@@ -102,10 +102,15 @@ class Gateway:
         self.config = config
         for name, slot in list(self._slots.items()):
             if name not in wanted or wanted[name].digest != slot.spec.digest:
-                self._release(slot)
-        for name, spec in wanted.items():
-            if name not in self._slots:
-                self._begin(spec)
+                if slot.scope is not None:
+                    slot.scope.cancel()
+                slot.settled.set()
+                self._ending[name] = self._slots.pop(name)
+        for name in [name for name in wanted if name not in self._slots]:
+            slot = self._slots[name] = _Slot(wanted[name])
+            if self._tasks is not None:
+                predecessor = self._ending.pop(name, None)
+                self._tasks.start_soon(self._hold, slot, predecessor, name=name)
         self._publish(self.catalogue.keeping(wanted))
 
     async def request(
@@ -169,18 +174,6 @@ class Gateway:
                 # Importing an MCP client takes most of a second: not on the event loop.
                 self._connect = await anyio.to_thread.run_sync(self._connector)
             return self._connect
-
-    def _release(self, slot: _Slot) -> None:
-        if slot.scope is not None:
-            slot.scope.cancel()
-        slot.settled.set()
-        self._ending[slot.spec.name] = self._slots.pop(slot.spec.name)
-
-    def _begin(self, spec: ServerSpec) -> None:
-        slot = self._slots[spec.name] = _Slot(spec)
-        if self._tasks is not None:
-            last = self._ending.pop(spec.name, None)
-            self._tasks.start_soon(self._hold, slot, last, name=spec.name)
 
     async def changed(self, seen: Catalogue | None) -> Catalogue:
         """Returns the catalogue, once it is another than ``seen``."""

@@ -41,7 +41,7 @@ from toolscript.gateway.process.process_reaper import ProcessReaper
 from toolscript.gateway.process.stderr_log import StderrLog
 from toolscript.gateway.process.stdio_transport import process_streams
 from toolscript.gateway.upstream.backoff import Backoff
-from toolscript.gateway.upstream.http_responses import UNCOMPRESSED, BoundedResponses
+from toolscript.gateway.upstream.http_responses import BoundedResponses
 from toolscript.gateway.upstream.raw_dispatcher import RawDispatcher
 from toolscript.gateway.upstream.request_router import RequestRouter
 from toolscript.gateway.upstream.tool_list_changes import ToolListChanges
@@ -209,14 +209,13 @@ class McpUpstream:
     ) -> Any:
         spec = self._spec
         auth = self._login.refreshing() if self._login and self._login.exists else None
-        headers = {**UNCOMPRESSED, **spec.headers}
         if transport == "sse":
             return await stack.enter_async_context(
-                sse_client(spec.url, headers, auth=auth, httpx_client_factory=responses.client)
+                sse_client(spec.url, spec.headers, auth=auth, httpx_client_factory=responses.client)
             )
         # The library's own default of 5 s is too short for tools that work.
         timeout = httpx2.Timeout(self._limits.connect_s, read=max(300.0, self._limits.call_s))
-        client = responses.client(headers, timeout, auth)
+        client = responses.client(spec.headers, timeout, auth)
         client.event_hooks["response"].append(self._note_status)
         await stack.enter_async_context(client)
         return await stack.enter_async_context(streamable_http_client(spec.url, http_client=client))

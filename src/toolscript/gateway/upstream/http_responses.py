@@ -31,8 +31,6 @@ _MAX_REFERENCES = 32
 _EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _BEFORE_DATA = re.compile(rb"\A.*?^data: ?", re.DOTALL | re.MULTILINE)
 _ENCODINGS = {"gzip", "x-gzip", "deflate"}
-UNCOMPRESSED = {"accept-encoding": "identity"}
-"""The header that every request sends: gigabytes can be compressed to a few kilobytes."""
 
 _Chunks: TypeAlias = AsyncIterable[bytes]
 
@@ -55,6 +53,8 @@ class BoundedResponses:
         auth: httpx2.Auth | None = None,
     ) -> httpx2.AsyncClient:
         """Returns a client that reads no message past the limit."""
+        # Gigabytes can be compressed to a few kilobytes.
+        headers = {"accept-encoding": "identity", **(headers or {})}
         hooks: dict[str, list[Any]] = {"response": [self._bound]}
         return httpx2.AsyncClient(headers=headers, timeout=timeout, auth=auth, event_hooks=hooks)
 
