@@ -1,1 +1,1 @@
-"""Typed clients: tools as code. Pure: tools in, the text of a module out."""
+"""Generates typed clients: modules of TypeScript or Python with a function for each tool."""

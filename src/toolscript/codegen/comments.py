@@ -1,34 +1,33 @@
-"""Third-party descriptions, as text that ends no comment and steers no tool that reads it."""
+"""Makes third-party descriptions safe to be comments of generated code."""
 
 import unicodedata
 
 MAX_DOC_CHARS = 16_384
-"""Longer descriptions are cut, as in a search."""
-_SENTENCE = 120
+"""A longer description is cut, as for the search."""
+_MAX_SENTENCE_CHARS = 120
 
 
 def lines(text: str) -> list[str]:
-    """The text by lines, without what cannot be seen and without blank ends."""
+    """Returns the lines of a text, without invisible characters and blank lines at either end."""
     if len(text) > MAX_DOC_CHARS:
         text = text[: MAX_DOC_CHARS - 1] + "…"
-    found = [_visible(line) for line in text.splitlines()]
-    while found and not found[-1]:
-        found.pop()
-    while found and not found[0]:
-        del found[0]
-    return found
+    shown = [_visible(line) for line in text.splitlines()]
+    filled = [at for at, line in enumerate(shown) if line]
+    return shown[filled[0] : filled[-1] + 1] if filled else []
 
 
 def beginning(text: str) -> str:
-    """What a description begins with, on one line, for those who pay by the word."""
-    flat = " ".join(text[: 4 * _SENTENCE].split())
+    """Returns the first sentence of a description on one line, at most 120 characters."""
+    flat = " ".join(text[: 4 * _MAX_SENTENCE_CHARS].split())
     end = flat.find(". ")
     flat = flat[:end] if end > 0 else flat
-    return flat if len(flat) <= _SENTENCE else flat[: _SENTENCE - 1].rstrip() + "…"
+    return (
+        flat if len(flat) <= _MAX_SENTENCE_CHARS else flat[: _MAX_SENTENCE_CHARS - 1].rstrip() + "…"
+    )
 
 
 def _visible(line: str) -> str:
     if line.isprintable():
         return line.rstrip()
-    kept = (" " if c == "\t" else c for c in line)
-    return "".join(c for c in kept if unicodedata.category(c)[0] != "C").rstrip()
+    spaced = line.replace("\t", " ")
+    return "".join(c for c in spaced if unicodedata.category(c)[0] != "C").rstrip()

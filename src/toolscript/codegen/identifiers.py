@@ -1,7 +1,7 @@
-"""Names: servers' and tools' own, made into what a language allows, all different.
+"""Makes distinct identifiers of TypeScript and Python from the names of servers and tools.
 
-A name depends on the whole catalogue, not on what of it a module shows, so that
-code that was written with one module works with every other.
+An identifier depends on the whole catalogue, not on the tools of one module, so that code written
+with one module works with every other.
 """
 
 import hashlib
@@ -17,14 +17,14 @@ from toolscript.types import tool_id
 _Key = TypeVar("_Key", str, tuple[str, str])
 TYPE_ENDINGS = ("Params", "Result")
 _DIGITS = 4
-"""Of a SHA-256, behind a name that another has already."""
+"""Hex digits of a SHA-256 that follow an identifier which is already in use."""
 _CAPITALS = re.compile(r"^(?:[A-Z]+(?![a-z])|[A-Z])")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _ASCII_WORDS = re.compile(r"[A-Za-z0-9]+")
 
 
 def _words(text: str) -> list[str]:
-    """The runs of letters and digits, as every language has them: none beyond the first plane."""
+    """Returns the runs of characters that both languages allow: none beyond the first plane."""
     if text.isascii():
         return _ASCII_WORDS.findall(text)
     normal = unicodedata.normalize("NFKC", text)
@@ -33,7 +33,7 @@ def _words(text: str) -> list[str]:
 
 
 def _following(text: str) -> str:
-    """`pascal`, for what other words stand before."""
+    """Returns the words in the form of `pascal`, to be put behind others."""
     return "".join([_capital(word[0]) + word[1:] for word in _words(text)])
 
 
@@ -43,7 +43,7 @@ def _capital(letter: str) -> str:
 
 
 def pascal(text: str) -> str:
-    """``read_file`` → ``ReadFile``; begins with a capital, or a letter that has none."""
+    """``read_file`` → ``ReadFile``; begins with a capital, or with a letter that has none."""
     joined = _following(text)
     return joined if joined[:1].isidentifier() else f"N{joined}"
 
@@ -61,11 +61,11 @@ def snake(text: str) -> str:
 
 
 def python_method(name: str) -> str:
-    """The tool's own name where Python has no other use for it, else one like it."""
+    """Returns a tool's name if Python allows it for a method, otherwise a similar one."""
     if not (name.isascii() and name.isidentifier() and name[0] != "_"):
         made = "_".join(_words(name))
         name = made if made[:1].isidentifier() else f"n{made}"
-    # A method that is called like a type would stand before it.
+    # A method with the name of a type would hide the type.
     shadows = name[0].isupper() and name.endswith(TYPE_ENDINGS)
     return f"{name}_" if shadows else _no_keyword(name)
 
@@ -75,21 +75,20 @@ def _no_keyword(name: str) -> str:
 
 
 def distinct(names: Iterable[_Key], make: Callable[[_Key], str]) -> dict[_Key, str]:
-    """Name → what ``make`` makes of it, no two alike.
+    """Returns name → identifier as ``make`` makes it, no two alike.
 
-    Of those that come out alike the first in order keeps the plain form, the
-    others get a part of their own SHA-256.
+    Of equal identifiers the first in order stays, the others get a part of their name's SHA-256.
     """
     made: dict[_Key, str] = {}
-    taken: set[str] = set()
+    used: set[str] = set()
     for name in sorted(names):
         plain = form = make(name)
         digits = _DIGITS
-        while form in taken:
+        while form in used:
             form = f"{plain}_{_digest(name)[:digits]}"
             digits += 1
         made[name] = form
-        taken.add(form)
+        used.add(form)
     return made
 
 
@@ -99,10 +98,10 @@ def _digest(name: str | tuple[str, str]) -> str:
 
 
 class Identifiers:
-    """The names of a catalogue's tools; each language's are made when they are first asked for."""
+    """The identifiers of a catalogue's tools; each kind is made when it is first needed."""
 
     def __init__(self, tools: Iterable[tuple[str, str]]) -> None:
-        """Of servers' names and their tools' names."""
+        """Take pairs of a server's and a tool's name."""
         self._tools: dict[str, list[str]] = {}
         for server, tool in tools:
             self._tools.setdefault(server, []).append(tool)

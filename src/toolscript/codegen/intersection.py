@@ -1,4 +1,4 @@
-"""Both of two types: the values that fit one and the other."""
+"""Intersects two types: makes the type of the values that fit both."""
 
 from collections.abc import Callable
 
@@ -18,24 +18,26 @@ from toolscript.codegen.type_tree import (
 )
 
 MAX_DEPTH = 32
-"""Types within types: deeper is any value."""
+"""Levels of nested types; a deeper one is any value."""
 MAX_BRANCHES = 64
-"""Members that a union may get by being combined with another."""
+"""Members that an intersection of unions may have."""
 
 
 class Intersection:
-    """Puts two types together.
+    """Intersects types.
 
-    ``meant`` is what a type means, a reference resolved; None while that is still
-    being read. ``is_spent`` counts a step, and says whether there were too many.
+    ``resolve`` returns a type with a reference replaced by its target, or None while that is still
+    being read. ``is_spent`` counts a step, and returns whether there were too many.
     """
 
-    def __init__(self, meant: Callable[[Type], Type | None], is_spent: Callable[[], bool]) -> None:
-        self._meant = meant
+    def __init__(
+        self, resolve: Callable[[Type], Type | None], is_spent: Callable[[], bool]
+    ) -> None:
+        self._resolve = resolve
         self._is_spent = is_spent
 
     def of(self, one: Type, other: Type, depth: int = 0) -> Type:
-        """A type of the values that fit both; where that cannot be told, of more."""
+        """Returns a type of the values that fit both; where that is unclear, a wider one."""
         spent = self._is_spent()
         if type(one) is Unknown and not (type(other) is Unknown and one.why):
             return other
@@ -52,10 +54,10 @@ class Intersection:
     def _of_referred(self, one: Type, other: Type, depth: int) -> Type:
         if one == other:
             return one
-        meant, also = self._meant(one), self._meant(other)
-        if meant is None or also is None:  # still being read
-            return one if meant is not None else other
-        return self.of(meant, also, depth + 1)
+        first, second = self._resolve(one), self._resolve(other)
+        if first is None or second is None:  # still being read
+            return one if first is not None else other
+        return self.of(first, second, depth + 1)
 
     def _of_unions(self, one: Union, other: Type, depth: int) -> Type:
         count = len(one.members) * (len(other.members) if type(other) is Union else 1)

@@ -1,6 +1,6 @@
-"""A Python module of typed tools: ``TypedDict`` classes, and async functions by server.
+"""Writes a Python module of typed tools: ``TypedDict`` classes, and async methods by server.
 
-Needs nothing but Python 3.11, and type-checks under pyright's strict mode.
+The module needs only Python 3.11, and type-checks under pyright's strict mode.
 """
 
 import json
@@ -51,24 +51,24 @@ __all__ = ["Answer", "Content", "ToolError", "text", "tools"]
 _USED = frozenset(
     ("str", "int", "float", "bool", "list", "dict", "Any", "Literal", "Never", "NotRequired")
 )
-"""Names that annotations are made of: a field of that name would stand before them."""
+"""Names that annotations use; a field of that name would hide them."""
 _HINT_CHARS = 60
 _SCALARS = {"string": "str", "number": "float", "integer": "int", "boolean": "bool", "null": "None"}
 
 
 class _Declarations:
-    """One schema's declarations, as they come about."""
+    """The declarations of one schema, collected while its types are written."""
 
     def __init__(self, owner: str, taken: Iterable[str], *, compact: bool) -> None:
         self.owner = owner
         self.compact = compact
         self.written: list[str] = []
         self.remarks: list[str] = []
-        """Why something in what was spelled last is any value."""
+        """Why parts of the type that was written last are any value."""
         self._taken = set(taken)
 
     def name(self, hint: str) -> str:
-        """A new name for a type within the schema's, and its whole name."""
+        """Returns a name that no other type of the schema has."""
         base = local = hint[:_HINT_CHARS] or "Fields"
         number = 1
         while local in self._taken:
@@ -78,17 +78,17 @@ class _Declarations:
         return local
 
     def remark(self) -> str:
-        """A comment for the end of the line."""
-        found = f"  # {self.remarks[0]}" if self.remarks else ""
+        """Returns the first remark as a comment for the end of the line, and forgets all."""
+        comment = f"  # {self.remarks[0]}" if self.remarks else ""
         self.remarks.clear()
-        return found
+        return comment
 
 
 # Types
 
 
 def _spell(kind: Type, declarations: _Declarations, hint: str) -> str:
-    """A type as an annotation; ``hint`` is what a class that it needs is called by."""
+    """Returns a type as an annotation; ``hint`` begins the name of a class that it needs."""
     return _SPELL[type(kind)](kind, declarations, hint)
 
 
@@ -112,7 +112,7 @@ def _array(kind: Array, declarations: _Declarations, hint: str) -> str:
 
 
 def _tuple(kind: Tuple, declarations: _Declarations, hint: str) -> str:
-    """A list of any of the places: JSON knows no tuples, and Python no lists with places."""
+    """Returns a list of a union: Python has no type for a list with a type for each place."""
     items = union([*kind.items, *([kind.rest] if kind.rest else [])])
     return f"list[{_spell(items, declarations, hint)}]"
 
@@ -151,7 +151,7 @@ _SPELL: dict[type, Callable[[Any, _Declarations, str], str]] = {
 
 
 def _quoted(text: str) -> str:
-    """A string of Python, readable in any script."""
+    """Returns a string of Python."""
     dumped = json.dumps(text, ensure_ascii=False)
     return dumped if dumped.isprintable() else repr(text)
 
@@ -160,8 +160,8 @@ def _quoted(text: str) -> str:
 
 
 def _declare(name: str, kind: Object, declarations: _Declarations, local: str) -> None:
-    """Write the class of an object, after those of what is in it."""
-    if not all(field.name for field in kind.fields):  # which a TypedDict cannot say
+    """Write the class of an object, after the classes of its fields."""
+    if not all(field.name for field in kind.fields):  # a TypedDict cannot have it
         declarations.written.append(f"{name}: TypeAlias = dict[str, Any]\n\n")
         return
     lines: list[tuple[Field, str, str]] = []
@@ -183,7 +183,7 @@ def _class(name: str, lines: list[tuple[Field, str, str]], declarations: _Declar
 
 
 def _call(name: str, lines: list[tuple[Field, str, str]], declarations: _Declarations) -> str:
-    """The same for keys that are no names: nothing is evaluated, so types may come later."""
+    """Returns the functional form, for keys that are no identifiers; types may follow later."""
     written = [f"{name} = TypedDict(", f'    "{name}",', "    {"]
     for field, annotation, remark in lines:
         written += [f"        # {line}" for line in _said(field, declarations)]
@@ -194,7 +194,7 @@ def _call(name: str, lines: list[tuple[Field, str, str]], declarations: _Declara
 def _may_be_attribute(name: str) -> bool:
     if not (name.isascii() and name.isidentifier()) or keyword.iskeyword(name):
         return False
-    # Two underscores would be mangled; a type's name would stand before that type.
+    # Two underscores would be mangled; a type's name would hide the type.
     return not (name.startswith("__") or name in _USED or _like_a_type(name))
 
 
@@ -229,7 +229,10 @@ def _docstring(said: list[str], indent: str) -> list[str]:
 
 
 def module(tools: Iterable[ToolSpec], identifiers: Identifiers, *, compact: bool = False) -> str:
-    """The module of these tools, which are to be in the order of their servers."""
+    """Returns the module of these tools, which have to be sorted by server.
+
+    ``compact`` keeps only the first sentence of each description.
+    """
     types: list[str] = []
     servers: list[str] = []
     attributes: list[str] = []
@@ -279,14 +282,14 @@ def _method(tool: ToolSpec, method: str, stem: str, params: Shape, *, compact: b
 
 
 def usage(tool: ToolSpec, identifiers: Identifiers) -> str:
-    """A call of the tool, with what it needs at the least."""
+    """Returns a call of the tool with its required arguments."""
     method = identifiers.methods[tool.server][tool.name]
     given = sample(read(tool.input_schema))
     return f"await tools.{identifiers.snake[tool.server]}.{method}({_literal(given)})"
 
 
 def _literal(value: Any) -> str:
-    """A JSON value as people write it in Python."""
+    """Returns a JSON value as Python."""
     if isinstance(value, dict):
         pairs = cast("dict[str, Any]", value).items()
         return f"{{{', '.join(f'{_quoted(name)}: {_literal(each)}' for name, each in pairs)}}}"

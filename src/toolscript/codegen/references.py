@@ -1,15 +1,15 @@
-"""Where a reference leads: pointers, anchors and ids of one document. Nothing is fetched."""
+"""Resolves the references of a JSON Schema inside its own document; nothing is fetched."""
 
 from typing import Any, cast
 from urllib.parse import unquote
 
 MAX_STEPS = 20_000
-"""Values that are looked at for a label."""
+"""Values that are searched for a label."""
 NOWHERE = object()
 
 
 def find(document: Any, where: str) -> Any:
-    """The schema at a reference, or `NOWHERE`: pointers, anchors and ids of this document."""
+    """Returns the schema that a pointer, an anchor or an id refers to, or `NOWHERE`."""
     base, _, fragment = where.partition("#")
     found = document
     if base:
@@ -39,17 +39,17 @@ def _pointed(document: Any, parts: list[str]) -> Any:
 
 
 def _labelled(document: Any, key: str, label: str) -> Any:
-    """The first schema that calls itself so; of an address its last part is enough."""
+    """Returns the first schema with this label at ``key``; the end of an address is enough."""
     ahead, left = [document], MAX_STEPS
     while ahead and left:
         left -= 1
-        each = ahead.pop()
-        if isinstance(each, dict):
-            fields = cast("dict[str, Any]", each)
-            own = fields.get(key)
+        value = ahead.pop()
+        if isinstance(value, dict):
+            schema = cast("dict[str, Any]", value)
+            own = schema.get(key)
             if isinstance(own, str) and (own == label or own.endswith(f"/{label}")):
-                return fields
-            ahead += fields.values()
-        elif isinstance(each, list):
-            ahead += cast("list[Any]", each)
+                return schema
+            ahead += schema.values()
+        elif isinstance(value, list):
+            ahead += cast("list[Any]", value)
     return NOWHERE

@@ -1,4 +1,4 @@
-"""What every module ends with: how a call reaches the gateway, and how it fails."""
+"""The end of every generated module: the code that calls the gateway and raises its errors."""
 
 TYPESCRIPT = """
 /** What a tool answers with, block by block, as in MCP. */

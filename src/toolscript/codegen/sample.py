@@ -1,4 +1,4 @@
-"""A value that fits a type: what an example is called with."""
+"""Makes a value that fits a type, for examples of calls."""
 
 import json
 from typing import Any
@@ -29,12 +29,12 @@ _TEXTS = {
     "file": "file.txt",
     "path": "file.txt",
 }
-"""What a name or a format contains, and a text that goes with it: the first that fits."""
+"""Part of a field's format or name → an example of its text; the first that matches is used."""
 _SCALARS: dict[str, Any] = {"number": 1, "integer": 1, "boolean": True, "null": None}
 
 
 def sample(shape: Shape) -> Any:
-    """A JSON value of the type, as small as it may be."""
+    """Returns the smallest JSON value of the type."""
     return _value(shape.root, "", shape, 0)
 
 

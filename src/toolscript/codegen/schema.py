@@ -1,11 +1,9 @@
-"""JSON Schema, draft-07 to 2020-12, read into the type tree.
+"""Reads a JSON Schema, draft-07 to 2020-12, into a type tree.
 
-Total: whatever is there, valid or not, gives a type. That type never says less
-than the schema where it can be helped: every value that is valid fits it. What a
-type cannot say (``not``, bounds, patterns, ``contains``) is left out; what it
-could say wrongly is widened. Two things are narrower than the letter of the
-specification, as people mean them: a schema with ``properties`` and no ``type``
-is an object, and properties that nothing mentions are not offered.
+Every schema gives a type, valid or not, and every value that the schema allows fits that type.
+What a type cannot express (``not``, bounds, patterns, ``contains``) is left out. Two things are
+narrower than the specification, as their authors mean them: a schema with ``properties`` and no
+``type`` is an object, and properties that no schema mentions are not offered.
 """
 
 import json
@@ -41,9 +39,9 @@ from toolscript.codegen.type_tree import (
 )
 
 MAX_NODES = 20_000
-"""Steps that reading one schema may take: beyond, everything is any value."""
+"""Steps that reading one schema may take; what is left then is any value."""
 MAX_NESTED = 8
-"""References that are followed at once where what they mean is combined with something."""
+"""References in references that an intersection follows."""
 
 _Schema = dict[str, Any]
 _DEEP, _LARGE = Unknown("nested too deeply"), Unknown("the schema is too large")
@@ -54,7 +52,7 @@ _SCALARS: dict[str, Scalar] = {
     "boolean": Scalar("boolean"),
     "null": NULL,
 }
-_MEANT = {
+_OTHER_NAMES = {
     "str": "string",
     "int": "integer",
     "float": "number",
@@ -66,7 +64,7 @@ _MEANT = {
     "none": "null",
     **{name: name for name in ("object", "array", "string", "number", "integer", "boolean")},
 }
-"""Types that no draft has, as servers write them all the same."""
+"""Names of types that no draft has, but servers use."""
 _OBJECT_KEYS = ("properties", "required", "additionalProperties", "patternProperties")
 _ARRAY_KEYS = ("items", "prefixItems")
 _PLAIN = frozenset(("type", "title", "description", "format"))
@@ -87,20 +85,20 @@ _DIALECT = re.compile(r"draft-0[3-7]")
 
 
 def read(schema: Any) -> Shape:
-    """The type of the values that ``schema`` allows. Never raises for what a schema is."""
+    """Returns the type of the values that a schema allows; accepts any JSON value."""
     reader = _Reader(schema)
     root = reader.read(schema)
     return reader.finished(root) if reader.refers else Shape(_some(root))
 
 
 class _Reader:
-    """Reads one schema; remembers what its references mean."""
+    """Reads one schema and resolves its references."""
 
     def __init__(self, document: Any) -> None:
         self._document = document
         dialect = _mapping({"": document}, "").get("$schema")
         self._alone = isinstance(dialect, str) and bool(_DIALECT.search(dialect))
-        """Whether a ``$ref`` hides what stands beside it, as before 2019."""
+        """Whether a ``$ref`` hides the keys beside it, as before 2019."""
         self._left = MAX_NODES
         self._names: dict[str, str] = {}
         """Reference → name of the type it means."""
@@ -114,7 +112,7 @@ class _Reader:
         """Whether some schema refers to another."""
 
     def finished(self, root: Type) -> Shape:
-        """The root and the named types; one that is only itself again is any value."""
+        """Returns the root and the named types; a type that only refers to itself is any value."""
         self._known[""] = root
         while waiting := [name for name in self._targets if name not in self._known]:
             for name in waiting:
@@ -126,7 +124,7 @@ class _Reader:
         return Shape(found.pop(""), {name: found[name] for name in self._targets if name})
 
     def read(self, schema: Any, depth: int = 0) -> Type:
-        """The type of one schema."""
+        """Returns the type of one schema."""
         self._left -= 1
         if type(schema) is not dict:
             return _BOOLEANS.get(str(schema), _ODD) if type(schema) is bool else _ODD
@@ -160,17 +158,19 @@ class _Reader:
         return union([found, NULL]) if schema.get("nullable") is True else found
 
     def _own(self, schema: _Schema, depth: int) -> Type:
-        """What a schema says by itself: its constants, else its type."""
+        """Returns the type by ``const``, ``enum`` and ``type``."""
         values = [schema["const"]] if "const" in schema else schema.get("enum")
         own = self._by_type(schema, depth)
         if not isinstance(values, list) or not values:
             return own
         constants = union([_constant(value) for value in cast("list[Any]", values)])
         fitting = self._both(constants, own)
-        return constants if type(fitting) is Never else fitting  # a slip: the values are meant
+        return (
+            constants if type(fitting) is Never else fitting
+        )  # the author's mistake: the constants count
 
     def _with_conditional(self, found: Type, schema: _Schema, depth: int) -> Type:
-        """With the properties that are mentioned under a condition, none of them required."""
+        """Returns the type with the properties that a condition mentions, as optional ones."""
         fields: dict[str, Field] = {}
         for each in _conditional(schema):
             kind = self.read(each, depth + 1)
@@ -203,8 +203,8 @@ class _Reader:
         if kind in _SCALARS:
             return _SCALARS[kind]
         word = re.match(r"\w*", kind.strip())
-        meant = _MEANT.get(word[0].casefold() if word else "")
-        return self._of_type(meant, schema, depth) if meant else _NO_TYPE
+        standard = _OTHER_NAMES.get(word[0].casefold() if word else "")
+        return self._of_type(standard, schema, depth) if standard else _NO_TYPE
 
     def _object(self, schema: _Schema, depth: int) -> Type:
         properties = _mapping(schema, "properties")
@@ -231,7 +231,7 @@ class _Reader:
         return Field(name, kind, required, doc if type(doc) is str else "", tags)
 
     def _extra(self, schema: _Schema, depth: int) -> tuple[Type | None, bool]:
-        """The type of what is in no ``properties``, and whether that is forbidden."""
+        """Returns the type of further properties, and whether they are forbidden."""
         more = schema.get("additionalProperties")
         patterns = _mapping(schema, "patternProperties")
         if more is None and "unevaluatedProperties" in schema:
@@ -338,7 +338,7 @@ def _conditional(schema: _Schema) -> Iterator[Any]:
 
 
 def _with_fields(kind: Type, fields: Mapping[str, Field]) -> Type:
-    """The type with these fields too, where it has none of that name."""
+    """Returns the type with those of the fields that it does not have."""
     if type(kind) is Union:
         return union([_with_fields(member, fields) for member in kind.members])
     if type(kind) is not Object:
@@ -381,12 +381,12 @@ def _constant(value: Any, depth: int = 0) -> Type:
 
 
 def _some(kind: Type) -> Type:
-    """A type to have a name: a function whose result is no value would never return."""
+    """Returns any value for never: a function whose result is never would not return."""
     return Unknown("no value fits the schema") if type(kind) is Never else kind
 
 
 def _is_circular(name: str, definitions: Mapping[str, Type]) -> bool:
-    """Whether a name leads to itself with no object, array or tuple between."""
+    """Whether a named type is defined as itself, with no object, array or tuple between."""
     ahead, seen = [definitions[name]], set[str]()
     while ahead:
         kind = ahead.pop()

@@ -1,4 +1,4 @@
-"""The type tree: what a JSON Schema says, in the few shapes that both languages can spell."""
+"""The types that a JSON Schema is read into: those that TypeScript and Python both can express."""
 
 from typing import Literal, TypeAlias
 
@@ -8,7 +8,7 @@ ScalarKind = Literal["string", "number", "integer", "boolean", "null"]
 
 
 class Unknown(msgspec.Struct, frozen=True, gc=False):
-    """Any value. ``why`` is set where a schema could not be read: it becomes a comment."""
+    """Any value. ``why`` says why a schema could not be read; it becomes a comment."""
 
     why: str = ""
 
@@ -24,7 +24,7 @@ class Scalar(msgspec.Struct, frozen=True, gc=False):
 
 
 class Constant(msgspec.Struct, frozen=True, gc=False):
-    """One value: ``json`` is its JSON text, since ``1`` and ``true`` are equal in Python."""
+    """One value, as JSON text, because ``1`` and ``true`` are equal in Python."""
 
     kind: ScalarKind
     json: str
@@ -37,7 +37,7 @@ class Array(msgspec.Struct, frozen=True):
 
 
 class Tuple(msgspec.Struct, frozen=True):
-    """An item for each place: ``required`` of them must be there, ``rest`` may follow."""
+    """An array with a type for each place; ``required`` places must exist, ``rest`` may follow."""
 
     items: "tuple[Type, ...]"
     required: int
@@ -45,7 +45,7 @@ class Tuple(msgspec.Struct, frozen=True):
 
 
 class Field(msgspec.Struct, frozen=True):
-    """A property. ``tags`` are what else its schema says, such as ``("default", "5")``."""
+    """A property. ``tags`` are further keys of its schema, such as ``("default", "5")``."""
 
     name: str
     type: "Type"
@@ -55,25 +55,23 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class Object(msgspec.Struct, frozen=True):
-    """An object with these properties.
-
-    ``extra`` is the type of all others, None where the schema says nothing of
-    them; ``sealed`` where it forbids them.
-    """
+    """An object with these properties."""
 
     fields: tuple[Field, ...] = ()
     extra: "Type | None" = None
+    """The type of all other properties; None where the schema does not mention them."""
     sealed: bool = False
+    """Whether other properties are forbidden."""
 
 
 class Union(msgspec.Struct, frozen=True):
-    """A value of one of the members, of which there are two at least."""
+    """A value of one of the members, of which there are at least two."""
 
     members: "tuple[Type, ...]"
 
 
 class Reference(msgspec.Struct, frozen=True, gc=False):
-    """A type of the same schema that has a name; the empty name is the schema's own."""
+    """A named type of the same schema; the empty name is the schema itself."""
 
     name: str
 
@@ -82,7 +80,7 @@ Type: TypeAlias = Unknown | Never | Scalar | Constant | Array | Tuple | Object |
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """A schema, read: its type, and the types it names, in the order of their first use."""
+    """The type of a schema, and the types that it names, in the order of their first use."""
 
     root: Type
     definitions: dict[str, Type] = {}
@@ -94,7 +92,7 @@ STRING, NULL = Scalar("string"), Scalar("null")
 
 
 def union(members: "list[Type]") -> Type:
-    """The type of a value of any of these: flat, each once, nothing that adds nothing."""
+    """Returns the type of the values that fit one of these: flat, each member once."""
     flat: dict[Type, None] = {}
     for member in members:
         for each in member.members if type(member) is Union else (member,):

@@ -1,7 +1,6 @@
-"""A TypeScript module of typed tools, in the form of the seed.
+"""Writes a TypeScript module of typed tools.
 
-Type-checks under ``tsc --strict`` and Deno, and holds nothing that would have to
-be compiled away by more than leaving out the types.
+It type-checks under ``tsc --strict`` and Deno, and is JavaScript once the types are removed.
 """
 
 import json
@@ -62,23 +61,23 @@ _INHERITED = frozenset(
         *("toLocaleString", "toString", "valueOf"),
     )
 )
-"""What every object has in TypeScript, so that no other type for it can be optional."""
+"""Members of every object in TypeScript; a property of that name cannot be optional."""
 _EXACT_DIGITS = 15
-"""A number with more may not be the same in JavaScript."""
+"""A number with more digits may be another one in JavaScript."""
 
 
 # Types
 
 
 class _TypeOwner(msgspec.Struct, frozen=True):
-    """Whose types are spelled, and whether in few words."""
+    """The schema whose types are written; ``compact`` shortens their comments."""
 
     name: str
     compact: bool = False
 
 
 def spell(kind: Type, owner: str) -> str:
-    """A type as TypeScript; ``owner`` begins the names of the types that its schema defines."""
+    """Returns a type as TypeScript; the types that its schema names begin with ``owner``."""
     return _spell(kind, _TypeOwner(owner), "")
 
 
@@ -149,7 +148,7 @@ def _type_of(field: Field) -> Type:
 
 
 def _index(kind: Object, owner: _TypeOwner, indent: str) -> str:
-    """The type of any property, which in TypeScript the known ones must fit, too."""
+    """Returns the type of any property, which the known ones have to fit, too."""
     if kind.extra is None:
         return "never" if kind.sealed else "unknown"
     missing = [] if all(field.required for field in kind.fields) else [_UNDEFINED]
@@ -181,7 +180,7 @@ def _key(name: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A string of JavaScript, readable in any script; what could end a block of text is escaped."""
+    """Returns a string of JavaScript that ends neither a Markdown block nor an HTML script."""
     dumped = json.dumps(text, ensure_ascii=False)
     if not dumped.isprintable():
         dumped = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in dumped)
@@ -199,7 +198,7 @@ def _doc(
     *,
     tall: bool = False,
 ) -> list[str]:
-    """A comment, over several lines where it has them or is to be ``tall``."""
+    """Returns a comment, on one line where that is enough and it need not be ``tall``."""
     if owner.compact:
         said = [_harmless(line) for line in comments.lines(comments.beginning(text))]
         return [f"{indent}/** {line} */" for line in said]
@@ -220,10 +219,9 @@ def _harmless(line: str) -> str:
 
 
 def module(tools: Iterable[ToolSpec], identifiers: Identifiers, *, compact: bool = False) -> str:
-    """The module of these tools, which are to be in the order of their servers.
+    """Returns the module of these tools, which have to be sorted by server.
 
-    ``compact`` leaves out what a reader can do without: repeated code, and of
-    descriptions all but their first sentences.
+    ``compact`` shares repeated code, and keeps only the first sentence of each description.
     """
     types: list[str] = []
     servers: list[str] = []
@@ -243,7 +241,7 @@ def module(tools: Iterable[ToolSpec], identifiers: Identifiers, *, compact: bool
 
 
 def _types(name: str, shape: Shape, *, compact: bool) -> list[str]:
-    """The declaration of a schema's type, and before it those of the types that it names."""
+    """Returns the declarations of the types that a schema names, and of its own type."""
     owner = _TypeOwner(name, compact)
     named = [(f"{name}_{each}", kind) for each, kind in shape.definitions.items()]
     return [_declaration(each, kind, owner) for each, kind in (*named, (name, shape.root))]
@@ -281,7 +279,7 @@ def _method(tool: ToolSpec, stem: str, params: Shape, *, compact: bool) -> str:
 
 
 def usage(tool: ToolSpec, identifiers: Identifiers) -> str:
-    """A call of the tool, with what it needs at the least."""
+    """Returns a call of the tool with its required arguments."""
     name = tool.name
     access = f".{name}" if _IDENTIFIER.fullmatch(name) else f"[{_quoted(name)}]"
     given = _literal(sample(read(tool.input_schema)))
@@ -289,7 +287,7 @@ def usage(tool: ToolSpec, identifiers: Identifiers) -> str:
 
 
 def _literal(value: Any) -> str:
-    """A JSON value as people write it in TypeScript."""
+    """Returns a JSON value as TypeScript."""
     if isinstance(value, dict):
         pairs = cast("dict[str, Any]", value).items()
         inside = ", ".join(f"{_key(name)}: {_literal(each)}" for name, each in pairs)
