@@ -66,3 +66,14 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, check=True, text=True)
     assert done.stdout.split() == ["toolscript", "toolscript.errors"]
+
+
+DESCRIBED = ("application", "load_config", "load_model", "load_settings", "search_profile")
+
+
+@pytest.mark.parametrize("name", DESCRIBED)
+def test_every_argument_of_a_function_is_described(name: str) -> None:
+    function = getattr(toolscript, name)
+    description = (inspect.getdoc(function) or "").replace("α", "alpha").casefold()
+    missing = [each for each in inspect.signature(function).parameters if each not in description]
+    assert not missing

@@ -64,9 +64,11 @@ def application(
     wiring: Wiring | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> App:
-    """An application for these settings.
+    """Returns an application for these settings; connects to nothing before it runs.
 
-    Raises `ConfigError` when the configuration or the data directory as a whole is unusable.
+    ``config`` is found as ``settings`` and ``environ`` say where it is None; ``wiring`` says which
+    parts of the application are used, all by default. Raises `ConfigError` where the
+    configuration or the data directory cannot be used.
     """
     check_owner(settings.data_dir)
     wiring = wiring or Wiring()

@@ -144,7 +144,12 @@ def lazy(choice: Choice) -> LazyModel:
 
 
 def load_model(model: str, fallback: str, threads: int) -> Loaded:
-    """Load a model that is on this machine; where it cannot be, what ``fallback`` says."""
+    """Load a model that is on this machine, as ``Loaded.encoder``.
+
+    ``model`` is a folder, an address, or "bundled". Where it cannot be loaded, ``fallback``
+    decides: "bundled" loads the bundled model, "fuzzy" none; ``Loaded.degraded`` says why. The
+    model uses at most ``threads`` threads.
+    """
     return load_choice(Choice(model, fallback, threads), Progress())
 
 

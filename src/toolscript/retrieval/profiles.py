@@ -30,7 +30,11 @@ class Profile:
 
 
 def search_profile(alpha: float, limit: int, threshold: float) -> Profile:
-    """The profile of ``toolscript search`` and ``GET /search``: α · semantic + (1 − α) · fuzzy."""
+    """Returns the profile of ``toolscript search``: scores are α · semantic + (1 − α) · fuzzy.
+
+    At most ``limit`` hits are returned, each with a score of at least ``threshold``; a request may
+    have its own.
+    """
     weights = {"semantic": alpha, "fuzzy": 1.0 - alpha}
     return Profile("search", weights, limit, threshold)
 

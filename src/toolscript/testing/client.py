@@ -60,6 +60,7 @@ def running_client(
     ``environ`` holds further variables of ``docs/reference/settings.md``; those of the process do
     not count, and without others the bundled model is used.
     """
+    folder = folder.resolve()
     config = folder / "toolscript.json"
     config.write_text(json.dumps({"mcpServers": dict(servers)}), "utf-8")
     own = {"HOME": str(folder), "TOOLSCRIPT_DATA_DIR": str(folder / "data")}
