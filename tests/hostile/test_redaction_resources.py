@@ -18,20 +18,20 @@ class Two:
 
     def __init__(self, app: Running, folder: Path) -> None:
         self._app, self._folder = app, folder
-        self._passed = PromptsAndResources(app.app)
+        self._servers = PromptsAndResources(app.app)
 
     def read(self, uri: str) -> str:
-        answer = self._app.portal.call(self._passed.resource, uri, RequestContext())
+        answer = self._app.portal.call(self._servers.read_resource, {"uri": uri}, RequestContext())
         return answer["contents"][0]["text"]
 
     def listed(self) -> list[str]:
-        return [
-            each["uri"] for each in self._app.portal.call(self._passed.resources, RequestContext())
-        ]
+        nothing: dict[str, Any] = {}
+        answer = self._app.portal.call(self._servers.list_resources, nothing, RequestContext())
+        return [each["uri"] for each in answer["resources"]]
 
     def completed(self, uri: str) -> str:
         ref = {"ref": {"type": "ref/resource", "uri": uri}, "argument": {"name": "x", "value": ""}}
-        answer = self._app.portal.call(self._passed.completion, ref, RequestContext())
+        answer = self._app.portal.call(self._servers.complete, ref, RequestContext())
         return answer["completion"]["values"][0]
 
     def seen_by(self, server: str) -> list[str]:

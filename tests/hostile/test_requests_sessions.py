@@ -28,7 +28,7 @@ from tests.support import (
 )
 from toolscript.app.task_monitor import TaskMonitor
 from toolscript.config.access_tokens import TokenStore
-from toolscript.surfaces.mcp.mcp_routes import Mount
+from toolscript.surfaces.mcp.mcp_routes import McpRoutes
 from toolscript.surfaces.server.authentication import Access, OriginGuard, TokenAuthenticator
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 from toolscript.types import EVERYTHING
@@ -62,7 +62,7 @@ LIST = request("tools/list", 2)
 class DoorUnderTest:
     """The door of MCP in this process; requests name their holder in a header."""
 
-    def __init__(self, running: Running, mount: Mount, admitted: set[str]) -> None:
+    def __init__(self, running: Running, mount: McpRoutes, admitted: set[str]) -> None:
         self._portal = running.portal
         self._mount = mount
         self.admitted = admitted
@@ -105,7 +105,7 @@ def door(tmp_path: Path, **bounds: Any) -> Generator[DoorUnderTest]:
         def holder(asked: Any) -> str:
             return asked.headers["holder"]
 
-        mount = Mount(app.app, "search", lambda _: EVERYTHING, holder, revocations, **bounds)
+        mount = McpRoutes(app.app, "search", lambda _: EVERYTHING, holder, revocations, **bounds)
         portal = app.portal
         with (
             portal.wrap_async_context_manager(revocations.running(TaskMonitor())),

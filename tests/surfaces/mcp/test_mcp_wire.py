@@ -1,4 +1,4 @@
-"""The MCP door's spelling: answers within their budget."""
+"""The results of the meta tools: answers within their budget."""
 
 import json
 
@@ -23,7 +23,7 @@ def test_an_answer_stays_within_its_budget_and_loses_no_hit() -> None:
             for spec in tools.values()
         )
         result = SearchResult(hits=hits, limit=count, threshold=0)
-        answer = wire.found("x", result, tools)
+        answer = wire.tools_found("x", result, tools)
         assert len(answer["tools"]) == count
         texts = [(hit["description"], hit["signature"]) for hit in answer["tools"]]
         assert len(json.dumps(texts)) <= wire.MAX_ANSWER_CHARS + 10 * count

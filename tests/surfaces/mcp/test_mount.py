@@ -12,14 +12,14 @@ import anyio
 import anyio.lowlevel
 from toolscript import bootstrap
 from toolscript.config import settings
-from toolscript.surfaces.mcp.mcp_routes import Mount
+from toolscript.surfaces.mcp.mcp_routes import McpRoutes
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 from toolscript.types import EVERYTHING
 
 environ = {"HOME": sys.argv[1], "TOOLSCRIPT_CONFIG": sys.argv[1] + "/config.json"}
 app = bootstrap.application(settings.load_settings({}, environ), environ=environ)
 revocations = RevocationWatcher(lambda _: True)
-mount = Mount(app, "search", lambda _: EVERYTHING, lambda _: "", revocations)
+mount = McpRoutes(app, "search", lambda _: EVERYTHING, lambda _: "", revocations)
 DOOR = "toolscript.surfaces.mcp.sdk_server"
 ASKED = {"type": "http", "method": "GET", "path": "/mcp", "headers": [], "query_string": b""}
 said = []

@@ -41,10 +41,9 @@ from toolscript.surfaces.http.request_body import (
     json_value,
     while_heard,
 )
-from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext, ToolEndpoint
-from toolscript.surfaces.mcp.mcp_routes import Mount
-from toolscript.surfaces.mcp.prompts_and_resources import PromptsAndResources
-from toolscript.surfaces.mcp.sessionless import Messages
+from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext
+from toolscript.surfaces.mcp.mcp_routes import McpRoutes
+from toolscript.surfaces.mcp.sessionless import SessionlessEndpoint
 from toolscript.surfaces.server.audit_log import audited
 from toolscript.surfaces.server.authentication import (
     LOOPBACK_HOSTS,
@@ -102,7 +101,7 @@ def http_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
         exposure: What the MCP surface shows; without one there is no MCP surface.
     """
     revocations = RevocationWatcher(is_admitted)
-    mount = Mount(app, exposure, grant_of, holder_of, revocations) if exposure else None
+    mount = McpRoutes(app, exposure, grant_of, holder_of, revocations) if exposure else None
     stats, lag = stats or RequestStats(), EventLoopLag()
 
     @asynccontextmanager
@@ -128,8 +127,7 @@ def http_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
     )
     asgi.state.sessions, asgi.state.stats, asgi.state.lag = ClientSessions(), stats, lag
     if mount:
-        endpoint = ToolEndpoint(app, mount.exposure)
-        asgi.state.messages = Messages(endpoint, PromptsAndResources(app))
+        asgi.state.messages = SessionlessEndpoint(app, mount.exposure)
     return asgi
 
 
@@ -331,7 +329,7 @@ async def message(_: App, request: Request) -> Any:
     """One JSON-RPC request of MCP, without a session."""
     sent = await json_value(request)
     context = RequestContext(grant=grant_of(request), session=session_of(request))
-    messages: Messages = request.app.state.messages
+    messages: SessionlessEndpoint = request.app.state.messages
     return await while_heard(request, messages.answer(sent, context))
 
 

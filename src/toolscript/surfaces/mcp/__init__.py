@@ -1,1 +1,1 @@
-"""The MCP door: what models see, and how they call it."""
+"""The surface of MCP: what models see, and how they call it."""

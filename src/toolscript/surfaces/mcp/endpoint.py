@@ -1,4 +1,4 @@
-"""What is behind the MCP door, for one way of exposing it. Knows no transport and no SDK."""
+"""Lists and answers the tools that models see, for one exposure. Knows no transport and no SDK."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -21,21 +21,20 @@ from toolscript.errors import (
 from toolscript.gateway.base import SILENT_CALLER, Caller
 from toolscript.gateway.raw_results import RawResult, UnreadableError, decode_moderate
 from toolscript.graph.session_history import SessionHistory
-from toolscript.surfaces.mcp import meta_tools as tools
-from toolscript.surfaces.mcp import wire
+from toolscript.surfaces.mcp import meta_tools, wire
 from toolscript.surfaces.server.audit_log import audited
-from toolscript.types import EVERYTHING, Grant, SearchRequest, ToolSpec
+from toolscript.types import EVERYTHING, Grant, SearchRequest, SearchResult, ToolSpec
 
 Exposure = Literal["search", "two-phase", "all"]
 EXPOSURES: tuple[Exposure, ...] = ("search", "two-phase", "all")
 PATIENCE_S = 5.0
+"""How long a search waits for servers whose tools are not known yet."""
 _Raw: TypeAlias = dict[str, Any]
-_Answer: TypeAlias = "Callable[[_Raw, RequestContext], Awaitable[_Raw]]"
 
 
 @dataclass(eq=False, slots=True)
 class Session:
-    """What one client's session has chosen, the second of two phases, and what it has done."""
+    """A client's session: the tools it has chosen in the first of two phases, and its history."""
 
     chosen: tuple[str, ...] = ()
     history: SessionHistory = field(default_factory=SessionHistory)
@@ -43,135 +42,140 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """Who asks: to be told and asked, what is theirs, what their session has chosen."""
+    """What belongs to one request: its caller, the caller's grant and session."""
 
     caller: Caller = SILENT_CALLER
     grant: Grant = EVERYTHING
     session: Session = field(default_factory=Session)
     more: _Raw = field(default_factory=dict[str, Any])
-    """What goes along with a call, such as ``_meta``."""
+    """Further parameters for the server, such as ``_meta``."""
+
+
+_SKILLS = {meta_tools.SKILLS, meta_tools.READ}
+_OFFERED: dict[Exposure, set[str]] = {
+    "search": {meta_tools.SEARCH, meta_tools.DESCRIBE, meta_tools.CALL, *_SKILLS},
+    "two-phase": {meta_tools.FIND, meta_tools.CALL},
+    "all": _SKILLS,
+}
+"""The meta tools of each exposure."""
+_SCHEMAS = {name: tool["inputSchema"] for name, tool in meta_tools.meta_tools("", 1).items()}
 
 
 class ToolEndpoint:
-    """Lists and calls tools for models, as the exposure has it. Holds nothing about anybody."""
+    """Lists and calls the tools of one exposure. Keeps nothing between requests."""
 
     def __init__(self, app: App, exposure: Exposure) -> None:
         self._app = app
         self.exposure: Exposure = exposure
-        mine: dict[Exposure, dict[str, _Answer]] = {
-            "search": {
-                tools.SEARCH: self._search,
-                tools.DESCRIBE: self._describe,
-                tools.CALL: self._call,
-                tools.SKILLS: self._search_skills,
-                tools.READ: self._read_skill,
-            },
-            "two-phase": {tools.FIND: self._find, tools.CALL: self._call},
-            "all": {tools.SKILLS: self._search_skills, tools.READ: self._read_skill},
+        self._answers: dict[str, Callable[[_Raw, RequestContext], Awaitable[_Raw]]] = {
+            meta_tools.SEARCH: self._search,
+            meta_tools.DESCRIBE: self._describe,
+            meta_tools.CALL: self._call,
+            meta_tools.FIND: self._find,
+            meta_tools.SKILLS: self._search_skills,
+            meta_tools.READ: self._read_skill,
         }
-        self._mine = mine[exposure]
 
-    def tools(self, asker: RequestContext) -> list[_Raw]:
-        """What ``tools/list`` lists, as on the wire."""
+    def tools(self, context: RequestContext) -> list[_Raw]:
+        """Returns the entries of ``tools/list``: meta tools, built-in tools, servers' tools."""
+        grant, chosen = context.grant, context.session.chosen
+        skills = len(self._app.skill_service.skills(grant))
+        hidden = set[str]() if skills else set(_SKILLS)
+        if self.exposure == "two-phase" and not chosen:
+            hidden.add(meta_tools.CALL)
+        summary = meta_tools.summary(self._app.servers(grant))
+        entries = [
+            entry
+            for name, entry in meta_tools.meta_tools(summary, skills).items()
+            if name in _OFFERED[self.exposure] - hidden
+        ]
+        if self.exposure != "two-phase":
+            entries += [wire.tool(spec, spec.id) for spec in self._app.own(grant)]
         names = self._app.exposed
-        return [*self._own(asker), *(wire.tool(t, names[t.id]) for t in self._visible(asker))]
+        return [*entries, *(wire.tool(tool, names[tool.id]) for tool in self._listed(context))]
 
-    async def call(self, name: str, arguments: _Raw, asker: RequestContext) -> _Raw:
-        """What ``tools/call`` answers.
+    async def call(self, name: str, arguments: _Raw, context: RequestContext) -> _Raw:
+        """Returns the result of ``tools/call``.
 
-        A mistake that a model can put right is a result that says so. Raises
+        An error that a model can put right is a result that says so. Raises
         `RefusedError` for a server's own refusal and `UnknownNameError` for a
-        name that is neither ours nor a tool's.
+        name that is neither a meta tool's nor a server's tool's.
         """
-        answers = self._mine.get(name)
+        is_meta = name in _OFFERED[self.exposure]
         try:
-            if answers is not None:
-                given = _lenient(arguments)
-                check_arguments(name, _SCHEMAS[name], given)
-                return await answers(given, asker)
-            return await self._called(name, arguments, asker)
-        except (RefusedError, UnknownNameError) as problem:
-            if answers is None or isinstance(problem, RefusedError):
+            if not is_meta:
+                return await self._call_tool(name, arguments, context)
+            given = _with_object(arguments)
+            check_arguments(name, _SCHEMAS[name], given)
+            return await self._answers[name](given, context)
+        except RefusedError:
+            raise
+        except ToolscriptError as problem:
+            if isinstance(problem, UnknownNameError) and not is_meta:
                 raise
             return wire.failure(problem)
-        except ToolscriptError as problem:
-            return wire.failure(problem)
 
-    def _own(self, asker: RequestContext) -> list[_Raw]:
+    def _listed(self, context: RequestContext) -> list[ToolSpec]:
+        """Returns the servers' tools that are listed: every one, or the pinned and chosen."""
+        tools = self._app.tools(grant=context.grant)
         if self.exposure == "all":
-            return self._skills(asker)
-        behind = tools.summary(self._app.servers(asker.grant))
-        if self.exposure == "search":
-            count = len(self._app.skill_service.skills(asker.grant))
-            own = [tools.search_tools(behind, count), tools.describe_tools(), tools.call_tool()]
-            return [*own, *self._skills(asker)]
-        later = [tools.call_tool()] if asker.session.chosen else []
-        return [tools.tool_search(behind), *later]
+            return tools
+        pinned = self._app.pinned(context.grant)
+        shown = {tool.id for tool in pinned}
+        chosen = set(context.session.chosen) - shown
+        return [*pinned, *(tool for tool in tools if tool.id in chosen)]
 
-    def _skills(self, asker: RequestContext) -> list[_Raw]:
-        """What is only listed where there is something behind it: skills, the seed's pair."""
-        count = len(self._app.skill_service.skills(asker.grant))
-        pair = [wire.tool(spec, spec.id) for spec in self._app.own(asker.grant)]
-        return [*([tools.search_skills(count), tools.read_skill()] if count else []), *pair]
-
-    def _visible(self, asker: RequestContext) -> list[ToolSpec]:
-        """The servers' tools that are listed."""
-        if self.exposure == "all":
-            return self._app.tools(grant=asker.grant)
-        found = {tool.id: tool for tool in self._app.pinned(asker.grant)}
-        wanted = set(asker.session.chosen)
-        if wanted:
-            every = self._app.tools(grant=asker.grant)
-            found |= {tool.id: tool for tool in every if tool.id in wanted}
-        return list(found.values())
-
-    async def _search(self, arguments: _Raw, asker: RequestContext) -> _Raw:
-        waiting = await self._acquainted(asker)
-        passed = arguments.get("context_tools")
-        context = tuple(self._ids(passed, asker)) if passed else asker.session.history.context
-        limit = arguments.get("limit", tools.SEARCH_LIMIT)
+    async def _search(self, arguments: _Raw, context: RequestContext) -> _Raw:
+        unknown = await self._wait_for_new_servers(context)
+        used = arguments.get("context_tools")
+        history = context.session.history
+        before = self._ids(used, context) if used else history.context
         both = bool(arguments.get("include_skills"))
-        request = replace(self._request(arguments, limit, asker, context), skills=both)
-        result = await self._app.search(request, asker.session.history)
-        every = {tool.id: tool for tool in self._app.tools(grant=asker.grant)}
-        hits = tuple(h for h in result.hits if h.document.parent_id or h.document.id in every)
-        found = wire.found(arguments["query"], replace(result, hits=hits), every, mark=both)
-        found["meta"] |= {"waiting_for": waiting} if waiting else {}
-        return wire.answer(found)
+        limit = arguments.get("limit", meta_tools.SEARCH_LIMIT)
+        request = self._request(arguments, limit, context, before)
+        result = await self._app.search(replace(request, skills=both), history)
+        tools = {tool.id: tool for tool in self._app.tools(grant=context.grant)}
+        hits = [hit for hit in result.hits if hit.document.parent_id or hit.document.id in tools]
+        result = replace(result, hits=tuple(hits))
+        answer = wire.tools_found(arguments["query"], result, tools, mark=both)
+        answer["meta"] |= {"waiting_for": unknown} if unknown else {}
+        return wire.answer(answer)
 
-    async def _find(self, arguments: _Raw, asker: RequestContext) -> _Raw:
-        await self._acquainted(asker)
-        limit = arguments.get("max_tools", tools.FIND_LIMIT)
-        history = asker.session.history
-        request = self._request(arguments, limit, asker, history.context)
-        result = await self._app.search(request, history)
+    async def _find(self, arguments: _Raw, context: RequestContext) -> _Raw:
+        await self._wait_for_new_servers(context)
+        limit = arguments.get("max_tools", meta_tools.FIND_LIMIT)
+        history = context.session.history
+        request = self._request(arguments, limit, context, history.context)
+        result: SearchResult = await self._app.search(request, history)
         names = self._app.exposed
         hits = tuple(hit for hit in result.hits if hit.document.id in names)
-        asker.session.chosen = tuple(hit.document.id for hit in hits)
-        return wire.answer(wire.chosen(replace(result, hits=hits), names))
+        context.session.chosen = tuple(hit.document.id for hit in hits)
+        return wire.answer(wire.tools_chosen(hits, names))
 
-    async def _search_skills(self, arguments: _Raw, asker: RequestContext) -> _Raw:
-        limit = arguments.get("limit", tools.SKILLS_LIMIT)
-        result = await self._app.search_skills(self._request(arguments, limit, asker, ()))
-        return wire.answer(wire.skills(arguments["query"], result))
+    async def _search_skills(self, arguments: _Raw, context: RequestContext) -> _Raw:
+        limit = arguments.get("limit", meta_tools.SKILLS_LIMIT)
+        result = await self._app.search_skills(self._request(arguments, limit, context, ()))
+        return wire.answer(wire.skills_found(arguments["query"], result))
 
-    async def _read_skill(self, arguments: _Raw, asker: RequestContext) -> _Raw:
+    async def _read_skill(self, arguments: _Raw, context: RequestContext) -> _Raw:
         file = arguments.get("file", "")
-        return wire.page((await self._app.read_skill(arguments["skill"], file, asker.grant)).text)
+        page = await self._app.read_skill(arguments["skill"], file, context.grant)
+        return wire.text(page.text)
 
-    async def _describe(self, arguments: _Raw, asker: RequestContext) -> _Raw:
-        found = [await self._app.tool_when_ready(name, asker.grant) for name in arguments["tools"]]
-        return wire.answer({"tools": [wire.described(tool) for tool in found]})
+    async def _describe(self, arguments: _Raw, context: RequestContext) -> _Raw:
+        names: list[str] = arguments["tools"]
+        tools = [await self._app.tool_when_ready(name, context.grant) for name in names]
+        return wire.answer({"tools": [wire.described(tool) for tool in tools]})
 
-    async def _call(self, arguments: _Raw, asker: RequestContext) -> _Raw:
-        return await self._called(arguments["tool"], arguments.get("arguments", {}), asker)
+    async def _call(self, arguments: _Raw, context: RequestContext) -> _Raw:
+        return await self._call_tool(arguments["tool"], arguments.get("arguments", {}), context)
 
-    async def _called(self, name: str, arguments: _Raw, asker: RequestContext) -> _Raw:
-        history = asker.session.history
-        called = self._app.call(
-            name, arguments, asker.caller, asker.grant, history=history, **asker.more
+    async def _call_tool(self, name: str, arguments: _Raw, context: RequestContext) -> _Raw:
+        history = context.session.history
+        call = self._app.call(
+            name, arguments, context.caller, context.grant, history=history, **context.more
         )
-        result = await audited(name, called)
+        result = await audited(name, call)
         if not isinstance(result, RawResult):
             return result
         try:
@@ -179,63 +183,51 @@ class ToolEndpoint:
         except UnreadableError as error:
             raise UpstreamError(f"{name}: {error}") from None
 
-    async def _acquainted(self, asker: RequestContext) -> list[str]:
-        """Wait a little for servers of which nothing is known yet; those that keep us waiting.
+    async def _wait_for_new_servers(self, context: RequestContext) -> list[str]:
+        """Wait a little for servers whose tools are not known yet; return those still unknown.
 
-        A model that does not find a tool believes that there is none, and one that
-        is told to try again may not. What is remembered of a server is there at once.
+        A model that does not find a tool believes that there is none, and may not try
+        again when told to. The tools of servers in the snapshot are known at once.
         """
-        if self._strangers(asker) or not self._app.searchable:
+        if self._unknown_servers(context) or not self._app.searchable:
             with anyio.move_on_after(PATIENCE_S):
                 await self._app.ready()
-        return self._strangers(asker)
+        return self._unknown_servers(context)
 
-    def _strangers(self, asker: RequestContext) -> list[str]:
-        statuses = self._app.servers(asker.grant)
+    def _unknown_servers(self, context: RequestContext) -> list[str]:
+        statuses = self._app.servers(context.grant)
         return [each.name for each in statuses if each.state == "connecting" and not each.tools]
 
+    @staticmethod
     def _request(
-        self, arguments: _Raw, limit: int, asker: RequestContext, context: tuple[str, ...]
+        arguments: _Raw, limit: int, context: RequestContext, used: tuple[str, ...]
     ) -> SearchRequest:
         return SearchRequest(
             text=arguments["query"],
             limit=limit,
             threshold=0.0,
-            grant=asker.grant,
-            context=context,
+            grant=context.grant,
+            context=used,
             needed=arguments.get("needed", False),
         )
 
-    def _ids(self, names: list[str], asker: RequestContext) -> list[str]:
-        """The ids of tools that are still there."""
-        found: list[str] = []
+    def _ids(self, names: list[str], context: RequestContext) -> tuple[str, ...]:
+        """Returns the ids of those tools that still exist."""
+        ids: list[str] = []
         for name in names:
             try:
-                found.append(self._app.tool(name, asker.grant).id)
+                ids.append(self._app.tool(name, context.grant).id)
             except InputError:
                 continue
-        return found
+        return tuple(ids)
 
 
-_SCHEMAS: dict[str, _Raw] = {
-    entry["name"]: entry["inputSchema"]
-    for entry in (
-        tools.search_tools("", skills=1),
-        tools.search_skills(0),
-        tools.read_skill(),
-        tools.describe_tools(),
-        tools.call_tool(),
-        tools.tool_search(""),
-    )
-}
-
-
-def _lenient(arguments: _Raw) -> _Raw:
-    """Arguments for another tool that came as the text of an object: some models do that."""
-    given = arguments.get("arguments")
-    if not isinstance(given, str):
+def _with_object(arguments: _Raw) -> _Raw:
+    """Returns the arguments, with a tool's own as an object: some models send an object's text."""
+    own = arguments.get("arguments")
+    if not isinstance(own, str):
         return arguments
     try:
-        return {**arguments, "arguments": json.loads(given or "{}")}
+        return {**arguments, "arguments": json.loads(own or "{}")}
     except ValueError:
         return arguments

@@ -1,10 +1,10 @@
-"""Calls that are held while a user is asked.
+"""Calls that wait until a client's user has answered a server's question.
 
 A client of the newest protocol cannot be sent a request: a result asks it, and it
-makes its own request again with the answers. A server of an older one sends its
-question in the middle of a call. So the call goes on, its client's request ends
-with the question, and the next one, which says which call it belongs to, goes on
-waiting where that left off.
+repeats its own request with the answers. A server of an older protocol sends its
+question in the middle of a call. So the call goes on while its client's request ends
+with the question; the repeated request says which call it belongs to, and waits for
+the rest of it.
 """
 
 import secrets
@@ -19,11 +19,11 @@ from toolscript.errors import RefusedError
 from toolscript.gateway.base import CANNOT_BE_ASKED, Caller
 
 _Raw: TypeAlias = dict[str, Any]
-_OURS = "toolscript-"
-"""How states begin that name a call held here; others are of the servers behind."""
+_STATE_PREFIX = "toolscript-"
+"""The beginning of states that name a call of ours; other states are the servers'."""
 PATIENCE_S = 600.0
-"""A user who takes longer has gone."""
-MAX_HELD = 1_000
+"""How long a user may take to answer."""
+MAX_PENDING = 1_000
 _INVALID = -32602
 
 
@@ -35,24 +35,24 @@ class _Question:
     answer: _Raw | None = None
 
 
-class _Call:
-    """One call, the `Caller` that its server sees, and what it asks."""
+class _PendingCall:
+    """One call, which is the `Caller` that its server sees, and its open questions."""
 
     accepts_input_required = True
 
-    def __init__(self, what: Hashable, caller: Caller) -> None:
-        self.what = what
+    def __init__(self, request: Hashable, caller: Caller) -> None:
+        self.request = request
         self.caller = caller
-        """Who waits just now: each request of the client's brings another."""
+        """The client's request that waits just now: each one brings another caller."""
         self.session_key = caller.session_key
         self.scope = anyio.CancelScope()
         self.questions: dict[str, _Question] = {}
         self.result: _Raw | None = None
         self.error: Exception | None = None
-        self._news = anyio.Event()
+        self._progressed = anyio.Event()
 
     async def on_progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """See `Caller`. Between two requests nobody hears."""
+        """See `Caller`. Between two requests no client listens."""
         if not self.questions:
             await self.caller.on_progress(progress, total, message)
 
@@ -60,33 +60,33 @@ class _Call:
         """See `Caller`."""
         question = _Question(method, params)
         self.questions[str(len(self.questions) + 1)] = question
-        self._news.set()
+        self._progressed.set()
         await question.answered.wait()
         if question.answer is None:
             raise RefusedError("the client did not answer what was asked", CANNOT_BE_ASKED)
         return question.answer
 
     async def run(self, begin: Callable[[Caller], Awaitable[_Raw]]) -> None:
-        """Make the call; how it ended is in ``result`` or ``error``."""
+        """Make the call, and set ``result`` or ``error``."""
         with self.scope:
             try:
                 self.result = await begin(self)
             except Exception as error:  # noqa: BLE001 - raised again where the client waits
                 self.error = error
         if self.scope.cancelled_caught:
-            self.error = RefusedError("the call has ended; make it anew", _INVALID)
-        self._news.set()
+            self.error = RefusedError("the call has ended; make it again", _INVALID)
+        self._progressed.set()
 
     async def next(self) -> _Raw | None:
-        """The result; None where there is a question first. Raises what the call has raised."""
-        await self._news.wait()
-        self._news = anyio.Event()
+        """Returns the result, or None for a question. Raises what the call has raised."""
+        await self._progressed.wait()
+        self._progressed = anyio.Event()
         if self.error is not None:
             raise self.error
         return self.result
 
     def answer(self, answers: Mapping[str, _Raw], caller: Caller) -> None:
-        """Go on, with what the user has said."""
+        """Continue with the user's answers."""
         questions, self.questions, self.caller = self.questions, {}, caller
         for key, question in questions.items():
             question.answer = answers.get(key)
@@ -94,32 +94,32 @@ class _Call:
 
 
 class PendingElicitations:
-    """The calls that are held. They go on for as long as `run` does."""
+    """The calls that wait for an answer. They go on for as long as `run` does."""
 
     def __init__(self) -> None:
-        self._calls: dict[str, _Call] = {}
+        self._calls: dict[str, _PendingCall] = {}
         self._tasks: TaskGroup | None = None
 
     async def run(self) -> None:
-        """Hold calls until cancelled."""
+        """Run the calls until cancelled."""
         async with anyio.create_task_group() as self._tasks:
             await anyio.sleep_forever()
 
     async def answer(
         self,
-        what: Hashable,
+        request: Hashable,
         params: Mapping[str, Any],
         caller: Caller,
         begin: Callable[[Caller], Awaitable[_Raw]],
     ) -> _Raw:
-        """The result of a client's request, or what its user has to be asked first.
+        """Returns the result of a client's request, or the questions for its user.
 
-        ``what`` is what it asks for: only the same request goes on with a call. Raises what
-        the call raises, and `RefusedError` where it is not held any more.
+        Only an equal ``request`` continues a call; any other one calls ``begin``. Raises what
+        the call raises, and `RefusedError` where the call does not wait any more.
         """
-        call = self._begun(what, params, caller)
+        call = self._continued(request, params, caller)
         if call is None:
-            call = _Call(what, caller)
+            call = _PendingCall(request, caller)
             assert self._tasks is not None  # noqa: S101 - it runs while there are requests
             self._tasks.start_soon(call.run, begin)
         try:
@@ -127,26 +127,29 @@ class PendingElicitations:
         except anyio.get_cancelled_exc_class():  # the client has gone
             call.scope.cancel()
             raise
-        return self._asking(call) if result is None else result
+        return self._questions(call) if result is None else result
 
-    def _begun(self, what: Hashable, params: Mapping[str, Any], caller: Caller) -> _Call | None:
-        """The call that a request goes on with; None for one that begins."""
+    def _continued(
+        self, request: Hashable, params: Mapping[str, Any], caller: Caller
+    ) -> _PendingCall | None:
+        """Returns the call that a request continues; None for a request that begins one."""
         state = str(params.get("requestState") or "")
-        if not state.startswith(_OURS):
+        if not state.startswith(_STATE_PREFIX):
             return None
         call = self._calls.get(state)
-        if call is None or call.what != what:
-            raise RefusedError("no such call waits for an answer; make it anew", _INVALID)
+        if call is None or call.request != request:
+            raise RefusedError("no such call waits for an answer; make it again", _INVALID)
         del self._calls[state]
         call.scope.deadline = float("inf")
         call.answer(cast("Mapping[str, _Raw]", params.get("inputResponses") or {}), caller)
         return call
 
-    def _asking(self, call: _Call) -> _Raw:
-        state = f"{_OURS}{secrets.token_urlsafe(16)}"
+    def _questions(self, call: _PendingCall) -> _Raw:
+        """Returns the result that asks the client; the call waits for as long as patience lasts."""
+        state = f"{_STATE_PREFIX}{secrets.token_urlsafe(16)}"
         call.scope.deadline = anyio.current_time() + PATIENCE_S
         self._calls = {key: each for key, each in self._calls.items() if each.error is None}
-        if len(self._calls) >= MAX_HELD:
+        if len(self._calls) >= MAX_PENDING:
             self._calls.pop(next(iter(self._calls))).scope.cancel()
         self._calls[state] = call
         asked = {key: {"method": q.method, "params": q.params} for key, q in call.questions.items()}

@@ -1,19 +1,19 @@
-"""Prompts and resources: the servers' own, passed through.
+"""Lists, reads and completes the servers' prompts and resources.
 
-A prompt goes by ``server__prompt``. A resource keeps its URI, which is what
-tools and users refer to, and only a server that lists the URI, or a template that
-fits it, ever sees it. Where several do, a URI that names the server says which is meant.
+A prompt is called ``server__prompt``. A resource keeps its URI, which is what tools and
+users refer to, and only a server that lists the URI, or a template that fits it, ever sees
+it. Where several do, a URI that names the server says which one is meant.
 """
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from urllib.parse import quote, unquote
 
 import anyio
 
 from toolscript.app.application import App
-from toolscript.errors import ToolscriptError, UnknownNameError
+from toolscript.errors import ArgumentsError, ToolscriptError, UnknownNameError
 from toolscript.surfaces.mcp.endpoint import RequestContext
 from toolscript.text import printable
 from toolscript.types import Grant, split_tool_id, tool_id
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from mcp.shared.uri_template import UriTemplate
 
 PATIENCE_S = 5.0
-"""How long one server may keep a list of all servers' waiting."""
+"""How long one server may delay the list of all servers' entries."""
 _MAX_PAGES = 100
 _MAX_ENTRIES = 10_000
-"""Of one server's list."""
+"""Entries of one server's list."""
 _MAX_TEMPLATES, _MAX_VARIABLES, _MAX_URI_CHARS = 500, 16, 8192
 _QUALIFIED = "toolscript:///"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-"""How a template has to begin: one that fits everything would have everything."""
+"""How a template has to begin: one that fits every URI would get every URI."""
 _Raw: TypeAlias = dict[str, Any]
 
 
@@ -38,86 +38,105 @@ def qualified(server: str, uri: str) -> str:
     return f"{_QUALIFIED}{quote(server, safe='')}/{quote(uri, safe='')}"
 
 
+def arguments_of(params: _Raw) -> _Raw:
+    """Returns the ``arguments`` of a request; raises `ArgumentsError` for any but an object."""
+    arguments = params.get("arguments", {})
+    if not isinstance(arguments, dict):
+        shown = repr(arguments)[:60]
+        raise ArgumentsError(f"arguments is {shown}; send a JSON object, such as {{}}")
+    return cast("_Raw", arguments)
+
+
 class PromptsAndResources:
-    """The prompts and resources of every server. Remembers which servers list which URIs."""
+    """The prompts and resources of every server. Remembers which servers list which URIs.
+
+    Each public method takes a request's parameters and returns its result, as on the wire.
+    """
 
     def __init__(self, app: App) -> None:
         self._app = app
         self._uris: dict[str, frozenset[str]] = {}
-        """By server: the URIs of its last list,"""
+        """By server: the URIs of its last list."""
         self._patterns: dict[str, dict[str, UriTemplate | None]] = {}
-        """and its templates; None for one that fits nothing."""
+        """By server: the templates of its last list; None for one that fits no URI."""
 
-    async def prompts(self, asker: RequestContext) -> list[_Raw]:
-        """Every server's prompts, under the names that `prompt` takes."""
-        listed = await self._listed("prompts/list", "prompts", asker)
-        return [{**each, "name": tool_id(server, each["name"])} for server, each in _flat(listed)]
+    async def list_prompts(self, params: _Raw, context: RequestContext) -> _Raw:
+        """Lists every server's prompts, under the names that `get_prompt` takes."""
+        del params
+        listed = await self._list("prompts/list", "prompts", context)
+        prompts = [
+            {**each, "name": tool_id(server, each["name"])} for server, each in _flat(listed)
+        ]
+        return {"prompts": prompts}
 
-    async def prompt(self, name: str, arguments: _Raw, asker: RequestContext) -> _Raw:
-        """What a server makes of one of its prompts."""
-        server, own = split_tool_id(name)
-        self._check(server, asker.grant)
-        params = {"name": own, "arguments": arguments, **asker.more}
-        return await self._app.request(server, "prompts/get", params, asker.caller, asker.grant)
+    async def get_prompt(self, params: _Raw, context: RequestContext) -> _Raw:
+        """Gets a prompt from its server."""
+        server, name = split_tool_id(str(params.get("name")))
+        self._check(server, context.grant)
+        own = {"name": name, "arguments": arguments_of(params), **context.more}
+        return await self._request(server, "prompts/get", own, context)
 
-    async def resources(self, asker: RequestContext) -> list[_Raw]:
-        """Every server's resources; what several list goes by `qualified` URIs."""
-        listed = await self._listed("resources/list", "resources", asker)
+    async def list_resources(self, params: _Raw, context: RequestContext) -> _Raw:
+        """Lists every server's resources; those of several servers have `qualified` URIs."""
+        del params
+        listed = await self._list("resources/list", "resources", context)
         for server, entries in listed.items():
             self._uris[server] = frozenset(entry["uri"] for entry in entries)
         times = Counter(uri for server in listed for uri in self._uris[server])
-        found: dict[str, _Raw] = {}
+        resources: dict[str, _Raw] = {}
         for server, entry in _flat(listed):
             uri = entry["uri"]
             plain = times[uri] == 1 and not uri.startswith(_QUALIFIED)
             shown = uri if plain else qualified(server, uri)
-            found.setdefault(shown, {**entry, "uri": shown})
-        return list(found.values())
+            resources.setdefault(shown, {**entry, "uri": shown})
+        return {"resources": list(resources.values())}
 
-    async def templates(self, asker: RequestContext) -> list[_Raw]:
-        """Every server's templates of resources, each once."""
-        method, key = "resources/templates/list", "resourceTemplates"
-        listed = await self._listed(method, key, asker)
+    async def list_templates(self, params: _Raw, context: RequestContext) -> _Raw:
+        """Lists every server's resource templates, each once."""
+        del params
+        listed = await self._list("resources/templates/list", "resourceTemplates", context)
         for server, entries in listed.items():
             texts = [entry["uriTemplate"] for entry in entries[:_MAX_TEMPLATES]]
             self._patterns[server] = {text: _pattern(text) for text in texts}
-        found: dict[str, _Raw] = {}
+        templates: dict[str, _Raw] = {}
         for _, entry in _flat(listed):
-            found.setdefault(entry["uriTemplate"], entry)
-        return list(found.values())
+            templates.setdefault(entry["uriTemplate"], entry)
+        return {"resourceTemplates": list(templates.values())}
 
-    async def resource(self, uri: str, asker: RequestContext) -> _Raw:
-        """What a resource holds. Raises `UnknownNameError` unless one server offers it."""
-        server, own = await self._home(uri, asker)
-        params = {"uri": own, **asker.more}
-        return await self._app.request(server, "resources/read", params, asker.caller, asker.grant)
+    async def read_resource(self, params: _Raw, context: RequestContext) -> _Raw:
+        """Reads a resource; raises `UnknownNameError` unless exactly one server offers it."""
+        server, uri = await self._home(str(params.get("uri")), context)
+        return await self._request(server, "resources/read", {"uri": uri, **context.more}, context)
 
-    async def completion(self, params: _Raw, asker: RequestContext) -> _Raw:
-        """What a server suggests for an argument of a prompt or template."""
+    async def complete(self, params: _Raw, context: RequestContext) -> _Raw:
+        """Gets a server's suggestions for an argument of a prompt or template."""
         ref = dict(params["ref"])
         if ref.get("type") == "ref/prompt":
             server, ref["name"] = split_tool_id(ref["name"])
         else:
-            server, ref["uri"] = await self._home(str(ref.get("uri", "")), asker)
-        self._check(server, asker.grant)
-        passed = {**params, "ref": ref}
-        return await self._app.request(
-            server, "completion/complete", passed, asker.caller, asker.grant
-        )
+            server, ref["uri"] = await self._home(str(ref.get("uri", "")), context)
+        self._check(server, context.grant)
+        own = {key: value for key, value in params.items() if key != "_meta"}
+        return await self._request(server, "completion/complete", {**own, "ref": ref}, context)
 
-    async def _home(self, uri: str, asker: RequestContext) -> tuple[str, str]:
-        """The one server that offers a URI, and the URI as that server knows it."""
+    async def _request(
+        self, server: str, method: str, params: _Raw, context: RequestContext
+    ) -> _Raw:
+        return await self._app.request(server, method, params, context.caller, context.grant)
+
+    async def _home(self, uri: str, context: RequestContext) -> tuple[str, str]:
+        """Returns the one server that offers a URI, and the URI as that server knows it."""
         if uri.startswith(_QUALIFIED):
             name, _, own = uri.removeprefix(_QUALIFIED).partition("/")
-            self._check(unquote(name), asker.grant)
+            self._check(unquote(name), context.grant)
             return unquote(name), unquote(own)
-        theirs = self._servers(asker.grant)
+        servers = self._servers(context.grant)
         known = self._uris.keys() & self._patterns.keys()
-        homes = self._offering(uri, theirs) if known.issuperset(theirs) else []
+        homes = self._offering(uri, servers) if known.issuperset(servers) else []
         if not homes:
-            await self.resources(asker)
-            await self.templates(asker)
-            homes = self._offering(uri, theirs)
+            await self.list_resources({}, context)
+            await self.list_templates({}, context)
+            homes = self._offering(uri, servers)
         if len(homes) == 1:
             return homes[0], uri
         shown, names = printable(uri, 200), ", ".join(homes)
@@ -129,7 +148,7 @@ class PromptsAndResources:
         )
 
     def _offering(self, uri: str, servers: list[str]) -> list[str]:
-        """The servers that list the URI; where none does, those with a template that fits."""
+        """Returns the servers that list the URI, or else those with a template that fits."""
         patterns = {server: self._patterns.get(server, {}) for server in servers}
         listing = [s for s in servers if uri in self._uris.get(s, ()) or uri in patterns[s]]
         if listing or len(uri) > _MAX_URI_CHARS:
@@ -141,7 +160,7 @@ class PromptsAndResources:
         ]
 
     def _servers(self, grant: Grant) -> list[str]:
-        """The servers that are there, and the caller's as a whole."""
+        """Returns the ready servers that are granted as a whole."""
         ready = [status.name for status in self._app.servers(grant) if status.state == "ready"]
         return [name for name in ready if grant.allows(tool_id(name, "*"))]
 
@@ -151,19 +170,18 @@ class PromptsAndResources:
             shown = ", ".join(known) or "none"
             raise UnknownNameError(f"no server {printable(server, 60)!r}; there are: {shown}")
 
-    async def _listed(self, method: str, key: str, asker: RequestContext) -> dict[str, list[_Raw]]:
-        """Every server's entries; of one that has none, or is slow, those that came."""
-        servers = self._servers(asker.grant)
-        found: dict[str, list[_Raw]] = {server: [] for server in servers}
+    async def _list(self, method: str, key: str, context: RequestContext) -> dict[str, list[_Raw]]:
+        """Returns every server's entries; of a slow server those that came in time."""
+        listed: dict[str, list[_Raw]] = {server: [] for server in self._servers(context.grant)}
 
-        async def collect(server: str) -> None:
+        async def collect(server: str, entries: list[_Raw]) -> None:
             with anyio.move_on_after(PATIENCE_S):
-                await self._pages(server, method, key, found[server])
+                await self._pages(server, method, key, entries)
 
         async with anyio.create_task_group() as tasks:
-            for server in servers:
-                tasks.start_soon(collect, server)
-        return found
+            for server, entries in listed.items():
+                tasks.start_soon(collect, server, entries)
+        return listed
 
     async def _pages(self, server: str, method: str, key: str, entries: list[_Raw]) -> None:
         params: _Raw = {}
@@ -171,7 +189,7 @@ class PromptsAndResources:
             try:
                 answer = await self._app.request(server, method, params)
             except ToolscriptError:
-                break  # most servers have none, and say that they do not know the method
+                break  # most servers have no such list, and do not know the method
             entries += answer.get(key) or []
             if not answer.get("nextCursor") or len(entries) >= _MAX_ENTRIES:
                 break
@@ -184,7 +202,7 @@ def _flat(listed: dict[str, list[_Raw]]) -> list[tuple[str, _Raw]]:
 
 
 def _pattern(text: str) -> "UriTemplate | None":
-    """The template as RFC 6570 has it; matching it takes no longer than its URI is long."""
+    """Returns the template of RFC 6570; to match a URI takes time linear in its length."""
     from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate  # noqa: PLC0415 - start-up
 
     if not _SCHEME.match(text):

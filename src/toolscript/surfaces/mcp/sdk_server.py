@@ -1,8 +1,8 @@
-"""The MCP door in the SDK's words: one low-level server per exposure.
+"""The server of MCP on the SDK: one low-level server per exposure.
 
-Sessions of the handshake protocols keep what they have chosen, and are told
-when their list changes. The protocol of 2026-07-28 has no sessions: its clients
-listen for changes by themselves.
+Sessions of the handshake protocols keep the tools that they have chosen, and are notified
+when their list changes. The protocol of 2026-07-28 has no sessions: its clients listen
+for changes by themselves.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -24,23 +24,33 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
 from mcp_types.methods import serialize_server_result
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import RootModel, ValidationError
+from pydantic import BaseModel, RootModel, ValidationError
 
 from toolscript import __version__
 from toolscript.app.application import App, CatalogueState
 from toolscript.errors import RefusedError, ToolscriptError
 from toolscript.gateway.base import CANNOT_BE_ASKED, Caller
-from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext, Session, ToolEndpoint
+from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext, Session
 from toolscript.surfaces.mcp.pending_elicitations import PendingElicitations
-from toolscript.surfaces.mcp.prompts_and_resources import PromptsAndResources
-from toolscript.surfaces.server.error_codes import codes_of
+from toolscript.surfaces.mcp.sessionless import McpMethods, json_rpc_error
 from toolscript.types import EVERYTHING, Grant
 
 _Raw: TypeAlias = dict[str, Any]
-_Context: TypeAlias = ServerRequestContext[Any, Any]
+_SdkContext: TypeAlias = ServerRequestContext[Any, Any]
 GrantOf: TypeAlias = Callable[[Any], Grant]
-"""What the sender of an HTTP request is granted."""
-_LISTS: tuple[CacheableMethod, ...] = (
+"""Returns what the sender of an HTTP request is granted."""
+_PARAMS: dict[str, type[BaseModel]] = {
+    "tools/list": types.PaginatedRequestParams,
+    "tools/call": types.CallToolRequestParams,
+    "prompts/list": types.PaginatedRequestParams,
+    "prompts/get": types.GetPromptRequestParams,
+    "resources/list": types.PaginatedRequestParams,
+    "resources/templates/list": types.PaginatedRequestParams,
+    "resources/read": types.ReadResourceRequestParams,
+    "completion/complete": types.CompleteRequestParams,
+}
+"""The methods, with what the SDK checks their parameters against."""
+_CACHEABLE: tuple[CacheableMethod, ...] = (
     "tools/list",
     "prompts/list",
     "resources/list",
@@ -48,10 +58,10 @@ _LISTS: tuple[CacheableMethod, ...] = (
     "resources/read",
 )
 _SESSION = "toolscript.session"
-_TELLING_S = 1
-"""A client that reads nothing is told no more after this."""
+_NOTIFY_TIMEOUT_S = 1
+"""A client that reads nothing for this long misses a notification."""
 _COMPLETE = {"resultType": "complete"}
-"""What the newest protocol asks of every result; the SDK keeps it from the older ones."""
+"""The newest protocol requires this in every result; the SDK removes it for the older ones."""
 _RESERVED = "io.modelcontextprotocol/"
 _INSTRUCTIONS = {
     "search": (
@@ -63,60 +73,53 @@ _INSTRUCTIONS = {
 }
 
 
-class _Result(RootModel[_Raw]):
+class _ClientAnswer(RootModel[_Raw]):
     """A client's answer, with every field."""
 
 
 class _Subscribers:
-    """Those who are granted the same: they see the same, and are told when that changes."""
+    """The clients with one grant: they see the same tools, and are notified of changes."""
 
-    def __init__(self, listed: list[_Raw]) -> None:
-        self.listed = listed
+    def __init__(self, tools: list[_Raw]) -> None:
+        self._tools = tools
         self.sessions: dict[Connection, ServerSession] = {}
         self._bus = InMemorySubscriptionBus()
         self.listen = ListenHandler(self._bus)
 
-    async def see(self, listed: list[_Raw]) -> None:
-        """Tell everybody, unless this is what they have seen already."""
-        if listed == self.listed:
+    async def update(self, tools: list[_Raw]) -> None:
+        """Notify every client, unless these are the tools that it knows."""
+        if tools == self._tools:
             return
-        self.listed = listed
+        self._tools = tools
         await self._bus.publish(ToolsListChanged())
         async with anyio.create_task_group() as tasks:
             for session in self.sessions.values():
-                tasks.start_soon(_tell, session)
+                tasks.start_soon(self._notify, session)
+
+    @staticmethod
+    async def _notify(session: ServerSession) -> None:
+        with anyio.move_on_after(_NOTIFY_TIMEOUT_S), suppress(MCPError):
+            await session.send_tool_list_changed()
 
 
-async def _tell(session: ServerSession) -> None:
-    with anyio.move_on_after(_TELLING_S), suppress(MCPError):
-        await session.send_tool_list_changed()
-
-
-class DoorServer(Server[Any]):
-    """A low-level server over a `ToolEndpoint`. `run_beside` runs for as long as it serves."""
+class McpServer(Server[Any]):
+    """A low-level server of the `McpMethods`. `run_background` has to run while it serves."""
 
     def __init__(self, app: App, exposure: Exposure, grant_of: GrantOf) -> None:
         super().__init__(
             "toolscript",
             version=__version__,
             instructions=_INSTRUCTIONS[exposure],
-            cache_hints=dict.fromkeys(_LISTS, CacheHint()),
-            on_list_tools=cast("Any", self._list_tools),
-            on_call_tool=cast("Any", self._call_tool),
-            on_list_prompts=cast("Any", self._list_prompts),
-            on_get_prompt=cast("Any", self._get_prompt),
-            on_list_resources=cast("Any", self._list_resources),
-            on_list_resource_templates=cast("Any", self._list_templates),
-            on_read_resource=cast("Any", self._read_resource),
-            on_completion=cast("Any", self._complete),
+            cache_hints=dict.fromkeys(_CACHEABLE, CacheHint()),
             on_subscriptions_listen=self._listen,
         )
+        for method, params in _PARAMS.items():
+            self.add_request_handler(method, params, self._answer)
         self._app = app
-        self._door = ToolEndpoint(app, exposure)
-        self._passed = PromptsAndResources(app)
+        self._methods = McpMethods(app, exposure)
         self._grant_of = grant_of
-        self._audiences: dict[Grant, _Subscribers] = {}
-        self._held = PendingElicitations()
+        self._subscribers: dict[Grant, _Subscribers] = {}
+        self._elicitations = PendingElicitations()
 
     def create_initialization_options(
         self,
@@ -124,111 +127,87 @@ class DoorServer(Server[Any]):
         experimental_capabilities: dict[str, _Raw] | None = None,
         extensions: dict[str, _Raw] | None = None,
     ) -> InitializationOptions:
-        """See `Server`: this one does tell when its tools change."""
+        """See `Server`: this one does notify of changed tools."""
         options = notification_options or NotificationOptions(tools_changed=True)
         return super().create_initialization_options(options, experimental_capabilities, extensions)
 
-    async def run_beside(self) -> None:
-        """Do what goes on between requests, until cancelled."""
+    async def run_background(self) -> None:
+        """Run what goes on between requests, until cancelled."""
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._held.run)
-            tasks.start_soon(self._announce)
+            tasks.start_soon(self._elicitations.run)
+            tasks.start_soon(self._notify_of_changes)
 
-    async def _announce(self) -> None:
-        """Tell every client when what it can list has changed."""
-        seen: CatalogueState | None = None
+    async def _notify_of_changes(self) -> None:
+        state: CatalogueState | None = None
         while True:
-            seen = await self._app.changed(seen)
-            for grant, audience in list(self._audiences.items()):
-                await audience.see(self._listed(grant))
+            state = await self._app.changed(state)
+            for grant, subscribers in list(self._subscribers.items()):
+                await subscribers.update(self._tools(grant))
 
-    def _listed(self, grant: Grant) -> list[_Raw]:
-        return self._door.tools(RequestContext(grant=grant))
+    def _tools(self, grant: Grant) -> list[_Raw]:
+        return self._methods.tools.tools(RequestContext(grant=grant))
 
-    def _audience(self, grant: Grant) -> _Subscribers:
-        if grant not in self._audiences:
-            self._audiences[grant] = _Subscribers(self._listed(grant))
-        return self._audiences[grant]
+    def _subscribers_of(self, grant: Grant) -> _Subscribers:
+        if grant not in self._subscribers:
+            self._subscribers[grant] = _Subscribers(self._tools(grant))
+        return self._subscribers[grant]
 
-    async def _listen(self, ctx: _Context, params: Any) -> Any:
-        return await self._audience(self._grant(ctx)).listen(ctx, params)
+    async def _listen(self, ctx: _SdkContext, params: Any) -> Any:
+        return await self._subscribers_of(self._grant(ctx)).listen(ctx, params)
 
-    async def _list_tools(self, ctx: _Context, params: Any) -> _Raw:
-        del params
-        self._remember(ctx)
-        tools = fitting(ctx.protocol_version, self._door.tools(self._asker(ctx)))
-        return {**_COMPLETE, "tools": tools}
-
-    async def _call_tool(self, ctx: _Context, params: types.CallToolRequestParams) -> _Raw:
-        asker = self._asker(ctx)
-        chosen = asker.session.chosen
-        result = await _told(self._called(ctx, params, asker))
-        if asker.session.chosen != chosen:
-            # Beside the answer: the list has changed before the client reads it.
+    async def _answer(self, ctx: _SdkContext, checked: BaseModel) -> _Raw:
+        """Answer a request from its raw parameters: the SDK's models drop unknown fields."""
+        del checked
+        context = self._context(ctx)
+        params = {key: value for key, value in (ctx.params or {}).items() if value is not None}
+        chosen = context.session.chosen
+        try:
+            result: _Raw = {**_COMPLETE, **await self._call(ctx, params, context)}
+        except ToolscriptError as problem:
+            raise MCPError(*json_rpc_error(problem)) from None
+        if ctx.method == "tools/list":
+            self._subscribe(ctx)
+            result["tools"] = fitting(ctx.protocol_version, result["tools"])
+        if context.session.chosen != chosen:
+            # Before the answer, so that a client that reads it knows that the list has changed.
             changed = types.ToolListChangedNotification()
             await ctx.session.send_notification(changed, ctx.request_id)
         return result
 
-    def _called(
-        self, ctx: _Context, params: types.CallToolRequestParams, asker: RequestContext
-    ) -> Awaitable[_Raw]:
-        name, arguments = params.name, params.arguments or {}
+    def _call(self, ctx: _SdkContext, params: _Raw, context: RequestContext) -> Awaitable[_Raw]:
+        method = self._methods.by_name[ctx.method]
+        interactive = context.caller.accepts_input_required and _can_elicit(ctx)
+        if ctx.method != "tools/call" or not interactive:
+            return method(params, context)
 
         def begin(caller: Caller) -> Awaitable[_Raw]:
-            return self._door.call(name, arguments, replace(asker, caller=caller))
+            return method(params, replace(context, caller=caller))
 
-        if not asker.caller.accepts_input_required or not _has_user(ctx):
-            return begin(asker.caller)
-        what = name, msgspec.json.encode(arguments, order="sorted"), asker.grant
-        return self._held.answer(what, ctx.params or {}, asker.caller, begin)
+        arguments = msgspec.json.encode(params.get("arguments", {}), order="sorted")
+        request = params["name"], arguments, context.grant
+        return self._elicitations.answer(request, params, context.caller, begin)
 
-    async def _list_prompts(self, ctx: _Context, params: Any) -> _Raw:
-        del params
-        return {**_COMPLETE, "prompts": await self._passed.prompts(self._asker(ctx))}
-
-    async def _get_prompt(self, ctx: _Context, params: types.GetPromptRequestParams) -> _Raw:
-        arguments: _Raw = dict(params.arguments or {})
-        return await _told(self._passed.prompt(params.name, arguments, self._asker(ctx)))
-
-    async def _list_resources(self, ctx: _Context, params: Any) -> _Raw:
-        del params
-        return {**_COMPLETE, "resources": await self._passed.resources(self._asker(ctx))}
-
-    async def _list_templates(self, ctx: _Context, params: Any) -> _Raw:
-        del params
-        templates = await self._passed.templates(self._asker(ctx))
-        return {**_COMPLETE, "resourceTemplates": templates}
-
-    async def _read_resource(self, ctx: _Context, params: types.ReadResourceRequestParams) -> _Raw:
-        return await _told(self._passed.resource(str(params.uri), self._asker(ctx)))
-
-    async def _complete(self, ctx: _Context, params: types.CompleteRequestParams) -> _Raw:
-        raw = params.model_dump(by_alias=True, mode="json", exclude_none=True)
-        raw.pop("_meta", None)
-        return await _told(self._passed.completion(raw, self._asker(ctx)))
-
-    def _grant(self, ctx: _Context) -> Grant:
+    def _grant(self, ctx: _SdkContext) -> Grant:
         return EVERYTHING if ctx.request is None else self._grant_of(ctx.request)
 
-    def _asker(self, ctx: _Context) -> RequestContext:
+    def _context(self, ctx: _SdkContext) -> RequestContext:
         session = _connection(ctx).state.setdefault(_SESSION, Session())
-        return RequestContext(
-            _Client(ctx), self._grant(ctx), session, _passed_along(ctx.params or {})
-        )
+        more = _more(ctx.params or {})
+        return RequestContext(_SdkCaller(ctx), self._grant(ctx), session, more)
 
-    def _remember(self, ctx: _Context) -> None:
-        """Whoever has listed is told of changes, for as long as its connection lives."""
-        connection, sessions = _connection(ctx), self._audience(self._grant(ctx)).sessions
+    def _subscribe(self, ctx: _SdkContext) -> None:
+        """Notify a client that has listed tools of changes, as long as its connection lives."""
+        connection, sessions = _connection(ctx), self._subscribers_of(self._grant(ctx)).sessions
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS or connection in sessions:
             return
         sessions[connection] = ctx.session
         connection.exit_stack.callback(sessions.pop, connection, None)
 
 
-class _Client:
-    """The client behind one request, as a server's `Caller`."""
+class _SdkCaller:
+    """The client of one request, as a server's `Caller`."""
 
-    def __init__(self, ctx: _Context) -> None:
+    def __init__(self, ctx: _SdkContext) -> None:
         self._ctx = ctx
         self.session_key: object = _connection(ctx)
         self.accepts_input_required = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
@@ -239,29 +218,29 @@ class _Client:
 
     async def elicit(self, method: str, params: _Raw) -> _Raw:
         """See `Caller`."""
-        if not self._ctx.session.can_send_request or not _has_user(self._ctx):
+        if not self._ctx.session.can_send_request or not _can_elicit(self._ctx):
             raise RefusedError("the client behind this call cannot ask its user", CANNOT_BE_ASKED)
         request = cast("Any", types.Request[_Raw, str](method=method, params=params))
         related = ServerMessageMetadata(related_request_id=self._ctx.request_id)
         try:
-            answer = await self._ctx.session.send_request(request, _Result, metadata=related)
+            answer = await self._ctx.session.send_request(request, _ClientAnswer, metadata=related)
         except MCPError as error:
             raise RefusedError(error.message, error.code, data=error.data) from None
         return answer.root
 
 
-def _has_user(ctx: _Context) -> bool:
+def _can_elicit(ctx: _SdkContext) -> bool:
     """Whether a client says that it can ask its user."""
-    able = ctx.session.client_capabilities
-    return able is not None and able.elicitation is not None
+    capabilities = ctx.session.client_capabilities
+    return capabilities is not None and capabilities.elicitation is not None
 
 
-def _connection(ctx: _Context) -> Connection:
+def _connection(ctx: _SdkContext) -> Connection:
     return ctx.session._connection  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - the SDK has no other name for what several requests have in common
 
 
-def _passed_along(params: Mapping[str, Any]) -> _Raw:
-    """What of a request's parameters is the server's to see, beside name and arguments."""
+def _more(params: Mapping[str, Any]) -> _Raw:
+    """Returns the parameters that a server sees beside name and arguments."""
     more = {key: params[key] for key in ("inputResponses", "requestState") if key in params}
     meta: _Raw = {
         key: value
@@ -271,18 +250,8 @@ def _passed_along(params: Mapping[str, Any]) -> _Raw:
     return {**more, "_meta": meta} if meta else more
 
 
-async def _told(answer: Any) -> Any:
-    """The answer, said to be one; an error of ours as one of the protocol's."""
-    try:
-        return {**_COMPLETE, **await answer}
-    except RefusedError as refusal:
-        raise MCPError(refusal.code, refusal.said, refusal.data) from None
-    except ToolscriptError as problem:
-        raise MCPError(codes_of(type(problem)).json_rpc, str(problem)) from None
-
-
 def fitting(version: str, tools: list[_Raw]) -> list[_Raw]:
-    """The tools that this version can list: one that it cannot costs only itself."""
+    """Returns the tools that a protocol's version can list; another one is left out alone."""
     return tools if _fits(version, tools) else [tool for tool in tools if _fits(version, [tool])]
 
 

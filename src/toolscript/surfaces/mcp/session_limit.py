@@ -9,32 +9,32 @@ from toolscript.surfaces.mcp.endpoint import Exposure
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 
 MAX_SESSIONS = 250
-"""Of all exposures together. One takes some 40 KiB, and with 1,000 of them the garbage collector
-held the event loop for more than 100 ms at a time."""
+"""The limit for all exposures together. A session takes some 40 KiB, and with 1,000 of them the
+garbage collector held the event loop for more than 100 ms at a time."""
 IDLE_S = 30 * 60.0
-"""A session that goes so long without a request is over."""
+"""A session without a request for this long is ended."""
 
 
 @dataclass(eq=False, slots=True)
 class OpenSession:
-    """One session, as its client's requests show it."""
+    """One session, with its owner and its requests."""
 
     identifier: str
     exposure: Exposure
     holder: str
-    """In whose name it was opened; nobody else may use it."""
+    """The holder of the token that opened it, who alone may use it."""
     requests: int = 0
-    """Those under way, an open stream included."""
+    """The number of requests under way, an open stream included."""
 
     def is_for(self, exposure: Exposure, holder: str) -> bool:
-        """Whether a request of this holder, to this exposure, may use it."""
+        """Returns whether a request of this holder, to this exposure, may use it."""
         return (self.exposure, self.holder) == (exposure, holder)
 
 
 class SessionLimit:
-    """Ends the session with the oldest last request for one too many, an idle one if there is.
+    """Ends the session whose last request is oldest when there are too many, idle ones first.
 
-    Those that the SDK ends by itself, for want of requests, are the first to be forgotten.
+    Sessions that the SDK has ended for lack of requests are the first to be forgotten.
     """
 
     def __init__(
@@ -47,10 +47,10 @@ class SessionLimit:
         self._revocations = revocations
         self._most = most
         self._open: OrderedDict[str, OpenSession] = OrderedDict()
-        """The one whose last request is oldest first."""
+        """In the order of the last requests, the oldest first."""
 
     def add(self, session: OpenSession) -> None:
-        """A session has been opened."""
+        """Count a session that was opened."""
         self._open[session.identifier] = session
         self._revocations.add(session, session.holder, lambda: self.finish(session))
         if len(self._open) > self._most:
@@ -58,12 +58,12 @@ class SessionLimit:
             self.finish(next(idle, next(iter(self._open.values()))))
 
     def find(self, identifier: str) -> OpenSession | None:
-        """The session of this id; None where it is not known, or not any more."""
+        """Returns the session of this id; None for an unknown or ended one."""
         return self._open.get(identifier)
 
     @contextmanager
     def using(self, session: OpenSession) -> Generator[None]:
-        """While a request of a session is answered."""
+        """Count a request of a session for as long as the block lasts."""
         session.requests += 1
         self._touch(session)
         try:

@@ -1,107 +1,97 @@
-"""JSON-RPC without a session: one request, one answer, at ``POST /message``."""
+"""Answers the requests of MCP by method; and single JSON-RPC messages, at ``POST /message``."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias, cast
 
 from toolscript import __version__
-from toolscript.errors import ArgumentsError, RefusedError, ToolscriptError
-from toolscript.surfaces.mcp.endpoint import RequestContext, ToolEndpoint
-from toolscript.surfaces.mcp.prompts_and_resources import PromptsAndResources
+from toolscript.app.application import App
+from toolscript.errors import RefusedError, ToolscriptError
+from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext, ToolEndpoint
+from toolscript.surfaces.mcp.prompts_and_resources import PromptsAndResources, arguments_of
 from toolscript.surfaces.server.error_codes import INVALID_PARAMS, codes_of
 
 _METHOD_NOT_FOUND, _INVALID_REQUEST = -32601, -32600
 _VERSION = "2025-06-18"
 _Raw: TypeAlias = dict[str, Any]
-_Answer: TypeAlias = Callable[[_Raw, RequestContext], Awaitable[_Raw]]
+Method: TypeAlias = Callable[[_Raw, RequestContext], Awaitable[_Raw]]
+"""Takes a request's parameters and context, and returns its result."""
 
 
-class Messages:
-    """Answers single requests, as a `ToolEndpoint` has it. Holds nothing between them."""
+class McpMethods:
+    """The methods of MCP for one exposure. Keeps nothing about its callers."""
 
-    def __init__(self, door: ToolEndpoint, passed: PromptsAndResources) -> None:
-        self._door = door
-        self._passed = passed
-        self._answers: dict[str, _Answer] = {
-            "initialize": self._initialize,
-            "ping": self._ping,
-            "tools/list": self._list,
-            "tools/call": self._call,
-            "prompts/list": self._prompts,
-            "prompts/get": self._prompt,
-            "resources/list": self._resources,
-            "resources/read": self._resource,
+    def __init__(self, app: App, exposure: Exposure) -> None:
+        self.tools = ToolEndpoint(app, exposure)
+        others = PromptsAndResources(app)
+        self.by_name: dict[str, Method] = {
+            "tools/list": self._list_tools,
+            "tools/call": self._call_tool,
+            "prompts/list": others.list_prompts,
+            "prompts/get": others.get_prompt,
+            "resources/list": others.list_resources,
+            "resources/templates/list": others.list_templates,
+            "resources/read": others.read_resource,
+            "completion/complete": others.complete,
         }
 
-    async def answer(self, message: Any, asker: RequestContext) -> _Raw | None:
-        """The response to a message; None for a notification, which wants none."""
+    async def _list_tools(self, params: _Raw, context: RequestContext) -> _Raw:
+        del params
+        return {"tools": self.tools.tools(context)}
+
+    async def _call_tool(self, params: _Raw, context: RequestContext) -> _Raw:
+        return await self.tools.call(str(params.get("name")), arguments_of(params), context)
+
+
+class SessionlessEndpoint:
+    """Answers single JSON-RPC messages, without a session."""
+
+    def __init__(self, app: App, exposure: Exposure) -> None:
+        methods = McpMethods(app, exposure).by_name
+        self._methods = {"initialize": _initialize, "ping": _ping, **methods}
+        del self._methods["completion/complete"]
+
+    async def answer(self, message: Any, context: RequestContext) -> _Raw | None:
+        """Returns the response to a message; None for a notification, which gets none."""
         if not isinstance(message, dict):
             return _error(None, _INVALID_REQUEST, "a message is one JSON object")
         request = cast("_Raw", message)
-        identifier, method = request.get("id"), request.get("method")
+        identifier, name = request.get("id"), str(request.get("method"))
         params: Any = request.get("params") or {}
-        if isinstance(method, str) and method.startswith("notifications/"):
+        if name.startswith("notifications/"):
             return None
-        found = self._answers.get(method) if isinstance(method, str) else None
-        if found is None:
-            known = ", ".join(self._answers)
-            shown = repr(method)[:60]
+        method = self._methods.get(name)
+        if method is None:
+            known = ", ".join(self._methods)
+            shown = repr(request.get("method"))[:60]
             return _error(identifier, _METHOD_NOT_FOUND, f"no method {shown}; there are: {known}")
         if not isinstance(params, dict):
             return _error(identifier, INVALID_PARAMS, "params must be an object")
-        return await self._answered(identifier, found, cast("_Raw", params), asker)
-
-    @staticmethod
-    async def _answered(
-        identifier: Any, found: _Answer, params: _Raw, asker: RequestContext
-    ) -> _Raw:
         try:
-            return {"jsonrpc": "2.0", "id": identifier, "result": await found(params, asker)}
-        except RefusedError as refusal:
-            return _error(identifier, refusal.code, refusal.said, refusal.data)
+            result = await method(cast("_Raw", params), context)
         except ToolscriptError as problem:
-            return _error(identifier, codes_of(type(problem)).json_rpc, str(problem))
-
-    async def _initialize(self, params: _Raw, asker: RequestContext) -> _Raw:
-        del params, asker
-        return {
-            "protocolVersion": _VERSION,
-            "capabilities": {"tools": {}, "prompts": {}, "resources": {}},
-            "serverInfo": {"name": "toolscript", "version": __version__},
-        }
-
-    async def _ping(self, params: _Raw, asker: RequestContext) -> _Raw:
-        del params, asker
-        return {}
-
-    async def _list(self, params: _Raw, asker: RequestContext) -> _Raw:
-        del params
-        return {"tools": self._door.tools(asker)}
-
-    async def _call(self, params: _Raw, asker: RequestContext) -> _Raw:
-        return await self._door.call(str(params.get("name")), _arguments(params), asker)
-
-    async def _prompts(self, params: _Raw, asker: RequestContext) -> _Raw:
-        del params
-        return {"prompts": await self._passed.prompts(asker)}
-
-    async def _prompt(self, params: _Raw, asker: RequestContext) -> _Raw:
-        return await self._passed.prompt(str(params.get("name")), _arguments(params), asker)
-
-    async def _resources(self, params: _Raw, asker: RequestContext) -> _Raw:
-        del params
-        return {"resources": await self._passed.resources(asker)}
-
-    async def _resource(self, params: _Raw, asker: RequestContext) -> _Raw:
-        return await self._passed.resource(str(params.get("uri")), asker)
+            return _error(identifier, *json_rpc_error(problem))
+        return {"jsonrpc": "2.0", "id": identifier, "result": result}
 
 
-def _arguments(params: _Raw) -> _Raw:
-    """The ``arguments`` of a request, where there are none an empty object."""
-    arguments = params.get("arguments", {})
-    if not isinstance(arguments, dict):
-        shown = repr(arguments)[:60]
-        raise ArgumentsError(f"arguments is {shown}; send a JSON object, such as {{}}")
-    return cast("_Raw", arguments)
+def json_rpc_error(problem: ToolscriptError) -> tuple[int, str, Any]:
+    """Returns an error's code, message and data; a server's own refusal keeps its own."""
+    if isinstance(problem, RefusedError):
+        return problem.code, problem.said, problem.data
+    return codes_of(type(problem)).json_rpc, str(problem), None
+
+
+async def _initialize(params: _Raw, context: RequestContext) -> _Raw:
+    del params, context
+    return {
+        "protocolVersion": _VERSION,
+        "capabilities": {"tools": {}, "prompts": {}, "resources": {}},
+        "serverInfo": {"name": "toolscript", "version": __version__},
+    }
+
+
+async def _ping(params: _Raw, context: RequestContext) -> _Raw:
+    del params, context
+    return {}
 
 
 def _error(identifier: Any, code: int, message: str, data: object = None) -> _Raw:

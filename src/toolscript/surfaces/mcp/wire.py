@@ -1,24 +1,24 @@
-"""How the MCP door spells things: tools, answers to a search, errors."""
+"""The results of MCP: tools as they are listed, answers of the meta tools, errors."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from toolscript import errors
 from toolscript.app.argument_checks import signature
 from toolscript.surfaces.mcp.meta_tools import marked
 from toolscript.text import printable
-from toolscript.types import SEPARATOR, Hit, Relations, SearchResult, ToolSpec, split_tool_id
+from toolscript.types import SEPARATOR, Hit, SearchResult, ToolSpec, split_tool_id
 
 MAX_ANSWER_CHARS = 8000
-"""Of what a search says about the tools it found: some 2,000 tokens."""
-_DESCRIPTION, _SIGNATURE, _PASSAGE, _LEAST = 240, 300, 400, 40
-_RELATED = 2
-"""Of each kind of related tools."""
+"""The length of descriptions, signatures or passages in one answer: some 2,000 tokens."""
+_MAX_DESCRIPTION, _MAX_SIGNATURE, _MAX_PASSAGE, _MIN_TEXT = 240, 300, 400, 40
+_MAX_RELATED = 2
+"""Related tools of each kind."""
 
 
 def tool(spec: ToolSpec, name: str) -> dict[str, Any]:
-    """A tool of a server's as MCP lists it, under the name that models see."""
+    """Returns a server's tool as MCP lists it, under the name that models see."""
     entry = {
         "name": name,
         "title": spec.title or None,
@@ -31,123 +31,112 @@ def tool(spec: ToolSpec, name: str) -> dict[str, Any]:
 
 
 def described(spec: ToolSpec) -> dict[str, Any]:
-    """The same for ``describe_tools``, with the id that a search gives it."""
-    return {"id": spelled(spec.id), **tool(spec, spec.name), **marked(spec.name)}
+    """Returns the same for ``describe_tools``, with the id that a search gives it."""
+    return {"id": seed_id(spec.id), **tool(spec, spec.name), **marked(spec.name)}
 
 
-def spelled(identifier: str) -> str:
-    """An id as the seed's wire has it: ``server:tool``."""
+def seed_id(identifier: str) -> str:
+    """Returns an id as the seed's wire has it: ``server:tool``."""
     return identifier.replace(SEPARATOR, ":", 1)
 
 
-def found(
+def tools_found(
     query: str, result: SearchResult, tools: Mapping[str, ToolSpec], *, mark: bool = False
 ) -> dict[str, Any]:
-    """The answer of ``search_tools``; with ``mark``, which of them are skills.
+    """Returns the answer of ``search_tools``; with ``mark`` each hit has its ``kind``.
 
     ``score`` is ``alpha * semantic_score + (1 - alpha) * graph_score``; ``alpha`` is
-    1 where the graph has nothing to say. A tool whose exact name was asked for
-    keeps its score of 1, one that a template connects with the context at least its
-    ``semantic_score``, and one that another ``needed`` has that one's, less a little.
+    1 where the graph has no score. A tool whose exact name was asked for keeps its score of 1,
+    a tool that a template connects with the context at least its ``semantic_score``, and a tool
+    that another one ``needed`` has that one's, less a little.
     """
-    room = MAX_ANSWER_CHARS // max(1, len(result.hits))
-    return {
-        "tools": [_tool_or_skill(hit, tools, room, mark) for hit in result.hits],
-        "meta": {
-            "query": query,
-            "alpha": result.alpha,
-            "graph_edges": result.edges,
-            **({"degraded": list(result.degraded)} if result.degraded else {}),
-        },
+    chars = MAX_ANSWER_CHARS // max(1, len(result.hits))
+    hits: list[dict[str, Any]] = []
+    for hit in result.hits:
+        if hit.document.parent_id:
+            score = round(hit.score, 4)
+            scores = {"score": score, "semantic_score": score, "graph_score": 0}
+            hits.append({"kind": "skill", **_skill(hit, chars), **scores})
+        else:
+            kind = {"kind": "tool"} if mark else {}
+            hits.append({**kind, **_tool(hit, tools[hit.document.id], chars)})
+    meta = {"query": query, "alpha": result.alpha, "graph_edges": result.edges}
+    return {"tools": hits, "meta": {**meta, **_degraded(result)}}
+
+
+def _tool(hit: Hit, spec: ToolSpec, chars: int) -> dict[str, Any]:
+    description = max(_MIN_TEXT, min(_MAX_DESCRIPTION, chars // 2))
+    related = {
+        kind: [
+            {"id": seed_id(each.tool), "evidence": each.evidence} for each in tools[:_MAX_RELATED]
+        ]
+        for kind in ("before", "after", "needs")
+        if hit.related and (tools := getattr(hit.related, kind))
     }
-
-
-def _tool_or_skill(
-    hit: Hit,
-    tools: Mapping[str, ToolSpec],
-    room: int,
-    mark: bool,  # noqa: FBT001 - a kind of list
-) -> dict[str, Any]:
-    if hit.document.parent_id:
-        score = round(hit.score, 4)
-        scores = {"score": score, "semantic_score": score, "graph_score": 0}
-        return {"kind": "skill", **skill(hit, room), **scores}
-    return {**({"kind": "tool"} if mark else {}), **_hit(hit, tools[hit.document.id], room)}
-
-
-def skill(hit: Hit, room: int) -> dict[str, Any]:
-    """A skill with the passage that decided, in ``room`` characters."""
-    passage = hit.document
-    said = f"{passage.title}: {passage.description}" if passage.title else passage.description
     return {
-        "id": spelled(passage.parent_id),
-        "name": split_tool_id(passage.parent_id)[1],
-        "passage": printable(said, max(_LEAST, min(_PASSAGE, room))),
-    }
-
-
-def skills(query: str, result: SearchResult) -> dict[str, Any]:
-    """The answer of ``search_skills``."""
-    room = MAX_ANSWER_CHARS // max(1, len(result.hits))
-    degraded = {"degraded": list(result.degraded)} if result.degraded else {}
-    rows = [{**skill(hit, room), "score": round(hit.score, 4)} for hit in result.hits]
-    return {"skills": rows, "meta": {"query": query, **degraded}}
-
-
-def page(text: str) -> dict[str, Any]:
-    """The answer of ``read_skill``: its text as it is."""
-    return {"content": [{"type": "text", "text": text}]}
-
-
-def _hit(hit: Hit, spec: ToolSpec, room: int) -> dict[str, Any]:
-    about = max(_LEAST, min(_DESCRIPTION, room // 2))
-    takes = max(_LEAST, min(_SIGNATURE, room // 3))
-    return {
-        "id": spelled(spec.id),
+        "id": seed_id(spec.id),
         "name": spec.name,
         "server": spec.server,
         **marked(spec.name),
-        "description": printable(spec.description, about),
-        "signature": signature(spec.input_schema, takes),
+        "description": printable(spec.description, description),
+        "signature": signature(spec.input_schema, max(_MIN_TEXT, min(_MAX_SIGNATURE, chars // 3))),
         "score": round(hit.score, 4),
         "semantic_score": round(hit.score if hit.own is None else hit.own, 4),
         "graph_score": round(hit.signals.get("graph", 0), 4),
-        **({"related": _related(hit.related)} if hit.related else {}),
+        **({"related": related} if hit.related else {}),
     }
 
 
-def _related(found: Relations) -> dict[str, Any]:
-    """What goes with a tool: the best of each kind, with what says so."""
-    kinds = {"before": found.before, "after": found.after, "needs": found.needs}
+def skills_found(query: str, result: SearchResult) -> dict[str, Any]:
+    """Returns the answer of ``search_skills``."""
+    chars = MAX_ANSWER_CHARS // max(1, len(result.hits))
+    rows = [{**_skill(hit, chars), "score": round(hit.score, 4)} for hit in result.hits]
+    return {"skills": rows, "meta": {"query": query, **_degraded(result)}}
+
+
+def _skill(hit: Hit, chars: int) -> dict[str, Any]:
+    """Returns a skill with its best passage, in at most ``chars`` characters."""
+    passage = hit.document
+    heading = f"{passage.title}: " if passage.title else ""
+    length = max(_MIN_TEXT, min(_MAX_PASSAGE, chars))
     return {
-        kind: [{"id": spelled(each.tool), "evidence": each.evidence} for each in tools[:_RELATED]]
-        for kind, tools in kinds.items()
-        if tools
+        "id": seed_id(passage.parent_id),
+        "name": split_tool_id(passage.parent_id)[1],
+        "passage": printable(f"{heading}{passage.description}", length),
     }
 
 
-def chosen(result: SearchResult, names: Mapping[str, str]) -> dict[str, Any]:
-    """The answer of ``tool_search``: names, as they are listed from now on, with scores."""
-    room = MAX_ANSWER_CHARS // max(1, len(result.hits))
-    about = max(_LEAST, min(_DESCRIPTION, room))
+def _degraded(result: SearchResult) -> dict[str, Any]:
+    return {"degraded": list(result.degraded)} if result.degraded else {}
+
+
+def tools_chosen(hits: Sequence[Hit], names: Mapping[str, str]) -> dict[str, Any]:
+    """Returns the answer of ``tool_search``: names as they are listed from now on, and scores."""
+    chars = MAX_ANSWER_CHARS // max(1, len(hits))
+    length = max(_MIN_TEXT, min(_MAX_DESCRIPTION, chars))
     return {
         "tools": [
             {
                 "name": names[hit.document.id],
                 "score": round(hit.score, 4),
-                "description": printable(hit.document.description, about),
+                "description": printable(hit.document.description, length),
             }
-            for hit in result.hits
+            for hit in hits
         ]
     }
 
 
 def answer(value: dict[str, Any]) -> dict[str, Any]:
-    """A result of ours: for programs, and as text for models."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return {"content": [{"type": "text", "text": text}], "structuredContent": value}
+    """Returns the result of a meta tool: JSON for programs, and the same as text for models."""
+    dumped = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return {**text(dumped), "structuredContent": value}
+
+
+def text(content: str) -> dict[str, Any]:
+    """Returns a result that is one text."""
+    return {"content": [{"type": "text", "text": content}]}
 
 
 def failure(problem: errors.ToolscriptError) -> dict[str, Any]:
-    """An error that a model should read, and may be able to put right."""
-    return {"content": [{"type": "text", "text": str(problem)}], "isError": True}
+    """Returns an error as a result, which a model reads, and may be able to put right."""
+    return {**text(str(problem)), "isError": True}
