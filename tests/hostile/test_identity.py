@@ -9,7 +9,7 @@ import pytest
 from tests.support import FUZZY, Cli, Scripted, fetch, post, stop_all, tool
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.profiles import search_profile
-from toolscript.surfaces.mcp.meta_tools import OWN_NAMES, name_warning
+from toolscript.surfaces.mcp.meta_tools import OWN_NAMES, meta_tools, name_warning
 from toolscript.text import deceptive_name
 from toolscript.types import Document, SearchRequest, tool_id
 
