@@ -162,13 +162,14 @@ class McpRoutes:
 
         self._versions = frozenset(HANDSHAKE_PROTOCOL_VERSIONS)
         async with AsyncExitStack() as stack:
-            tasks = await stack.enter_async_context(anyio.create_task_group())
-            for name in EXPOSURES:
-                server = McpServer(self._app, name, self._grant_of)
+            servers = [McpServer(self._app, name, self._grant_of) for name in EXPOSURES]
+            for name, server in zip(EXPOSURES, servers, strict=True):
                 # The SDK's own guard of origins is off: ours stands before every route.
                 manager = StreamableHTTPSessionManager(server, session_idle_timeout=self._idle_s)
                 await stack.enter_async_context(manager.run())
                 self._managers[name] = manager
+            tasks = await stack.enter_async_context(anyio.create_task_group())
+            for server in servers:
                 tasks.start_soon(server.run_background)
             self._ready.set()
 
