@@ -19,7 +19,7 @@ import click
 from toolscript import errors
 from toolscript.config.settings import OPTIONS, Option
 from toolscript.errors import ToolscriptError
-from toolscript.surfaces.cli import wire as cli_wire
+from toolscript.surfaces.cli.gateway_command import NOT_RUNNING
 from toolscript.surfaces.cli.main import cli
 from toolscript.surfaces.http.answers import schemas
 from toolscript.surfaces.server.error_codes import codes_of
@@ -147,7 +147,7 @@ def errors_page() -> str:
         rows.append(f"| `{kind.__name__}` | {' '.join(meaning.split())} | {both} |")
     others = (
         "Other exit codes: 0 is success, also for a search that found nothing; 2 is also a command "
-        f"line that cannot be understood; {cli_wire.NOT_RUNNING} is `gateway status` where no "
+        f"line that cannot be understood; {NOT_RUNNING} is `gateway status` where no "
         "gateway runs; 130 is an interruption from the keyboard."
     )
     intro = (

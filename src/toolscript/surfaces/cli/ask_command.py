@@ -14,8 +14,7 @@ from toolscript.agent.two_phase import Executor, Llm, Offer, Outcome, ToolCall
 from toolscript.config.settings import Settings
 from toolscript.errors import InputError
 from toolscript.gateway.catalogue import exposed_names
-from toolscript.surfaces.cli.client import Client
-from toolscript.surfaces.cli.connect import connected
+from toolscript.surfaces.cli.client import Client, connected
 from toolscript.surfaces.cli.options import settings_from, settings_options
 from toolscript.surfaces.cli.output import counted, note, print_json, print_text
 
@@ -45,7 +44,7 @@ def ask(question: str, output: str, **flags: Any) -> None:
         if not getattr(settings, name):
             flag, variable = f"--{name.replace('_', '-')}", f"TOOLSCRIPT_{name.upper()}"
             raise InputError(f"no model to ask; give {flag}, or set {variable}")
-    with connected(settings, flags, live=True) as client:
+    with connected(flags, live=True) as client:
         outcome = anyio.run(_run, settings, ClientToolbox(client), question, output)
     if output == "json":
         steps = msgspec.to_builtins(outcome.steps)

@@ -8,8 +8,8 @@ from urllib.parse import quote
 import click
 
 from toolscript.errors import InputError
-from toolscript.surfaces.cli.connect import connected
-from toolscript.surfaces.cli.options import settings_from, settings_options
+from toolscript.surfaces.cli.client import connected
+from toolscript.surfaces.cli.options import settings_options
 from toolscript.surfaces.cli.output import print_json, print_text
 from toolscript.types import is_builtin, split_tool_id
 
@@ -33,10 +33,9 @@ def call(tool: str, arguments: str, output: str, **flags: Any) -> int:
     ARGUMENTS they are read from standard input. The exit status is 1 if the
     tool reports a failure.
     """
-    settings = settings_from(**flags)
     server = tool.partition(".")[0] if is_builtin(tool) else split_tool_id(tool)[0]
     body = _checked(sys.stdin.read() if arguments == "-" else arguments)
-    with connected(settings, flags, only=server, embed=False) as client:
+    with connected(flags, only=server, embed=False) as client:
         result = client.post(f"/tools/{quote(tool, safe='')}", body)
     if output == "json":
         print_json(result)

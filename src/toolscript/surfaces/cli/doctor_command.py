@@ -15,8 +15,7 @@ from toolscript.config.settings import Settings
 from toolscript.config.trust import writable_by_others
 from toolscript.errors import ToolscriptError
 from toolscript.storage.atomic_files import check_owner, make_private, writable_by_all
-from toolscript.surfaces.cli.client import Client
-from toolscript.surfaces.cli.connect import connected, record_file, running_gateway
+from toolscript.surfaces.cli.client import Client, connected, record_file, running_gateway
 from toolscript.surfaces.cli.options import output_option, settings_from, settings_options
 from toolscript.surfaces.cli.output import counted, print_answer
 from toolscript.surfaces.server.config_sources import load
@@ -72,7 +71,7 @@ def _check_all(settings: Settings, flags: dict[str, Any]) -> Iterator[Finding]:
     if stopped:
         yield _checked("port", _port, settings)
     try:
-        with connected(settings, flags, refresh=stopped) as client:
+        with connected(flags, refresh=stopped) as client:
             yield from map(_server, client.get("/servers")["servers"])
             yield from _search(client)
     except ToolscriptError as error:

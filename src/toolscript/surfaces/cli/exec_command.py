@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from toolscript.errors import InputError
-from toolscript.surfaces.cli.connect import gateway
+from toolscript.surfaces.cli.client import gateway
 from toolscript.surfaces.cli.deno_sandbox import MAX_SCRIPT_BYTES, SandboxLimits, Script, run
 from toolscript.surfaces.cli.options import settings_from, settings_options
 from toolscript.surfaces.cli.tool_proxy import ToolProxy
@@ -26,7 +26,7 @@ def execute(file: Path, names: tuple[str, ...], **flags: Any) -> int:
     """
     settings = settings_from(**flags)
     script = _read(file)
-    client = gateway(settings, flags)
+    client = gateway(flags)
     parameters = [*(("filter", name) for name in names), ("compact", 1), ("json", 1)]
     answer = client.get("/runtime/tools.ts", parameters)
     limits = SandboxLimits(settings.exec_timeout_s, settings.exec_memory_mib)

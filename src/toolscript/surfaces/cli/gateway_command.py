@@ -14,14 +14,17 @@ import click
 from toolscript.config.settings import OPTION, Settings
 from toolscript.errors import GatewayError, GatewayMissingError, GatewayRunningError
 from toolscript.storage.atomic_files import open_private
-from toolscript.surfaces.cli.connect import RunningGateway, record_file, recorded, running_gateway
+from toolscript.surfaces.cli.client import RunningGateway, record_file, recorded, running_gateway
 from toolscript.surfaces.cli.options import output_option, settings_from, settings_options
 from toolscript.surfaces.cli.output import counted, note, print_json
 from toolscript.surfaces.cli.progress_bar import wait_until_ready
-from toolscript.surfaces.cli.wire import NOT_ANSWERING, NOT_RUNNING
 from toolscript.surfaces.server.config_sources import load
 from toolscript.surfaces.server.gateway_file import GatewayFile, GatewayRecord
 
+NOT_RUNNING = 3
+"""The exit status of ``gateway status`` with no gateway, as in the LSB's status actions."""
+NOT_ANSWERING = 1
+"""The exit status of ``gateway status`` with a gateway that does not answer."""
 LISTEN_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 60.0
 _KILL_TIMEOUT_S = 10.0

@@ -6,8 +6,8 @@ from typing import Any
 import click
 
 from toolscript.errors import InputError
-from toolscript.surfaces.cli.connect import connected
-from toolscript.surfaces.cli.options import output_option, settings_from, settings_options
+from toolscript.surfaces.cli.client import connected
+from toolscript.surfaces.cli.options import output_option, settings_options
 from toolscript.surfaces.cli.output import counted, print_json, print_table
 from toolscript.text import encodable
 
@@ -38,7 +38,7 @@ def graph() -> None:
 @settings_options("config", "data_dir")
 def show(output: str, limit: int, **flags: Any) -> None:
     """Show the strongest edges, strongest first."""
-    with connected(settings_from(**flags), flags, embed=False) as client:
+    with connected(flags, embed=False) as client:
         answer = client.get("/graph", [("limit", limit)])
     if output == "json":
         print_json(answer)
@@ -57,7 +57,7 @@ def show(output: str, limit: int, **flags: Any) -> None:
 @settings_options("config", "data_dir")
 def related(tool: str, output: str, **flags: Any) -> None:
     """Show what is used before and after TOOL, and what it needs first."""
-    with connected(settings_from(**flags), flags, embed=False) as client:
+    with connected(flags, embed=False) as client:
         answer = client.get("/graph/related", [("tool", tool)])
     if output == "json":
         print_json(answer)
@@ -79,7 +79,7 @@ def related(tool: str, output: str, **flags: Any) -> None:
 @settings_options("config", "data_dir")
 def stats(output: str, **flags: Any) -> None:
     """Show how large the graph is, and how well it forecasts the next tool."""
-    with connected(settings_from(**flags), flags, embed=False) as client:
+    with connected(flags, embed=False) as client:
         figures: dict[str, float] = client.get("/graph", [("limit", 1)])["stats"] or {}
     if output == "json":
         print_json(figures)
@@ -111,7 +111,7 @@ def import_(file: Path, **flags: Any) -> None:
 @settings_options("config", "data_dir")
 def clear(**flags: Any) -> None:
     """Forget everything that was learned from use."""
-    with connected(settings_from(**flags), flags, embed=False) as client:
+    with connected(flags, embed=False) as client:
         gone = client.post("/graph/clear", b"{}")
     click.echo(f"forgot {counted(gone['edges'], 'edge')} and {counted(gone['calls'], 'call')}")
 
@@ -121,7 +121,7 @@ def _import_file(file: Path, flags: dict[str, Any]) -> None:
         text = encodable(file.read_text("utf-8"))
     except UnicodeDecodeError:
         raise InputError(f"{file} is not text; expected YAML or JSON") from None
-    with connected(settings_from(**flags), flags, embed=False) as client:
+    with connected(flags, embed=False) as client:
         learned = client.post("/graph/import", _request_body(text))
     click.echo(
         f"learned {counted(learned['calls'], 'call')} and {counted(learned['edges'], 'new edge')}; "

@@ -4,11 +4,10 @@ from typing import Any
 
 import click
 
-from toolscript.surfaces.cli.connect import connected
+from toolscript.surfaces.cli.client import connected
 from toolscript.surfaces.cli.options import (
     output_option,
     refresh_option,
-    settings_from,
     settings_options,
 )
 from toolscript.surfaces.cli.output import note, print_answer
@@ -20,7 +19,7 @@ from toolscript.surfaces.cli.output import note, print_answer
 @settings_options("config", "data_dir")
 def list_servers(output: str, refresh: bool, **flags: Any) -> None:
     """List the configured servers with state, number of tools, and problems."""
-    with connected(settings_from(**flags), flags, refresh=refresh, embed=False) as client:
+    with connected(flags, refresh=refresh, embed=False) as client:
         answer = client.get("/servers")
         snapshot = client.snapshot
     rows = [_row(server) for server in answer["servers"]]
@@ -36,7 +35,7 @@ def list_servers(output: str, refresh: bool, **flags: Any) -> None:
 @settings_options("config", "data_dir")
 def list_tools(server: str | None, output: str, refresh: bool, **flags: Any) -> None:
     """List every tool, or only those of SERVER."""
-    with connected(settings_from(**flags), flags, refresh=refresh, embed=False) as client:
+    with connected(flags, refresh=refresh, embed=False) as client:
         answer = client.get("/tools", [("server", server)])
     rows = [[tool["toolId"], _description(tool)] for tool in answer["tools"]]
     print_answer(answer, output, ["Tool", "Description"], rows)

@@ -6,7 +6,7 @@ import click
 
 from toolscript.config.settings import MAX_QUERY_CHARS
 from toolscript.errors import QueryError
-from toolscript.surfaces.cli.connect import connected
+from toolscript.surfaces.cli.client import connected
 from toolscript.surfaces.cli.explain import print_explanation, print_whereabouts
 from toolscript.surfaces.cli.options import (
     refresh_option,
@@ -75,9 +75,7 @@ def search(
         ("why", why),
         ("skills", "true" if skills else None),
     ]
-    with connected(
-        settings, flags, refresh=refresh, skills="scan_once" if skills else "off"
-    ) as client:
+    with connected(flags, refresh=refresh, skills="scan_once" if skills else "off") as client:
         answer = client.get("/search", parameters)
         _note_failures(client.get("/servers")["servers"])
         note_degraded(answer)

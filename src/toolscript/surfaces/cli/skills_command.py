@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from toolscript.surfaces.cli.connect import connected
+from toolscript.surfaces.cli.client import connected
 from toolscript.surfaces.cli.explain import print_explanation
 from toolscript.surfaces.cli.options import output_option, settings_from, settings_options
 from toolscript.surfaces.cli.output import (
@@ -52,9 +52,7 @@ def remove(folder: Path, **flags: Any) -> None:
 @settings_options("config", "data_dir")
 def list_skills(output: str, **flags: Any) -> None:
     """List every skill, and what was left out and why."""
-    with connected(
-        settings_from(**flags), flags, only="", embed=False, skills="list_only"
-    ) as client:
+    with connected(flags, only="", embed=False, skills="list_only") as client:
         answer = client.get("/skills")
     rows = [[skill["name"], skill["description"]] for skill in answer["skills"]]
     empty = "no skills; add a folder with: toolscript skills add FOLDER"
@@ -77,7 +75,7 @@ def search(query: str, explain: bool, output: str, **flags: Any) -> None:
         ("threshold", settings.threshold),
         ("explain", "true" if explain else None),
     ]
-    with connected(settings, flags, only="", embed=False, skills="scan_once") as client:
+    with connected(flags, only="", embed=False, skills="scan_once") as client:
         answer = client.get("/skills/search", parameters)
     note_degraded(answer)
     hits = answer["results"]
@@ -99,9 +97,7 @@ def update(output: str, **flags: Any) -> None:
 
     A running gateway does so by itself.
     """
-    with connected(
-        settings_from(**flags), flags, only="", embed=False, skills="scan_once"
-    ) as client:
+    with connected(flags, only="", embed=False, skills="scan_once") as client:
         answer = client.post("/skills/update", b"{}")
     if output == "json":
         print_json(answer)

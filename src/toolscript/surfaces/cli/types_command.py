@@ -4,9 +4,8 @@ from typing import Any
 
 import click
 
-from toolscript.surfaces.cli.client import Client
-from toolscript.surfaces.cli.connect import connected
-from toolscript.surfaces.cli.options import refresh_option, settings_from, settings_options
+from toolscript.surfaces.cli.client import Client, connected
+from toolscript.surfaces.cli.options import refresh_option, settings_options
 from toolscript.text import printable
 
 filter_option = click.option(
@@ -39,7 +38,7 @@ def get_types(
 ) -> None:
     """Print a typed client of the tools: a module that calls them."""
     parameters = [*(("filter", name) for name in names), ("compact", int(compact)), ("json", 1)]
-    with connected(settings_from(**flags), flags, refresh=refresh) as client:
+    with connected(flags, refresh=refresh) as client:
         answer = client.get(f"/runtime/tools.{lang}", parameters)
     click.echo(answer["module"], nl=False)
 

@@ -6,7 +6,8 @@ import pytest
 
 from toolscript import errors
 from toolscript.errors import GatewayError, ToolscriptError
-from toolscript.surfaces.cli.wire import NOT_RUNNING, named_error
+from toolscript.surfaces.cli.client import error_named
+from toolscript.surfaces.cli.gateway_command import NOT_RUNNING
 from toolscript.surfaces.server.error_codes import codes_of
 
 ERRORS = [
@@ -26,11 +27,11 @@ def test_exit_codes() -> None:
 @pytest.mark.parametrize("kind", ERRORS, ids=lambda kind: kind.__name__)
 def test_an_error_crosses_the_wire(kind: type[ToolscriptError]) -> None:
     """cli:search: what a gateway spells as JSON is the same error again."""
-    assert type(named_error(kind.__name__, "why")) is kind
+    assert type(error_named(kind.__name__, "why")) is kind
 
 
 def test_an_error_of_a_newer_gateway() -> None:
     """cli:search."""
     for name in ("NeverHeardOfError", "__doc__", ""):
-        error = named_error(name, "why")
+        error = error_named(name, "why")
         assert (type(error), str(error)) == (GatewayError, "why")
