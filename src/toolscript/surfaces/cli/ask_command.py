@@ -15,7 +15,7 @@ from toolscript.config.settings import Settings
 from toolscript.errors import InputError
 from toolscript.gateway.catalogue import exposed_names
 from toolscript.surfaces.cli.client import Client, connected
-from toolscript.surfaces.cli.options import settings_from, settings_options
+from toolscript.surfaces.cli.options import output_choice, settings_from, settings_options
 from toolscript.surfaces.cli.output import counted, note, print_json, print_text
 
 _MAX_SHOWN_CHARS = 200
@@ -24,13 +24,8 @@ _MAX_SHOWN_CHARS = 200
 @click.command()
 @click.argument("question")
 @settings_options("llm_url", "llm_model")
-@click.option(
-    "--output",
-    "-o",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="The answer, or JSON with the answer, the transcript and the tokens.",
+@output_choice(
+    "The answer, or JSON with the answer, the transcript and the tokens.", "text", "json"
 )
 @settings_options("config", "data_dir")
 def ask(question: str, output: str, **flags: Any) -> None:

@@ -9,7 +9,7 @@ import click
 
 from toolscript.errors import InputError
 from toolscript.surfaces.cli.client import connected
-from toolscript.surfaces.cli.options import settings_options
+from toolscript.surfaces.cli.options import output_choice, settings_options
 from toolscript.surfaces.cli.output import print_json, print_text
 from toolscript.types import is_builtin, split_tool_id
 
@@ -17,14 +17,7 @@ from toolscript.types import is_builtin, split_tool_id
 @click.command()
 @click.argument("tool")
 @click.argument("arguments", default="{}")
-@click.option(
-    "--output",
-    "-o",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="The text of the result, or the whole result as JSON.",
-)
+@output_choice("The text of the result, or the whole result as JSON.", "text", "json")
 @settings_options("config", "data_dir")
 def call(tool: str, arguments: str, output: str, **flags: Any) -> int:
     """Call TOOL with ARGUMENTS, a JSON object.

@@ -1,4 +1,4 @@
-"""Command-line options, made from the settings' table."""
+"""The options of several commands, most of them made from the table of settings."""
 
 import os
 from collections.abc import Callable
@@ -12,7 +12,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def settings_options(*names: str) -> Callable[[_Command], _Command]:
-    """Give a command these options of the table; absent ones arrive as None."""
+    """Give a command these options of the settings; those not given arrive as None."""
 
     def decorate(command: _Command) -> _Command:
         for name in reversed(names):
@@ -33,18 +33,30 @@ def _option(name: str) -> Callable[[_Command], _Command]:
 
 
 def settings_from(**flags: object) -> Settings:
-    """The settings of this call."""
+    """Returns the settings of this call; see `load_settings`."""
     return load_settings(flags, os.environ)
 
 
-output_option = click.option(
-    "--output",
-    "-o",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="A table for people, or JSON for programs.",
-)
+def output_choice(text: str, *forms: str) -> Callable[[_Command], _Command]:
+    """Give a command ``--output`` with these forms, of which the first is the default."""
+    return click.option(
+        *("--output", "-o"),
+        type=click.Choice(forms),
+        default=forms[0],
+        show_default=True,
+        help=text,
+    )
+
+
+def repeatable(flag: str, name: str, metavar: str, text: str) -> Callable[[_Command], _Command]:
+    """Give a command an option that arrives as a tuple of values."""
+    return click.option(flag, name, multiple=True, metavar=metavar, help=f"{text} Repeatable.")
+
+
+output_option = output_choice("A table for people, or JSON for programs.", "table", "json")
 refresh_option = click.option(
     "--refresh", is_flag=True, help="Connect to every server again instead of using the snapshot."
+)
+explain_option = click.option(
+    "--explain", is_flag=True, help="Show how each confidence was computed."
 )

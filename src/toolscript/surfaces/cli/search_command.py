@@ -9,7 +9,10 @@ from toolscript.errors import QueryError
 from toolscript.surfaces.cli.client import connected
 from toolscript.surfaces.cli.explain import print_explanation, print_whereabouts
 from toolscript.surfaces.cli.options import (
+    explain_option,
+    output_choice,
     refresh_option,
+    repeatable,
     settings_from,
     settings_options,
 )
@@ -26,23 +29,15 @@ from toolscript.surfaces.cli.types_command import print_types
 @click.command()
 @click.argument("query")
 @settings_options("limit", "threshold")
-@click.option(
-    "--server",
-    "servers",
-    multiple=True,
-    metavar="NAME",
-    help="Search only this server's tools. Repeatable.",
-)
+@repeatable("--server", "servers", "NAME", "Search only this server's tools.")
 @click.option("--skills", is_flag=True, help="Search skills as well as tools.")
-@click.option("--explain", is_flag=True, help="Show how each confidence was computed.")
+@explain_option
 @click.option("--why", metavar="TOOL", help="Show how this tool ranked, and why.")
-@click.option(
-    "--output",
-    "-o",
-    type=click.Choice(["table", "types", "json"]),
-    default="table",
-    show_default=True,
-    help="A table for people, Markdown with a typed client for models, or JSON for programs.",
+@output_choice(
+    "A table for people, Markdown with a typed client for models, or JSON for programs.",
+    "table",
+    "types",
+    "json",
 )
 @refresh_option
 @settings_options("model", "config", "data_dir")

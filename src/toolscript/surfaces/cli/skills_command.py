@@ -7,7 +7,12 @@ import click
 
 from toolscript.surfaces.cli.client import connected
 from toolscript.surfaces.cli.explain import print_explanation
-from toolscript.surfaces.cli.options import output_option, settings_from, settings_options
+from toolscript.surfaces.cli.options import (
+    explain_option,
+    output_option,
+    settings_from,
+    settings_options,
+)
 from toolscript.surfaces.cli.output import (
     counted,
     note,
@@ -63,7 +68,7 @@ def list_skills(output: str, **flags: Any) -> None:
 @skills.command()
 @click.argument("query")
 @settings_options("limit", "threshold")
-@click.option("--explain", is_flag=True, help="Show how each confidence was computed.")
+@explain_option
 @output_option
 @settings_options("model", "config", "data_dir")
 def search(query: str, explain: bool, output: str, **flags: Any) -> None:

@@ -8,7 +8,12 @@ from toolscript.config.access_tokens import Token, TokenStore, grant_for
 from toolscript.config.servers import key_of
 from toolscript.config.settings import Settings
 from toolscript.errors import ConfigError
-from toolscript.surfaces.cli.options import output_option, settings_from, settings_options
+from toolscript.surfaces.cli.options import (
+    output_option,
+    repeatable,
+    settings_from,
+    settings_options,
+)
 from toolscript.surfaces.cli.output import note, print_answer, print_json
 from toolscript.surfaces.server.config_sources import config_files, load
 from toolscript.types import Grant
@@ -30,19 +35,14 @@ def token() -> None:
 
 
 @token.command()
-@click.option(
+@repeatable(
     "--server",
     "servers",
-    multiple=True,
-    metavar="NAME",
-    help="Grant this server's tools; a pattern such as git* grants several. Repeatable.",
+    "NAME",
+    "Grant this server's tools; a pattern such as git* grants several.",
 )
-@click.option(
-    "--tool",
-    "tools",
-    multiple=True,
-    metavar="ID",
-    help="Grant this tool; a pattern such as git__read_* grants several. Repeatable.",
+@repeatable(
+    "--tool", "tools", "ID", "Grant this tool; a pattern such as git__read_* grants several."
 )
 @click.option("--name", default="", help="The owner's name, shown in the list.")
 @click.option(

@@ -5,15 +5,14 @@ from typing import Any
 import click
 
 from toolscript.surfaces.cli.client import Client, connected
-from toolscript.surfaces.cli.options import refresh_option, settings_options
+from toolscript.surfaces.cli.options import refresh_option, repeatable, settings_options
 from toolscript.text import printable
 
-filter_option = click.option(
+filter_option = repeatable(
     "--filter",
     "names",
-    multiple=True,
-    metavar="NAMES",
-    help="Include only these servers and tools, by name and id, separated by commas. Repeatable.",
+    "NAMES",
+    "Include only these servers and tools, by name and id, separated by commas.",
 )
 
 
