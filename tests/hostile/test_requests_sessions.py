@@ -59,12 +59,12 @@ LIST = request("tools/list", 2)
 # M6
 
 
-class DoorUnderTest:
-    """The door of MCP in this process; requests name their holder in a header."""
+class RoutesUnderTest:
+    """The routes of MCP in this process; requests name their holder in a header."""
 
-    def __init__(self, running: Running, mount: McpRoutes, admitted: set[str]) -> None:
+    def __init__(self, running: Running, routes: McpRoutes, admitted: set[str]) -> None:
         self._portal = running.portal
-        self._mount = mount
+        self._routes = routes
         self.admitted = admitted
 
     def ask(self, body: bytes, session: str = "", holder: str = "ana") -> tuple[int, str]:
@@ -90,13 +90,13 @@ class DoorUnderTest:
         async def send(message: Message) -> None:
             got.append(message)
 
-        await self._mount.answer("search", scope | {"query_string": b""}, receive, send)
+        await self._routes.answer("search", scope | {"query_string": b""}, receive, send)
         found = {name.decode(): value.decode() for name, value in got[0]["headers"]}
         return got[0]["status"], found.get("mcp-session-id", "")
 
 
 @contextmanager
-def door(tmp_path: Path, **bounds: Any) -> Generator[DoorUnderTest]:
+def serving(tmp_path: Path, **bounds: Any) -> Generator[RoutesUnderTest]:
     config = write_config(tmp_path / "config.json", {})
     admitted = {"ana", "bo"}
     with running(config) as app:
@@ -105,17 +105,17 @@ def door(tmp_path: Path, **bounds: Any) -> Generator[DoorUnderTest]:
         def holder(asked: Any) -> str:
             return asked.headers["holder"]
 
-        mount = McpRoutes(app.app, "search", lambda _: EVERYTHING, holder, revocations, **bounds)
+        routes = McpRoutes(app.app, "search", lambda _: EVERYTHING, holder, revocations, **bounds)
         portal = app.portal
         with (
             portal.wrap_async_context_manager(revocations.running(TaskMonitor())),
-            portal.wrap_async_context_manager(mount.running()),
+            portal.wrap_async_context_manager(routes.running()),
         ):
-            yield DoorUnderTest(app, mount, admitted)
+            yield RoutesUnderTest(app, routes, admitted)
 
 
 def test_m6_the_session_that_was_longest_idle_makes_room(tmp_path: Path) -> None:
-    with door(tmp_path, max_sessions=3) as mcp:
+    with serving(tmp_path, max_sessions=3) as mcp:
         first, second, third = (mcp.open() for _ in range(3))
         assert mcp.ask(LIST, first)[0] == 200
         fourth = mcp.open()
@@ -130,7 +130,7 @@ def test_m6_a_session_without_requests_ends(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "mcp")
-    with door(tmp_path, idle_s=0.05) as mcp:
+    with serving(tmp_path, idle_s=0.05) as mcp:
         status, session = mcp.ask(INITIALIZE)
         assert status == 200
         until(lambda: f"{session} idle timeout" in caplog.text, "it is idle for too long")
@@ -138,14 +138,14 @@ def test_m6_a_session_without_requests_ends(
 
 
 def test_m6_a_session_is_its_holders_alone(tmp_path: Path) -> None:
-    with door(tmp_path) as mcp:
+    with serving(tmp_path) as mcp:
         session = mcp.open("ana")
         assert mcp.ask(LIST, session, "bo")[0] == 404
         assert mcp.ask(LIST, session, "ana")[0] == 200
 
 
 def test_m7_a_session_ends_with_its_token(tmp_path: Path) -> None:
-    with door(tmp_path) as mcp:
+    with serving(tmp_path) as mcp:
         sessions = {holder: mcp.open(holder) for holder in ("ana", "bo")}
         mcp.admitted.remove("ana")
         until(lambda: mcp.ask(LIST, sessions["ana"])[0] == 404, "it is over")

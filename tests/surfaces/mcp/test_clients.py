@@ -1,4 +1,4 @@
-"""The MCP door, used by the clients of others: each in a process and environment of its own."""
+"""The MCP surface, used by the clients of others: each in a process and environment of its own."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The MCP door, used by the SDK's own client: over HTTP, over stdio, in either era."""
+"""The MCP surface, used by the SDK's own client: over HTTP, over stdio, in either era."""
 
 import json
 import os

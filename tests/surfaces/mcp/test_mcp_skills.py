@@ -1,4 +1,4 @@
-"""Skills at the MCP door, used by the SDK's own client."""
+"""Skills on the MCP surface, used by the SDK's own client."""
 
 import json
 from collections.abc import Generator

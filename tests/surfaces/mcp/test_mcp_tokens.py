@@ -1,4 +1,4 @@
-"""What a token does not grant stays out of sight at every door of the protocol."""
+"""What a token does not grant stays out of sight at every endpoint of the protocol."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -20,7 +20,7 @@ from tests.support import FUZZY, PATIENCE_S, READ_FILE, Cli, Scripted, fetch, to
 Heard: TypeAlias = MemoryObjectReceiveStream[object]
 Mode: TypeAlias = Literal["auto", "legacy"]
 MODES: list[Mode] = ["auto", "legacy"]
-DOORS = ["/mcp", "/mcp/search", "/mcp/two-phase", "/mcp/all"]
+ENDPOINTS = ["/mcp", "/mcp/search", "/mcp/two-phase", "/mcp/all"]
 OWN, FOREIGN = "files__read_file", "mail__send_mail"
 SECRET = "Zanzibar"  # noqa: S105 - a word that only the other server says
 ASKED: dict[str, list[dict[str, Any]]] = {
@@ -57,12 +57,12 @@ class Bounded:
 
     @asynccontextmanager
     async def client(
-        self, token: str, door: str, mode: Mode, **more: Any
+        self, token: str, endpoint: str, mode: Mode, **more: Any
     ) -> AsyncGenerator[Client]:
         """A client that shows a token."""
         headers = {"Authorization": f"Bearer {token}"}
         async with httpx2.AsyncClient(headers=headers, timeout=PATIENCE_S) as sends:
-            server = streamable_http_client(self.url + door, http_client=sends)
+            server = streamable_http_client(self.url + endpoint, http_client=sends)
             async with Client(server, mode=mode, **more) as client:
                 yield client
 
@@ -144,8 +144,8 @@ def test_nothing_else_is_found_listed_described_or_called(bounded: Bounded, mode
 
     async def every_door() -> None:
         with anyio.fail_after(PATIENCE_S):
-            for door in DOORS:
-                async with bounded.client(bounded.token, door, mode) as client:
+            for endpoint in ENDPOINTS:
+                async with bounded.client(bounded.token, endpoint, mode) as client:
                     await work(client)
 
     anyio.run(every_door)

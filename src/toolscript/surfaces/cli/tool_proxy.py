@@ -1,6 +1,6 @@
 """Forwards a sandboxed script's calls of chosen tools to the gateway, over a loopback port.
 
-The script has a key of its own, which admits to these calls and nothing else, and
+The script has its own key, which admits to these calls and nothing else, and
 is worthless once this process has ended. The gateway's key stays in this process.
 """
 

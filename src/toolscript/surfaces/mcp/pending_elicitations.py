@@ -152,5 +152,7 @@ class PendingElicitations:
         if len(self._calls) >= MAX_PENDING:
             self._calls.pop(next(iter(self._calls))).scope.cancel()
         self._calls[state] = call
-        asked = {key: {"method": q.method, "params": q.params} for key, q in call.questions.items()}
-        return {"resultType": "input_required", "inputRequests": asked, "requestState": state}
+        requests = {
+            key: {"method": q.method, "params": q.params} for key, q in call.questions.items()
+        }
+        return {"resultType": "input_required", "inputRequests": asking, "requestState": state}

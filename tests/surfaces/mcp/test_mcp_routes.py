@@ -19,8 +19,8 @@ from toolscript.types import EVERYTHING
 environ = {"HOME": sys.argv[1], "TOOLSCRIPT_CONFIG": sys.argv[1] + "/config.json"}
 app = bootstrap.application(settings.load_settings({}, environ), environ=environ)
 revocations = RevocationWatcher(lambda _: True)
-mount = McpRoutes(app, "search", lambda _: EVERYTHING, lambda _: "", revocations)
-DOOR = "toolscript.surfaces.mcp.sdk_server"
+routes = McpRoutes(app, "search", lambda _: EVERYTHING, lambda _: "", revocations)
+MODULE = "toolscript.surfaces.mcp.sdk_server"
 ASKED = {"type": "http", "method": "GET", "path": "/mcp", "headers": [], "query_string": b""}
 said = []
 
@@ -31,12 +31,12 @@ async def send(message):
     said.append(message)
 
 async def main():
-    async with mount.running():  # nobody looks for the skills, so they are never there
+    async with routes.running():  # nobody looks for the skills, so they are never there
         for _ in range(1_000):
             await anyio.lowlevel.checkpoint()
-        print(DOOR in sys.modules)
-        await mount.answer("search", ASKED, receive, send)
-        print(DOOR in sys.modules, said[0]["status"])
+        print(MODULE in sys.modules)
+        await routes.answer("search", ASKED, receive, send)
+        print(MODULE in sys.modules, said[0]["status"])
 
 anyio.run(main)
 """
