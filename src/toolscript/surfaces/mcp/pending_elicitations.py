@@ -155,4 +155,4 @@ class PendingElicitations:
         requests = {
             key: {"method": q.method, "params": q.params} for key, q in call.questions.items()
         }
-        return {"resultType": "input_required", "inputRequests": asking, "requestState": state}
+        return {"resultType": "input_required", "inputRequests": requests, "requestState": state}
