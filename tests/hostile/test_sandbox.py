@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import FUZZY, Cli, Scripted, fetch, processes, stop_all, tool, until
-from toolscript.surfaces.cli.client import RemoteClient
+from toolscript.surfaces.cli.gateway_client import RemoteClient
 from toolscript.surfaces.cli.tool_proxy import MAX_BODY_BYTES, ToolProxy
 
 IMPORT = 'import { text, ToolError, tools } from "toolscript";\n'

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from toolscript.errors import GatewayError, ModelError
-from toolscript.surfaces.cli.client import Parameters
+from toolscript.surfaces.cli.gateway_client import Parameters
 from toolscript.surfaces.cli.progress_bar import wait_until_ready
 
 

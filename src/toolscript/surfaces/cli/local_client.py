@@ -14,7 +14,7 @@ from toolscript import bootstrap
 from toolscript.app.application import App
 from toolscript.config.settings import Settings
 from toolscript.skills.scanner import SkillMode
-from toolscript.surfaces.cli.client import Parameters, answer, target
+from toolscript.surfaces.cli.gateway_client import Parameters, answer, target
 from toolscript.surfaces.cli.progress_bar import wait_until_ready
 from toolscript.surfaces.http.routes import http_app
 from toolscript.surfaces.server.config_sources import load

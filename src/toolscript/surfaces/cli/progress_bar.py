@@ -12,7 +12,7 @@ from toolscript.text import printable
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from toolscript.surfaces.cli.client import Getter
+    from toolscript.surfaces.cli.gateway_client import Getter
 
 _FIRST_POLL_S, _LAST_POLL_S = 0.01, 0.1
 _MARGIN_S = 60.0

@@ -17,7 +17,7 @@ from contextlib import closing
 from typing import Any, Self, cast
 from urllib.parse import quote, unquote
 
-from toolscript.surfaces.cli.client import RemoteClient
+from toolscript.surfaces.cli.gateway_client import RemoteClient
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 """The gateway's own limit of a request's body."""

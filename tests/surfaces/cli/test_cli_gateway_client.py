@@ -6,7 +6,7 @@ import pytest
 
 from toolscript import errors
 from toolscript.errors import GatewayError, ToolscriptError
-from toolscript.surfaces.cli.client import error_named
+from toolscript.surfaces.cli.gateway_client import error_named
 from toolscript.surfaces.cli.gateway_command import NOT_RUNNING
 from toolscript.surfaces.server.error_codes import codes_of
 
