@@ -14,7 +14,8 @@ from toolscript.agent.two_phase import Executor, Llm, Offer, Outcome, ToolCall
 from toolscript.config.settings import Settings
 from toolscript.errors import InputError
 from toolscript.gateway.catalogue import exposed_names
-from toolscript.surfaces.cli.gateway_client import Client, connected
+from toolscript.surfaces.cli.connect import connected
+from toolscript.surfaces.cli.gateway_client import Client
 from toolscript.surfaces.cli.options import output_choice, settings_from, settings_options
 from toolscript.surfaces.cli.output import counted, note, print_json, print_text
 

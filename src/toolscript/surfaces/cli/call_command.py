@@ -8,7 +8,7 @@ from urllib.parse import quote
 import click
 
 from toolscript.errors import InputError
-from toolscript.surfaces.cli.gateway_client import connected
+from toolscript.surfaces.cli.connect import connected
 from toolscript.surfaces.cli.options import output_choice, settings_options
 from toolscript.surfaces.cli.output import print_json, print_text
 from toolscript.types import is_builtin, split_tool_id

@@ -15,7 +15,8 @@ from toolscript.config.settings import Settings
 from toolscript.config.trust import writable_by_others
 from toolscript.errors import ToolscriptError
 from toolscript.storage.atomic_files import check_owner, make_private, writable_by_all
-from toolscript.surfaces.cli.gateway_client import Client, connected, record_file, running_gateway
+from toolscript.surfaces.cli.connect import connected, record_file, running_gateway
+from toolscript.surfaces.cli.gateway_client import Client
 from toolscript.surfaces.cli.options import output_option, settings_from, settings_options
 from toolscript.surfaces.cli.output import counted, print_answer
 from toolscript.surfaces.server.config_sources import load

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from toolscript.errors import InputError
+from toolscript.surfaces.cli.connect import gateway
 from toolscript.surfaces.cli.deno_sandbox import MAX_SCRIPT_BYTES, SandboxLimits, Script, run
-from toolscript.surfaces.cli.gateway_client import gateway
 from toolscript.surfaces.cli.options import settings_from, settings_options
 from toolscript.surfaces.cli.tool_proxy import ToolProxy
 from toolscript.surfaces.cli.types_command import filter_option

@@ -14,12 +14,7 @@ import click
 from toolscript.config.settings import OPTION, Settings
 from toolscript.errors import GatewayError, GatewayMissingError, GatewayRunningError
 from toolscript.storage.atomic_files import open_private
-from toolscript.surfaces.cli.gateway_client import (
-    RunningGateway,
-    record_file,
-    recorded,
-    running_gateway,
-)
+from toolscript.surfaces.cli.connect import RunningGateway, record_file, recorded, running_gateway
 from toolscript.surfaces.cli.options import output_option, settings_from, settings_options
 from toolscript.surfaces.cli.output import counted, note, print_json
 from toolscript.surfaces.cli.progress_bar import wait_until_ready

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from toolscript.errors import InputError
-from toolscript.surfaces.cli.gateway_client import connected
+from toolscript.surfaces.cli.connect import connected
 from toolscript.surfaces.cli.options import output_option, settings_options
 from toolscript.surfaces.cli.output import counted, print_json, print_table
 from toolscript.text import encodable

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from toolscript.surfaces.cli.gateway_client import connected
+from toolscript.surfaces.cli.connect import connected
 from toolscript.surfaces.cli.options import (
     output_option,
     refresh_option,

@@ -6,8 +6,8 @@ import click
 
 from toolscript.config.settings import MAX_QUERY_CHARS
 from toolscript.errors import QueryError
+from toolscript.surfaces.cli.connect import connected
 from toolscript.surfaces.cli.explain import print_explanation, print_whereabouts
-from toolscript.surfaces.cli.gateway_client import connected
 from toolscript.surfaces.cli.options import (
     explain_option,
     output_choice,

@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
+from toolscript.surfaces.cli.connect import connected
 from toolscript.surfaces.cli.explain import print_explanation
-from toolscript.surfaces.cli.gateway_client import connected
 from toolscript.surfaces.cli.options import (
     explain_option,
     output_option,

@@ -4,7 +4,8 @@ from typing import Any
 
 import click
 
-from toolscript.surfaces.cli.gateway_client import Client, connected
+from toolscript.surfaces.cli.connect import connected
+from toolscript.surfaces.cli.gateway_client import Client
 from toolscript.surfaces.cli.options import refresh_option, repeatable, settings_options
 from toolscript.text import printable
 
