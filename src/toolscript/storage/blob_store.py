@@ -7,18 +7,16 @@ the only copy: rows that are damaged, or written by another version, are not ret
 """
 
 import logging
+import sqlite3
 import zlib
 from collections.abc import Callable, Collection, Generator, Iterable
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 from toolscript.storage.atomic_files import write_failure
 from toolscript.storage.database import DamagedError, Database
-
-if TYPE_CHECKING:
-    import sqlite3
 
 _T = TypeVar("_T")
 log = logging.getLogger(__name__)
@@ -100,12 +98,12 @@ class BlobStore:
         """
         wanted = dict.fromkeys(keys)
 
-        def missing_and_gone(db: "sqlite3.Connection") -> tuple[list[str], list[str]]:
+        def missing_and_gone(db: sqlite3.Connection) -> tuple[list[str], list[str]]:
             there = {_text(row[0]) for row in db.execute(f'select key from "{table}"')}  # noqa: S608 - see BlobTable
             gone = [key for key in there if key not in wanted and not keep_if(key)]
             return [key for key in wanted if key not in there], gone
 
-        def change(db: "sqlite3.Connection") -> None:
+        def change(db: sqlite3.Connection) -> None:
             missing, gone = missing_and_gone(db)
             rows = (_with_checksum(_bytes(key), value(key)) for key in missing)
             db.executemany(f'delete from "{table}" where key = ?', [(_bytes(key),) for key in gone])  # noqa: S608 - see BlobTable
@@ -120,7 +118,7 @@ class BlobStore:
         self,
         table: BlobTable,
         writer_version: str,
-        read: "Callable[[sqlite3.Connection], _T]",
+        read: Callable[[sqlite3.Connection], _T],
         otherwise: _T,
     ) -> _T:
         """Returns what ``read`` does where this version wrote the table."""
@@ -135,7 +133,7 @@ class BlobStore:
         self,
         table: BlobTable,
         writer_version: str,
-        change: "Callable[[sqlite3.Connection], object]",
+        change: Callable[[sqlite3.Connection], object],
     ) -> bool:
         """Change a table in one transaction; it is emptied first where another version wrote it."""
         with self._log_failures("written"), self._file.writing() as db:
@@ -160,7 +158,7 @@ class BlobStore:
                 self._file.delete()
 
 
-def _writer_version(db: "sqlite3.Connection", table: BlobTable) -> str:
+def _writer_version(db: sqlite3.Connection, table: BlobTable) -> str:
     """Which version wrote a table; raises `DamagedError` for a file of another layout."""
     (application_id,) = db.execute("pragma application_id").fetchone()
     (layout,) = db.execute("pragma user_version").fetchone()
@@ -171,7 +169,7 @@ def _writer_version(db: "sqlite3.Connection", table: BlobTable) -> str:
 
 
 def _rows(
-    db: "sqlite3.Connection", table: BlobTable, keys: Collection[str] | None
+    db: sqlite3.Connection, table: BlobTable, keys: Collection[str] | None
 ) -> tuple[dict[str, bytes], list[tuple[int, int]]]:
     """Returns the rows whose checksum is right, and number and checksum of the others."""
     rows: dict[str, bytes] = {}

@@ -7,15 +7,12 @@ an `OSError`, and the file stays as it is. Wrong content of the file is a `Damag
 
 import errno
 import os
+import sqlite3
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from toolscript.storage.atomic_files import make_private, replacing
-
-if TYPE_CHECKING:
-    import sqlite3
 
 
 class DamagedError(Exception):
@@ -35,7 +32,7 @@ class Database:
         self._wait_s = wait_s
 
     @contextmanager
-    def reading(self) -> Generator["sqlite3.Connection"]:
+    def reading(self) -> Generator[sqlite3.Connection]:
         """Opens a connection for reading, in one transaction.
 
         Raises `FileNotFoundError`, `DamagedError`, or another `OSError`.
@@ -47,7 +44,7 @@ class Database:
                 yield db
 
     @contextmanager
-    def writing(self) -> Generator["sqlite3.Connection"]:
+    def writing(self) -> Generator[sqlite3.Connection]:
         """Opens a connection in one transaction, which the end of the block commits.
 
         Makes the file where there is none. Raises `DamagedError` or `OSError`.
@@ -92,14 +89,10 @@ class Database:
         self.path.unlink(missing_ok=True)
 
     def _create(self) -> None:
-        import sqlite3  # noqa: PLC0415 - takes its time
-
         with replacing(self.path) as new, closing(sqlite3.connect(new)) as db:
             db.executescript(self._script)
 
-    def _snapshot(self) -> "sqlite3.Connection":
-        import sqlite3  # noqa: PLC0415 - see above
-
+    def _snapshot(self) -> sqlite3.Connection:
         try:
             return self._begun("ro")
         except sqlite3.OperationalError as error:
@@ -107,7 +100,7 @@ class Database:
                 raise
             return self._begun("rw")  # a writer was killed: SQLite takes back its transaction
 
-    def _begun(self, mode: str) -> "sqlite3.Connection":
+    def _begun(self, mode: str) -> sqlite3.Connection:
         db = self._connected(mode)
         try:
             db.execute("begin")
@@ -117,9 +110,7 @@ class Database:
             raise
         return db
 
-    def _connected(self, mode: str) -> "sqlite3.Connection":
-        import sqlite3  # noqa: PLC0415 - see above
-
+    def _connected(self, mode: str) -> sqlite3.Connection:
         uri = f"{self.path.absolute().as_uri()}?mode={mode}"
         return sqlite3.connect(uri, uri=True, timeout=self._wait_s, isolation_level=None)
 
@@ -127,8 +118,6 @@ class Database:
 @contextmanager
 def _failures() -> Generator[None]:
     """Raises SQLite's errors, and errors of decoding, as `DamagedError` or `OSError`."""
-    import sqlite3  # noqa: PLC0415 - see above
-
     try:
         yield
     except sqlite3.Error as error:
@@ -141,9 +130,7 @@ def _failures() -> Generator[None]:
         raise DamagedError(str(error)) from error
 
 
-def _is_damage(error: "sqlite3.Error") -> bool:
-    import sqlite3  # noqa: PLC0415 - see above
-
+def _is_damage(error: sqlite3.Error) -> bool:
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:  # Python's own: a text that is not UTF-8
         return isinstance(error, sqlite3.OperationalError)
