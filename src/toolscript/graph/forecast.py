@@ -23,7 +23,6 @@ the standard score of the cosine, so that it means the same for every model.
 import heapq
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import TypeAlias
@@ -97,15 +96,6 @@ class _NodeArrays:
             if other in self._rows
         ]
         return tuple(np.array(known, dtype=np.float64).reshape(-1, 6).T)
-
-
-@dataclass(frozen=True, slots=True)
-class _Prior:
-    """What holds for any context, by row of the corpus, and by server."""
-
-    popularity: Floats
-    reliability: Floats
-    servers: Floats
 
 
 class Forecast:
@@ -202,8 +192,7 @@ class Forecast:
         data, now = self.graph.data, self.graph.now()
         if not tools or not data.edge_count:
             return None
-        prior = self._prior(now)
-        backoff = self._backoff(tools, shared, prior, now)
+        backoff = self._backoff(tools, shared, now)
         after, along = discount(data.next_seen), discount(data.later_seen)
         last = _counts(self._arrays(tools[-1]).out, now, adjacent=True)
         chances = 0.5 * _interpolate(*_discounted_counts([last], after, backoff.size), backoff)
@@ -211,7 +200,7 @@ class Forecast:
             both = [_counts(arrays.out, now), _counts(arrays.into, now)]
             with_it = _interpolate(*_discounted_counts(both, along, backoff.size), backoff)
             chances += 0.5 / len(tools) * with_it
-        chances *= prior.reliability
+        chances *= self._reliability(now)
         return self._with_repeats(chances, self._known_rows(tools))
 
     def _with_repeats(self, chances: Floats, context: Ints) -> Floats:
@@ -226,26 +215,24 @@ class Forecast:
         chances[used] += repeat / used.size
         return chances / chances.sum()
 
-    def _backoff(
-        self, tools: list[str], shared: Mapping[str, Floats], prior: _Prior, now: float
-    ) -> Floats:
+    def _backoff(self, tools: list[str], shared: Mapping[str, Floats], now: float) -> Floats:
         """Returns the probabilities of tools that were never used with these: float64 [n]."""
-        within = self._tool_given_server(tools, shared, prior, now)
+        within = self._tool_given_server(tools, shared, now)
         within[self._known_rows(tools)] = 0.0
         totals = np.bincount(self._server, weights=within, minlength=len(self._places))
-        servers = self._server_chances(tools[-1], prior.servers, now)
+        servers = self._server_chances(tools[-1], now)
         backoff = within / np.maximum(totals, _TINY)[self._server] * servers[self._server]
         return backoff / max(backoff.sum(), _TINY)
 
     def _tool_given_server(
-        self, tools: list[str], shared: Mapping[str, Floats], prior: _Prior, now: float
+        self, tools: list[str], shared: Mapping[str, Floats], now: float
     ) -> Floats:
         """Returns the mean of four guesses; popularity stands in for those that say nothing."""
         guesses = self._by_meaning(tools, now)
         common = sum((shared[tool] for tool in tools if tool in shared), np.zeros(len(self.ids)))
         if common.any():
             guesses.append(common / common.sum())
-        return (sum(guesses) + (4 - len(guesses)) * prior.popularity) / 4
+        return (sum(guesses) + (4 - len(guesses)) * self._popularity(now)) / 4
 
     def _by_meaning(self, tools: list[str], now: float) -> list[Floats]:
         """Returns two guesses: near to the context, and near to what followed similar tools."""
@@ -311,11 +298,11 @@ class Forecast:
                         shared[tool][arrays.neighbors] += 1.0 / math.log(arrays.degree)
         return shared
 
-    def _server_chances(self, last: str, prior: Floats, now: float) -> Floats:
+    def _server_chances(self, last: str, now: float) -> Floats:
         """Returns the probability of each server to have the next tool: float64 [servers]."""
         totals, server = self.graph.data.totals, self.servers[self._rows[last]]
         stays = min(1.0, (totals.same_server + 0.5) / (totals.steps - totals.repeats + 1.0))
-        backoff = prior * (1.0 - stays)
+        backoff = self._server_popularity(now) * (1.0 - stays)
         backoff[self._places[server]] += stays
         weights = np.zeros(backoff.size)
         for name, weight in self.graph.data.server_steps[server].items():
@@ -323,24 +310,35 @@ class Forecast:
                 weights[self._places[name]] = weight / now
         return _interpolate_servers(weights, backoff, SERVER_BACKOFF_MASS)
 
-    def _prior(self, now: float) -> _Prior:
-        size, servers = len(self.ids), len(self._places)
+    def _popularity(self, now: float) -> Floats:
+        """Returns how likely each tool is in any context: float64 [n]."""
+        rows, _, weights, times, _ = self._uses(now)
+        size, known = len(self.ids), rows >= 0
+        counts = (rows[known], weights[known], times[known])
+        discounted = discount({n: int((times == n).sum()) for n in (1, 2)})
+        uniform = np.full(size, 1.0 / size)
+        return _interpolate(*_discounted_counts([counts], discounted, size), uniform)
+
+    def _reliability(self, now: float) -> Floats:
+        """Returns the share of each tool's calls that succeed, as if one more had: float64 [n]."""
+        rows, _, worked, _, failed = self._uses(now)
+        reliability = np.ones(len(self.ids) + 1)
+        reliability[rows] = (worked + 1) / (worked + failed + 1)
+        return reliability[:-1]  # unknown tools came last
+
+    def _server_popularity(self, now: float) -> Floats:
+        """Returns how likely each server is in any context: float64 [servers]."""
+        _, places, weights, _, _ = self._uses(now)
+        served = np.zeros(len(self._places) + 1)
+        np.add.at(served, places, weights)  # those of unknown servers come last
+        sizes = np.bincount(self._server, minlength=len(self._places)) / len(self.ids)
+        return _interpolate_servers(served[:-1], sizes, BACKOFF_MASS)
+
+    def _uses(self, now: float) -> tuple[Ints, Ints, Floats, Floats, Floats]:
+        """Returns of each of the graph's tools row, server, weight, times and failed weight."""
         rows, places = self._index()
         weights, times, failed, _ = self.graph.data.uses[: rows.size].T
-        worked, failed, known = weights / now, failed / now, rows >= 0
-        reliability = np.ones(size)
-        reliability[rows[known]] = ((worked + 1) / (worked + failed + 1))[known]
-        discounted = discount({n: int((times == n).sum()) for n in (1, 2)})
-        counts = (rows[known], worked[known], times[known])
-        popularity = _interpolate(
-            *_discounted_counts([counts], discounted, size), np.full(size, 1.0 / size)
-        )
-        served = np.zeros(servers + 1)
-        np.add.at(served, places, worked)  # those of unknown servers come last
-        sizes = np.bincount(self._server, minlength=servers) / size
-        return _Prior(
-            popularity, reliability, _interpolate_servers(served[:-1], sizes, BACKOFF_MASS)
-        )
+        return rows, places, weights / now, times, failed / now
 
     def _index(self) -> tuple[Ints, Ints]:
         """Returns the row and the server of each of the graph's tools; −1 for unknown ones."""

@@ -1,4 +1,4 @@
-"""Learning from use, off the caller's path: calls are noted, and a thread learns and keeps them."""
+"""Learns from calls in a background thread, which stores what was learned."""
 
 import contextlib
 import logging
@@ -20,15 +20,15 @@ from toolscript.graph.tool_graph import ToolGraph
 from toolscript.graph.usage import Usage, UsageChange
 
 log = logging.getLogger(__name__)
-KEEP_EVERY_S = 0.5
+STORE_EVERY_S = 0.5
 MAX_WAITING = 20_000
-"""Calls that are noted and not learned yet; more are dropped."""
-HINDSIGHT, MAX_FORESEEN = 1 / 3, 500
-"""So much of what is imported, its end, and so many sequences, are foreseen before."""
+"""Calls that wait in the queue; more are dropped."""
+EVALUATED_SHARE, MAX_EVALUATED = 1 / 3, 500
+"""The last share of imported sequences, and at most so many, are forecast before learned."""
 _CLOSE_S = 30.0
 
 EmbedQuestion: TypeAlias = Callable[[str], tuple[str, Vectors] | None]
-"""A question's vector and the model that made it; None without one."""
+"""Returns the model's name and a question's vector; None without a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,12 @@ class _RecordedCall:
 
 
 class Learning:
-    """The graph, what tools were found by, and where both are kept.
+    """The graph and the usage of tools, and the thread that learns and stores both.
 
-    `open` reads what is kept; from then on `record_call` notes a call in
-    microseconds, a thread learns it, and at most `KEEP_EVERY_S` later it is on
-    the disk. `close` ends the thread, having kept everything. Without a store
-    nothing outlives the process. What goes wrong is logged, said by `state`, and
+    `open` reads what is stored; from then on `record_call` queues a call in
+    microseconds, a thread learns it, and at most `STORE_EVERY_S` later it is on
+    the disk. `close` ends the thread once everything is stored. Without a store
+    nothing outlives the process. Failures are logged, shown by `state`, and
     tried again: the thread goes on, and one that died is replaced.
     """
 
@@ -73,14 +73,14 @@ class Learning:
 
     @property
     def state(self) -> str:
-        """``running``, or ``failing:`` and what is wrong."""
+        """``running``, or ``failing:`` and the reason."""
         if self._problem:
             return f"failing: {self._problem}"
         dead = self._thread is not None and not self._thread.is_alive()
         return "failing: its thread has ended; the next call begins another" if dead else "running"
 
     def open(self) -> None:
-        """Read what is kept, once. Takes a fraction of a second, or longer where it is locked."""
+        """Read what is stored, once. Takes a fraction of a second, or longer if it is locked."""
         with self._guard:
             if not self._opened:
                 with self._contained("what was learned before cannot be read"):
@@ -89,33 +89,33 @@ class Learning:
     def set_corpus(
         self, ids: Sequence[str], servers: Sequence[str], vectors: Vectors | None
     ) -> Forecast:
-        """The tools that there are now, as rows; what is learned from now on is foreseen first."""
-        self._forecast = Forecast(self.graph, tuple(ids), tuple(servers), vectors)
+        """Returns forecasts over these tools; from now on calls are forecast before learned."""
+        self._forecast = Forecast(self.graph, ids, servers, vectors)
         return self._forecast
 
     def record_call(self, history: SessionHistory, tool: str, *, succeeded: bool) -> None:
-        """Note that a call has ended. Takes microseconds, and never fails."""
+        """Queue a call that has ended. Takes microseconds, and never fails."""
         context, question = history.record_call(tool, succeeded=succeeded)
         if self._waiting.qsize() >= MAX_WAITING:
             self.dropped += 1
             return
         self._waiting.put(_RecordedCall(context, tool, succeeded, question, time.time()))
-        self._begin()
+        self._start()
 
     def import_known(self, given: ImportedGraph) -> dict[str, int]:
-        """Take over templates and dependencies, and learn sequences; what became of them.
+        """Add templates and dependencies, and learn sequences; returns the numbers added.
 
-        Raises `LearningError` where they are learned, but could not be written down.
+        Raises `LearningError` where they are learned, but could not be stored.
         """
         before = self.graph.edge_count
         self.graph.bootstrap_from_templates(given.templates)
         self.graph.add_dependencies(given.dependencies)
-        first = int(len(given.sequences) * (1 - HINDSIGHT))
+        first = int(len(given.sequences) * (1 - EVALUATED_SHARE))
         for number, calls in enumerate(given.sequences):
-            hindsight = first <= number < first + MAX_FORESEEN
+            evaluated = first <= number < first + MAX_EVALUATED
             context: tuple[str, ...] = ()
             for tool, succeeded in calls:
-                if hindsight and succeeded and context and self._forecast is not None:
+                if evaluated and succeeded and context and self._forecast is not None:
                     self._forecast.evaluate(context, tool)
                 context = self.graph.observe(context, tool, succeeded=succeeded)
         if not self.flush():
@@ -125,16 +125,16 @@ class Learning:
         return {"calls": calls, "edges": total - before, "total": total}
 
     def flush(self) -> bool:
-        """Return when everything that was noted is learned; whether it is kept."""
+        """Wait until every queued call is learned; returns whether everything is stored."""
         if self._thread is None:
             return self._save()
         done = threading.Event()
         self._waiting.put(done)
-        self._begin()
+        self._start()
         return done.wait(_CLOSE_S) and not self._problem
 
     def close(self) -> None:
-        """Learn and keep what is left, and end the thread."""
+        """Learn and store what is left, and end the thread."""
         thread = self._thread
         if thread is None:
             self._save()
@@ -145,8 +145,8 @@ class Learning:
         self._thread, self._closing = None, False
 
     def clear(self) -> None:
-        """Forget everything, on the disk too. Raises `LearningError` where that cannot be."""
-        self._opened = True  # nothing of it is to be read any more
+        """Forget everything, on the disk too. Raises `LearningError` where the disk fails."""
+        self._opened = True  # what is stored must not be read any more
         self.graph.clear()
         self.usage.clear()
         if not self.flush():
@@ -156,8 +156,8 @@ class Learning:
     def _trouble(self) -> str:
         return f"{self._problem or 'it takes too long'}; it is tried again with the next call"
 
-    def _begin(self) -> None:
-        """Have a thread that lives."""
+    def _start(self) -> None:
+        """Start the thread unless it is alive."""
         if self._thread is not None and self._thread.is_alive():
             return
         with self._guard:
@@ -169,25 +169,25 @@ class Learning:
 
     def _run(self) -> None:
         self.open()
-        due: float | None = None  # when what was learned is to be on the disk
+        due: float | None = None  # when changes have to be stored
         ends = False
         while not ends:
-            each: _RecordedCall | threading.Event | tuple[()] | None = ()
+            item: _RecordedCall | threading.Event | tuple[()] | None = ()
             with contextlib.suppress(queue.Empty):
                 left = None if due is None else max(0.0, due - time.monotonic())
-                each = self._waiting.get(timeout=left)
-            if isinstance(each, _RecordedCall):
-                self._learn(each)
-                due = due or time.monotonic() + KEEP_EVERY_S
-            ends = each is None
-            if not isinstance(each, _RecordedCall) or (due and time.monotonic() >= due):
-                due = None if self._save() else time.monotonic() + KEEP_EVERY_S
-            if isinstance(each, threading.Event):
-                each.set()
+                item = self._waiting.get(timeout=left)
+            if isinstance(item, _RecordedCall):
+                self._learn(item)
+                due = due or time.monotonic() + STORE_EVERY_S
+            ends = item is None
+            if not isinstance(item, _RecordedCall) or (due and time.monotonic() >= due):
+                due = None if self._save() else time.monotonic() + STORE_EVERY_S
+            if isinstance(item, threading.Event):
+                item.set()
 
     def _learn(self, call: _RecordedCall) -> None:
         try:
-            in_time = not self._closing  # what takes long is left out then
+            in_time = not self._closing  # at the end what takes long is left out
             if in_time and call.succeeded and call.context and self._forecast is not None:
                 self._forecast.evaluate(call.context, call.tool)
             self.graph.observe(
@@ -197,20 +197,20 @@ class Learning:
             if embedded is not None:
                 self.usage.learn(call.tool, *embedded)
         except Exception:
-            # A boundary: whatever is wrong with one call, the others are learned.
+            # A boundary: whatever fails for one call, the others are learned.
             log.exception("a call could not be learned from")
 
     def _save(self) -> bool:
-        """Keep what was learned; whether it is kept."""
+        """Store what was learned; returns whether that succeeded."""
         with self._contained("what was learned cannot be written"):
-            if self._keep():
+            if self._store_changes():
                 self._problem = ""
                 return True
             self._problem = "what was learned cannot be written; the log says why"
         return False
 
-    def _keep(self) -> bool:
-        """Keep what was learned, having read what is kept; False where to try again."""
+    def _store_changes(self) -> bool:
+        """Store what was learned, after reading the file; returns False to try again."""
         self.open()
         if not self._opened:
             return False
@@ -219,19 +219,19 @@ class Learning:
             return True
         done = False
         try:
-            done = self._store.add(change, usage, self._everything)
+            done = self._store.add(change, usage, self._drain_all)
         finally:
             if not done:
                 self.graph.requeue(change)
                 self.usage.requeue(usage)
         return done
 
-    def _everything(self) -> tuple[GraphDelta, UsageChange]:
+    def _drain_all(self) -> tuple[GraphDelta, UsageChange]:
         return self.graph.drain_all(), self.usage.drain_all()
 
     @contextlib.contextmanager
     def _contained(self, what: str) -> Generator[None]:
-        """A boundary: whatever goes wrong with the disk is logged once, and the thread goes on."""
+        """A boundary: any failure of the disk is logged once, and the thread goes on."""
         try:
             yield
         except Exception as error:
