@@ -204,12 +204,12 @@ def test_h1_who_waits_for_a_task_that_dies_is_told() -> None:
         await anyio.sleep_forever()
 
     async def scene(monitor: TaskMonitor) -> None:
-        assert await monitor.outlive(_soon("value")) == "value"
+        assert await monitor.while_healthy(_soon("value")) == "value"
         with pytest.raises(ValueError, match="of its own"):
-            await monitor.outlive(_soon(ValueError("of its own")))
+            await monitor.while_healthy(_soon(ValueError("of its own")))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(raises_task_died, partial(monitor.run, "one", die))
-            tasks.start_soon(raises_task_died, partial(monitor.outlive, wait()))
+            tasks.start_soon(raises_task_died, partial(monitor.while_healthy, wait()))
 
     monitor = run_supervised(scene)
     assert not monitor.is_busy
@@ -284,5 +284,5 @@ def test_h1_a_configuration_that_cannot_be_read_is_not_followed(tmp_path: Path) 
     follower = Follower(Config((file,), ()), lambda: (file,), load)
     file.write_text("other", "utf-8")
     os.utime(file, (1, 1))
-    assert follower.look() is None
+    assert follower.poll() is None
     assert follower.problem == "it could not be read (RecursionError); the log says why"

@@ -50,31 +50,14 @@ class TaskMonitor:
             raise TaskDiedError(str(self.failure)) from error
         self._states[name] = ENDED
 
-    async def outlive(self, work: Awaitable[_T]) -> _T:
-        """Returns what ``work`` comes to; raises `TaskDiedError` once a task has died."""
-        results: list[_T] = []
-        problem: Exception | None = None
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._cancel_when_one_dies, tasks.cancel_scope)
-            try:
-                results.append(await work)
-            except Exception as error:  # noqa: BLE001 - raised again, without the task group's wrapping
-                problem = error
-            tasks.cancel_scope.cancel()
-        if problem is not None:
-            raise problem
-        if not results:
-            self.check()
-        return results[0]
+    async def while_healthy(self, work: Awaitable[_T]) -> _T:
+        """Returns the result of ``work``; raises `TaskDiedError` once a task has died."""
+        return await run_unless(self._died.wait, work, lambda: self.failure or TaskDiedError())
 
     def check(self) -> None:
         """Raise `failure`, if there is one."""
         if self.failure is not None:
             raise self.failure
-
-    async def _cancel_when_one_dies(self, scope: anyio.CancelScope) -> None:
-        await self._died.wait()
-        scope.cancel()
 
     def _note(self, name: str, error: BaseException) -> None:
         self._states[name] = DIED
@@ -87,6 +70,34 @@ class TaskMonitor:
                 "its log says why: please report it"
             )
         self._died.set()
+
+
+async def run_unless(
+    stop: Callable[[], Awaitable[object]], work: Awaitable[_T], error: Callable[[], Exception]
+) -> _T:
+    """Returns the result of ``work``; cancels it and raises ``error()`` if ``stop`` returns first.
+
+    Raises what ``work`` raises, without the wrapping of a task group.
+    """
+    results: list[_T] = []
+    problem: Exception | None = None
+
+    async def cancel_on_stop() -> None:
+        await stop()
+        tasks.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(cancel_on_stop)
+        try:
+            results.append(await work)
+        except Exception as raised:  # noqa: BLE001 - raised again below
+            problem = raised
+        tasks.cancel_scope.cancel()
+    if problem is not None:
+        raise problem
+    if not results:
+        raise error()
+    return results[0]
 
 
 def _innermost(error: BaseException) -> BaseException:

@@ -1,4 +1,4 @@
-"""The HTTP door, knocked at over sockets: a gateway process with two scripted servers."""
+"""The HTTP surface, knocked at over sockets: a gateway process with two scripted servers."""
 
 import contextlib
 import json

@@ -40,7 +40,7 @@ class LocalClient:
 
     def _request(self, method: str, url: str, body: bytes) -> dict[str, Any]:
         return answer(
-            *self._portal.call(lambda: self._monitor.outlive(self._call(method, url, body)))
+            *self._portal.call(lambda: self._monitor.while_healthy(self._call(method, url, body)))
         )
 
     async def _call(self, method: str, url: str, body: bytes) -> tuple[int, bytes]:

@@ -3,11 +3,11 @@
 from collections.abc import Awaitable
 from typing import Any, TypeVar, cast
 
-import anyio
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from toolscript.app.task_monitor import run_unless
 from toolscript.errors import InputError, NotReadyError, ToolscriptError
 from toolscript.surfaces.server.error_answers import error_response
 
@@ -116,28 +116,14 @@ def _is_browser(request: Request) -> bool:
     return named or request.headers.get("user-agent", "").startswith("Mozilla/")
 
 
-async def while_heard(request: Request, work: Awaitable[_T]) -> _T:
+async def while_connected(request: Request, work: Awaitable[_T]) -> _T:
     """Returns the result of ``work``; cancels it and raises `ClientDisconnect` on a hang-up."""
-    outcome: list[_T] = []
-    failure: Exception | None = None
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_cancel_on_hang_up, request, tasks.cancel_scope)
-        try:
-            outcome.append(await work)
-        except Exception as error:  # noqa: BLE001 - raised again, without the task group's wrapping
-            failure = error
-        tasks.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
-    if not outcome:
-        raise ClientDisconnect
-    return outcome[0]
 
+    async def disconnected() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
 
-async def _cancel_on_hang_up(request: Request, scope: anyio.CancelScope) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-    scope.cancel()
+    return await run_unless(disconnected, work, ClientDisconnect)
 
 
 def _decoded(data: bytes) -> Any:

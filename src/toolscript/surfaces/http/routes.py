@@ -39,7 +39,7 @@ from toolscript.surfaces.http.request_body import (
     check_content_type,
     json_object,
     json_value,
-    while_heard,
+    while_connected,
 )
 from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext
 from toolscript.surfaces.mcp.mcp_routes import McpRoutes
@@ -270,7 +270,7 @@ async def read_skill(app: App, request: Request) -> Any:
 @ENDPOINTS.add("POST", "/skills/update", answers.SkillsAnswer)
 async def update_skills(app: App, request: Request) -> Any:
     """Look at every folder of skills now."""
-    await while_heard(request, app.skill_service.refresh())
+    await while_connected(request, app.skill_service.refresh())
     return await list_skills(app, request)
 
 
@@ -319,7 +319,7 @@ async def call_tool(app: App, request: Request) -> Any:
     history = session_of(request).history
     tool = request.path_params["tool"]
     call = app.call(tool, arguments, grant=grant_of(request), history=history)
-    return await while_heard(request, audited(tool, call))
+    return await while_connected(request, audited(tool, call))
 
 
 @ENDPOINTS.add(
@@ -330,7 +330,7 @@ async def message(_: App, request: Request) -> Any:
     sent = await json_value(request)
     context = RequestContext(grant=grant_of(request), session=session_of(request))
     messages: SessionlessEndpoint = request.app.state.messages
-    return await while_heard(request, messages.answer(sent, context))
+    return await while_connected(request, messages.answer(sent, context))
 
 
 @ENDPOINTS.add("GET", "/metrics", media_type="text/plain")

@@ -47,7 +47,7 @@ def test_the_document_is_valid_and_served_as_it_is(url: str) -> None:
 
 @pytest.mark.requirement("http:others")
 def test_every_route_is_described_and_nothing_else(url: str) -> None:
-    """http:others: the protocol's own door is no interface of this kind."""
+    """http:others: the protocol itself is no interface of this kind."""
     _, refused = fetch(url, "/nothing")
     told = set(re.findall(r"/\S+[^,\s]", refused["error"].partition("there are")[2]))
     described = {*DOCUMENT["paths"]} - {"/message"}
