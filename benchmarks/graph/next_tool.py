@@ -48,7 +48,7 @@ class Place:
 
     def signal(self, usage: Usage) -> SemanticSignal:
         """A semantic signal that knows the embeddings, and learns from use."""
-        return self.embedded.knowing(usage)
+        return self.embedded.with_usage(usage)
 
     @property
     def sequences(self) -> list[list[int]]:

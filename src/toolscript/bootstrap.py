@@ -92,7 +92,7 @@ def application(
         usage=learning and learning.usage,
     )
     if learning is not None:
-        learning.embed = semantic.asked
+        learning.embed = semantic.embed_query
     profile = search_profile(settings.alpha, settings.limit, settings.threshold)
     engine = SearchEngine(profile, LexicalSignal(), semantic if wiring.embed else None, learning)
     follower = _follower(settings, config, environ) if wiring.follow else None

@@ -16,7 +16,7 @@ from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.rerank import NEEDED, SUPPOSED
-from toolscript.retrieval.semantic.relevance_feedback import MOST, RelevanceFeedback
+from toolscript.retrieval.semantic.relevance_feedback import MAX_SHIFT, RelevanceFeedback
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.types import Document, Grant, Hit, SearchRequest
 
@@ -269,15 +269,15 @@ def experience(learned: dict[str, list[list[float]]]) -> RelevanceFeedback:
     )
 
 
-def moved(made: RelevanceFeedback, *question: float) -> list[float]:
+def adjusted(made: RelevanceFeedback, *question: float) -> list[float]:
     vector = np.array(question, dtype=np.float32)
     vector /= np.linalg.norm(vector)
-    return made.moved(made.vectors @ vector, vector).tolist()
+    return made.adjusted(made.vectors @ vector, vector).tolist()
 
 
 def test_without_a_history_nothing_moves() -> None:
     """graph:learning"""
-    assert moved(experience({}), 1, 1, 0, 0) == pytest.approx([0.5**0.5, 0.5**0.5, 0, 0])
+    assert adjusted(experience({}), 1, 1, 0, 0) == pytest.approx([0.5**0.5, 0.5**0.5, 0, 0])
 
 
 @pytest.mark.requirement("graph:learning")
@@ -286,7 +286,7 @@ def test_a_history_decides_between_tools_that_have_one_and_raises_none_above_the
     made = experience({"s__a": [[0, 0.1, 1, 1]] * 9, "s__b": [[1, 1, 0.2, 0]] * 9})
     question = (0.9, 1.0, 1.2, 1.5)
     before = np.array(question) / np.linalg.norm(question)
-    after = moved(made, *question)
+    after = adjusted(made, *question)
     assert before[1] > before[0]
     assert after[0] > after[1]
     assert max(after[:2]) == pytest.approx(before[:2].max())
@@ -296,11 +296,11 @@ def test_a_history_decides_between_tools_that_have_one_and_raises_none_above_the
 def test_a_question_that_was_asked_before_finds_what_it_led_to() -> None:
     """graph:learning"""
     made = experience({"s__a": [[0, 0, 1, 1]] * 20})
-    weight = MOST * 20 / 23
+    weight = MAX_SHIFT * 20 / 23
     vector = np.array([1 - weight, 0, weight * 0.5**0.5, weight * 0.5**0.5])
     expected = float(vector / np.linalg.norm(vector) @ np.array([0, 0, 0.5**0.5, 0.5**0.5]))
-    assert moved(made, 0, 0, 1, 1)[0] == pytest.approx(expected, abs=1e-6)
-    assert moved(made, 0, 0, 1, 0)[0] == pytest.approx(0, abs=1e-6)  # near, but not the same
+    assert adjusted(made, 0, 0, 1, 1)[0] == pytest.approx(expected, abs=1e-6)
+    assert adjusted(made, 0, 0, 1, 0)[0] == pytest.approx(0, abs=1e-6)  # near, but not the same
 
 
 def test_what_is_learned_meanwhile_counts_a_moment_later() -> None:
@@ -309,14 +309,14 @@ def test_what_is_learned_meanwhile_counts_a_moment_later() -> None:
     made.clock = lambda: now[0]
     question = np.array([0.5**0.5, 0.5**0.5, 0, 0], dtype=np.float32)
     cosines = made.vectors @ question
-    assert made.moved(cosines, question) is cosines
+    assert made.adjusted(cosines, question) is cosines
     made.usage.learn("s__a", "m", question)
-    assert made.moved(cosines, question) is cosines
+    assert made.adjusted(cosines, question) is cosines
     now[0] += 1.5
-    assert made.moved(cosines, question) is not cosines
+    assert made.adjusted(cosines, question) is not cosines
     made.usage.clear()
     now[0] += 1.5
-    assert made.moved(cosines, question) is cosines
+    assert made.adjusted(cosines, question) is cosines
 
 
 def test_a_tool_is_found_by_what_led_to_it(

@@ -16,7 +16,7 @@ from toolscript.graph.related import relations
 from toolscript.retrieval.base import Corpus, CorpusListener, EmbeddingIndex, EmbeddingSignal
 from toolscript.retrieval.capability import Capabilities
 from toolscript.retrieval.lexical.bm25f import LexicalSignal
-from toolscript.retrieval.lexical.name_matching import NameMatcher
+from toolscript.retrieval.lexical.name_matching import NameIndex
 from toolscript.retrieval.parents import ParentGroups, Rows
 from toolscript.retrieval.pipeline import STEPS, begin
 from toolscript.retrieval.profiles import Profile
@@ -48,7 +48,6 @@ class SearchEngine:
         self._lexical = lexical or LexicalSignal()
         self._semantic = semantic
         self._listener = listener
-        self._names = NameMatcher()
         self._capabilities = Capabilities(self._lexical.stemmer)
         self._actions = Actions(self._lexical.stemmer)
         self._writing = threading.Lock()
@@ -121,7 +120,7 @@ class SearchEngine:
             corpus=corpus,
             lexical=lexical,
             semantic=semantic,
-            names=self._names.index(corpus, lexical),
+            names=NameIndex(corpus, lexical),
             capabilities=self._capabilities.index(corpus),
             is_action=self._actions.index(corpus) if self.profile.subqueries else None,
             forecast=self._forecast(corpus, semantic),

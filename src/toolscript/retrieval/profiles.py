@@ -29,6 +29,20 @@ class Profile:
     """Whether the score is the semantic signal's cosine as it is."""
 
 
+@dataclass(frozen=True, slots=True)
+class RequestDefaults:
+    """What a surface puts into a request that states no limit, and its threshold."""
+
+    limit: int
+    threshold: float
+
+
+SEARCH_TOOLS = RequestDefaults(10, 0.0)
+TOOL_SEARCH = RequestDefaults(4, 0.0)
+SEARCH_SKILLS = RequestDefaults(5, 0.0)
+"""Of the tools of these names that models are offered; a model weighs low scores itself."""
+
+
 def search_profile(alpha: float, limit: int, threshold: float) -> Profile:
     """Returns the profile of ``toolscript search``: scores are α · semantic + (1 − α) · fuzzy.
 

@@ -9,7 +9,6 @@ begin, or one that takes an object ("mail it", "book a table").
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 
 from toolscript.retrieval.base import Corpus
 from toolscript.retrieval.lexical.analyzer import Stemmer
@@ -57,13 +56,11 @@ class Actions:
         return lambda word: self._stem(word) in actions
 
     def _opening(self, document: Document) -> tuple[str, ...]:
-        first = (*_first(document.name), *words(document.description[:_OPENING_CHARS])[:1])
+        first = (
+            *words(document.name[:_OPENING_CHARS])[:1],
+            *words(document.description[:_OPENING_CHARS])[:1],
+        )
         return tuple([self._stem(word) for word in first if len(word) >= _SHORTEST])
-
-
-@lru_cache(128)  # the passages of a text have the same name, and come one after the other
-def _first(name: str) -> tuple[str, ...]:
-    return tuple(words(name[:_OPENING_CHARS])[:1])
 
 
 def split(text: str, is_action: Callable[[str], bool]) -> list[str]:

@@ -15,7 +15,7 @@ from toolscript.embedding.base import Vectors
 from toolscript.graph.forecast import Forecast
 from toolscript.retrieval.base import Corpus, EmbeddingIndex, Query, Ranking
 from toolscript.retrieval.capability import CapabilityIndex
-from toolscript.retrieval.fusion import DECIMALS, Scores, shares
+from toolscript.retrieval.fusion import DECIMALS, Scores, contributions, shares
 from toolscript.retrieval.lexical.bm25f import LexicalIndex
 from toolscript.retrieval.lexical.name_matching import NameIndex
 from toolscript.retrieval.parents import Rows
@@ -165,29 +165,24 @@ class Trace:
     def signal_phrase(self, number: int, row: int) -> str:
         """What the reason line says of the signals, for the query of this number."""
         query, rankings = self.queries[number], self.rankings[number]
-        contributions = {
-            name: weight * float(rankings[name].scores[row])
-            for name, weight in shares(rankings, self.weights, row).items()
-        }
         boost = 0.0 if self.name_boost is None else float(self.name_boost[number, row])
         label = self.state.capabilities.label(row, query)
-        return signal_phrase(contributions, boost, label, query.text if number else "")
+        added = contributions(rankings, self.weights, row)
+        return signal_phrase(added, boost, label, query.text if number else "")
 
 
 def signal_phrase(
-    contributions: Mapping[str, float], name_boost: float = 0.0, label: str = "", subquery: str = ""
+    added: Mapping[str, float], name_boost: float = 0.0, label: str = "", subquery: str = ""
 ) -> str:
     """The signal that adds most to a score, what question and document are about, and for what.
 
     What the words of the name add is the lexical signal's. ``subquery`` is the
     part of the question that speaks for the document; empty for all of it.
     """
-    added = dict(contributions)
-    if "fuzzy" in added:
-        added["fuzzy"] += name_boost
-    best = max(added, key=lambda name: added[name], default="")
+    with_boost = dict(added) | ({"fuzzy": added["fuzzy"] + name_boost} if "fuzzy" in added else {})
+    best = max(with_boost, key=lambda name: with_boost[name], default="")
     phrase = _PHRASES.get(best, "No signal answered")
-    if best == "fuzzy" and name_boost > contributions[best]:
+    if best == "fuzzy" and name_boost > added[best]:
         phrase += " + name boost"
     wish = f" for “{printable(subquery, _SUBQUERY_CHARS)}”" if subquery else ""
     return phrase + (f" ({label})" if label else "") + wish

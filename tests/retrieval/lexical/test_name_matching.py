@@ -4,14 +4,14 @@ from hypothesis import strategies as st
 
 from toolscript.retrieval.base import Corpus, Query
 from toolscript.retrieval.lexical.bm25f import LexicalSignal
-from toolscript.retrieval.lexical.name_matching import MIN_SIMILARITY, NameIndex, NameMatcher
+from toolscript.retrieval.lexical.name_matching import MIN_SIMILARITY, NameIndex
 from toolscript.text import words
 from toolscript.types import Document, tool_id
 
 
 def names(*pairs: tuple[str, str]) -> tuple[Corpus, NameIndex]:
     corpus = Corpus(Document(id=tool_id(s, t), server=s, name=t) for s, t in pairs)
-    return corpus, NameMatcher().index(corpus, LexicalSignal().index(corpus))
+    return corpus, NameIndex(corpus, LexicalSignal().index(corpus))
 
 
 def matched(text: str, *pairs: tuple[str, str]) -> dict[str, float]:

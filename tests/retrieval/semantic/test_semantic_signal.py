@@ -23,8 +23,8 @@ from toolscript.embedding.loader import (
 from toolscript.embedding.vector_cache import SqliteVectorCache
 from toolscript.retrieval.base import Corpus, Query
 from toolscript.retrieval.semantic.calibration import CURVES
-from toolscript.retrieval.semantic.document_text import document_vectors, embedded_texts
-from toolscript.retrieval.semantic.semantic_index import QUERIES_REMEMBERED
+from toolscript.retrieval.semantic.document_text import document_vectors, embedding_inputs
+from toolscript.retrieval.semantic.semantic_index import MAX_CACHED_QUERIES
 from toolscript.retrieval.semantic.semantic_signal import BATCH_DOCUMENTS, SemanticSignal
 from toolscript.types import Document
 
@@ -89,16 +89,16 @@ def test_what_is_embedded_is_everything_the_name_and_the_first_sentence() -> Non
         description=text,
         parameters=(("sourceRef", "Where it begins."), ("force", "")),
     )
-    assert embedded_texts(tool) == {
+    assert embedding_inputs(tool) == {
         "everything": f"git create branch (New): {text} (source ref (Where it begins.), force)",
         "name": "git create branch (New)",
         "first sentence": "Makes v1.2 of it.",
     }
     plain = Document(id="x", server="git", name="log", title="log")
-    assert set(embedded_texts(plain).values()) == {"git log:", "git log"}
+    assert set(embedding_inputs(plain).values()) == {"git log:", "git log"}
     endless = Document(id="x", server="s", name="n", description="word " * 1000)
-    assert embedded_texts(endless)["first sentence"] == ("word " * 60)
-    assert len(embedded_texts(endless)["everything"]) < 1100
+    assert embedding_inputs(endless)["first sentence"] == ("word " * 60)
+    assert len(embedding_inputs(endless)["everything"]) < 1100
 
 
 def test_a_documents_vector_is_the_weighted_mean_of_its_texts_vectors(encoder: Encoder) -> None:
@@ -204,7 +204,7 @@ def test_a_part_is_read_with_its_question_and_leaves_the_same_words_alone_as_the
 def test_the_memory_of_questions_is_bounded_and_keeps_the_latest(signal: SemanticSignal) -> None:
     """model:lazy, search:limits"""
     index = signal.index(prepared(signal, document(1)))
-    for number in range(QUERIES_REMEMBERED):
+    for number in range(MAX_CACHED_QUERIES):
         index.rank(Query(f"{number}"))
     index.rank(Query("0"))  # used again, so 1 is now the oldest
     index.rank(Query("one more"))

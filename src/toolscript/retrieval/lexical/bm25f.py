@@ -108,7 +108,7 @@ class _Postings:
     @classmethod
     def of(cls, stems: Numbers, rows: Numbers, values: Vectors, count: int) -> "_Postings":
         """Sum the values of equal (stem, row), for ``count`` stems; rows are sorted already."""
-        order = _order(stems, count)
+        order = np.argsort(stems, kind="stable")
         stems, rows, values = stems[order], rows[order], values[order]
         another = np.diff(stems, prepend=-1).astype(bool) | np.diff(rows, prepend=-1).astype(bool)
         firsts = np.flatnonzero(another)
@@ -133,15 +133,6 @@ class _Postings:
         position = start + int(np.searchsorted(self.rows[start:end], row))
         here = position < end and self.rows[position] == row
         return float(self.values[position]) if here else 0.0
-
-
-def _order(numbers: Numbers, count: int) -> NDArray[np.intp]:
-    """What sorts numbers below ``count``, stably: 16 bits at a time, for which NumPy counts."""
-    order = np.argsort(numbers.astype(np.uint16), kind="stable")
-    if count > 1 << 16:
-        above = (numbers >> 16).astype(np.uint16)
-        order = order[np.argsort(above[order], kind="stable")]
-    return order
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-import msgspec
-
 from toolscript.retrieval.base import Corpus, Query
 from toolscript.retrieval.lexical.bm25f import LexicalIndex
 from toolscript.retrieval.lexical.spelling import Spellings
@@ -34,18 +32,14 @@ MAX_TOKENS = 64
 """Of a longer question only so many words are looked at for names."""
 
 
-class _Spelled(msgspec.Struct, frozen=True, gc=False):
-    """How the documents of one name may be called."""
+def _compact_spellings(server: str, name: str) -> tuple[str, ...]:
+    """Letters and digits only: of the name alone, and after the server's."""
+    return tuple({compact(name), compact(server + name)} - {""})
 
-    compact: tuple[str, ...]
-    """Letters and digits only: alone and after the server's name."""
-    literal: tuple[str, ...]
+
+def _literal_spellings(server: str, name: str) -> tuple[str, ...]:
     """As it stands: for names in symbols only, and to prefer the one meant among near twins."""
-
-
-def _spelled(server: str, name: str) -> _Spelled:
-    alone = {compact(name), compact(server + name)} - {""}
-    return _Spelled(tuple(alone), tuple({name.strip(), f"{server}:{name}".strip()}))
+    return tuple({name.strip(), f"{server}:{name}".strip()})
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -72,23 +66,6 @@ IMPERSONATOR = 0.99
 """A name that is spelled like another server's id counts this much of that id."""
 
 
-class NameMatcher:
-    """Makes name indexes; remembers how each name is spelled."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, str], _Spelled] = {}
-
-    def index(self, corpus: Corpus, vocabulary: LexicalIndex) -> "NameIndex":
-        """The names of one corpus, whose words ``vocabulary`` knows."""
-        rows: dict[tuple[str, str], list[int]] = {}
-        for row, document in enumerate(corpus.documents):
-            rows.setdefault((document.server, document.name), []).append(row)
-        self._known = {key: self._known.get(key) or _spelled(*key) for key in rows}
-        return NameIndex(
-            corpus, list(zip(self._known.values(), rows.values(), strict=True)), vocabulary
-        )
-
-
 def _by_spelling(spelled: Iterable[tuple[tuple[str, ...], list[int]]]) -> dict[str, list[int]]:
     """Each spelling with the rows of all names that are spelled like it."""
     found: dict[str, list[int]] = {}
@@ -113,14 +90,15 @@ def _padded(identifier: str) -> bool:
 
 
 class NameIndex:
-    """The spellings of every document's name."""
+    """The spellings of every document's name; ``vocabulary`` knows the corpus' words."""
 
-    def __init__(
-        self, corpus: Corpus, names: list[tuple[_Spelled, list[int]]], vocabulary: LexicalIndex
-    ) -> None:
-        self._rows = _by_spelling((spelled.compact, rows) for spelled, rows in names)
+    def __init__(self, corpus: Corpus, vocabulary: LexicalIndex) -> None:
+        names: dict[tuple[str, str], list[int]] = {}
+        for row, document in enumerate(corpus.documents):
+            names.setdefault((document.server, document.name), []).append(row)
+        self._rows = _by_spelling((_compact_spellings(*key), rows) for key, rows in names.items())
         padded = (((each.strip(),), [row]) for each, row in corpus.rows.items() if _padded(each))
-        literal = ((spelled.literal, rows) for spelled, rows in names)
+        literal = ((_literal_spellings(*key), rows) for key, rows in names.items())
         self._exact = _by_spelling(chain(literal, padded))
         self._ids = corpus.rows
         self.impersonating = frozenset(_impersonating(corpus))

@@ -1,10 +1,4 @@
-"""Spellings: the nearest of many words to one that may be misspelled.
-
-Edit distance is dear and most words are nowhere near. An insertion or a
-deletion changes by one at most how often a word has which letter, a
-substitution by two; so words whose lengths or letters differ by more than the
-edits allowed are left out before a single distance is computed.
-"""
+"""Spellings: the words of a list that are nearest to one that may be misspelled."""
 
 from collections.abc import Iterable, Sequence
 
@@ -14,17 +8,6 @@ from rapidfuzz import fuzz, process
 from rapidfuzz.distance import OSA
 
 from toolscript.text import printable
-
-_BITS = 64
-
-
-def _letters(words: Sequence[str], lengths: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """The letters of each word as bits, and those that it has more than once: uint64 [2, n]."""
-    letters = np.frombuffer("".join(words).encode("utf-32-le", "surrogatepass"), np.uint32)
-    cells = np.repeat(np.arange(len(words)), lengths) * _BITS + letters % _BITS
-    counts = np.bincount(cells, minlength=len(words) * _BITS).reshape(-1, _BITS)
-    bits = [np.packbits(counts > least, axis=1, bitorder="little") for least in (0, 1)]
-    return np.stack(bits).view("<u8")[:, :, 0].astype(np.uint64)
 
 
 class Spellings:
@@ -37,7 +20,6 @@ class Spellings:
     def __init__(self, words: Sequence[str]) -> None:
         self.words = words
         self._lengths = np.fromiter(map(len, words), np.int64, len(words))
-        self._letters = _letters(words, self._lengths)
 
     def within(self, word: str, edits: int) -> list[tuple[str, int]]:
         """The words at most ``edits`` away, in their order, and how far each is."""
@@ -51,14 +33,11 @@ class Spellings:
 
     def _near(self, word: str, allowed: NDArray[np.int64]) -> list[tuple[str, int]]:
         """The words at most ``allowed`` away, a number for each word or one for all."""
-        lengths = np.abs(self._lengths - len(word))
-        own = _letters([word], np.array([len(word)]))
-        letters = np.bitwise_count(self._letters ^ own).sum(axis=0)
-        likely = (lengths <= allowed) & (lengths + letters <= 2 * allowed)
+        likely = np.abs(self._lengths - len(word)) <= allowed
         positions: list[int] = np.flatnonzero(likely).tolist()
         if not positions:
             return []
-        most = np.broadcast_to(allowed, lengths.shape)[positions]
+        most = np.broadcast_to(allowed, likely.shape)[positions]
         candidates = [self.words[position] for position in positions]
         distances = process.cdist(
             [word], candidates, scorer=OSA.distance, score_cutoff=int(most.max()), dtype=np.int32

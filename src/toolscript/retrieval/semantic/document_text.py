@@ -1,4 +1,4 @@
-"""What of a document is embedded, and what its vector is made of."""
+"""The texts of a document that are embedded, and the vector made of them."""
 
 import numpy as np
 
@@ -7,18 +7,17 @@ from toolscript.text import first_sentence, words
 from toolscript.types import Document
 
 TEXT_WEIGHTS = {"everything": 0.5, "name": 0.25, "first sentence": 0.25}
-"""How much each of a document's texts counts in its vector; of passages and wholes there is only
-the first."""
-DESCRIPTION_CHARS, WHOLE_CHARS = 600, 2400
+"""The weight of each of a document's texts in its vector; passages and parents have only the
+first."""
+DESCRIPTION_CHARS, PARENT_CHARS = 600, 2400
 PARAMETERS_CHARS = 400
 PARAMETER_CHARS = 80
 PARAMETERS = 12
-"""How much of a description, or a whole text, and of the parameters, stands in the text of
-everything."""
+"""How much of a description, of a parent's text and of the parameters is embedded."""
 
 
-def embedded_texts(document: Document) -> dict[str, str]:
-    """What is embedded for a document: everything, its name alone, and its first sentence."""
+def embedding_inputs(document: Document) -> dict[str, str]:
+    """The texts that are embedded for a document: everything, its name, its first sentence."""
     name = " ".join(words(document.name))
     title = f" ({document.title})" if document.title and document.title != document.name else ""
     called = f"{document.server} {name}{title}"
@@ -33,13 +32,13 @@ def embedded_texts(document: Document) -> dict[str, str]:
 
 def _everything(called: str, document: Document) -> str:
     if document.parent_id == document.id:
-        return f"{document.name}: {document.description[:WHOLE_CHARS]}"
+        return f"{document.name}: {document.description[:PARENT_CHARS]}"
     description = document.description[:DESCRIPTION_CHARS]
-    said = [
+    parameters = [
         f"{' '.join(words(name))} ({text[:PARAMETER_CHARS]})" if text else " ".join(words(name))
         for name, text in document.parameters[:PARAMETERS]
     ]
-    takes = f" ({', '.join(said)[:PARAMETERS_CHARS]})" if said else ""
+    takes = f" ({', '.join(parameters)[:PARAMETERS_CHARS]})" if parameters else ""
     return f"{called}: {description}{takes}".strip()
 
 
@@ -50,7 +49,7 @@ def document_vectors(encoder: Encoder, documents: list[Document]) -> Vectors:
     description drowns what the first sentence says; the mean keeps both, and a
     cosine with it is the weighted mean of the cosines, for the price of one.
     """
-    texts = [embedded_texts(document) for document in documents]
+    texts = [embedding_inputs(document) for document in documents]
     mean = np.zeros((len(documents), encoder.dim), dtype=np.float32)
     for name, weight in TEXT_WEIGHTS.items():
         rows = [row for row, each in enumerate(texts) if name in each]

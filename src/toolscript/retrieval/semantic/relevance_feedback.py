@@ -1,6 +1,6 @@
-"""Experience: what a tool was found by before moves what it is found by.
+"""Relevance feedback: moves a tool's vector towards the questions that led to its use (Rocchio).
 
-    v' = (1 − w) · v + w · m, at length 1      w = `MOST` · n / (n + `HALF`)
+    v' = (1 − w) · v + w · m, at length 1      w = `MAX_SHIFT` · n / (n + `HALF_SHIFT`)
 
 with v the tool's vector and m the mean of the n questions that led to its use.
 Questions are nearer to each other than to any description, so the cosines with
@@ -8,7 +8,7 @@ v' are higher for every question, and tools that were used would push aside thos
 that were not. Therefore all of them are lowered alike, by as much as the best of
 them rose: what was learned decides which of the tools with a history comes first,
 not how near the nearest of them is. Only a question that was nearly asked before,
-with a calibrated score from `AGAIN` to 1, keeps part of the rise, up to all of it.
+with a calibrated score from `REPEATED` to 1, keeps part of the rise, up to all of it.
 """
 
 import time
@@ -22,19 +22,19 @@ from toolscript.embedding.base import Vectors
 from toolscript.graph.usage import Usage
 from toolscript.types import Document
 
-MOST, HALF = 0.6, 3.0
-AGAIN = 0.9
+MAX_SHIFT, HALF_SHIFT = 0.6, 3.0
+REPEATED = 0.9
 REFRESH_S = 1.0
-"""So long what was learned meanwhile may wait."""
+"""How long newly learned use may wait before searches see it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is known of the tools with a history."""
+    """The vectors of the tools with a history."""
 
     version: int
     rows: NDArray[np.intp]
-    moved: Vectors
+    adjusted: Vectors
     """v': float32 [rows, dim], unit rows."""
     asked: Vectors
     """m at length 1: float32 [rows, dim]."""
@@ -42,7 +42,7 @@ class _Known:
 
 @dataclass(slots=True)
 class RelevanceFeedback:
-    """One index's tools with what they were found by. Any thread may ask."""
+    """One index's tools with the questions that led to their use. Any thread may ask."""
 
     usage: Usage
     model: str
@@ -54,15 +54,15 @@ class RelevanceFeedback:
     _known: _Known | None = field(default=None, init=False)
     _until_s: float = field(default=0.0, init=False)
 
-    def moved(self, cosines: Vectors, question: Vectors) -> Vectors:
-        """The cosines with what was learned: float32 [n]; the same where there is nothing."""
+    def adjusted(self, cosines: Vectors, question: Vectors) -> Vectors:
+        """The cosines moved by use: float32 [n]; the same array where nothing was learned."""
         known = self._current()
         if not known.rows.size:
             return cosines
         before = cosines[known.rows]
-        after = known.moved @ question
+        after = known.adjusted @ question
         repeated = float(self.curve((known.asked @ question).max(keepdims=True))[0])
-        kept = min(1.0, max(0.0, (repeated - AGAIN) / (1.0 - AGAIN)))
+        kept = min(1.0, max(0.0, (repeated - REPEATED) / (1.0 - REPEATED)))
         rise = max(0.0, float(after.max() - before.max())) * kept
         found = cosines.copy()
         found[known.rows] = after - (after.max() - before.max()) + rise
@@ -90,9 +90,9 @@ class RelevanceFeedback:
             return _Known(version, rows, none, none)
         asked = _unit(np.stack([total for _, _, total in found]))
         counts = np.array([count for _, count, _ in found])
-        weight = (MOST * counts / (counts + HALF))[:, None]
-        moved = _unit((1.0 - weight) * self.vectors[rows] + weight * asked)
-        return _Known(version, rows, moved, asked)
+        weight = (MAX_SHIFT * counts / (counts + HALF_SHIFT))[:, None]
+        adjusted = _unit((1.0 - weight) * self.vectors[rows] + weight * asked)
+        return _Known(version, rows, adjusted, asked)
 
 
 def _unit(rows: NDArray[np.floating]) -> Vectors:

@@ -1,4 +1,4 @@
-"""One corpus' vectors, and how near each document is to a question."""
+"""The semantic index: one corpus' vectors, and the score of each document for a question."""
 
 import threading
 from collections import OrderedDict
@@ -15,14 +15,14 @@ from toolscript.errors import ModelError, UnreachableError
 from toolscript.graph.usage import Usage
 from toolscript.retrieval.base import Query, Ranking
 from toolscript.retrieval.semantic.calibration import Curves
-from toolscript.retrieval.semantic.document_text import embedded_texts
+from toolscript.retrieval.semantic.document_text import embedding_inputs
 from toolscript.retrieval.semantic.relevance_feedback import RelevanceFeedback
 from toolscript.text import printable
 from toolscript.types import Document
 
-QUERIES_REMEMBERED = 1024
-WHOLE_SHARE = 0.5
-"""How much the whole counts in a passage's nearness."""
+MAX_CACHED_QUERIES = 1024
+PARENT_SHARE = 0.5
+"""The share of the parent's cosine in a passage's."""
 
 
 @dataclass(slots=True)
@@ -37,17 +37,17 @@ class Counters:
 
 @dataclass(slots=True)
 class QueryVectorCache:
-    """The latest questions' vectors, at most `QUERIES_REMEMBERED`."""
+    """The vectors of the latest questions, at most `MAX_CACHED_QUERIES`."""
 
     counters: Counters
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _vectors: OrderedDict[tuple[str, str, tuple[str, ...]], Vectors] = field(
         default_factory=OrderedDict[tuple[str, str, tuple[str, ...]], Vectors]
     )
-    """By the encoder's name, the text and its parts: float32 [1 + parts, dim]."""
+    """By the encoder's name, the text and its subqueries: float32 [1 + subqueries, dim]."""
 
     def vector(self, encoder: Encoder, query: Query) -> Vectors:
-        """A question's or a part's vector; a part's is the one it has within its question."""
+        """A query's vector; a subquery's is the one that it has within its question."""
         if query.parent:
             return self._rows(encoder, query.parent)[1 + query.parent.subqueries.index(query.text)]
         return self._rows(encoder, query)[0]
@@ -63,7 +63,7 @@ class QueryVectorCache:
         with self._lock:
             self.counters.queries_embedded += 1
             self._vectors[key] = rows
-            if len(self._vectors) > QUERIES_REMEMBERED:
+            if len(self._vectors) > MAX_CACHED_QUERIES:
                 self._vectors.popitem(last=False)
         return rows
 
@@ -78,8 +78,8 @@ class SemanticIndex:
     _curves: Curves
     _documents: tuple[Document, ...]
     _known: NDArray[np.intp]
-    _wholes: NDArray[np.intp] | None
-    """For each of the known the place among them of its whole, or its own where that is not."""
+    _parents: NDArray[np.intp] | None
+    """For each of the known the place among them of its parent, or its own without one."""
     _rows: Vectors | None
     """The vectors of the known: float32 [known, dim], unit rows; none where none is known."""
     _noun: str = "tools"
@@ -87,7 +87,7 @@ class SemanticIndex:
     _usage: Usage | None = None
 
     @cached_property
-    def _experience(self) -> RelevanceFeedback | None:
+    def _feedback(self) -> RelevanceFeedback | None:
         encoder = self._model.loaded and self._model.loaded.encoder
         if self._usage is None or self._rows is None or not encoder:
             return None
@@ -135,11 +135,11 @@ class SemanticIndex:
     def _calibrated(self, encoder: Encoder, vector: Vectors, cosines: Vectors) -> Vectors:
         """Scores from cosines: the parent's share, what use has taught, the model's curve."""
         curve = self._curves.of(encoder)
-        if self._wholes is not None:
-            share = np.float32(WHOLE_SHARE)
-            cosines = ((1 - share) * cosines + share * cosines[self._wholes]).astype(np.float32)
-        if self._experience is not None:
-            cosines = self._experience.moved(cosines, vector)
+        if self._parents is not None:
+            share = np.float32(PARENT_SHARE)
+            cosines = ((1 - share) * cosines + share * cosines[self._parents]).astype(np.float32)
+        if self._feedback is not None:
+            cosines = self._feedback.adjusted(cosines, vector)
         return curve(cosines)
 
     def _waiting(self, count: int) -> str:
@@ -159,7 +159,7 @@ class SemanticIndex:
             return ()
         try:
             vector = self._queries.vector(encoder, query)
-            texts = embedded_texts(self._documents[row])
+            texts = embedding_inputs(self._documents[row])
             cosines = encoder.documents(list(texts.values())) @ vector
         except ModelError:
             return ()

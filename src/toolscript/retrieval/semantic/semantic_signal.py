@@ -1,10 +1,9 @@
-"""The semantic signal: how near a document's meaning is to the question's."""
+"""The semantic signal: embeds documents, keeps their vectors, and makes indexes of them."""
 
 import logging
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,28 +19,10 @@ from toolscript.retrieval.semantic.semantic_index import Counters, QueryVectorCa
 from toolscript.types import SEPARATOR, Document
 
 log = logging.getLogger(__name__)
-_T = TypeVar("_T")
 BATCH_DOCUMENTS = 64
 """Documents embedded between two looks at the index: small enough to search while indexing."""
 SAVE_EVERY_S = 2.0
 """How much work a kill may cost while many documents are embedded."""
-SAVE_SHARE = 20
-"""Saving may take a twentieth of the time."""
-
-
-class _Latest(Generic[_T]):
-    """What was made of a corpus last, for as long as it and the vectors are the same."""
-
-    def __init__(self, make: Callable[[Corpus], _T]) -> None:
-        self._make = make
-        self._made: tuple[Corpus, int, _T] | None = None
-
-    def of(self, corpus: Corpus, changes: int) -> _T:
-        """That, made now where need be."""
-        made = self._made
-        if made is None or made[0] is not corpus or made[1] != changes:
-            made = self._made = (corpus, changes, self._make(corpus))
-        return made[2]
 
 
 class SemanticSignal:
@@ -76,37 +57,31 @@ class SemanticSignal:
         self.cache = cache
         self._name = ""
         self._vectors: dict[str, CachedVector] = {}
-        self._size = 0
-        """How long they are; 0 while that is not known."""
-        self._changes = 0
-        """How often there were other vectors."""
-        self._latest = _Latest(self._index)
-        self._lacking = _Latest(self._without_vector)
-        self._kept: tuple[Corpus, int] | None = None
-        """The corpus whose vectors, as they were then, are what the cache has."""
+        self._dim = 0
+        """The vectors' length; 0 while that is not known."""
         self._queries = QueryVectorCache(self.counters)
 
     def prepare(self, corpus: Corpus) -> Iterator[int]:
-        """Embed what is not known yet, a batch at a time, and keep the cache file in step.
+        """Embed the documents without a vector, a batch at a time, and save the vectors.
 
-        What is in the cache can be found before the model is loaded, and is read meanwhile.
+        Vectors of the cache can be found while the model is still being loaded.
         """
         if not len(corpus):
             return
         identity = self.model.begin()
-        if identity is not None and self._recall(identity.name, corpus):
+        if identity is not None and self._load(identity.name, corpus):
             yield len(self._missing(corpus))
         try:
             encoder = self.model.get().encoder
-        except DeviceError:  # told to whoever asks
+        except DeviceError:  # the statistics and every search say so
             return
         if encoder is None:
             return
-        if encoder.name != self._name or self._size not in {0, encoder.dim}:
+        if encoder.name != self._name or self._dim not in {0, encoder.dim}:
             self.take(encoder.name, {})  # at an address there may be another model by now
-        self._size = encoder.dim
+        self._dim = encoder.dim
         if identity is None or identity.name != encoder.name:
-            self._recall(encoder.name, corpus)
+            self._load(encoder.name, corpus)
         try:
             self._curves.of(encoder)
             yield from self._embed_missing(encoder, corpus)
@@ -117,12 +92,11 @@ class SemanticSignal:
         except ModelError as error:
             self.model.give_up(str(error))
             return
-        if self._kept != (corpus, self._changes):
-            self._forget(corpus)
-            self._save(corpus)
+        self._drop_removed(corpus)
+        self._save(corpus)
 
-    def _recall(self, name: str, corpus: Corpus) -> int:
-        """Take the model's vectors from the cache, where there are some; how many it were."""
+    def _load(self, name: str, corpus: Corpus) -> int:
+        """Take the model's vectors from the cache; returns how many these are."""
         if name != self._name:
             self.take(name, {})
         cache, before = self.cache(), self.counters.documents_from_cache
@@ -135,18 +109,16 @@ class SemanticSignal:
         return self.counters.documents_from_cache - before
 
     def _embed_missing(self, encoder: Encoder, corpus: Corpus) -> Iterator[int]:
-        saved, took = time.monotonic(), 0.0
-        while waiting := self._missing(corpus):
-            self._embed(encoder, waiting[:BATCH_DOCUMENTS])
-            yield max(0, len(waiting) - BATCH_DOCUMENTS)
-            if time.monotonic() - saved > max(self._save_every_s, SAVE_SHARE * took):
-                begun = time.monotonic()
+        saved_at = time.monotonic()
+        while missing := self._missing(corpus):
+            self._embed(encoder, missing[:BATCH_DOCUMENTS])
+            yield max(0, len(missing) - BATCH_DOCUMENTS)
+            if time.monotonic() - saved_at > self._save_every_s:
                 self._exchange(corpus)
-                saved = time.monotonic()
-                took = saved - begun if self._save_every_s else 0.0
+                saved_at = time.monotonic()
 
     def _exchange(self, corpus: Corpus) -> None:
-        """Keep what is done so far, and take what other processes have done of the rest."""
+        """Save what is embedded so far, and load what other processes have embedded since."""
         cache = self.cache()
         if cache:
             missing, away = self._missing(corpus), _away(corpus)
@@ -154,7 +126,7 @@ class SemanticSignal:
             cache.save(self._name, self._vectors, lambda each: each in wanted or away(each))
             self._take_over(missing, cache.load(self._name, wanted))
 
-    def _forget(self, corpus: Corpus) -> None:
+    def _drop_removed(self, corpus: Corpus) -> None:
         """Drop the vectors of tools that are gone; those of servers that are away stay."""
         away = _away(corpus)
         self._vectors = {
@@ -169,20 +141,13 @@ class SemanticSignal:
             cache.save(self._name, self._vectors, keep=_away(corpus))
 
     def _missing(self, corpus: Corpus) -> list[Document]:
-        return self._lacking.of(corpus, self._changes)
-
-    def _without_vector(self, corpus: Corpus) -> list[Document]:
         return [document for document in corpus.documents if self._vector(document) is None]
 
     def index(self, corpus: Corpus) -> SemanticIndex:
-        """The vectors known now; the rest is NaN. Nothing to do where they are those of before."""
-        return self._latest.of(corpus, self._changes)
-
-    def _index(self, corpus: Corpus) -> SemanticIndex:
-        found = [self._vector(document) for document in corpus.documents]
-        known = [row for row, vector in enumerate(found) if vector is not None]
-        rows = [vector for vector in found if vector is not None]
-        vectors = np.concatenate(rows).reshape(len(rows), -1) if rows else None
+        """The vectors known now; documents without one rank as NaN."""
+        vectors = [self._vector(document) for document in corpus.documents]
+        known = [row for row, vector in enumerate(vectors) if vector is not None]
+        rows = [vector for vector in vectors if vector is not None]
         return SemanticIndex(
             self.model,
             self._name,
@@ -191,19 +156,18 @@ class SemanticSignal:
             corpus.documents,
             np.array(known, dtype=np.intp),
             _places(known, corpus),
-            vectors,
+            np.stack(rows) if rows else None,
             self._noun,
             self._usage,
         )
 
     def take(self, model: str, vectors: dict[str, CachedVector]) -> None:
-        """Take over what this model has made of documents, by their ids."""
+        """Replace all vectors by these of a model, by document id."""
         self._name, self._vectors = model, vectors
-        self._size = next((each.vector.size for each in vectors.values()), 0)
-        self._changes += 1
+        self._dim = next((each.vector.size for each in vectors.values()), 0)
 
-    def knowing(self, usage: Usage) -> "SemanticSignal":
-        """The same signal with what it has embedded so far, learning from other use."""
+    def with_usage(self, usage: Usage) -> "SemanticSignal":
+        """A copy of the signal, its vectors included, that is moved by other use."""
         other = SemanticSignal(
             self.model, self.cache, noun=self._noun, usage=usage, embed=self._embed_documents
         )
@@ -211,8 +175,8 @@ class SemanticSignal:
         other.take(self._name, dict(self._vectors))
         return other
 
-    def asked(self, text: str) -> tuple[str, Vectors] | None:
-        """The model's name and a question's vector; None where no model is there, or answers."""
+    def embed_query(self, text: str) -> tuple[str, Vectors] | None:
+        """The model's name and a question's vector; None where no model answers."""
         try:
             loaded = self.model.loaded
             encoder = loaded.encoder if loaded else None
@@ -230,26 +194,24 @@ class SemanticSignal:
         return entry.vector if entry is not None and entry.digest == document.digest else None
 
     def _take_over(self, missing: list[Document], stored: dict[str, CachedVector]) -> None:
-        self._changes += 1
         for document in missing:
             entry = stored.get(document.id)
             if entry is None or entry.digest != document.digest:
                 continue
-            self._size = self._size or entry.vector.size
-            if entry.vector.size == self._size:
+            self._dim = self._dim or entry.vector.size
+            if entry.vector.size == self._dim:
                 self._vectors[document.id] = entry
                 self.counters.documents_from_cache += 1
 
     def _embed(self, encoder: Encoder, documents: list[Document]) -> None:
         vectors = self._embed_documents(encoder, documents)
-        self._changes += 1
         for document, vector in zip(documents, vectors, strict=True):
             self._vectors[document.id] = CachedVector(document.digest, vector)
         self.counters.documents_embedded += len(documents)
 
 
 def _places(known: list[int], corpus: Corpus) -> NDArray[np.intp] | None:
-    """For each of the known rows the place among them of its whole; its own without that."""
+    """For each of the known rows the place among them of its parent; its own without that."""
     if corpus.parent_rows is None:
         return None
     places = np.full(len(corpus), -1, dtype=np.intp)

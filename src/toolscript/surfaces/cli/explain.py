@@ -1,4 +1,4 @@
-"""How a confidence came about, for people to read."""
+"""Prints how a confidence came about: the signals, their mean, and each step after it."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ _LABEL = 12
 
 
 def print_explanation(hit: dict[str, Any]) -> None:
-    """A hit's signals with weight and evidence, their mean, and what changed it."""
+    """Prints a hit's signals with weight and evidence, their mean, and what changed it."""
     click.echo()
     name = hit.get("toolId") or hit["skillId"]
     click.secho(f"{printable(name)}  {hit['confidence']:.2f}", bold=True)
@@ -23,8 +23,8 @@ def print_explanation(hit: dict[str, Any]) -> None:
         _line(step["name"], f"{step['score']:.2f}", step["evidence"])
 
 
-def print_whereabouts(why: dict[str, Any]) -> None:
-    """Where the tool that was asked after ended up, and its explanation if it was searched."""
+def print_miss(why: dict[str, Any]) -> None:
+    """Prints where the tool of ``--why`` ended up, and its explanation if it was searched."""
     click.echo()
     click.echo(f"{printable(why['toolId'])}: {printable(why['verdict'])}")
     if why["hit"]:

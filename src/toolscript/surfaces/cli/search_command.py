@@ -7,7 +7,7 @@ import click
 from toolscript.config.settings import MAX_QUERY_CHARS
 from toolscript.errors import QueryError
 from toolscript.surfaces.cli.connect import connected
-from toolscript.surfaces.cli.explain import print_explanation, print_whereabouts
+from toolscript.surfaces.cli.explain import print_explanation, print_miss
 from toolscript.surfaces.cli.options import (
     explain_option,
     output_choice,
@@ -93,7 +93,7 @@ def _print_hits(answer: dict[str, Any]) -> None:
         if "explanation" in hit:
             print_explanation(hit)
     if "why" in answer:
-        print_whereabouts(answer["why"])
+        print_miss(answer["why"])
 
 
 def _reason(hit: dict[str, Any]) -> str:

@@ -21,6 +21,7 @@ from toolscript.errors import (
 from toolscript.gateway.base import SILENT_CALLER, Caller
 from toolscript.gateway.raw_results import RawResult, UnreadableError, decode_moderate
 from toolscript.graph.session_history import SessionHistory
+from toolscript.retrieval.profiles import SEARCH_SKILLS, SEARCH_TOOLS, TOOL_SEARCH
 from toolscript.surfaces.mcp import meta_tools, wire
 from toolscript.surfaces.server.audit_log import audited
 from toolscript.types import EVERYTHING, Grant, SearchRequest, SearchResult, ToolSpec
@@ -131,7 +132,7 @@ class ToolEndpoint:
         history = context.session.history
         before = self._ids(used, context) if used else history.context
         both = bool(arguments.get("include_skills"))
-        limit = arguments.get("limit", meta_tools.SEARCH_LIMIT)
+        limit = arguments.get("limit", SEARCH_TOOLS.limit)
         request = self._request(arguments, limit, context, before)
         result = await self._app.search(replace(request, skills=both), history)
         tools = {tool.id: tool for tool in self._app.tools(grant=context.grant)}
@@ -143,7 +144,7 @@ class ToolEndpoint:
 
     async def _find(self, arguments: _Raw, context: RequestContext) -> _Raw:
         await self._wait_for_new_servers(context)
-        limit = arguments.get("max_tools", meta_tools.FIND_LIMIT)
+        limit = arguments.get("max_tools", TOOL_SEARCH.limit)
         history = context.session.history
         request = self._request(arguments, limit, context, history.context)
         result: SearchResult = await self._app.search(request, history)
@@ -153,7 +154,7 @@ class ToolEndpoint:
         return wire.answer(wire.tools_chosen(hits, names))
 
     async def _search_skills(self, arguments: _Raw, context: RequestContext) -> _Raw:
-        limit = arguments.get("limit", meta_tools.SKILLS_LIMIT)
+        limit = arguments.get("limit", SEARCH_SKILLS.limit)
         result = await self._app.search_skills(self._request(arguments, limit, context, ()))
         return wire.answer(wire.skills_found(arguments["query"], result))
 
@@ -205,7 +206,7 @@ class ToolEndpoint:
         return SearchRequest(
             text=arguments["query"],
             limit=limit,
-            threshold=0.0,
+            threshold=SEARCH_TOOLS.threshold,
             grant=context.grant,
             context=used,
             needed=arguments.get("needed", False),

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from toolscript.retrieval.profiles import SEARCH_SKILLS, SEARCH_TOOLS, TOOL_SEARCH
 from toolscript.text import compact, printable, unusual_name
 from toolscript.types import ServerStatus
 
@@ -12,7 +13,6 @@ OWN_NAMES = frozenset({SEARCH, DESCRIBE, CALL, FIND, SKILLS, READ})
 """A server's tool of such a name is marked; it cannot replace ours, as its id has its server."""
 MAX_LIMIT = 100
 MAX_DESCRIBED = 20
-SEARCH_LIMIT, FIND_LIMIT, SKILLS_LIMIT = 10, 4, 5
 _MAX_SERVERS = 30
 _READS = {"readOnlyHint": True, "openWorldHint": False}
 
@@ -59,7 +59,7 @@ def meta_tools(tools: str, skills: int) -> dict[str, dict[str, Any]]:
             f"Search for relevant tools based on your task. There are {tools}. The tools found "
             f"become available; if you do not see them, call them with {CALL}.",
             query=_string("What the task needs, such as 'read a file' or 'list a directory'."),
-            max_tools=_integer(f"At most this many tools (default {FIND_LIMIT})."),
+            max_tools=_integer(f"At most this many tools (default {TOOL_SEARCH.limit})."),
         ),
         _entry(
             SEARCH,
@@ -68,7 +68,7 @@ def meta_tools(tools: str, skills: int) -> dict[str, dict[str, Any]]:
             "Search whenever the task needs something that none of your tools does, before you "
             f"say that you cannot do it. Then call what was found with {CALL}.",
             query=_string("What the tool should do, such as 'read a file', or a tool's name."),
-            limit=_integer(f"At most this many tools (default {SEARCH_LIMIT})."),
+            limit=_integer(f"At most this many tools (default {SEARCH_TOOLS.limit})."),
             context_tools=_strings(
                 "Ids of tools used so far, the last one last, so that what goes with them ranks "
                 "higher. Without it, those of this session."
@@ -104,7 +104,7 @@ def meta_tools(tools: str, skills: int) -> dict[str, dict[str, Any]]:
             f"Find instructions for a task among {skills} skills: texts that say how something is "
             f"done. Search before a task that may have a procedure, then read one with {READ}.",
             query=_string("The task, such as 'fill in a PDF form'."),
-            limit=_integer(f"At most this many skills (default {SKILLS_LIMIT})."),
+            limit=_integer(f"At most this many skills (default {SEARCH_SKILLS.limit})."),
         ),
         _entry(
             READ,
