@@ -130,11 +130,11 @@ class RefusedError(UpstreamError):
     """A server answered a request with a JSON-RPC error, whose fields are unchanged."""
 
     def __init__(
-        self, message: str, code: int = -32603, said: str = "", data: object = None
+        self, message: str, code: int = -32603, server_message: str = "", data: object = None
     ) -> None:
         super().__init__(message)
         self.code = code
-        self.said = said or message
+        self.server_message = server_message or message
         """The message of the server, without its name."""
         self.data = data
 

@@ -28,8 +28,10 @@ def _words(text: str) -> list[str]:
     if text.isascii():
         return _ASCII_WORDS.findall(text)
     normal = unicodedata.normalize("NFKC", text)
-    kept = (c if c.isalnum() and f"_{c}".isidentifier() and c <= "\uffff" else " " for c in normal)
-    return "".join(kept).split()
+    allowed = (
+        c if c.isalnum() and f"_{c}".isidentifier() and c <= "\uffff" else " " for c in normal
+    )
+    return "".join(allowed).split()
 
 
 def _following(text: str) -> str:

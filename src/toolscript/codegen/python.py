@@ -59,22 +59,22 @@ _SCALARS = {"string": "str", "number": "float", "integer": "int", "boolean": "bo
 class _Declarations:
     """The declarations of one schema, collected while its types are written."""
 
-    def __init__(self, owner: str, taken: Iterable[str], *, compact: bool) -> None:
+    def __init__(self, owner: str, used: Iterable[str], *, compact: bool) -> None:
         self.owner = owner
         self.compact = compact
         self.written: list[str] = []
         self.remarks: list[str] = []
         """Why parts of the type that was written last are any value."""
-        self._taken = set(taken)
+        self._used = set(used)
 
     def name(self, hint: str) -> str:
         """Returns a name that no other type of the schema has."""
         base = local = hint[:_HINT_CHARS] or "Fields"
         number = 1
-        while local in self._taken:
+        while local in self._used:
             number += 1
             local = f"{base}{number}"
-        self._taken.add(local)
+        self._used.add(local)
         return local
 
     def remark(self) -> str:
@@ -186,7 +186,7 @@ def _call(name: str, lines: list[tuple[Field, str, str]], declarations: _Declara
     """Returns the functional form, for keys that are no identifiers; types may follow later."""
     written = [f"{name} = TypedDict(", f'    "{name}",', "    {"]
     for field, annotation, remark in lines:
-        written += [f"        # {line}" for line in _said(field, declarations)]
+        written += [f"        # {line}" for line in _comment_lines(field, declarations)]
         written.append(f"        {_quoted(field.name)}: {_quoted(annotation)},{remark}")
     return "\n".join([*written, "    },", ")", "\n"])
 
@@ -202,7 +202,7 @@ def _like_a_type(name: str) -> bool:
     return name[0].isupper() and any(ending in name for ending in TYPE_ENDINGS)
 
 
-def _said(field: Field, declarations: _Declarations) -> list[str]:
+def _comment_lines(field: Field, declarations: _Declarations) -> list[str]:
     if declarations.compact:
         return comments.lines(comments.beginning(field.doc))
     tags = [f"{tag}: {' '.join(comments.lines(value))}" for tag, value in field.tags]
@@ -210,11 +210,13 @@ def _said(field: Field, declarations: _Declarations) -> list[str]:
 
 
 def _doc(field: Field, declarations: _Declarations) -> list[str]:
-    return _docstring(_said(field, declarations), "    ") if field.doc or field.tags else []
+    return (
+        _docstring(_comment_lines(field, declarations), "    ") if field.doc or field.tags else []
+    )
 
 
-def _docstring(said: list[str], indent: str) -> list[str]:
-    lines = [line.replace("\\", "\\\\").replace('"""', "'''") for line in said]
+def _docstring(text_lines: list[str], indent: str) -> list[str]:
+    lines = [line.replace("\\", "\\\\").replace('"""', "'''") for line in text_lines]
     if not lines:
         return []
     if lines[-1].endswith('"'):
@@ -272,11 +274,11 @@ def _method(tool: ToolSpec, method: str, stem: str, params: Shape, *, compact: b
     result = f"{stem}Result" if structured or not compact else "Answer"
     optional = " = {}" if may_be_empty(params.root) else ""
     described = tool.description or tool.title
-    said = comments.lines(comments.beginning(described) if compact else described)
+    text_lines = comments.lines(comments.beginning(described) if compact else described)
     request = ", structured=True" if structured else ""
     return [
         f"    async def {method}(self, params: {stem}Params{optional}) -> {result}:",
-        *_docstring(said, " " * 8),
+        *_docstring(text_lines, " " * 8),
         f"        return await _answer({_quoted(tool.id)}, params{request})\n",
     ]
 

@@ -11,19 +11,19 @@ NOWHERE = object()
 def find(document: Any, where: str) -> Any:
     """Returns the schema that a pointer, an anchor or an id refers to, or `NOWHERE`."""
     base, _, fragment = where.partition("#")
-    found = document
+    target = document
     if base:
-        found = _labelled(document, "$id", base)
-        if found is NOWHERE:
-            return found
+        target = _labelled(document, "$id", base)
+        if target is NOWHERE:
+            return target
     fragment = unquote(fragment)
     if fragment and not fragment.startswith("/"):
         for key, label in (("$anchor", fragment), ("$dynamicAnchor", fragment)):
-            anchored = _labelled(found, key, label)
+            anchored = _labelled(target, key, label)
             if anchored is not NOWHERE:
                 return anchored
-        return _labelled(found, "$id", f"#{fragment}")
-    return _pointed(found, fragment.split("/")[1:])
+        return _labelled(target, "$id", f"#{fragment}")
+    return _pointed(target, fragment.split("/")[1:])
 
 
 def _pointed(document: Any, parts: list[str]) -> Any:

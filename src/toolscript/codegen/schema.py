@@ -99,12 +99,12 @@ class _Reader:
         dialect = _mapping({"": document}, "").get("$schema")
         self._alone = isinstance(dialect, str) and bool(_DIALECT.search(dialect))
         """Whether a ``$ref`` hides the keys beside it, as before 2019."""
-        self._left = MAX_NODES
+        self._steps_left = MAX_NODES
         self._names: dict[str, str] = {}
         """Reference → name of the type it means."""
         self._targets: dict[str, Any] = {"": document}
         """Name → schema."""
-        self._known: dict[str, Type | None] = {"": None}
+        self._types: dict[str, Type | None] = {"": None}
         """Name → type; None while it is being read."""
         self._nested = 0
         self._both = Intersection(self._resolved, self._is_spent).of
@@ -113,24 +113,24 @@ class _Reader:
 
     def finished(self, root: Type) -> Shape:
         """Returns the root and the named types; a type that only refers to itself is any value."""
-        self._known[""] = root
-        while waiting := [name for name in self._targets if name not in self._known]:
+        self._types[""] = root
+        while waiting := [name for name in self._targets if name not in self._types]:
             for name in waiting:
                 self._define(name)
-        found = {name: _some(kind or UNKNOWN) for name, kind in self._known.items()}
-        for name in found:
-            if _is_circular(name, found):
-                found[name] = Unknown("refers to itself without end")
-        return Shape(found.pop(""), {name: found[name] for name in self._targets if name})
+        types = {name: _some(kind or UNKNOWN) for name, kind in self._types.items()}
+        for name in types:
+            if _is_circular(name, types):
+                types[name] = Unknown("refers to itself without end")
+        return Shape(types.pop(""), {name: types[name] for name in self._targets if name})
 
     def read(self, schema: Any, depth: int = 0) -> Type:
         """Returns the type of one schema."""
-        self._left -= 1
+        self._steps_left -= 1
         if type(schema) is not dict:
             return _BOOLEANS.get(str(schema), _ODD) if type(schema) is bool else _ODD
         if depth > MAX_DEPTH:
             return _DEEP
-        if self._left < 0:
+        if self._steps_left < 0:
             return _LARGE
         schema = cast("_Schema", schema)
         if _COMBINING.isdisjoint(schema):
@@ -143,19 +143,19 @@ class _Reader:
         reference = self._referred(schema)
         if reference is not None and self._alone:
             return reference
-        found = self._own(schema, depth)
+        merged = self._own(schema, depth)
         if reference is not None:
-            found = self._both(found, reference)
+            merged = self._both(merged, reference)
         for each in _list(schema, "allOf"):
-            found = self._both(found, self.read(each, depth + 1))
+            merged = self._both(merged, self.read(each, depth + 1))
         for key in ("anyOf", "oneOf"):
             branches = _list(schema, key)
             if branches:
                 members = union([self.read(each, depth + 1) for each in branches])
-                found = self._both(found, members)
+                merged = self._both(merged, members)
         if not schema.keys().isdisjoint(_CONDITIONAL):
-            found = self._with_conditional(found, schema, depth)
-        return union([found, NULL]) if schema.get("nullable") is True else found
+            merged = self._with_conditional(merged, schema, depth)
+        return union([merged, NULL]) if schema.get("nullable") is True else merged
 
     def _own(self, schema: _Schema, depth: int) -> Type:
         """Returns the type by ``const``, ``enum`` and ``type``."""
@@ -169,7 +169,7 @@ class _Reader:
             constants if type(fitting) is Never else fitting
         )  # the author's mistake: the constants count
 
-    def _with_conditional(self, found: Type, schema: _Schema, depth: int) -> Type:
+    def _with_conditional(self, merged: Type, schema: _Schema, depth: int) -> Type:
         """Returns the type with the properties that a condition mentions, as optional ones."""
         fields: dict[str, Field] = {}
         for each in _conditional(schema):
@@ -178,7 +178,7 @@ class _Reader:
                 known = fields.get(field.name)
                 merged = union([known.type, field.type]) if known else field.type
                 fields[field.name] = msgspec.structs.replace(field, type=merged, required=False)
-        return _with_fields(found, fields)
+        return _with_fields(merged, fields)
 
     # By type
 
@@ -287,21 +287,21 @@ class _Reader:
         return Reference(self._names[where])
 
     def _define(self, name: str) -> None:
-        self._known[name] = None
-        self._known[name] = self.read(self._targets[name])
+        self._types[name] = None
+        self._types[name] = self.read(self._targets[name])
 
     def _resolved(self, kind: Type) -> Type | None:
         if type(kind) is not Reference:
             return kind
-        if kind.name not in self._known and self._nested < MAX_NESTED:
+        if kind.name not in self._types and self._nested < MAX_NESTED:
             self._nested += 1
             self._define(kind.name)
             self._nested -= 1
-        return self._known.get(kind.name)
+        return self._types.get(kind.name)
 
     def _is_spent(self) -> bool:
-        self._left -= 1
-        return self._left < 0
+        self._steps_left -= 1
+        return self._steps_left < 0
 
     def _name(self, where: str) -> str:
         parts = [
@@ -349,10 +349,10 @@ def _with_fields(kind: Type, fields: Mapping[str, Field]) -> Type:
 
 
 def _tags(schema: _Schema) -> tuple[tuple[str, str], ...]:
-    found = ((tag, schema[tag]) for tag in _TAGS if tag in schema)
+    tags = ((tag, schema[tag]) for tag in _TAGS if tag in schema)
     return tuple(
         (tag, value[:_MAX_TAG] if type(value) is str else json.dumps(value, default=str)[:_MAX_TAG])
-        for tag, value in found
+        for tag, value in tags
         if value is not None
     )
 

@@ -200,13 +200,13 @@ def _doc(
 ) -> list[str]:
     """Returns a comment, on one line where that is enough and it need not be ``tall``."""
     if owner.compact:
-        said = [_harmless(line) for line in comments.lines(comments.beginning(text))]
-        return [f"{indent}/** {line} */" for line in said]
-    said = [_harmless(line) for line in comments.lines(text)]
-    said += [f"@{name} {_harmless(' '.join(comments.lines(value)))}" for name, value in tags]
-    if len(said) == 1 and not tall:
-        return [f"{indent}/** {said[0]} */"]
-    return [f"{indent}/**", *(f"{indent} * {line}".rstrip() for line in said), f"{indent} */"]
+        shown = [_harmless(line) for line in comments.lines(comments.beginning(text))]
+        return [f"{indent}/** {line} */" for line in shown]
+    shown = [_harmless(line) for line in comments.lines(text)]
+    shown += [f"@{name} {_harmless(' '.join(comments.lines(value)))}" for name, value in tags]
+    if len(shown) == 1 and not tall:
+        return [f"{indent}/** {shown[0]} */"]
+    return [f"{indent}/**", *(f"{indent} * {line}".rstrip() for line in shown), f"{indent} */"]
 
 
 def _harmless(line: str) -> str:

@@ -166,11 +166,11 @@ def key_of(sources: tuple[Path, ...]) -> str:
 
 
 def _merge(project: Config, user: Config) -> Config:
-    taken = {spec.name for spec in project.servers} | {p.server for p in project.problems}
+    own_names = {spec.name for spec in project.servers} | {p.server for p in project.problems}
     return Config(
         sources=project.sources + user.sources,
-        servers=project.servers + tuple(s for s in user.servers if s.name not in taken),
-        problems=project.problems + tuple(p for p in user.problems if p.server not in taken),
+        servers=project.servers + tuple(s for s in user.servers if s.name not in own_names),
+        problems=project.problems + tuple(p for p in user.problems if p.server not in own_names),
         skills=None
         if project.skills is user.skills
         else (project.skills or ()) + (user.skills or ()),

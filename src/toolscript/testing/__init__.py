@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from toolscript.testing.client import InProcessClient, running_client
+    from toolscript.testing.in_process_client import InProcessClient, running_client
     from toolscript.testing.word_encoder import WordEncoder
 
 __all__ = ["InProcessClient", "WordEncoder", "running_client", "scripted_server", "tool"]
@@ -42,5 +42,5 @@ def __getattr__(name: str) -> Any:
     """Returns a name whose module is imported only now: the server's process needs none of them."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = "word_encoder" if name == "WordEncoder" else "client"
+    module = "word_encoder" if name == "WordEncoder" else "in_process_client"
     return getattr(import_module(f"{__name__}.{module}"), name)

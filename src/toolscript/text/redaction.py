@@ -250,7 +250,7 @@ def _leaves(text: str, *, named: bool) -> Sequence[str] | None:
         waiting: list[tuple[bool, Any]] = [(named, json.loads(text[:_JSON_CHARS]))]
     except (ValueError, RecursionError):
         return None
-    found: list[str] = []
+    secrets: list[str] = []
     while waiting:
         named, value = waiting.pop()
         if isinstance(value, dict):
@@ -259,12 +259,12 @@ def _leaves(text: str, *, named: bool) -> Sequence[str] | None:
         elif isinstance(value, list):
             waiting += [(named, each) for each in cast("list[Any]", value)]
         elif isinstance(value, str):
-            found += url_secrets(value)
+            secrets += url_secrets(value)
             random = "://" not in value and _is_random(value) and not is_harmless(value)
-            found += [value] if named or random else []
+            secrets += [value] if named or random else []
         elif named and not isinstance(value, bool):
-            found.append(str(value))
-    return found
+            secrets.append(str(value))
+    return secrets
 
 
 def redactable(values: Iterable[str]) -> tuple[str, ...]:
@@ -341,9 +341,9 @@ def _base64(data: bytes, shift: int) -> str:
     return b2a_base64(b"\0" * shift + data, newline=False).decode().rstrip("=")
 
 
-def _without_users(found: re.Match[str]) -> str:
-    shown, before = [""], found.string[max(0, found.start() - 8) : found.start()]
-    for piece in found[1].split("://"):
+def _without_users(match: re.Match[str]) -> str:
+    shown, before = [""], match.string[max(0, match.start() - 8) : match.start()]
+    for piece in match[1].split("://"):
         user = user_info(before, piece)
         shown.append(BLANK + piece[len(user) :] if user else piece)
         before = piece
@@ -408,10 +408,10 @@ _SAID = frozenset(
 """Words that follow a secret's name in a message about it."""
 
 
-def _assigned(found: re.Match[str]) -> str:
-    quoted = found["value"][0] if found["value"][0] in "\"'" else ""
-    value = found["value"][len(quoted) :].strip(" .,)}]")
-    plain = not found["sure"] and re.fullmatch(r"[A-Za-z]{0,20}|\d{1,7}|\W*", value)
+def _assigned(match: re.Match[str]) -> str:
+    quoted = match["value"][0] if match["value"][0] in "\"'" else ""
+    value = match["value"][len(quoted) :].strip(" .,)}]")
+    plain = not match["sure"] and re.fullmatch(r"[A-Za-z]{0,20}|\d{1,7}|\W*", value)
     if plain or value.casefold() in _NOTHING | _SAID or value == BLANK:
-        return found[0]
-    return found[0][: -len(found["value"])] + quoted + BLANK
+        return match[0]
+    return match[0][: -len(match["value"])] + quoted + BLANK

@@ -184,7 +184,7 @@ def test_an_error_of_the_servers_is_passed_on(scripted: Scripted, tmp_path: Path
     with running(served(tmp_path, s=server)) as app, pytest.raises(RefusedError) as refused:
         call(app, "s__pay")
     assert (refused.value.code, refused.value.data) == (-32042, {"url": "https://x"})
-    assert refused.value.said == "first pay the ***"
+    assert refused.value.server_message == "first pay the ***"
     assert str(refused.value) == "s: first pay the ***"
 
 

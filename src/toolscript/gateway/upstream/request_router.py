@@ -148,7 +148,9 @@ class RequestRouter:
             answer = await self._ask(self._only_pending(), METHOD, question)
             return mcp_types.ElicitResult.model_validate(answer)
         except RefusedError as refusal:
-            return mcp_types.ErrorData(code=refusal.code, message=refusal.said, data=refusal.data)
+            return mcp_types.ErrorData(
+                code=refusal.code, message=refusal.server_message, data=refusal.data
+            )
 
     async def _answered(
         self, session: ClientSession, method: str, params: _Raw, pending: _PendingRequest

@@ -76,7 +76,7 @@ class SessionlessEndpoint:
 def json_rpc_error(problem: ToolscriptError) -> tuple[int, str, Any]:
     """Returns an error's code, message and data; a server's own refusal keeps its own."""
     if isinstance(problem, RefusedError):
-        return problem.code, problem.said, problem.data
+        return problem.code, problem.server_message, problem.data
     return codes_of(type(problem)).json_rpc, str(problem), None
 
 
