@@ -32,7 +32,7 @@ from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.skills.folders import AddedFolders, SkillFolders
 from toolscript.skills.service import SkillService
-from toolscript.skills.vector_pair import VectorPair
+from toolscript.skills.skill_feed import SkillFeed
 from toolscript.testing import InProcessClient, tool
 from toolscript.types import ServerStatus
 
@@ -140,7 +140,7 @@ def no_skills(folder: Path) -> SkillService:
     model = LazyModel(lambda: Loaded(None, "no model"))
     folders = SkillFolders(AddedFolders(folder / "folders.json"), [])
     semantic = SemanticSignal(model, lambda: None)
-    return SkillService(engine, semantic, folders, VectorPair(folder, model), mode="off")
+    return SkillService(engine, semantic, SkillFeed(folders, mode="off"))
 
 
 # An application in this process

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolscript.app.application import App
+from toolscript.app.builtin_tools import vector_tools
 from toolscript.config import servers as configuration
 from toolscript.config.follower import Follower
 from toolscript.config.servers import Config
@@ -33,6 +34,7 @@ from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.skills.folders import AddedFolders, SkillFolders
 from toolscript.skills.scanner import SkillMode
 from toolscript.skills.service import SkillService
+from toolscript.skills.skill_feed import SkillFeed
 from toolscript.skills.vector_pair import VectorPair
 from toolscript.storage.atomic_files import check_owner
 from toolscript.storage.blob_store import BlobStore
@@ -95,15 +97,16 @@ def application(
         learning.embed = semantic.embed_query
     profile = search_profile(settings.alpha, settings.limit, settings.threshold)
     engine = SearchEngine(profile, LexicalSignal(), semantic if wiring.embed else None, learning)
-    follower = _follower(settings, config, environ) if wiring.follow else None
-    skill_service = _handbook(settings, config, model, wiring, environ)
     return App(
         gateway,
         engine,
         semantic,
         snapshots,
-        follower=follower,
-        skill_service=skill_service,
+        _skill_service(settings, config, model, wiring, environ),
+        builtin_tools=vector_tools(
+            _vector_pair(settings, model), listed=settings.sandbox is not None
+        ),
+        follower=_follower(settings, config, environ) if wiring.follow else None,
         learning=learning,
     )
 
@@ -116,7 +119,7 @@ def _configuration(settings: Settings, environ: Mapping[str, str]) -> Config:
     return config
 
 
-def _handbook(
+def _skill_service(
     settings: Settings,
     config: Config,
     model: LazyModel,
@@ -136,7 +139,7 @@ def _handbook(
     def name() -> str:
         return f"skills-{_hash(folders.wanted())}.sqlite"
 
-    def kept() -> BlobStore | None:
+    def blobs() -> BlobStore | None:
         return None if settings.no_cache else BlobStore(directory / name())
 
     def cache() -> SqliteVectorCache | None:
@@ -144,13 +147,12 @@ def _handbook(
 
     semantic = SemanticSignal(model, cache, curves, noun="passages")
     profile = skills_profile(settings.alpha, settings.limit, settings.threshold)
-    vector = _vector(settings, model)
     with_vectors = wiring.skills != "list_only"
     engine = SearchEngine(profile, LexicalSignal(), semantic if with_vectors else None)
-    return SkillService(engine, semantic, folders, vector, mode=wiring.skills, kept=kept)
+    return SkillService(engine, semantic, SkillFeed(folders, wiring.skills, blobs))
 
 
-def _vector(settings: Settings, model: LazyModel) -> VectorPair:
+def _vector_pair(settings: Settings, model: LazyModel) -> VectorPair:
     try:
         sandbox = (settings.sandbox or Path()).resolve()
     except OSError:  # the working directory was deleted
@@ -158,14 +160,12 @@ def _vector(settings: Settings, model: LazyModel) -> VectorPair:
     key = _hash([sandbox])
     directory = settings.data_dir / "cache" / "vector"
     registry = None if settings.no_cache else settings.data_dir / "skills" / f"vector-{key}.json"
-    index = VectorPair(
+    return VectorPair(
         sandbox,
         model,
         lambda: _vectors_in(settings, directory, f"embeddings-{key}.sqlite", model),
         registry,
     )
-    index.offered = settings.sandbox is not None
-    return index
 
 
 def _hash(paths: Iterable[Path]) -> str:

@@ -111,8 +111,8 @@ def application(signal: EmbeddingSignal, tmp_path: Path, model: LazyModel | None
         SearchEngine(search_profile(0.7, 3, 0.0), semantic=signal),
         semantic,
         SnapshotStore(tmp_path, config.key),
+        no_skills(tmp_path),
         search_timeout_s=0.2,
-        skill_service=no_skills(tmp_path),
     )
 
 

@@ -1,7 +1,7 @@
 """Skills in a running application: found, followed, searched beside tools."""
 
 import shutil
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -30,14 +30,14 @@ def now(folder: Path, tmp_path: Path) -> Generator[Running]:
     config = write_config(tmp_path / "servers.json", {})
     with running(config, BUNDLED, Wiring(follow=True)) as now:
         until(
-            lambda: now.app.skill_service.ready and now.app.skill_service.catalogue.skills,
+            lambda: now.app.skill_report().ready and now.app.skills(),
             "it is indexed",
         )
         yield now
 
 
 def names(now: Running) -> list[str]:
-    return list(now.app.skill_service.catalogue.skills)
+    return [skill.name for skill in now.app.skills()]
 
 
 def finds(now: Running, text: str) -> list[str]:
@@ -45,8 +45,14 @@ def finds(now: Running, text: str) -> list[str]:
     return [hit.document.parent_id.partition("__")[2] for hit in result.hits]
 
 
+def stats(now: Running) -> Mapping[str, int]:
+    found = now.app.skill_report().stats
+    assert found is not None
+    return found
+
+
 def embedded(now: Running) -> int:
-    return now.app.skill_service.stats()["passagesEmbedded"]
+    return stats(now)["passagesEmbedded"]
 
 
 def test_the_usual_folders_are_looked_into(now: Running) -> None:
@@ -65,10 +71,10 @@ def test_an_edit_is_followed_and_only_that_embedded(now: Running, folder: Path) 
     text = file.read_text("utf-8").replace("a closed pot.", "a closed pot. Let it cool on a rack.")
     file.write_text(text, "utf-8")
     until(
-        lambda: "rack" in str(now.app.skill_service.catalogue.skills["kitchen/bread.md"]),
+        lambda: "rack" in str(now.app.skills()),
         "it is seen",
     )
-    until(lambda: now.app.skill_service.ready, "it is indexed")
+    until(lambda: now.app.skill_report().ready, "it is indexed")
     assert embedded(now) == before + 2
     assert finds(now, "let the bread cool")[0] == "kitchen/bread.md"
 
@@ -81,7 +87,7 @@ def test_what_is_added_and_deleted_is_followed(now: Running, folder: Path) -> No
     until(lambda: finds(now, "pruning roses") == ["garden/roses.md"], "the new one is found")
     shutil.rmtree(folder / "garden")
     until(lambda: "garden/roses.md" not in names(now), "it is gone")
-    until(lambda: now.app.skill_service.ready, "it is indexed")
+    until(lambda: now.app.skill_report().ready, "it is indexed")
     assert finds(now, "pruning roses") == []
     beside = folder.parent / "beside.md"
     beside.write_text("Cut the hedge in June.", "utf-8")
@@ -148,9 +154,9 @@ def test_a_refresh_sees_what_was_written_before_it(now: Running, folder: Path) -
     """skills:folders: also while a look is under way."""
     for number in range(10):
         (folder / f"{number}.md").write_text(f"Text {number}.", "utf-8")
-        now.portal.call(now.app.skill_service.refresh)
+        now.portal.call(now.app.update_skills)
         assert f"{number}.md" in names(now)
-        assert now.app.skill_service.ready
+        assert now.app.skill_report().ready
 
 
 def test_the_configuration_names_the_folders(now: Running, folder: Path, tmp_path: Path) -> None:
@@ -163,8 +169,8 @@ def test_the_configuration_names_the_folders(now: Running, folder: Path, tmp_pat
     config.write_text('{"mcpServers": {}, "skills": []}', "utf-8")
     until(lambda: not names(now), "there is none any more")
     config.write_text('{"mcpServers": {}, "skills": "mine"}', "utf-8")
-    until(now.app.skill_service.problems, "the mistake is told")
-    assert "skills is 'mine'; expected a list of strings" in now.app.skill_service.problems()[0]
+    until(lambda: now.app.skill_report().problems, "the mistake is told")
+    assert "skills is 'mine'; expected a list of strings" in now.app.skill_report().problems[0]
     assert "pdf-forms" in until(lambda: names(now), "the usual folders count")
 
 
@@ -172,13 +178,13 @@ def test_the_configuration_names_the_folders(now: Running, folder: Path, tmp_pat
 def test_a_second_start_embeds_nothing(folder: Path, tmp_path: Path) -> None:
     """skills:folders: the index is kept, and what is in step is not written again."""
     config = write_config(tmp_path / "servers.json", {})
-    counts: list[dict[str, int]] = []
+    counts: list[Mapping[str, int]] = []
     written: set[int] = set()
     for _ in range(2):
         with running(config, BUNDLED, Wiring(skills="scan_once")) as now:
             now.settle()
             assert finds(now, "baking bread")[0] == "kitchen/bread.md"
-            counts.append(now.app.skill_service.stats())
+            counts.append(stats(now))
         [path] = (tmp_path / "data" / "cache" / "skills").glob("skills-*.sqlite")
         written.add(path.stat().st_mtime_ns)
     assert len(written) == 1
@@ -195,7 +201,7 @@ def test_tools_and_skills_stand_in_one_list(
     config = write_config(tmp_path / "servers.json", {"files": scripted(READ_FILE)})
     with running(config, BUNDLED) as now:
         now.settle()
-        until(lambda: now.app.skill_service.ready, "the skills are indexed")
+        until(lambda: now.app.skill_report().ready, "the skills are indexed")
         both = now.search("read a form as a file from disk", skills=True, threshold=0.0, limit=2)
         assert {hit.document.server for hit in both.hits} == {"files", "skills"}
         assert [hit.score for hit in both.hits] == sorted(

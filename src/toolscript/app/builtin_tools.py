@@ -1,7 +1,7 @@
-"""The tools that are toolscript's own: called like any other, and of no server.
+"""toolscript's built-in tools: called like any other tool, but of no server.
 
-They go by the names of the seed, ``Vector.SearchSkills``, and by an id like any
-tool's, ``Vector__SearchSkills``, which models accept.
+They have the names of the seed, such as ``Vector.SearchSkills``, and an id like any tool's,
+``Vector__SearchSkills``, which models accept.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,26 +15,29 @@ from toolscript.types import BUILTIN, ToolSpec
 
 @dataclass(frozen=True)
 class BuiltinTool:
-    """One tool: how it is described, what it does, and which of its answers is none."""
+    """A tool that takes one text and answers with another."""
 
     spec: ToolSpec
     run: Callable[[str], str]
     succeeded: Callable[[str], bool]
+    """Whether an answer of ``run`` is no error message."""
+    listed: bool = False
+    """Whether models see it in lists; it can be called either way."""
 
     def answers_to(self, name: str) -> bool:
-        """Whether it is meant: by its id, or its name after ``Vector.`` or ``Vector:``."""
+        """Whether a name means this tool: its id, or its name after ``Vector.`` or ``Vector:``."""
         return name in {self.spec.id, *(f"{BUILTIN}{mark}{self.spec.name}" for mark in ".:")}
 
     def call(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The result as on the wire of MCP; raises `ArgumentsError`. Blocks while it works."""
+        """Returns the result as on the wire of MCP; raises `ArgumentsError`. Blocks."""
         check_arguments(f"{BUILTIN}.{self.spec.name}", self.spec.input_schema, arguments)
-        [given] = arguments.values()
-        said = self.run(given)
-        content = [{"type": "text", "text": said}]
-        return {"content": content, "isError": not self.succeeded(said)}
+        [argument] = arguments.values()
+        text = self.run(argument)
+        content = [{"type": "text", "text": text}]
+        return {"content": content, "isError": not self.succeeded(text)}
 
 
-def vector_tools(index: VectorPair) -> tuple[BuiltinTool, ...]:
+def vector_tools(pair: VectorPair, *, listed: bool) -> tuple[BuiltinTool, ...]:
     """``Vector.VectorUpdate`` and ``Vector.SearchSkills``."""
     update = _spec(
         "VectorUpdate",
@@ -51,8 +54,8 @@ def vector_tools(index: VectorPair) -> tuple[BuiltinTool, ...]:
         "What is wanted, as a sentence.",
     )
     return (
-        BuiltinTool(update, index.VectorUpdate, lambda said: said == "OK"),
-        BuiltinTool(search, index.SearchSkills, lambda said: said.startswith("[")),
+        BuiltinTool(update, pair.VectorUpdate, lambda text: text == "OK", listed),
+        BuiltinTool(search, pair.SearchSkills, lambda text: text.startswith("["), listed),
     )
 
 

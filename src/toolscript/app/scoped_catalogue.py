@@ -1,13 +1,13 @@
 """What one caller may see of the servers and their tools, and what to say of the rest."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from toolscript.config.servers import EXAMPLE
-from toolscript.errors import UnknownNameError
+from toolscript.errors import NotReadyError, UnknownNameError
 from toolscript.gateway.base import without_last_words
 from toolscript.gateway.gateway import Gateway
 from toolscript.retrieval.lexical.spelling import not_known
@@ -55,8 +55,23 @@ class ScopedCatalogue:
         found = entry.tools if entry else (tool,) if tool else ()
         return [tool for tool in found if self.grant.allows(tool.id)]
 
-    def unchosen(self, name: str) -> str:
-        """Why that is no tool."""
+    def selected(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Returns the ids of the tools that names choose, or of all where there is no name.
+
+        Raises `UnknownNameError` with every name that chooses nothing, and
+        `NotReadyError` where there is no tool at all.
+        """
+        chosen = [self.chosen(name) for name in names] or [self.tools()]
+        unknown = [name for name, tools in zip(names, chosen, strict=False) if not tools]
+        if unknown:
+            raise UnknownNameError("; ".join(map(self._unchosen, unknown)))
+        ids = tuple(dict.fromkeys(tool.id for tools in chosen for tool in tools))
+        if not ids:
+            raise NotReadyError(self.nothing())
+        return ids
+
+    def _unchosen(self, name: str) -> str:
+        """Returns why a name chooses no tool."""
         for status in self.servers():
             if status.name == name:
                 return f"the server {name!r} has no tools ({status.error or status.state})"

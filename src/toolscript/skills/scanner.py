@@ -27,7 +27,7 @@ from toolscript.types import SKILLS, Document, skill_id
 
 log = logging.getLogger(__name__)
 SkillMode = Literal["watch", "scan_once", "list_only", "off"]
-"""Go on watching the folders; look once; look once and embed nothing; or leave them alone."""
+"""Watch the folders; scan them once; scan them once and embed nothing; or leave them alone."""
 MANIFEST = "SKILL.md"
 SUFFIXES = frozenset({".md", ".markdown", ".txt"})
 _NOT_SKILLS = frozenset(
@@ -36,12 +36,12 @@ _NOT_SKILLS = frozenset(
 MAX_PROBLEMS = 200
 MAX_TOTAL_BYTES = 64 * 1024 * 1024
 """Of all files that are skills; what comes later in the order of the folders is left out."""
-MADE_BY = "3"
+MADE_BY = "4"
 """Raised when a text is read or cut differently: what is kept of unchanged files is then of no
 use any more."""
 
 
-class Skill(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+class Skill(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=True):
     """One skill: a file, what it says of itself, and its text in passages."""
 
     name: str
@@ -127,7 +127,7 @@ class SkillCatalogue:
         return self.skills.get(name) or self.skills.get(bare)
 
 
-class _Read(msgspec.Struct, frozen=True, gc=False):
+class _ReadFile(msgspec.Struct, frozen=True, array_like=True):
     """A file as it was read last: the skill, or why it is none."""
 
     stamp: Stamp
@@ -135,71 +135,70 @@ class _Read(msgspec.Struct, frozen=True, gc=False):
     problem: str = ""
 
 
-class _Told(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What a file says: a skill without where it lies."""
-
-    name: str
-    description: str
-    passages: tuple[Passage, ...]
-    digests: tuple[str, ...]
-
-
 class SkillScanner:
-    """Looks at folders again and again; remembers what it has read. One thread at a time."""
+    """Scans folders again and again; remembers what it has read. One thread at a time.
 
-    def __init__(self, kept: Callable[[], BlobStore | None] = lambda: None) -> None:
-        self._kept = kept
-        self._recalled: Path | None = None
-        """The file out of which was taken what is known of other times."""
-        self._there: set[str] = set()
-        """What it has, by `_key`, as far as is known."""
-        self._known: dict[tuple[str, str], _Read] = {}
+    ``blobs`` opens the store in which files that were read are kept for the next process, or
+    says that there is none.
+    """
+
+    def __init__(self, blobs: Callable[[], BlobStore | None] = lambda: None) -> None:
+        self._blobs = blobs
+        self._loaded_from: Path | None = None
+        self._stored: set[str] = set()
+        """The keys that the store has, as far as is known."""
+        self._known: dict[tuple[str, str], _ReadFile] = {}
         self.files_read = 0
         """How many times a file was read, for the statistics."""
 
     def scan(self, roots: Sequence[Path], before: SkillCatalogue) -> SkillCatalogue:
-        """The skills that are there now; ``before`` itself where nothing changed.
+        """Returns the skills that are there now; ``before`` itself where nothing changed.
 
-        A skill whose name an earlier root has already is left out, and said to be.
+        A skill whose name an earlier root has already is left out and reported as a problem.
         """
-        self._recall()
-        known: dict[tuple[str, str], _Read] = {}
+        self._load()
+        known: dict[tuple[str, str], _ReadFile] = {}
         problems: list[str] = []
         left = MAX_TOTAL_BYTES
         for root in roots:
-            left = self._look_into(root, known, problems, left)
+            left = self._scan_root(root, known, problems, left)
         self._known = known
         catalogue = _catalogue_of(known.values(), problems)
         return before if catalogue == before else catalogue
 
-    def keep(self) -> bool:
-        """Write down what is known, for the next process."""
-        kept = self._kept()
-        if kept is None:
-            return False
-        written = {
-            _key(key, read.stamp): read.skill
-            for key, read in self._known.items()
-            if read.skill is not None  # why a file is none may have been of the moment
+    def save(self) -> None:
+        """Write the files that were read to the store."""
+        blobs = self._blobs()
+        rows = {
+            _key(key, file.stamp): file
+            for key, file in self._known.items()
+            if file.skill is not None  # why a file is none may have been of the moment
         }
-        if kept.path == self._recalled and written.keys() == self._there:
-            return True
-        done = kept.sync("files", MADE_BY, written.keys(), lambda key: _encoded(written[key]))
-        self._there = {*written} if done else set()
-        return done
-
-    def _recall(self) -> None:
-        """What the files were when another process read them: as long as they are the same."""
-        kept = self._kept()
-        if kept is None or kept.path == self._recalled:
+        if blobs is None or (blobs.path == self._loaded_from and rows.keys() == self._stored):
             return
-        self._recalled = kept.path
-        rows = kept.load("files", MADE_BY)
-        self._there = {*rows}
-        self._known = _recalled(rows) | self._known
+        encode = msgspec.msgpack.encode
+        done = blobs.sync("files", MADE_BY, rows.keys(), lambda key: encode(rows[key]))
+        self._stored = {*rows} if done else set()
 
-    def _look_into(
-        self, root: Path, known: dict[tuple[str, str], _Read], problems: list[str], left: int
+    def _load(self) -> None:
+        """Take over what another process has read; a row that is damaged is read again."""
+        blobs = self._blobs()
+        if blobs is None or blobs.path == self._loaded_from:
+            return
+        self._loaded_from = blobs.path
+        rows = blobs.load("files", MADE_BY)
+        self._stored = {*rows}
+        decode = msgspec.msgpack.Decoder(_ReadFile).decode
+        loaded: dict[tuple[str, str], _ReadFile] = {}
+        for value in rows.values():
+            with suppress(ValueError):
+                file = decode(value)
+                if file.skill is not None:
+                    loaded[file.skill.root, file.skill.path] = file
+        self._known = loaded | self._known
+
+    def _scan_root(
+        self, root: Path, known: dict[tuple[str, str], _ReadFile], problems: list[str], left: int
     ) -> int:
         """Read what has changed below a root; how many of ``left`` bytes are left."""
         try:
@@ -224,20 +223,20 @@ class SkillScanner:
             known[key] = last if last and last.stamp == found.stamp else self._read(sandbox, found)
         return left
 
-    def _read(self, sandbox: ConfinedReader, found: FileEntry) -> _Read:
+    def _read(self, sandbox: ConfinedReader, found: FileEntry) -> _ReadFile:
         self.files_read += 1
         try:
             content = sandbox.read(found.path)
             skill = read_skill(str(sandbox.root), found.path, content.text)
         except SkillError as error:
             # The stamp of the walk: as long as the file stays so, it is not read again.
-            return _Read(found.stamp, None, f"{sandbox.root}/{found.path}: {error}")
+            return _ReadFile(found.stamp, None, f"{sandbox.root}/{found.path}: {error}")
         except Exception as error:
             # A boundary: whatever is wrong with one file, the others are read.
             log.exception("the skill %s/%s could not be read", sandbox.root, found.path)
             problem = f"it could not be read ({type(error).__name__}); the log says why"
-            return _Read(found.stamp, None, f"{sandbox.root}/{found.path}: {problem}")
-        return _Read(content.stamp, skill)
+            return _ReadFile(found.stamp, None, f"{sandbox.root}/{found.path}: {problem}")
+        return _ReadFile(content.stamp, skill)
 
 
 def is_manifest(path: str) -> bool:
@@ -267,36 +266,7 @@ def _key(file: tuple[str, str], stamp: Stamp) -> str:
     return "\0".join((*file, *map(str, stamp)))
 
 
-def _encoded(skill: Skill) -> bytes:
-    told = _Told(skill.name, skill.description, skill.passages, skill.digests)
-    return msgspec.msgpack.encode(told)
-
-
-def _recalled(rows: Mapping[str, bytes]) -> dict[tuple[str, str], _Read]:
-    """What is kept of each file; one whose row says something else is read again."""
-    found: dict[tuple[str, str], _Read] = {}
-    decode = msgspec.msgpack.Decoder(_Told).decode
-    for key, value in rows.items():
-        with suppress(ValueError):
-            root, path, *stamp = key.split("\0")
-            device, inode, size, modified, changed = map(int, stamp)
-            skill = _placed(decode(value), root, path)
-            found[root, path] = _Read((device, inode, size, modified, changed), skill)
-    return found
-
-
-def _placed(told: _Told, root: str, path: str) -> Skill:
-    return Skill(
-        name=told.name,
-        description=told.description,
-        root=root,
-        path=path,
-        passages=told.passages,
-        digests=told.digests,
-    )
-
-
-def _catalogue_of(read: Iterable[_Read], problems: list[str]) -> SkillCatalogue:
+def _catalogue_of(read: Iterable[_ReadFile], problems: list[str]) -> SkillCatalogue:
     skills: dict[str, Skill] = {}
     for each in read:
         if each.skill is None:

@@ -50,8 +50,6 @@ class VectorPair:
         cache: Callable[[], SqliteVectorCache | None] = lambda: None,
         registry: Path | None = None,
     ) -> None:
-        self.offered = False
-        """Whether models are to be told of the pair; it can be called either way."""
         self._sandbox = sandbox
         self._model = model
         self._cache = cache

@@ -28,7 +28,7 @@ class LocalClient:
     def __init__(self, portal: BlockingPortal, app: App) -> None:
         self._portal = portal
         self._asgi = http_app(app, runs_app=False)
-        self._monitor = app.task_monitor
+        self._tasks = app.tasks
 
     def get(self, path: str, parameters: Parameters = ()) -> dict[str, Any]:
         """See `Client.get`."""
@@ -40,7 +40,7 @@ class LocalClient:
 
     def _request(self, method: str, url: str, body: bytes) -> dict[str, Any]:
         return answer(
-            *self._portal.call(lambda: self._monitor.while_healthy(self._call(method, url, body)))
+            *self._portal.call(lambda: self._tasks.while_healthy(self._call(method, url, body)))
         )
 
     async def _call(self, method: str, url: str, body: bytes) -> tuple[int, bytes]:

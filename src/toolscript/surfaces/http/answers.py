@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import replace
 
 from toolscript import __version__
-from toolscript.app.application import DownloadState, Health
+from toolscript.app.health import DownloadState, Health
 from toolscript.graph.base import Edge, Stats
 from toolscript.surfaces.mcp.meta_tools import name_warning
 from toolscript.surfaces.server.error_answers import ErrorAnswer

@@ -90,7 +90,7 @@ def _server(settings: Settings, config: Config, listening: socket.socket, key: s
         ),
         stats,
         lambda: app.health().ready,
-        app.task_monitor,
+        app.tasks,
     )
 
 

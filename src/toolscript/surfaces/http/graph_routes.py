@@ -8,10 +8,9 @@ from starlette.responses import Response
 
 from toolscript.app.application import App
 from toolscript.config.settings import Option
-from toolscript.errors import AccessError, InputError, RangeError
+from toolscript.errors import InputError, RangeError
 from toolscript.graph.dot_format import to_dot
 from toolscript.graph.graph_files import imported
-from toolscript.graph.learning import Learning
 from toolscript.graph.related import relations
 from toolscript.surfaces.http.answers import (
     GraphAnswer,
@@ -43,7 +42,7 @@ async def graph(app: App, request: Request) -> Any:
     if form not in _FORMATS:
         raise RangeError(f"format is {form[:60]!r}; choose one of {', '.join(_FORMATS)}")
     limit = EDGES.parse(request.query_params.get("limit", EDGES.default), "limit")
-    learning = _learning(app)
+    learning = app.learned()
     grant = grant_of(request)
     allows = None if grant.is_everything else grant.allows
     edges = await anyio.to_thread.run_sync(learning.graph.strongest, limit, allows)
@@ -63,14 +62,14 @@ async def related(app: App, request: Request) -> Any:
     grant = grant_of(request)
     tool = app.tool(name, grant).id
     known = {each.id for each in app.tools(grant=grant)}
-    found = relations(_learning(app).graph, tool, known.__contains__, limit=EDGES.default)
+    found = relations(app.learned().graph, tool, known.__contains__, limit=EDGES.default)
     return RelatedAnswer(tool_id=tool, before=found.before, after=found.after, needs=found.needs)
 
 
 @ENDPOINTS.add("POST", "/graph/import", GraphImported, body=OBJECT)
 async def import_graph(app: App, request: Request) -> Any:
     """Learn from templates and logs."""
-    learning = _learning(app, request)
+    learning = app.learned(changed_by=grant_of(request))
     given = imported(await json_object(request))
     return GraphImported(**await anyio.to_thread.run_sync(learning.import_known, given))
 
@@ -78,19 +77,10 @@ async def import_graph(app: App, request: Request) -> Any:
 @ENDPOINTS.add("POST", "/graph/clear", GraphCleared, body=OBJECT)
 async def clear_graph(app: App, request: Request) -> Any:
     """Forget everything learned."""
-    learning = _learning(app, request)
+    learning = app.learned(changed_by=grant_of(request))
     stats = learning.graph.stats()
     await anyio.to_thread.run_sync(learning.clear)
     return GraphCleared(edges=stats.edges, calls=stats.calls)
-
-
-def _learning(app: App, request: Request | None = None) -> Learning:
-    """What is learned from; with a request that changes it, whose sender may do that."""
-    if app.learning is None:
-        raise InputError("nothing is learned: TOOLSCRIPT_NO_LEARNING is set; unset it and restart")
-    if request is not None and not _whole(request):
-        raise AccessError("what was learned is everybody's; a token for all servers may change it")
-    return app.learning
 
 
 def _whole(request: Request) -> bool:

@@ -107,8 +107,8 @@ def http_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
         serving = mount.running() if mount else nullcontext()
-        watching = revocations.running(app.task_monitor)
-        async with app.running(), lag.running(app.task_monitor), watching, serving:
+        watching = revocations.running(app.tasks)
+        async with app.running(), lag.running(app.tasks), watching, serving:
             yield
 
     endpoints = [e for e in every_endpoint() if mount or e.path != _MESSAGE]
@@ -135,7 +135,7 @@ def _answering(app: App, handler: Handler) -> Callable[[Request], Awaitable[Resp
     async def endpoint(request: Request) -> Response:
         try:
             if handler is not health:
-                app.task_monitor.check()
+                app.tasks.check()
             if request.method == "POST":
                 check_content_type(request, lenient=request.url.path == _MESSAGE)
             return _response(await handler(app, request))
@@ -229,7 +229,7 @@ def _boolean(request: Request, name: str) -> bool:
 async def list_skills(app: App, request: Request) -> Any:
     """Every skill."""
     grant = grant_of(request)
-    service, sees_all = app.skill_service, grant.is_everything
+    report, sees_all = app.skill_report(grant), grant.is_everything
     skills = [
         answers.SkillAnswer(
             skill_id=skill.id,
@@ -238,15 +238,15 @@ async def list_skills(app: App, request: Request) -> Any:
             passages=len(skill.passages),
             file=printable(skill.file) if sees_all else UNSET,
         )
-        for skill in service.skills(grant)
+        for skill in report.skills
     ]
     return answers.SkillsAnswer(
         skills=skills,
         total_skills=len(skills),
-        folders=[str(folder) for folder in service.folders.present()] if sees_all else [],
-        problems=service.problems() if sees_all else [],
-        ready=service.ready,
-        stats=service.stats() if sees_all else UNSET,
+        folders=[str(folder) for folder in report.folders],
+        problems=list(report.problems),
+        ready=report.ready,
+        stats=UNSET if report.stats is None else dict(report.stats),
     )
 
 
@@ -270,7 +270,7 @@ async def read_skill(app: App, request: Request) -> Any:
 @ENDPOINTS.add("POST", "/skills/update", answers.SkillsAnswer)
 async def update_skills(app: App, request: Request) -> Any:
     """Look at every folder of skills now."""
-    await while_connected(request, app.skill_service.refresh())
+    await while_connected(request, app.update_skills())
     return await list_skills(app, request)
 
 

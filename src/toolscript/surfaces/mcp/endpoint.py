@@ -80,7 +80,7 @@ class ToolEndpoint:
     def tools(self, context: RequestContext) -> list[_Raw]:
         """Returns the entries of ``tools/list``: meta tools, built-in tools, servers' tools."""
         grant, chosen = context.grant, context.session.chosen
-        skills = len(self._app.skill_service.skills(grant))
+        skills = len(self._app.skills(grant))
         hidden = set[str]() if skills else set(_SKILLS)
         if self.exposure == "two-phase" and not chosen:
             hidden.add(meta_tools.CALL)
@@ -91,7 +91,7 @@ class ToolEndpoint:
             if name in _OFFERED[self.exposure] - hidden
         ]
         if self.exposure != "two-phase":
-            entries += [wire.tool(spec, spec.id) for spec in self._app.own(grant)]
+            entries += [wire.tool(spec, spec.id) for spec in self._app.builtin_tools(grant)]
         names = self._app.exposed
         return [*entries, *(wire.tool(tool, names[tool.id]) for tool in self._listed(context))]
 

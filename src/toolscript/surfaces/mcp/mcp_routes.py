@@ -83,7 +83,7 @@ class McpRoutes:
     async def running(self) -> AsyncGenerator[None]:
         """Serve for as long as the block lasts; then end every session."""
         async with anyio.create_task_group() as self._tasks:
-            self._tasks.start_soon(self._app.task_monitor.run, "mcp", self._serve)
+            self._tasks.start_soon(self._app.tasks.run, "mcp", self._serve)
             try:
                 yield
             finally:
@@ -150,7 +150,7 @@ class McpRoutes:
 
     async def _serve(self) -> None:
         with anyio.move_on_after(PATIENCE_S):
-            await first_of(self._requested.wait, self._app.skill_service.settled)
+            await first_of(self._requested.wait, self._app.skills_settled)
         await anyio.to_thread.run_sync(_import)
         # All of it is imported by now.
         from mcp.server.streamable_http_manager import (  # noqa: PLC0415

@@ -31,11 +31,11 @@ async def serve_stdio(app: App, exposure: Exposure) -> None:
         try:
             async with anyio.create_task_group() as tasks, app.running():
                 await tasks.start(_listen, received, tasks.cancel_scope)
-                tasks.start_soon(app.task_monitor.run, "mcp", server.run_background)
+                tasks.start_soon(app.tasks.run, "mcp", server.run_background)
                 await _serve(server, read, write, exposure)
                 tasks.cancel_scope.cancel()
         except BaseExceptionGroup as error:
-            failure = app.task_monitor.failure  # which has been logged already
+            failure = app.tasks.failure  # which has been logged already
             log.error("%s", failure or "this process failed", exc_info=None if failure else error)  # noqa: TRY400 - see there
             os._exit(1)
         if received:
