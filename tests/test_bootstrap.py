@@ -19,7 +19,6 @@ from toolscript.embedding.loader import BUNDLED_FOLDER
 from toolscript.errors import ConfigMissingError
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
 from toolscript.gateway.snapshot import SnapshotStore
-from toolscript.storage.blob_store import BlobStore
 from toolscript.types import SearchRequest, SearchResult, ToolSpec
 
 T = TypeVar("T")
@@ -80,7 +79,7 @@ class Place:
 
     @property
     def files(self) -> list[Path]:
-        return sorted(path for path in self.home.rglob("embeddings-*.sqlite"))
+        return sorted(path for path in self.home.rglob("embeddings-*.json"))
 
 
 @pytest.fixture
@@ -92,12 +91,11 @@ def place(tmp_path: Path, tools: tuple[ToolSpec, ...]) -> Place:
 
 def name_of(*servers: str) -> str:
     compact = json.dumps(sorted(servers), separators=(",", ":"))
-    return f"embeddings-{hashlib.sha256(compact.encode()).hexdigest()[:16]}.sqlite"
+    return f"embeddings-{hashlib.sha256(compact.encode()).hexdigest()[:16]}.json"
 
 
 def keys_in(cache: Path) -> set[str]:
-    store = BlobStore(cache)
-    return {*store.load("vectors", store.writer_version("vectors"))}
+    return {*json.loads(cache.read_bytes())["embeddings"]}
 
 
 NAMES = ("fetch", "filesystem", "git", "memory", "time")

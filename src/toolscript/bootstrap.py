@@ -19,6 +19,7 @@ from toolscript.config.servers import Config
 from toolscript.config.settings import Settings
 from toolscript.config.trust import TrustStore
 from toolscript.embedding import loader
+from toolscript.embedding.json_vector_cache import JsonVectorCache
 from toolscript.embedding.loader import LazyModel
 from toolscript.embedding.vector_cache import FALLBACK, SqliteVectorCache
 from toolscript.gateway.base import IMPORTING, Connect
@@ -205,9 +206,12 @@ def _model(settings: Settings) -> LazyModel:
     )
 
 
-def _embeddings(settings: Settings, config: Config, model: LazyModel) -> SqliteVectorCache | None:
+def _embeddings(settings: Settings, config: Config, model: LazyModel) -> JsonVectorCache | None:
+    if settings.no_cache:
+        return None
     directory = settings.data_dir / "cache" / "embeddings"
-    return _vectors_in(settings, directory, f"embeddings-{config.servers_hash}.sqlite", model)
+    folder = directory / FALLBACK if _standing_in(model) else directory
+    return JsonVectorCache(folder / f"embeddings-{config.servers_hash}.json")
 
 
 def _vectors_in(

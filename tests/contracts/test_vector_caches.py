@@ -11,16 +11,18 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from toolscript.embedding.base import CachedVector, VectorCache
+from toolscript.embedding.json_vector_cache import JsonVectorCache
 from toolscript.embedding.vector_cache import SqliteVectorCache
 
 Make = Callable[[str], VectorCache]
 RANDOM = np.random.default_rng(4)
 
 
-@pytest.fixture(params=[SqliteVectorCache])
+@pytest.fixture(params=[JsonVectorCache, SqliteVectorCache])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     """Opens the cache of a set of documents, by its name."""
-    return lambda name: request.param(tmp_path / "caches" / f"{name}.sqlite")
+    suffix = "json" if request.param is JsonVectorCache else "sqlite"
+    return lambda name: request.param(tmp_path / "caches" / f"embeddings-{name}.{suffix}")
 
 
 def entry(digest: str = "d") -> CachedVector:

@@ -6,6 +6,7 @@ import pytest
 
 from tests.docs.pages import DOCS
 from toolscript.app.application import SEARCH_TIMEOUT_S
+from toolscript.embedding.vector_cache import VERSION
 from toolscript.gateway.upstream import backoff
 
 ARCHITECTURE = "explanation/architecture.md"
@@ -13,7 +14,9 @@ RETRIES = (
     f"tried again after {backoff.FIRST_RETRY_S:g} s, then after twice as long each time, "
     f"up to {backoff.LAST_RETRY_S:g} s"
 )
+FILES = "reference/files.md"
 FACTS = [
+    (FILES, f'| `version` | `"{VERSION}"`; raised when the text that is embedded'),
     (ARCHITECTURE, RETRIES),
     (ARCHITECTURE, f"A search that takes longer than {SEARCH_TIMEOUT_S:g} s ends"),
 ]

@@ -1,4 +1,4 @@
-"""The vectors that were computed before, in an SQLite file per set of documents."""
+"""The vectors of skills and passages, in an SQLite file per set of documents."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -50,11 +50,8 @@ class SqliteVectorCache:
         self, model: str, wanted: Mapping[str, str] | None = None
     ) -> dict[str, CachedVector]:
         """See `VectorCache.load_from_other_caches`."""
-        folder = self.path.parent
-        folder = folder.parent if folder.name == FALLBACK else folder
-        others = {*folder.glob("*.sqlite"), *folder.glob(f"{FALLBACK}/*.sqlite")} - {self.path}
         entries: dict[str, CachedVector] = {}
-        for path in sorted(others, key=_modified_ns, reverse=True)[:MAX_OTHER_CACHES]:
+        for path in newest_first(self.path, "*.sqlite"):
             other = SqliteVectorCache(path)
             writer = other._store.writer_version("vectors")
             entries = other._load(writer, model, wanted) | entries  # the newest one's count
@@ -92,6 +89,13 @@ class SqliteVectorCache:
             identifier, _, digest = key.rpartition(_SEPARATOR)
             entries[identifier] = CachedVector(digest, np.frombuffer(value, "<f4"))
         return entries
+
+
+def newest_first(path: Path, pattern: str) -> list[Path]:
+    """Returns the other caches' files beside ``path``, those of `FALLBACK` included."""
+    folder = path.parent.parent if path.parent.name == FALLBACK else path.parent
+    others = {*folder.glob(pattern), *folder.glob(f"{FALLBACK}/{pattern}")} - {path}
+    return sorted(others, key=_modified_ns, reverse=True)[:MAX_OTHER_CACHES]
 
 
 def _prefix(model: str) -> str:

@@ -15,7 +15,7 @@ def used(cli: Cli, scripted: Scripted) -> Cli:
 
 
 def kept(cli: Cli) -> list[Path]:
-    return sorted(cli.home.rglob("embeddings-*.sqlite"))
+    return sorted(cli.home.rglob("embeddings-*.json"))
 
 
 def test_what_is_kept_is_shown(used: Cli) -> None:

@@ -50,7 +50,7 @@ def test_a_model_is_downloaded_at_the_first_search_and_the_hub_not_asked_again(
     assert not done.stderr
     kept = online.home / ".toolscript" / "models" / "acme--mini" / "main"
     assert (kept / "onnx" / "model_quantized.onnx").is_file()
-    [cache] = online.home.rglob("embeddings-*.sqlite")
+    [cache] = online.home.rglob("embeddings-*.json")
     assert model_in(cache).startswith("mini@")
     asked = len(hub.asked)
     again = online(*QUERY)
@@ -99,7 +99,7 @@ def test_the_model_that_stands_in_leaves_the_others_vectors_alone(online: Cli, h
     for note in online.home.rglob("*.failed.json"):
         note.unlink()
     assert not online(*QUERY).stderr
-    kept = {path.parent.name: path for path in online.home.rglob("embeddings-*.sqlite")}
+    kept = {path.parent.name: path for path in online.home.rglob("embeddings-*.json")}
     models = {name: model_in(path) for name, path in kept.items()}
     assert models["fallback"].startswith("all-MiniLM-L6-v2@")
     assert models["embeddings"].startswith("mini@")

@@ -64,15 +64,23 @@ def _vector_folders(settings: Settings) -> list[Path]:
 
 
 def _vector_files(settings: Settings) -> list[Path]:
-    return sorted(path for folder in _vector_folders(settings) for path in folder.rglob("*.sqlite"))
+    return sorted(
+        path
+        for folder in _vector_folders(settings)
+        for pattern in ("*.sqlite", "embeddings-*.json")
+        for path in folder.rglob(pattern)
+    )
 
 
 def _embeddings(path: Path) -> dict[str, Any]:
-    from toolscript.embedding.vector_cache import FALLBACK, model_of  # noqa: PLC0415 - imports NumPy
+    from toolscript.embedding.json_vector_cache import model_of_file  # noqa: PLC0415 - imports NumPy
+    from toolscript.embedding.vector_cache import FALLBACK, model_of  # noqa: PLC0415 - the same
 
+    is_json = path.suffix == ".json"
+    model = model_of_file(path) if is_json else model_of(BlobStore(path).writer_version("vectors"))
     return {
         "file": path.name,
-        "model": model_of(BlobStore(path).writer_version("vectors")) or "cannot be read",
+        "model": model or "cannot be read",
         "bytes": path.stat().st_size if path.is_file() else 0,
         "fallback": path.parent.name == FALLBACK,
     }

@@ -1,0 +1,252 @@
+import hashlib
+import json
+import logging
+import os
+import re
+import stat
+import subprocess
+import sys
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from toolscript.embedding.base import CachedVector
+from toolscript.embedding.json_vector_cache import JsonVectorCache
+
+SEED = np.random.default_rng(3)
+
+
+def entry(digest: str = "d") -> CachedVector:
+    return CachedVector(digest, SEED.standard_normal(8).astype(np.float32))
+
+
+def bits(entries: Mapping[str, CachedVector]) -> dict[str, tuple[str, bytes]]:
+    return {key: (entry.digest, entry.vector.tobytes()) for key, entry in entries.items()}
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> JsonVectorCache:
+    return JsonVectorCache(tmp_path / "embeddings" / "embeddings-0123456789abcdef.json")
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    entries=st.dictionaries(
+        st.text(),
+        st.builds(
+            CachedVector,
+            st.text(),
+            hnp.arrays(
+                np.float32, 5, elements=st.floats(width=32, allow_nan=False, allow_infinity=False)
+            ),
+        ),
+        max_size=5,
+    ),
+    model=st.text(),
+)
+@pytest.mark.requirement("cache:shape")
+def test_what_is_written_is_read_bit_for_bit(
+    cache: JsonVectorCache, entries: dict[str, CachedVector], model: str
+) -> None:
+    """cache:shape"""
+    assert cache.save(model, entries)
+    found = cache.load(model)
+    assert bits(found) == bits(entries)
+    assert all(entry.vector.dtype == np.float32 for entry in found.values())
+
+
+@pytest.mark.requirement("cache:name", "cache:place")
+def test_the_file_is_named_by_the_hash_and_made_with_its_directories(tmp_path: Path) -> None:
+    """cache:name, cache:place"""
+    directory = tmp_path / "not" / "yet" / "there"
+    cache = JsonVectorCache(directory / "embeddings-0123456789abcdef.json")
+    assert cache.load("m") == {}
+    assert not directory.exists()
+    assert cache.save("m", {"a__b": entry()})
+    assert [p.name for p in directory.glob("*.json")] == ["embeddings-0123456789abcdef.json"]
+    assert stat.S_IMODE(cache.path.stat().st_mode) == 0o600
+
+
+@pytest.mark.requirement("cache:shape")
+def test_the_file_has_the_shape_of_the_specification(cache: JsonVectorCache) -> None:
+    """cache:shape"""
+    vector = np.array([0.5, -0.25], dtype=np.float32)
+    cache.save("model@1", {"b__t": CachedVector("beef", vector), "a__t": CachedVector("", vector)})
+    document: dict[str, Any] = json.loads(cache.path.read_bytes())
+    assert list(document) == ["version", "model", "configHash", "checksum", "embeddings"]
+    assert document["version"] == "2"
+    assert document["model"] == "model@1"
+    assert document["configHash"] == "0123456789abcdef"
+    assert list(document["embeddings"]) == ["a__t", "b__t"]
+    written = document["embeddings"]["b__t"]
+    assert written.keys() == {"embedding", "hash", "timestamp"}
+    assert (written["embedding"], written["hash"]) == ([0.5, -0.25], "beef")
+    assert datetime.fromisoformat(written["timestamp"]).tzinfo is not None
+    body = cache.path.read_bytes().split(b',"embeddings":', 1)[1][:-1]
+    assert document["checksum"] == hashlib.sha256(body).hexdigest()
+
+
+@pytest.mark.requirement("cache:validity")
+def test_a_file_truncated_at_any_length_is_empty_and_never_fails(cache: JsonVectorCache) -> None:
+    """cache:validity"""
+    cache.save("m", {f"s__{number}": entry() for number in range(3)})
+    whole = cache.path.read_bytes()
+    for length in range(len(whole)):
+        cache.path.write_bytes(whole[:length])
+        assert cache.load("m") == {}, length
+    cache.path.write_bytes(whole)
+    assert len(cache.load("m")) == 3
+
+
+def test_a_changed_byte_anywhere_never_yields_another_vector(cache: JsonVectorCache) -> None:
+    """cache:validity"""
+    cache.save("m", {f"s__{number}": entry() for number in range(3)})
+    good = bits(cache.load("m"))
+    whole = cache.path.read_bytes()
+    for at in range(len(whole)):
+        for byte in (whole[at] ^ 1, 0xFF):
+            cache.path.write_bytes(whole[:at] + bytes([byte]) + whole[at + 1 :])
+            assert bits(cache.load("m")) in ({}, good), at
+
+
+# Model asked for, what is replaced in the file, by what, and what the warning says.
+WARNED: dict[str, tuple[str, bytes, bytes, str]] = {
+    "another model": ("m2", rb"^", b"", "written by model 'm', now 'm2'"),
+    "another version": ("m", b'"version":"2"', b'"version":"0"', "version '0', expected '2'"),
+    "a wrong checksum": ("m", rb'"hash":"d"', b'"hash":"e"', "wrong checksum"),
+    "no JSON": ("m", rb"^.*$", b"nonsense", "is damaged"),
+    "an empty file": ("m", rb"^.*$", b"", "is damaged"),
+    "a list": ("m", rb"^.*$", b"[]", "is damaged"),
+    "a number": ("m", rb"^.*$", b"7", "is damaged"),
+}
+
+
+@pytest.mark.parametrize("case", WARNED)
+def test_a_file_that_does_not_fit_is_ignored_with_a_warning_and_replaced(
+    cache: JsonVectorCache, caplog: pytest.LogCaptureFixture, case: str
+) -> None:
+    """cache:validity"""
+    model, old, new, message = WARNED[case]
+    cache.save("m", {"s__t": entry("d")})
+    assert cache.load("m").keys() == {"s__t"}
+    cache.path.write_bytes(re.sub(old, new, cache.path.read_bytes()))
+    with caplog.at_level(logging.WARNING):
+        assert cache.load(model) == {}
+    assert len(caplog.records) == 1
+    assert message in caplog.text
+    assert str(cache.path) in caplog.text
+    cache.save(model, {"s__u": entry()})
+    assert cache.load(model).keys() == {"s__u"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["null", "[]", "7", '{"a":[]}', '{"a":{"hash":"d"}}', '{"a":{"hash":"d","embedding":["x"]}}'],
+)
+def test_a_right_checksum_over_a_wrong_shape_is_damage_too(
+    cache: JsonVectorCache, body: str
+) -> None:
+    """cache:validity"""
+    checksum = hashlib.sha256(body.encode()).hexdigest()
+    cache.path.parent.mkdir(parents=True)
+    cache.path.write_text(
+        f'{{"version":"2","model":"m","checksum":"{checksum}","embeddings":{body}}}'
+    )
+    assert cache.load("m") == {}
+
+
+def test_a_directory_that_cannot_be_made_is_a_warning_and_no_failure(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """cache:safe"""
+    (tmp_path / "file").write_bytes(b"")
+    cache = JsonVectorCache(tmp_path / "file" / "embeddings" / "embeddings-h.json")
+    assert cache.save("m", {"s__t": entry()}) is False
+    assert cache.load("m") == {}
+    assert "cannot be written" in caplog.text
+
+
+WRITER = """
+import sys
+from pathlib import Path
+import numpy as np
+from toolscript.embedding.base import CachedVector
+from toolscript.embedding.json_vector_cache import JsonVectorCache
+cache = JsonVectorCache(Path(sys.argv[1], "embeddings-h.json"))
+for turn in range(20):
+    vector = np.full(300, float(sys.argv[2]), dtype=np.float32)
+    assert cache.save("m", {f"s__{n}": CachedVector(sys.argv[2], vector) for n in range(20)})
+"""
+
+
+@pytest.mark.requirement("cache:safe")
+def test_two_processes_that_write_at_once_leave_one_whole_file(tmp_path: Path) -> None:
+    """cache:safe"""
+    cache = JsonVectorCache(tmp_path / "embeddings-h.json")
+    cache.save("m", {"s__t": entry()})
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), number])
+        for number in ("1", "2")
+    ]
+    while any(writer.poll() is None for writer in writers):
+        assert cache.load("m"), "half a file was seen"
+    assert [writer.wait() for writer in writers] == [0, 0]
+    assert {entry.digest for entry in cache.load("m").values()} in ({"1"}, {"2"})
+    assert {p.suffix for p in tmp_path.iterdir()} == {".json", ".lock"}
+
+
+def test_what_is_to_be_kept_of_others_is_kept_and_the_rest_is_pruned(
+    cache: JsonVectorCache,
+) -> None:
+    """cache:safe, cache:validity"""
+    cache.save("m", {"a__1": entry("1"), "a__gone": entry(), "b__1": entry("theirs")})
+    cache.save("m", {"a__1": entry("2")}, keep=lambda each: each.startswith("b__"))
+    found = {identifier: each.digest for identifier, each in cache.load("m").items()}
+    assert found == {"a__1": "2", "b__1": "theirs"}
+    cache.save("another", {"a__1": entry()}, keep=lambda _: True)
+    assert cache.load("another").keys() == {"a__1"}
+
+
+def test_the_time_of_computing_stays(cache: JsonVectorCache) -> None:
+    """cache:shape"""
+    cache.save("m", {"a__1": entry(), "a__2": entry()})
+    document: dict[str, Any] = json.loads(cache.path.read_bytes())
+    document["embeddings"]["a__1"]["timestamp"] = "2020-01-01T00:00:00+00:00"
+    body = json.dumps(document.pop("embeddings"), separators=(",", ":"))
+    document["checksum"] = hashlib.sha256(body.encode()).hexdigest()
+    head = json.dumps(document, separators=(",", ":"))
+    cache.path.write_text(f'{head[:-1]},"embeddings":{body}}}', "utf-8")
+    cache.save("m", cache.load("m") | {"a__3": entry()})
+    embeddings = json.loads(cache.path.read_bytes())["embeddings"]
+    times = {key: each["timestamp"][:4] for key, each in embeddings.items()}
+    assert times["a__1"] == "2020"
+    assert times["a__2"] > "2020"
+
+
+@pytest.mark.requirement("cache:incremental")
+def test_vectors_are_found_in_the_files_of_other_sets_of_servers(tmp_path: Path) -> None:
+    """cache:incremental: those of the same model, the latest first."""
+    JsonVectorCache(tmp_path / "embeddings-one.json").save(
+        "m", {"a__1": entry("old"), "a__2": entry()}
+    )
+    JsonVectorCache(tmp_path / "embeddings-two.json").save("m", {"a__1": entry("new")})
+    JsonVectorCache(tmp_path / "embeddings-three.json").save("another", {"a__3": entry()})
+    JsonVectorCache(tmp_path / "fallback" / "embeddings-four.json").save("m", {"a__4": entry()})
+    os.utime(tmp_path / "embeddings-one.json", (1, 1))
+    found = JsonVectorCache(tmp_path / "embeddings-five.json").load_from_other_caches("m")
+    assert {identifier: each.digest for identifier, each in found.items()} == {
+        "a__1": "new",
+        "a__2": "d",
+        "a__4": "d",
+    }
+    found = JsonVectorCache(tmp_path / "fallback" / "embeddings-five.json").load_from_other_caches(
+        "m"
+    )
+    assert found.keys() == {"a__1", "a__2", "a__4"}
