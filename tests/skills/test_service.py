@@ -12,6 +12,7 @@ from tests.support import READ_FILE, Running, Scripted, running, until, write_co
 from toolscript.bootstrap import Wiring
 from toolscript.errors import SkillError
 from toolscript.skills.folders import AddedFolders
+from toolscript.skills.scanner import MADE_BY
 from toolscript.storage.blob_store import BlobStore, BlobTable
 from toolscript.types import SearchRequest
 
@@ -103,8 +104,7 @@ def test_what_is_gone_is_gone_from_the_cache(now: Running, folder: Path, tmp_pat
 
     def told() -> list[str]:
         tables: tuple[BlobTable, ...] = ("files", "vectors")
-        versions = {table: kept.writer_version(table) for table in tables}
-        rows = [kept.load(table, version) for table, version in versions.items() if version]
+        rows = [kept.load(t, version) for t in tables if (version := kept.writer_version(t))]
         return [key for keys in rows for key in keys if "notes.txt" in key]
 
     until(lambda: len(told()) == 3, "the file, its text and its passage are kept")
@@ -188,6 +188,7 @@ def test_a_second_start_embeds_nothing(folder: Path, tmp_path: Path) -> None:
             counts.append(stats(now))
         [path] = (tmp_path / "data" / "cache" / "skills").glob("skills-*.sqlite")
         written.add(path.stat().st_mtime_ns)
+        assert BlobStore(path).load("files", MADE_BY), "what was read is kept"
     assert len(written) == 1
     assert counts[0]["passagesEmbedded"] == counts[0]["passages"] == 8
     assert counts[1]["passagesEmbedded"] == 0

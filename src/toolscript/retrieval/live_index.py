@@ -80,7 +80,9 @@ class LiveIndex(Generic[C]):
             self._indexed = catalogue
             self._step.set()
             self._step = anyio.Event()
-            await anyio.to_thread.run_sync(self._feed.save, catalogue)
+            # A command that waits until all is indexed ends right after that.
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(self._feed.save, catalogue)
 
     async def settled(self) -> None:
         """Return when `ready`."""
