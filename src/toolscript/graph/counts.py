@@ -8,11 +8,12 @@ present when it is read. So an update touches one number.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 MIN_DISCOUNT = 0.5
 
 
-@dataclass(slots=True)
-class ToolCounts:
+class ToolCounts(msgspec.Struct, gc=False):
     """One tool's uses: decayed weights, and plain numbers."""
 
     weight: float = 0.0
@@ -28,8 +29,7 @@ class ToolCounts:
         self.failures += other.failures
 
 
-@dataclass(slots=True)
-class GlobalCounts:
+class GlobalCounts(msgspec.Struct, gc=False):
     """Decayed counts of all steps from one use to the next."""
 
     steps: float = 0.0
@@ -44,12 +44,11 @@ class GlobalCounts:
 
     def add(self, other: "GlobalCounts") -> None:
         """Add other counts to these."""
-        for name in self.__slots__:
+        for name in self.__struct_fields__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-@dataclass(slots=True)
-class EdgeCounts:
+class EdgeCounts(msgspec.Struct, gc=False):
     """The counts of an edge: uses of its target after its source."""
 
     next: float = 0.0

@@ -3,9 +3,10 @@
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec.structs import astuple, replace
 
 from toolscript.graph.base import DEPENDENCY, TEMPLATE
 from toolscript.graph.counts import EdgeCounts, GlobalCounts, GraphDelta, ToolCounts
@@ -89,10 +90,11 @@ class GraphData:
         one, other = self.nodes[source], self.nodes[target]
         edge = one.out.get(target)
         if edge is None:
-            edge = one.out[target] = other.into[source] = EdgeCounts()
+            edge = one.out[target] = other.into[source] = replace(counts)
             self.edge_count += 1
-        self._count(edge, -1)
-        edge.add(counts)
+        else:
+            self._count(edge, -1)
+            edge.add(counts)
         self._count(edge, 1)
         if counts.next:
             self.server_steps[server_of(source)][server_of(target)] += counts.next
