@@ -1,4 +1,4 @@
-"""Settings to a wired application: the only module that names concrete classes.
+"""Builds the application from the settings; the only module that names concrete classes.
 
 Nothing is loaded or connected here; what is expensive is imported where it is
 first needed.

@@ -1,4 +1,4 @@
-"""Checking a tool's arguments before its server sees them, with advice for whoever gave them.
+"""Checks a tool's arguments before its server sees them, and advises the caller.
 
 A help, not a barrier: where the schema itself is of no use, or takes more than its
 budget of steps, the server decides.
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from jsonschema import ValidationError
 
 QUICK_STEPS = 1_000
-"""So many steps are taken on the event loop: some 10 ms at most."""
+"""Steps of validation on the event loop: some 10 ms at most."""
 MAX_STEPS = 50_000
-"""And so many in a thread, after which the server is left to judge: half a second."""
+"""Steps in a thread, some half a second, after which the server judges the arguments."""
 _MAX_ERRORS = 5
 _SHOWN, _SHOWN_ITEMS, _SHOWN_DEPTH = 120, 20, 3
 _ONE_AT_A_TIME = anyio.CapacityLimiter(1)
@@ -31,7 +31,7 @@ _ONE_AT_A_TIME = anyio.CapacityLimiter(1)
 
 
 def check_arguments(name: str, schema: dict[str, Any], arguments: Mapping[str, Any]) -> None:
-    """Raise `ArgumentsError` for arguments that the input schema of our own tool does not allow."""
+    """Raise `ArgumentsError` for arguments that the schema of a built-in tool does not allow."""
     _check(name, schema, arguments, Budget(MAX_STEPS, partly=True))
 
 
@@ -63,7 +63,7 @@ def _check(name: str, schema: dict[str, Any], arguments: Mapping[str, Any], budg
 
 
 def usage(schema: dict[str, Any]) -> str:
-    """What a tool takes, in a sentence: ``It takes path (string, required), head (number)``."""
+    """Says what a tool takes: ``It takes path (string, required), head (number)``."""
     known, needed = _parameters(schema)
     if not known:
         return "It takes no arguments" if schema.get("properties") == {} else "See its input schema"
@@ -72,7 +72,7 @@ def usage(schema: dict[str, Any]) -> str:
 
 
 def signature(schema: dict[str, Any], limit: int = 0) -> str:
-    """What a tool takes, as short as it goes: ``(path: string, head?: number)``."""
+    """Returns what a tool takes, in short: ``(path: string, head?: number)``."""
     known, needed = _parameters(schema)
     first = sorted(known, key=lambda name: name not in needed)
     listed = [f"{name}{'' if name in needed else '?'}: {_kind(known[name])}" for name in first]
@@ -80,7 +80,7 @@ def signature(schema: dict[str, Any], limit: int = 0) -> str:
 
 
 def _parameters(schema: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
-    """The parameters' schemas by name, and the names of those that must be given."""
+    """Returns the parameters' schemas by name, and the names of those that must be given."""
     properties: Any = schema.get("properties")
     required: Any = schema.get("required")
     known = cast("dict[str, Any]", properties) if isinstance(properties, dict) else {}
@@ -101,7 +101,7 @@ def _kind(schema: Any) -> str:
 
 
 def prepare() -> None:
-    """Import what checking takes. It is most of 100 ms, which the first call need not wait for."""
+    """Import what validation needs: most of 100 ms, for which the first call need not wait."""
     errors({}, {}, Budget(MAX_STEPS), 1)
 
 
@@ -131,7 +131,7 @@ def _value(value: Any) -> str:
 
 
 def _pruned(value: Any, depth: int) -> Any:
-    """As much of a value as is shown."""
+    """Returns as much of a value as a message shows."""
     if isinstance(value, str):
         return value[:_SHOWN]
     if isinstance(value, list | dict) and not depth:

@@ -1,4 +1,4 @@
-"""Compares a model's files with the SHA-256 digests that are known of them."""
+"""Compares a model's files with the SHA-256 digests of the models that are known."""
 
 import contextlib
 import hashlib

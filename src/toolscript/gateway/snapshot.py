@@ -1,4 +1,4 @@
-"""Stores the catalogue, so that a search can answer before any server is connected."""
+"""Stores the catalogue on disk, so that a search can answer before any server is connected."""
 
 import logging
 from collections.abc import Iterable

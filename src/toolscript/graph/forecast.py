@@ -1,4 +1,4 @@
-"""What comes next: a probability for every tool, given those used so far.
+"""Forecasts the next tool: a probability for every tool, given those used so far.
 
     P = repeat · P(one of those used) + (1 − repeat) · (½ P(after the last) + ½ P(with each))
 

@@ -1,4 +1,4 @@
-"""Capabilities: what a question wants done, what a tool is for.
+"""Infers capabilities: what a question wants done, and whether a shell could do it.
 
 The table is data (``capabilities.json``). It labels tools and questions
 ("file operations"), and it knows what a shell can do: where a question wants

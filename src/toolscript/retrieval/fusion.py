@@ -1,4 +1,4 @@
-"""Rankings to one score: a weighted mean over the signals that answered."""
+"""Fuses the rankings of the signals into one score: their weighted mean."""
 
 from collections.abc import Mapping
 from typing import TypeAlias

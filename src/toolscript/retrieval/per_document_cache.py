@@ -1,4 +1,4 @@
-"""What is computed from one document alone, and kept for as long as the document stays as it is."""
+"""Caches what is computed from one document, for as long as the document does not change."""
 
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar

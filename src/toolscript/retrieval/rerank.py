@@ -1,4 +1,4 @@
-"""The reranker: a second stage after a question's own scores, for what the graph knows.
+"""The reranker: adds the context of a session to the scores of a search.
 
     score = α · own + (1 − α) · graph      α falls with the number of the graph's edges
 

@@ -1,4 +1,4 @@
-"""Reading below one folder, and nothing else, whatever somebody does to it meanwhile.
+"""Reads files below one folder and nowhere else, even while the folder is being changed.
 
 A path is opened one component after the other, each relative to the directory
 that was opened before it, and no component may be a symbolic link (``openat``
@@ -23,14 +23,14 @@ from toolscript.errors import SkillError
 from toolscript.text import printable
 
 MAX_FILE_BYTES = 1024 * 1024
-"""A skill of more than this is refused, unread."""
+"""A larger file is refused without being read."""
 MAX_DEPTH = 16
-"""Folders below folders, from the root."""
+"""The deepest level of folders below the root."""
 MAX_ENTRIES = 100_000
-"""Names that are looked at below one root."""
+"""The largest number of names below one root."""
 QUIET_S = 0.05
-"""How long a file must have been left alone: a system's clock for files ticks every few
-milliseconds, and a single write takes time after it has set the time of change."""
+"""How long a file must not have changed before it is read: the clock of a file system ticks
+every few milliseconds, and a single write takes time after it has set the time of change."""
 _ATTEMPTS = 12
 _SHOWN = 200
 _DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -45,7 +45,7 @@ _FILE = (
 _ABLE = bool(_NO_FOLLOW) and os.open in os.supports_dir_fd
 
 Stamp: TypeAlias = tuple[int, int, int, int, int]
-"""What tells one state of a file from any other: device, inode, size, both times of change."""
+"""Identifies one state of a file: device, inode, size, both times of change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +72,8 @@ class FileEntry(msgspec.Struct, frozen=True, gc=False):
 class ConfinedReader:
     """One folder. Holds nothing open between calls; the folder may come and go.
 
-    The folder itself may be reached by symbolic links: whoever names it means
-    what is there. Raises `SkillError` where the system cannot open a file
-    relative to a directory.
+    The path of the folder itself may contain symbolic links. Raises `SkillError` where
+    the system cannot open a file relative to a directory.
     """
 
     def __init__(self, root: Path, most: int = MAX_ENTRIES) -> None:
@@ -86,7 +85,7 @@ class ConfinedReader:
         self._most = most
 
     def read(self, path: str) -> FileText:
-        """The text of a file; ``path`` is relative to the root.
+        """Returns the text of a file; ``path`` is relative to the root.
 
         Raises `SkillError` for a path that leads or points elsewhere, for what
         the walk leaves out, is no regular file, is too large, is no UTF-8 text,
@@ -103,7 +102,7 @@ class ConfinedReader:
         raise SkillError(f"{_shown(path)} changes while it is read; try again when it is whole")
 
     def walk(self) -> "Walk":
-        """Every regular file below the root; symbolic links are not followed.
+        """Returns every regular file below the root; symbolic links are not followed.
 
         Names that begin with a dot, what tools keep for themselves
         (``node_modules``, ``__pycache__``), and files that have another name
@@ -121,7 +120,7 @@ class ConfinedReader:
         return walk
 
     def _read_once(self, path: str, parts: list[str]) -> FileText | None:
-        """The content; None where the file was touched just now, or while it was read."""
+        """Returns the content; None where the file has changed just now, or during the read."""
         with _opened(self.root, parts) as descriptor:
             before = os.fstat(descriptor)
             _check(path, before)
@@ -133,14 +132,14 @@ class ConfinedReader:
 
 
 class Walk:
-    """What was found below a root."""
+    """The files below a root, and problems on the way."""
 
     def __init__(self, most: int) -> None:
         self.most = most
-        """So many names are looked at."""
+        """The largest number of names to look at."""
         self.files: list[FileEntry] = []
         self.problems: list[str] = []
-        """What was left out although it might be meant, a line each."""
+        """Why files were left out that might be skills, a line each."""
         self.seen = 0
 
 
@@ -337,7 +336,7 @@ def _enter(descriptor: int, name: str, below: str, depth: int, walk: Walk) -> No
     try:
         folder = os.open(name, _DIRECTORY | _NO_FOLLOW, dir_fd=descriptor)
     except OSError as error:
-        if error.errno != errno.ENOENT:  # gone meanwhile
+        if error.errno != errno.ENOENT:  # gone by now
             walk.problems.append(f"{_shown(path)} {_reason(error)}")
         return
     try:

@@ -1,4 +1,4 @@
-"""Which folders skills are looked for in.
+"""The folders that are scanned for skills.
 
 Those that the configuration names, or else the usual ones of agents, of the
 project and of the user; then those that were added by hand. An earlier one wins
@@ -19,7 +19,7 @@ from toolscript.storage.atomic_files import is_dir, make_private, write_atomical
 
 log = logging.getLogger(__name__)
 USUAL = (".agents/skills", ".claude/skills")
-"""Where agents keep their skills: below a project, and below the home directory."""
+"""The usual folders of agents, below a project and below the home directory."""
 _VERSION = 1
 _LOCK_TIMEOUT_S = 30.0
 
@@ -33,11 +33,11 @@ class AddedFolders:
 
     @classmethod
     def of(cls, data_dir: Path) -> "AddedFolders":
-        """Those of a data directory."""
+        """Returns the list of a data directory."""
         return cls(data_dir / "skills" / "folders.json")
 
     def folders(self) -> tuple[Path, ...]:
-        """Those folders, in order; none where the file cannot be read, which is logged once."""
+        """Returns the folders in order; none where the file cannot be read (logged once)."""
         try:
             return tuple(self._read())
         except SkillError as error:
@@ -47,7 +47,7 @@ class AddedFolders:
             return ()
 
     def add(self, folder: Path) -> bool:
-        """Keep a folder as the last; False where it was kept already.
+        """Add a folder as the last; returns False where it was there already.
 
         Raises `SkillError`, and `OSError` where that cannot be written down.
         """
@@ -60,7 +60,7 @@ class AddedFolders:
         return self._change(lambda folders: [*folders, real], real, wanted=True)
 
     def remove(self, folder: Path) -> bool:
-        """Forget a folder; False where it was not kept."""
+        """Remove a folder; returns False where it was not there."""
         real = Path(os.path.realpath(folder))
         return self._change(lambda folders: [f for f in folders if f != real], real, wanted=False)
 
@@ -92,37 +92,37 @@ class AddedFolders:
 
 
 class SkillFolders:
-    """Every folder that is to be looked into. The configured ones may be exchanged."""
+    """Every folder to scan. The configured ones can be replaced."""
 
     def __init__(self, added: AddedFolders, homes: Iterable[Path]) -> None:
         self._added = added
         self._homes = tuple(homes)
         self._configured: tuple[Path, ...] | None = None
         self.problem = ""
-        """Why what the configuration says cannot be used."""
+        """Why the folders of the configuration cannot be used."""
 
     def configure(self, configured: tuple[Path, ...] | None, problem: str = "") -> None:
-        """What the configuration names; None: it says nothing, so the usual folders count."""
+        """Use the folders that the configuration names; None stands for the usual folders."""
         self._configured, self.problem = configured, problem
 
     def wanted(self) -> tuple[Path, ...]:
-        """The folders, each once, whether or not they are there."""
+        """Returns the folders, each once, whether or not they exist."""
         usual = [home / each for home in self._homes for each in USUAL]
         named = usual if self._configured is None else self._configured
         return tuple(dict.fromkeys((*named, *self._added.folders())))
 
     def present(self) -> tuple[Path, ...]:
-        """Those that are there, and do not lie in another one of them."""
+        """Returns those that exist, without those inside another one."""
         return _outermost([folder for folder in self.wanted() if is_dir(folder)])
 
     def missing(self) -> tuple[Path, ...]:
-        """Those that were named by somebody and are not there."""
+        """Returns the configured and added folders that do not exist."""
         named = (*(self._configured or ()), *self._added.folders())
         return tuple(folder for folder in dict.fromkeys(named) if not is_dir(folder))
 
 
 def _outermost(folders: Sequence[Path]) -> tuple[Path, ...]:
-    """The folders without those that another one contains, which finds their skills anyway."""
+    """Returns the folders without those that another one contains."""
     real = {folder: Path(os.path.realpath(folder)) for folder in folders}
     kept: dict[Path, Path] = {}
     for folder in folders:

@@ -1,4 +1,4 @@
-"""Front matter: what a Markdown file says about itself, in YAML between two lines of ``---``."""
+"""Parses front matter: name and description of a Markdown file, in YAML between ``---`` lines."""
 
 from dataclasses import dataclass
 from typing import Any, cast
@@ -24,7 +24,7 @@ class FrontMatter:
 
 
 def read_front_matter(text: str) -> FrontMatter:
-    """The front matter of a Markdown file; one without has neither name nor description.
+    """Returns the front matter of a Markdown file; one without has neither name nor description.
 
     Only these two keys are looked at, and read as they are written: see `plain_yaml`.
     Raises `SkillError` for front matter that does not end, is no YAML mapping, has

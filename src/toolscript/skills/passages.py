@@ -1,4 +1,4 @@
-"""Passages: a long text in pieces that a model reads whole.
+"""Cuts a long text into passages that a model reads whole.
 
 A text is cut at its headings, and within a section between paragraphs; only a
 paragraph that is too long by itself is cut between lines, sentences or words.
@@ -30,7 +30,7 @@ class Passage(msgspec.Struct, frozen=True, gc=False):
 
 
 def split(text: str, most: int = MAX_CHARS, *, headings: bool = True) -> tuple[Passage, ...]:
-    """The passages of a text, in order, at most `MAX_PASSAGES`, of ``most`` characters each.
+    """Returns a text's passages in order: at most `MAX_PASSAGES`, of ``most`` characters each.
 
     Without ``headings`` a line that begins with ``#`` is a line like any other.
     """

@@ -1,4 +1,4 @@
-"""The skills in some folders, as they are now.
+"""Scans folders for skills and reads them into a catalogue.
 
 A folder with a ``SKILL.md`` is one skill; every other Markdown or text file is
 one by itself. Only what changed since the last look is read again.
@@ -110,7 +110,7 @@ def _searched(description: str, passages: Iterable[Passage]) -> list[Passage]:
 
 @dataclass(frozen=True)
 class SkillCatalogue:
-    """All skills at one moment, by name. A change makes a new shelf."""
+    """All skills now, by name. A change makes a new catalogue."""
 
     skills: Mapping[str, Skill] = field(default_factory=dict[str, Skill])
     problems: tuple[str, ...] = ()

@@ -1,10 +1,10 @@
 """``Vector.VectorUpdate`` and ``Vector.SearchSkills``: files by path, found by the raw cosine.
 
-The pair has an index of its own, filled by nothing else. A file is embedded in
+The pair searches only files that VectorUpdate has embedded. A file is embedded in
 passages, and its score is the best passage's: a whole file says so many things
 that no single question is near to it. What was updated is remembered on the
 disk: the vectors in an embedding cache, the paths in a list beside it, from
-which the vectors are made anew where another model answers.
+which the vectors are computed again where another model answers.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ from toolscript.storage.blob_store import LOCK_TIMEOUT_S
 
 log = logging.getLogger(__name__)
 THRESHOLD = 0.5
-"""Least cosine of a file that is found."""
+"""The least cosine of a file in the answer."""
 PASSAGE_CHARS = 400
 DECIMALS = 6
 _PARAMETER = {"VectorUpdate": "path", "SearchSkills": "query"}
@@ -60,7 +60,7 @@ class VectorPair:
         self._seen = ""
         """The state of the files that the entries are of."""
         self._gone: set[str] = set()
-        """Files whose vectors are lost, and that cannot be read any more."""
+        """Files whose vectors are lost and that cannot be read any more."""
         self._lock = threading.Lock()
 
     def VectorUpdate(self, path: str) -> str:  # noqa: N802 - the seed's name
@@ -170,7 +170,7 @@ class VectorPair:
         except (FileNotFoundError, NotADirectoryError):
             return self._paths
         except (ValueError, KeyError, TypeError) as error:
-            log.warning("%s cannot be read (%s); it is written anew", self._registry, error)
+            log.warning("%s cannot be read (%s); it is written again", self._registry, error)
             return self._paths
 
     def _register(self, path: str) -> None:
@@ -190,7 +190,7 @@ class VectorPair:
 
 
 def path_of(identifier: str) -> str:
-    """The file of a passage: ``path#number``."""
+    """Returns the file of a passage's id, ``path#number``."""
     return identifier.rpartition("#")[0]
 
 
@@ -219,7 +219,7 @@ def _embedded(encoder: Encoder, path: str, text: str) -> dict[str, CachedVector]
 
 
 def _best(entries: dict[str, CachedVector], vector: Any) -> list[tuple[str, float]]:
-    """Each file with its best passage's cosine."""
+    """Returns each file with its best passage's cosine."""
     if not entries:
         return []
     cosines = np.stack([entry.vector for entry in entries.values()]) @ vector

@@ -1,4 +1,4 @@
-"""The lexical signal (``fuzzy``): words in common, whatever their ending, typos forgiven.
+"""The lexical signal (``fuzzy``): BM25F over stems, with typos corrected.
 
 BM25 over the fields of a document (Robertson & Zaragoza, "The Probabilistic
 Relevance Framework: BM25 and Beyond", 2009, section 3.6: field weights inside

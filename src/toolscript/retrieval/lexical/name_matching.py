@@ -1,4 +1,4 @@
-"""Names: what is spelled like a tool's name is that tool, whatever the weights.
+"""Matches a question with the names of tools, exact or misspelled.
 
 A query that is a tool's name, its qualified id or its words, however they are
 joined, gets similarity 1. One that is nearly a name gets its edit similarity,

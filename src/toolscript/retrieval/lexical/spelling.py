@@ -1,4 +1,4 @@
-"""Spellings: the words of a list that are nearest to one that may be misspelled."""
+"""Corrects spelling: finds the words of a list that are nearest to a misspelled one."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,4 +1,4 @@
-"""Cosines of different models onto one scale.
+"""Calibration: puts the cosines of different models on one scale.
 
 Raw cosines live on a scale of the model's own: two unrelated texts get about
 0.1 from one model and 0.6 from another. A piecewise linear curve through three
