@@ -3,12 +3,12 @@
 import threading
 from collections.abc import Callable
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import msgspec
 import numpy as np
-import snowballstemmer  # pyright: ignore[reportMissingTypeStubs]
 from numpy.typing import NDArray
+from Stemmer import Stemmer as SnowballStemmer  # pyright: ignore[reportUnknownVariableType] - has no types
 
 from toolscript.retrieval.base import Corpus
 from toolscript.retrieval.per_document_cache import PerDocumentCache
@@ -24,7 +24,7 @@ class Stemmer:
     """English stems, each word's computed once. Any thread may ask."""
 
     def __init__(self) -> None:
-        stemmer: Any = snowballstemmer.stemmer("english")  # pyright: ignore[reportUnknownMemberType]
+        stemmer: Any = cast("Any", SnowballStemmer)("english", 0)  # without its own cache
         self._stem: Callable[[str], str] = stemmer.stemWord
         self._known: dict[str, str] = {}
         self._lock = threading.Lock()
