@@ -24,6 +24,7 @@ class ToolNode:
 
     number: int = -1
     """In the order in which tools came."""
+    server: str = ""
     out: dict[str, EdgeCounts] = field(default_factory=dict[str, EdgeCounts])
     """Edges from this tool, by the id of the target."""
     into: dict[str, EdgeCounts] = field(default_factory=dict[str, EdgeCounts])
@@ -67,19 +68,18 @@ class GraphData:
                 return False
             if len(self.nodes) == len(self.uses):
                 self.uses = np.concatenate([self.uses, np.zeros_like(self.uses)])
-            self.nodes[tool] = ToolNode(len(self.nodes))
+            self.nodes[tool] = ToolNode(len(self.nodes), server_of(tool))
         return True
 
     def add(self, delta: GraphDelta) -> None:
         """Add counts, and take out of ``delta`` the tools and edges that do not fit."""
-        for tool in (tool for pair in delta.edges for tool in pair):
+        for tool in dict.fromkeys(tool for pair in delta.edges for tool in pair):
             delta.tools.setdefault(tool, ToolCounts())
-        delta.tools = {tool: counts for tool, counts in delta.tools.items() if self.admit(tool)}
-        delta.edges = {
-            (source, target): counts
-            for (source, target), counts in delta.edges.items()
-            if source != target and source in delta.tools and target in delta.tools
-        }
+        refused = {tool for tool in delta.tools if not self.admit(tool)}
+        for tool in refused:
+            del delta.tools[tool]
+        for pair in [pair for pair in delta.edges if pair[0] == pair[1] or refused & {*pair}]:
+            del delta.edges[pair]
         for tool, uses in delta.tools.items():
             self.uses[self.nodes[tool].number] += astuple(uses)
         for (source, target), counts in delta.edges.items():
@@ -97,7 +97,7 @@ class GraphData:
             edge.add(counts)
         self._count(edge, 1)
         if counts.next:
-            self.server_steps[server_of(source)][server_of(target)] += counts.next
+            self.server_steps[one.server][other.server] += counts.next
         one.version += 1
         other.version += 1
 
