@@ -1,1 +1,1 @@
-"""The doors: each spells the application's answers in its own dialect."""
+"""The surfaces: command line, HTTP and MCP, each of which spells answers for its clients."""
