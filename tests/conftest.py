@@ -21,9 +21,12 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("toolscript")
 
-# What is ignored here, as under nohup, would be ignored by every command that the tests start.
+# What is ignored here, as under nohup or in the background of a script, would be ignored by every
+# command that the tests start.
 if hasattr(signal, "SIGHUP"):
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest_plugins = ("tests.fixtures",)
 

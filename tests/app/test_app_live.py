@@ -48,7 +48,7 @@ def test_a_server_that_is_added_is_found_and_only_its_tools_embedded(
     now.settle()
     assert embedded(now) == 2
     assert len(starts.read_text("utf-8").splitlines()) == 1, "the other was left alone"
-    caches = list((tmp_path / "data" / "cache" / "embeddings").glob("*.sqlite"))
+    caches = list((tmp_path / "data" / "cache" / "embeddings").glob("*.json"))
     assert len(caches) == 2, "one for each set of servers"
 
 

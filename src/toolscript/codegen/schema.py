@@ -165,20 +165,19 @@ class _Reader:
             return own
         constants = union([_constant(value) for value in cast("list[Any]", values)])
         fitting = self._both(constants, own)
-        return (
-            constants if type(fitting) is Never else fitting
-        )  # the author's mistake: the constants count
+        # Where type and enum contradict each other, the constants count.
+        return constants if type(fitting) is Never else fitting
 
-    def _with_conditional(self, merged: Type, schema: _Schema, depth: int) -> Type:
+    def _with_conditional(self, kind: Type, schema: _Schema, depth: int) -> Type:
         """Returns the type with the properties that a condition mentions, as optional ones."""
         fields: dict[str, Field] = {}
         for each in _conditional(schema):
-            kind = self.read(each, depth + 1)
-            for field in kind.fields if type(kind) is Object else ():
+            branch = self.read(each, depth + 1)
+            for field in branch.fields if type(branch) is Object else ():
                 known = fields.get(field.name)
                 merged = union([known.type, field.type]) if known else field.type
                 fields[field.name] = msgspec.structs.replace(field, type=merged, required=False)
-        return _with_fields(merged, fields)
+        return _with_fields(kind, fields)
 
     # By type
 

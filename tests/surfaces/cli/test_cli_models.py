@@ -1,5 +1,6 @@
 """Models from the hub, as a user has them: on the command line and in a gateway."""
 
+import json
 import threading
 from collections.abc import Generator
 from pathlib import Path
@@ -10,8 +11,6 @@ from tests.support import READ_FILE, SEND_MAIL, Cli, Scripted, on_a_terminal
 
 from toolscript.config.settings import OPTION
 from toolscript.embedding.loader import BUNDLED_FOLDER
-from toolscript.embedding.vector_cache import model_of
-from toolscript.storage.blob_store import BlobStore
 
 MODEL = "acme/mini"
 QUERY = ("search", "read the contents of a document")
@@ -32,7 +31,7 @@ def online(cli: Cli, scripted: Scripted, hub: Hub) -> Cli:
 
 
 def model_in(cache: Path) -> str:
-    return model_of(BlobStore(cache).writer_version("vectors"))
+    return str(json.loads(cache.read_bytes())["model"])
 
 
 def first(shown: str) -> str:

@@ -32,7 +32,7 @@ def ask(cli: Cli, path: str, token: str | None = None) -> tuple[int, Any]:
 def test_without_a_token_this_machine_is_let_in(guarded: Cli) -> None:
     """http:others"""
     assert [ask(guarded, path)[0] for path in PATHS] == [200] * 4
-    assert "whoever is on this machine" in guarded("token", "list").stdout
+    assert "every user of this machine" in guarded("token", "list").stdout
 
 
 def test_with_one_token_nobody_is_let_in_without(guarded: Cli) -> None:
