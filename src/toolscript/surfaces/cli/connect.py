@@ -4,20 +4,22 @@ import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 from toolscript.config import servers as configuration
 from toolscript.config.settings import Settings
 from toolscript.errors import GatewayMissingError, ToolscriptError
 from toolscript.storage.atomic_files import check_owner
-from toolscript.surfaces.cli.gateway_client import TIMEOUT_S, Client, RemoteClient
+from toolscript.surfaces.cli.gateway_client import (
+    TIMEOUT_S,
+    Client,
+    LocalOptions,
+    RemoteClient,
+)
 from toolscript.surfaces.cli.options import settings_from
 from toolscript.surfaces.cli.output import note
 from toolscript.surfaces.server.config_sources import config_files, config_stamp
 from toolscript.surfaces.server.gateway_file import GatewayFile, GatewayRecord
-
-if TYPE_CHECKING:
-    from toolscript.skills.scanner import SkillMode
 
 _PROBE_TIMEOUT_S = 2.0
 _EDIT_S, _POLL_S = 2.0, 0.02
@@ -73,19 +75,6 @@ def _health(record: GatewayRecord) -> dict[str, Any] | None:
     return health if health.get("pid") == record.pid else None
 
 
-class LocalOptions(TypedDict, total=False):
-    """What an application in this process is made for."""
-
-    only: str
-    """Connect to this server and to no other."""
-    live: bool
-    """Connect to every server."""
-    embed: bool
-    """Load a model, which is the default; without, tools are only listed."""
-    skills: "SkillMode"
-    """What to do about skills: nothing, by default."""
-
-
 @contextmanager
 def connected(
     flags: Mapping[str, object], *, refresh: bool = False, **local: Unpack[LocalOptions]
@@ -103,7 +92,7 @@ def connected(
         return
     from toolscript.surfaces.cli.local_client import local_client  # noqa: PLC0415 - imports the engine
 
-    with local_client(settings, refresh=refresh, **local) as client:
+    with local_client(settings, local, refresh=refresh) as client:
         yield client
 
 

@@ -7,12 +7,15 @@ import http.client
 import json
 from collections.abc import Iterable
 from contextlib import closing
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast
 from urllib.parse import urlencode, urlsplit
 
 from toolscript import errors
 from toolscript.errors import GatewayError, GatewayMissingError
 from toolscript.text import redact
+
+if TYPE_CHECKING:
+    from toolscript.skills.scanner import SkillMode
 
 TIMEOUT_S = 15.0
 _SHAPES: dict[str, dict[str, type | tuple[type, ...]]] = {
@@ -32,25 +35,29 @@ _SHAPES: dict[str, dict[str, type | tuple[type, ...]]] = {
 Parameters = Iterable[tuple[str, object]]
 
 
-class Getter(Protocol):
-    """Reads from the application."""
+class Client(Protocol):
+    """Sends requests to the application."""
 
     def get(self, path: str, parameters: Parameters = ()) -> dict[str, Any]:
         """Returns the JSON object at a path; raises the error that an error answer names."""
         ...
 
-
-class Client(Getter, Protocol):
-    """Sends requests of every kind to the application."""
-
-    @property
-    def snapshot(self) -> bool:
-        """Whether the answers come from a snapshot rather than from connected servers."""
-        ...
-
     def post(self, path: str, body: bytes) -> dict[str, Any]:
         """Sends JSON to a path and returns the answer, however long it takes."""
         ...
+
+
+class LocalOptions(TypedDict, total=False):
+    """What an application in this process is made for."""
+
+    only: str
+    """Connect to this server and to no other."""
+    reconnect: bool
+    """Connect to every server, not only to those that the snapshot lacks."""
+    embed: bool
+    """Load a model, which is the default; without, tools are only listed."""
+    skills: "SkillMode"
+    """What to do about skills: nothing, by default."""
 
 
 def target(path: str, parameters: Parameters) -> str:
@@ -88,8 +95,6 @@ class RemoteClient:
 
     ``origin`` says in messages where the URL comes from.
     """
-
-    snapshot = False
 
     def __init__(
         self, url: str, origin: str, token: str | None = None, timeout_s: float = TIMEOUT_S

@@ -21,10 +21,10 @@ def list_servers(output: str, refresh: bool, **flags: Any) -> None:
     """List the configured servers with state, number of tools, and problems."""
     with connected(flags, refresh=refresh, embed=False) as client:
         answer = client.get("/servers")
-        snapshot = client.snapshot
     rows = [_row(server) for server in answer["servers"]]
     print_answer(answer, output, ["Server", "State", "Tools", "Transport", "What is wrong"], rows)
-    if snapshot and output == "table":
+    known = [s for s in answer["servers"] if s["snapshot"] and s["state"] != "connecting"]
+    if known and output == "table":
         note("as of the last connection; --refresh connects again")
 
 

@@ -13,21 +13,19 @@ from starlette.types import Message, Scope
 from toolscript import bootstrap
 from toolscript.app.application import App
 from toolscript.config.settings import Settings
-from toolscript.skills.scanner import SkillMode
-from toolscript.surfaces.cli.gateway_client import Parameters, answer, target
+from toolscript.surfaces.cli.gateway_client import LocalOptions, Parameters, answer, target
 from toolscript.surfaces.cli.progress_bar import wait_until_ready
-from toolscript.surfaces.http.routes import http_app
+from toolscript.surfaces.http.routes import local_app
+from toolscript.surfaces.server.authentication import ACCESS, OWNERS
 from toolscript.surfaces.server.config_sources import load
 
 
 class LocalClient:
     """A client of the application, whose event loop runs in another thread."""
 
-    snapshot = False
-
     def __init__(self, portal: BlockingPortal, app: App) -> None:
         self._portal = portal
-        self._asgi = http_app(app, runs_app=False)
+        self._asgi = local_app(app)
         self._tasks = app.tasks
 
     def get(self, path: str, parameters: Parameters = ()) -> dict[str, Any]:
@@ -48,16 +46,12 @@ class LocalClient:
         path, _, query = url.partition("?")
         scope: Scope = {
             "type": "http",
-            "asgi": {"version": "3.0"},
-            "http_version": "1.1",
             "method": method,
             "scheme": "http",
             "path": unquote(path),
-            "raw_path": path.encode(),
             "query_string": query.encode(),
-            "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
-            "client": None,
-            "server": ("localhost", 80),
+            "headers": [(b"content-type", b"application/json")],
+            ACCESS: OWNERS,
         }
         sent: list[Message] = []
         unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
@@ -76,25 +70,14 @@ class LocalClient:
 
 
 @contextmanager
-def local_client(  # noqa: PLR0913 - keywords
-    settings: Settings,
-    *,
-    refresh: bool,
-    only: str | None = None,
-    live: bool = False,
-    embed: bool = True,
-    skills: SkillMode = "off",
+def local_client(
+    settings: Settings, options: LocalOptions, *, refresh: bool
 ) -> Generator[LocalClient]:
-    """A client of the application once that is ready; shows progress. See `LocalOptions`."""
+    """A client of the application once that is ready; shows progress. See `connected`."""
     # The answer itself says that it is degraded, and why.
     logging.getLogger("toolscript.embedding.loader").setLevel(logging.ERROR)
-    wiring = bootstrap.Wiring(
-        reconnect=refresh or live,
-        only=only,
-        use_snapshot=not refresh,
-        embed=embed,
-        skills=skills,
-    )
+    chosen: LocalOptions = {"reconnect": refresh, "skills": "off", **options}
+    wiring = bootstrap.Wiring(use_snapshot=not refresh, **chosen)
     app = bootstrap.application(settings, load(settings), wiring)
     with start_blocking_portal() as portal, ExitStack() as stack:
         running = portal.wrap_async_context_manager(app.running())
@@ -104,5 +87,4 @@ def local_client(  # noqa: PLR0913 - keywords
         stack.callback(running.__exit__, None, None, None)
         client = LocalClient(portal, app)
         wait_until_ready(client, settings.connect_timeout_s)
-        client.snapshot = any(server["snapshot"] for server in client.get("/servers")["servers"])
         yield client

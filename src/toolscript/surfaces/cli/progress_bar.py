@@ -12,7 +12,7 @@ from toolscript.text import printable
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from toolscript.surfaces.cli.gateway_client import Getter
+    from toolscript.surfaces.cli.gateway_client import Client
 
 _FIRST_POLL_S, _LAST_POLL_S = 0.01, 0.1
 _MARGIN_S = 60.0
@@ -26,7 +26,7 @@ _MARKS = {
 
 
 def wait_until_ready(
-    client: "Getter", connect_timeout_s: float, margin_s: float = _MARGIN_S
+    client: "Client", connect_timeout_s: float, margin_s: float = _MARGIN_S
 ) -> None:
     """Return when every server has become ready or failed and every tool is indexed.
 
@@ -54,7 +54,7 @@ def _stuck(health: dict[str, Any]) -> str:
 
 
 @contextmanager
-def _display() -> Generator[Callable[["Getter", dict[str, Any]], None]]:
+def _display() -> Generator[Callable[["Client", dict[str, Any]], None]]:
     """A function that shows the state, on a terminal only."""
     if not sys.stderr.isatty():
         yield lambda client, health: None  # noqa: ARG005 - shows nothing

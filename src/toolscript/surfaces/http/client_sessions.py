@@ -34,5 +34,7 @@ class ClientSessions:
 def session_of(request: Request) -> Session:
     """Returns the session that a request names, or a new one."""
     name = request.headers.get(HEADER, "")
+    if not name:
+        return Session()
     sessions: ClientSessions = request.app.state.sessions
-    return sessions.get(holder_of(request), name) if name else Session()
+    return sessions.get(holder_of(request), name)

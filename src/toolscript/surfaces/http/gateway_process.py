@@ -22,7 +22,7 @@ from toolscript.config.servers import Config
 from toolscript.config.settings import Settings
 from toolscript.errors import PortInUseError, UnprotectedError
 from toolscript.storage.gc_tuning import freeze_gc, release_heap
-from toolscript.surfaces.http.routes import http_app
+from toolscript.surfaces.http.routes import gateway_app
 from toolscript.surfaces.mcp.endpoint import Exposure
 from toolscript.surfaces.server import logs
 from toolscript.surfaces.server.authentication import ANY_HOST, LOOPBACK_HOSTS, TokenAuthenticator
@@ -70,7 +70,7 @@ def _server(settings: Settings, config: Config, listening: socket.socket, key: s
     for problem in config.problems:
         log.warning("%s", problem)
     stats = RequestStats()
-    asgi = http_app(
+    asgi = gateway_app(
         app,
         hosts=_hosts(listening),
         admit=authenticator,

@@ -1,8 +1,8 @@
 """The routes of the HTTP surface, as an ASGI application over one application."""
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import Any
 
@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from toolscript import __version__
 from toolscript.app.application import App
@@ -46,11 +46,9 @@ from toolscript.surfaces.mcp.mcp_routes import McpRoutes
 from toolscript.surfaces.mcp.sessionless import SessionlessEndpoint
 from toolscript.surfaces.server.audit_log import audited
 from toolscript.surfaces.server.authentication import (
-    LOOPBACK_HOSTS,
     Admit,
     OriginGuard,
     access_of,
-    admit_everybody,
     grant_of,
     holder_of,
 )
@@ -79,15 +77,22 @@ def every_endpoint() -> list[Endpoint]:
     return sorted(every, key=lambda endpoint: endpoint.method)
 
 
-def http_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
+def local_app(app: App) -> Starlette:
+    """Returns an ASGI application over ``app``, which runs already, for a command's own process.
+
+    Without a guard before it, it finds the caller's `Access` in each request's scope.
+    """
+    return _asgi(_routes(app, [each for each in every_endpoint() if each.path != _MESSAGE]))
+
+
+def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
     app: App,
     *,
-    hosts: tuple[str, ...] = LOOPBACK_HOSTS,
-    admit: Admit = admit_everybody,
-    is_admitted: Callable[[str], bool] = bool,
-    stats: RequestStats | None = None,
-    runs_app: bool = True,
-    exposure: Exposure | None = None,
+    hosts: tuple[str, ...],
+    admit: Admit,
+    is_admitted: Callable[[str], bool],
+    stats: RequestStats,
+    exposure: Exposure,
 ) -> Starlette:
     """Returns an ASGI application over ``app``, which it runs for as long as it lives.
 
@@ -97,38 +102,39 @@ def http_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
         admit: Gives the bearer of a token access; see `OriginGuard`.
         is_admitted: Whether the holder of an `Access` still has it.
         stats: Counts the requests.
-        runs_app: False where ``app`` runs already.
-        exposure: What the MCP surface shows; without one there is no MCP surface.
+        exposure: What the MCP surface shows.
     """
     revocations = RevocationWatcher(is_admitted)
-    mount = McpRoutes(app, exposure, grant_of, holder_of, revocations) if exposure else None
-    stats, lag = stats or RequestStats(), EventLoopLag()
+    mount = McpRoutes(app, exposure, grant_of, holder_of, revocations)
+    lag = EventLoopLag()
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
-        serving = mount.running() if mount else nullcontext()
         watching = revocations.running(app.tasks)
-        async with app.running(), lag.running(app.tasks), watching, serving:
+        async with app.running(), lag.running(app.tasks), watching, mount.running():
             yield
 
-    endpoints = [e for e in every_endpoint() if mount or e.path != _MESSAGE]
-    asgi = Starlette(
-        routes=[
-            *(Route(e.path, _answering(app, e.handler), methods=[e.method]) for e in endpoints),
-            *(mount.routes if mount else ()),
-        ],
-        lifespan=lifespan if runs_app else None,
+    asgi = _asgi(
+        [*_routes(app, every_endpoint()), *mount.routes],
+        lifespan=lifespan,
         middleware=[
             Middleware(RequestLogMiddleware, stats=stats),
             Middleware(OriginGuard, hosts=hosts, admit=admit, revocations=revocations),
             Middleware(BodyLimit),
         ],
-        exception_handlers={HTTPException: _http_error, Exception: _unexpected},
     )
     asgi.state.sessions, asgi.state.stats, asgi.state.lag = ClientSessions(), stats, lag
-    if mount:
-        asgi.state.messages = SessionlessEndpoint(app, mount.exposure)
+    asgi.state.messages = SessionlessEndpoint(app, mount.exposure)
     return asgi
+
+
+def _asgi(routes: Sequence[BaseRoute], **more: Any) -> Starlette:
+    handlers: Any = {HTTPException: _http_error, Exception: _unexpected}
+    return Starlette(routes=routes, exception_handlers=handlers, **more)
+
+
+def _routes(app: App, endpoints: Iterable[Endpoint]) -> list[Route]:
+    return [Route(e.path, _answering(app, e.handler), methods=[e.method]) for e in endpoints]
 
 
 def _answering(app: App, handler: Handler) -> Callable[[Request], Awaitable[Response]]:

@@ -25,7 +25,8 @@ LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 ANY_HOST = ("*",)
 _OWN_SITE = {"same-origin", "none"}
 """Values of ``Sec-Fetch-Site``: the gateway's own pages, and addresses that a user has typed."""
-_ACCESS = "toolscript.access"
+ACCESS = "toolscript.access"
+"""Where the scope of a request that was let in has its `Access`."""
 _PUBLIC = {"/health"}
 """Routes for callers who are granted nothing, such as a supervisor."""
 
@@ -43,10 +44,8 @@ Admit: TypeAlias = Callable[[str], Access]
 """Returns the access that a token (or an empty string) gives; raises `AccessError` for none."""
 
 
-def admit_everybody(token: str) -> Access:
-    """Returns access to everything: for an application that only this process uses."""
-    del token
-    return Access(EVERYTHING, OWNER)
+OWNERS = Access(EVERYTHING, OWNER)
+"""The access of the owner's own commands."""
 
 
 class TokenAuthenticator:
@@ -65,7 +64,7 @@ class TokenAuthenticator:
     def __call__(self, token: str) -> Access:
         """See `Admit`; raises `TokenFileError`, too, whose message does not name the file."""
         if hmac.compare_digest(token.encode(), self._key.encode()):
-            return Access(EVERYTHING, OWNER)
+            return OWNERS
         if self._local and not self._tokens.protected:
             return Access(ANONYMOUS, ANYONE)
         try:
@@ -102,7 +101,7 @@ class TokenAuthenticator:
 
 def access_of(request: HTTPConnection) -> Access:
     """Returns the access of this request's caller; see `OriginGuard`."""
-    return request.scope[_ACCESS]
+    return request.scope[ACCESS]
 
 
 def grant_of(request: HTTPConnection) -> Grant:
@@ -117,7 +116,7 @@ def holder_of(request: HTTPConnection) -> str:
 
 def holder_in(scope: Scope) -> str:
     """Returns the same for a request that may have been refused; empty then."""
-    access: Access | None = scope.get(_ACCESS)
+    access: Access | None = scope.get(ACCESS)
     return access.holder if access else ""
 
 
@@ -155,7 +154,7 @@ class OriginGuard:
             await refusal(*problem)(scope, receive, send)
             return
         try:
-            scope[_ACCESS] = access = self._granted(request)
+            scope[ACCESS] = access = self._granted(request)
             HOLDER.set(access.holder)
         except ToolscriptError as error:
             await error_response(error)(scope, receive, send)
