@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, cast
 from urllib.parse import urlsplit
 
 import msgspec
@@ -35,6 +35,10 @@ _PUBLIC_VARIABLES = {
 """Variables of the environment that hold no secret; any other may."""
 
 
+_Seconds = Annotated[float, msgspec.Meta(gt=0, le=MAX_TIMEOUT_S)]
+_Port = Annotated[int, msgspec.Meta(ge=0, le=MAX_PORT)]
+
+
 class EntryError(Exception):
     """An entry that cannot be used; the message says what is wrong with it."""
 
@@ -50,10 +54,7 @@ class Entry:
 
     def text(self, key: str) -> str:
         """Returns the string at this key; empty without the key."""
-        value = self.raw.get(key, "")
-        if not isinstance(value, str):
-            raise EntryError(f"{key} is {_shown(value)}; expected a string")
-        return self._expand(key, value)
+        return self._expand(key, self._typed(key, str, "a string")) if key in self.raw else ""
 
     def written(self, key: str) -> str:
         """Returns the value for a message, as the file has it: variables are not expanded."""
@@ -64,58 +65,48 @@ class Entry:
 
     def flag(self, key: str) -> bool:
         """Returns the boolean at this key; false without the key."""
-        value = self.raw.get(key, False)
-        if not isinstance(value, bool):
-            raise EntryError(f"{key} is {_shown(value)}; expected true or false")
-        return value
+        return key in self.raw and self._typed(key, bool, "true or false")
+
+    def port(self, key: str) -> int:
+        """Returns the port at this key; 0 without the key."""
+        return self._typed(key, _Port, f"a port, 1 to {MAX_PORT}") if key in self.raw else 0
 
     def texts(self, key: str) -> tuple[str, ...] | None:
         """Returns the list of strings at this key; None without the key."""
-        value: object = self.raw.get(key)
-        if value is None:
+        if self.raw.get(key) is None:
             return None
-        items = cast("list[Any]", value) if isinstance(value, list) else None
-        if items is None or not all(isinstance(item, str) for item in items):
-            raise EntryError(f"{key} is {_shown(self.raw[key])}; expected a list of strings")
+        items = self._typed(key, list[str], "a list of strings")
         return tuple(self._expand(key, item) for item in items)
 
     def seconds(self, *keys: str) -> float | None:
         """Returns the duration at the first of these keys that exists; None without any."""
         key = next((key for key in keys if key in self.raw), None)
-        if key is None:
-            return None
-        value = self.raw[key]
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise EntryError(f"{key} is {_shown(value)}; expected seconds, such as 60")
-        if not 0 < value <= MAX_TIMEOUT_S:
-            raise EntryError(f"{key} is {_shown(value)}; expected seconds, at most {MAX_TIMEOUT_S}")
-        return float(value)
+        expected = f"seconds, such as 60 and at most {MAX_TIMEOUT_S}"
+        return None if key is None else self._typed(key, _Seconds, expected)
 
     def mapping(self, key: str) -> dict[str, str]:
         """Returns the object at this key, its numbers and booleans as strings."""
-        value = self.raw.get(key)
-        if value is None:
+        if self.raw.get(key) is None:
             return {}
-        if not isinstance(value, dict):
-            raise EntryError(f"{key} is {_shown(value)}; expected an object of strings")
-        entries = cast("dict[str, Any]", value)
+        entries = self._typed(key, dict[str, Any], "an object of strings")
         return {name: self._value(f"{key}.{name}", item) for name, item in entries.items()}
-
-    def _value(self, key: str, value: Any) -> str:
-        if isinstance(value, bool):
-            return str(value).lower()
-        if not isinstance(value, str | int | float):
-            raise EntryError(f"{key} is {_shown(value)}; expected a string")
-        return self._expand(key, str(value))
 
     def entry(self, key: str) -> "Entry | None":
         """Returns a reader of the object at this key; None without the key."""
-        value: object = self.raw.get(key)
-        if value is None:
+        if self.raw.get(key) is None:
             return None
-        if not isinstance(value, dict):
-            raise EntryError(f"{key} is {_shown(value)}; expected an object")
-        return Entry(cast("dict[str, Any]", value), self.environ, self.hidden)
+        return Entry(self._typed(key, dict[str, Any], "an object"), self.environ, self.hidden)
+
+    def _typed(self, key: str, kind: Any, expected: str) -> Any:
+        try:
+            return msgspec.convert(self.raw[key], kind)
+        except (msgspec.ValidationError, UnicodeEncodeError):
+            raise EntryError(f"{key} is {_shown(self.raw[key])}; expected {expected}") from None
+
+    def _value(self, key: str, value: Any) -> str:
+        if not isinstance(value, str | int | float):
+            raise EntryError(f"{key} is {_shown(value)}; expected a string")
+        return self._expand(key, str(value).lower() if isinstance(value, bool) else str(value))
 
     def _expand(self, key: str, text: str) -> str:
         def replace(match: re.Match[str]) -> str:
@@ -157,13 +148,12 @@ def server(name: str, raw: Any, environ: Mapping[str, str], base: Path | None) -
     if not isinstance(raw, dict):
         raise EntryError(f"the entry is {_shown(raw)}; expected an object with command or url")
     reader = Entry(cast("dict[str, Any]", raw), environ)
-    disabled = reader.flag("disabled")
-    if disabled:
+    if reader.flag("disabled"):
         # A disabled entry may be unfinished, so nothing else in it is checked.
         return ServerSpec(name=name, transport="stdio", disabled=True)
     url_key = next((key for key in URL_KEYS if key in reader.raw), "url")
     transport = _transport(reader, reader.text(url_key))
-    spec = ServerSpec(
+    return ServerSpec(
         name=name,
         transport=transport,
         include_tools=reader.texts("includeTools"),
@@ -172,10 +162,10 @@ def server(name: str, raw: Any, environ: Mapping[str, str], base: Path | None) -
         protocol=_protocol(reader),
         start_timeout_s=reader.seconds("startTimeout", "startup_timeout_sec"),
         call_timeout_s=reader.seconds("callTimeout", "tool_timeout_sec"),
+        sse_fallback=transport == "http" and not _stated(reader)[1],
+        **(_process(reader, base) if transport == "stdio" else _remote(reader, url_key)),
+        hidden=tuple(sorted(reader.hidden)),
     )
-    stdio = transport == "stdio"
-    spec = _stdio(spec, reader, base) if stdio else _remote(spec, reader, url_key)
-    return msgspec.structs.replace(spec, hidden=tuple(sorted(reader.hidden)))
 
 
 def _check_name(name: str) -> None:
@@ -191,8 +181,7 @@ def _check_name(name: str) -> None:
 
 
 def _transport(reader: Entry, url: str) -> Transport:
-    key = "type" if reader.text("type") else "transport"
-    stated = reader.text(key)
+    key, stated = _stated(reader)
     if stated:
         known = _TRANSPORTS.get(stated.casefold())
         if known is None:
@@ -207,6 +196,12 @@ def _transport(reader: Entry, url: str) -> Transport:
     return "stdio"
 
 
+def _stated(reader: Entry) -> tuple[str, str]:
+    """Returns the key and the value of the type that an entry states; "" where it states none."""
+    key = "type" if reader.text("type") else "transport"
+    return key, reader.text(key)
+
+
 def _protocol(reader: Entry) -> Protocol:
     stated = reader.text("protocol") or "auto"
     if stated not in {"auto", "legacy"}:
@@ -214,25 +209,23 @@ def _protocol(reader: Entry) -> Protocol:
     return cast("Protocol", stated)
 
 
-def _stdio(spec: ServerSpec, reader: Entry, base: Path | None) -> ServerSpec:
+def _process(reader: Entry, base: Path | None) -> dict[str, Any]:
+    """Returns the fields of a server that is a process."""
     command = reader.text("command")
     if not command.strip():
         raise EntryError("command is empty; expected the program that starts the server")
     stated = reader.text("cwd")
-    directory = expanded(stated) if stated else None
-    if directory is not None and base is not None:
-        directory = base / directory
-    directory = directory or base
-    return msgspec.structs.replace(
-        spec,
-        command=command,
-        args=reader.texts("args") or (),
-        env=reader.mapping("env"),
-        cwd=str(directory) if directory else None,
-    )
+    directory = (base or Path()) / expanded(stated) if stated else base
+    return {
+        "command": command,
+        "args": reader.texts("args") or (),
+        "env": reader.mapping("env"),
+        "cwd": str(directory) if directory else None,
+    }
 
 
-def _remote(spec: ServerSpec, reader: Entry, url_key: str) -> ServerSpec:
+def _remote(reader: Entry, url_key: str) -> dict[str, Any]:
+    """Returns the fields of a server that has an address."""
     url = reader.text(url_key)
     if not re.match(r"https?://[^\s/]", url):
         written = reader.written(url_key)
@@ -242,14 +235,7 @@ def _remote(spec: ServerSpec, reader: Entry, url_key: str) -> ServerSpec:
             f"{url_key} has a host or port that cannot be read; in a password write / as %2F, "
             "# as %23 and ? as %3F"
         )
-    stated = reader.text("type") or reader.text("transport")
-    return msgspec.structs.replace(
-        spec,
-        url=url,
-        headers=reader.mapping("headers"),
-        oauth=_oauth(reader),
-        sse_fallback=spec.transport == "http" and not stated,
-    )
+    return {"url": url, "headers": reader.mapping("headers"), "oauth": _oauth(reader)}
 
 
 def _is_readable(url: str) -> bool:
@@ -270,12 +256,9 @@ def _oauth(reader: Entry) -> OAuthClient | None:
             f"oauth has no clientId (found {listed(client.raw)}); leave oauth out "
             "where the server registers clients by itself"
         )
-    port = client.raw.get("callbackPort", 0)
-    if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= MAX_PORT:
-        raise EntryError(f"oauth.callbackPort is {_shown(port)}; expected a port, 1 to {MAX_PORT}")
     return OAuthClient(
         client_id=client.text("clientId"),
         client_secret=client.text("clientSecret"),
         scope=client.text("scope"),
-        callback_port=port,
+        callback_port=client.port("callbackPort"),
     )
