@@ -127,8 +127,9 @@ def _type(option: Option) -> str:
     kind = names.get(option.kind.__name__, "text")
     if option.choices:
         return f"one of {', '.join(f'`{choice}`' for choice in option.choices)}"
-    if option.low is not None and option.high is not None:
-        return f"{kind} from {option.low:g} to {option.high:g}"
+    if option.bounds:
+        low, high = option.bounds
+        return f"{kind} from {low:g} to {high:g}"
     return kind
 
 

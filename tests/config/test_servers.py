@@ -319,7 +319,11 @@ MISTAKES: list[tuple[str, Any, str]] = [
     ("it", {"command": "x", "protocol": "new"}, "protocol is 'new'; expected auto or legacy"),
     ("it", {"command": "x", "startTimeout": "1"}, "startTimeout is '1'; expected seconds, such"),
     ("it", {"command": "x", "callTimeout": True}, "callTimeout is true or false; expected sec"),
-    ("it", {"command": "x", "callTimeout": 0}, "callTimeout is 0; expected seconds, such as 60 and"),
+    (
+        "it",
+        {"command": "x", "callTimeout": 0},
+        "callTimeout is 0; expected seconds, such as 60 and",
+    ),
     ("it", {"command": "x", "callTimeout": 10**400}, "callTimeout is 1000"),
     ("it", {"command": "x", "tool_timeout_sec": -1}, "tool_timeout_sec is -1; expected seconds"),
     ("it", {"url": "ftp://h"}, "url is 'ftp://h'; expected http://… or https://…"),

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from toolscript.config.settings import OPTION, OPTIONS, Option, load_settings
 from toolscript.errors import RangeError
 
-RANGED = [option for option in OPTIONS if option.low is not None]
+RANGED = [option for option in OPTIONS if option.bounds]
 
 
 def test_no_two_options_share_a_name_a_variable_or_a_flag() -> None:
@@ -24,7 +24,6 @@ def test_an_option_is_well_formed(option: Option) -> None:
     assert option.flag is None or option.flag.startswith("--")
     assert option.kind in {str, int, float, bool, Path}
     assert option.default is None or isinstance(option.default, option.kind)
-    assert (option.low is None) == (option.high is None)
     assert option.parse(option.default, "default") == option.default
 
 
@@ -91,16 +90,16 @@ def test_a_number_outside_its_range_is_refused_naming_value_range_and_source(
     option: Option,
 ) -> None:
     """search:limits"""
-    assert option.low is not None
-    assert option.high is not None
-    for bound in (option.low, option.high):
+    assert option.bounds
+    low, high = option.bounds
+    for bound in option.bounds:
         assert option.parse(option.kind(bound), "x") == bound
-    for wrong in (option.low - 1, option.high + 1):
+    for wrong in (low - 1, high + 1):
         value = option.kind(wrong)
         with pytest.raises(RangeError) as caught:
             load_settings({}, {"HOME": "/", option.env or "": str(value)})
         message = str(caught.value)
-        expected = (str(value), f"from {option.low:g} to {option.high:g}", str(option.env))
+        expected = (str(value), f"from {low:g} to {high:g}", str(option.env))
         assert all(part in message for part in expected), message
 
 
@@ -164,7 +163,7 @@ def test_any_text_is_either_a_value_in_range_or_refused(option: Option, raw: str
     except RangeError:
         return
     assert isinstance(value, option.kind)
-    assert option.low is None or option.high is None or option.low <= value <= option.high
+    assert option.bounds is None or option.bounds[0] <= value <= option.bounds[1]
     assert not option.choices or value in option.choices
 
 

@@ -34,8 +34,8 @@ class Option:
     help: str
     env: str | None = None
     flag: str | None = None
-    low: float | None = None
-    high: float | None = None
+    bounds: tuple[float, float] | None = None
+    """The least and the greatest value of a number."""
     choices: tuple[str, ...] = ()
     schemes: tuple[str, ...] = ()
     """What the value of an address has to begin with: one of these."""
@@ -49,8 +49,9 @@ class Option:
         shown = str(value)[:_MAX_QUOTED_CHARS]
         if self.choices and value not in self.choices:
             raise RangeError(f"{source} is {shown!r}; choose one of {', '.join(self.choices)}")
-        if self.low is not None and self.high is not None and not self.low <= value <= self.high:
-            raise RangeError(f"{source} is {shown}; it must be from {self.low:g} to {self.high:g}")
+        if self.bounds and not self.bounds[0] <= value <= self.bounds[1]:
+            low, high = self.bounds
+            raise RangeError(f"{source} is {shown}; it must be from {low:g} to {high:g}")
         if self.schemes and value is not None and not value.casefold().startswith(self.schemes):
             expected = " or ".join(f"{scheme}…" for scheme in self.schemes)
             raise RangeError(f"{source} is {_without_login(value)!r}; expected {expected}")
@@ -106,22 +107,20 @@ class Settings:
         None, "Token to send to that gateway.", "TOOLSCRIPT_GATEWAY_TOKEN", secret=True
     )
     limit: int = _setting(
-        3, "Maximum number of results.", "TOOLSCRIPT_SEARCH_LIMIT", "--limit", low=1, high=100
+        3, "Maximum number of results.", "TOOLSCRIPT_SEARCH_LIMIT", "--limit", bounds=(1, 100)
     )
     threshold: float = _setting(
         0.35,
         "Minimum score of a result.",
         "TOOLSCRIPT_SEARCH_THRESHOLD",
         "--threshold",
-        low=0,
-        high=1,
+        bounds=(0, 1),
     )
     alpha: float = _setting(
         0.7,
         "Weight of the semantic score; the rest is that of the lexical score.",
         "TOOLSCRIPT_SEARCH_ALPHA",
-        low=0,
-        high=1,
+        bounds=(0, 1),
     )
     model: str = _setting(
         "Xenova/bge-small-en-v1.5",
@@ -158,35 +157,31 @@ class Settings:
         env="TOOLSCRIPT_NO_LEARNING",
     )
     threads: int = _setting(
-        1, "Threads the embedding model may use.", "TOOLSCRIPT_SEARCH_THREADS", low=1, high=64
+        1, "Threads the embedding model may use.", "TOOLSCRIPT_SEARCH_THREADS", bounds=(1, 64)
     )
     connect_timeout_s: float = _setting(
         30.0,
         "How long a server may take to start, in seconds.",
         "TOOLSCRIPT_CONNECT_TIMEOUT",
-        low=0.1,
-        high=600,
+        bounds=(0.1, 600),
     )
     call_timeout_s: float = _setting(
         300.0,
         "How long a tool may run without reporting progress, in seconds.",
         "TOOLSCRIPT_CALL_TIMEOUT",
-        low=0.1,
-        high=86400,
+        bounds=(0.1, 86400),
     )
     message_limit_mib: int = _setting(
         8,
         "Maximum size of one message of a server, in MiB.",
         "TOOLSCRIPT_MESSAGE_LIMIT",
-        low=1,
-        high=16,
+        bounds=(1, 16),
     )
     ping_interval_s: float = _setting(
         15.0,
         "Seconds between two checks that a connected server still answers.",
         "TOOLSCRIPT_PING_INTERVAL",
-        low=0.1,
-        high=3600,
+        bounds=(0.1, 3600),
     )
     exposure: str = _setting(
         "search",
@@ -217,8 +212,7 @@ class Settings:
         60.0,
         "Seconds between two listings of a server that does not announce changes.",
         "TOOLSCRIPT_POLL_INTERVAL",
-        low=0.1,
-        high=86400,
+        bounds=(0.1, 86400),
     )
     log_level: str = _setting(
         "warning",
@@ -237,16 +231,14 @@ class Settings:
         "How long a script may run, in seconds.",
         "TOOLSCRIPT_EXEC_TIMEOUT",
         "--timeout",
-        low=0.1,
-        high=86400,
+        bounds=(0.1, 86400),
     )
     exec_memory_mib: int = _setting(
         256,
         "How much memory a script's objects may take, in MiB.",
         "TOOLSCRIPT_EXEC_MEMORY",
         "--memory",
-        low=32,
-        high=65536,
+        bounds=(32, 65536),
     )
     host: str = _setting(
         "127.0.0.1", "Address the gateway listens on.", "TOOLSCRIPT_HOST", "--host"
@@ -256,8 +248,7 @@ class Settings:
         "Port the gateway listens on; 0 picks a free one.",
         "TOOLSCRIPT_PORT",
         "--port",
-        low=0,
-        high=65535,
+        bounds=(0, 65535),
     )
 
 

@@ -23,7 +23,7 @@ from toolscript.surfaces.http.request_body import json_object
 from toolscript.surfaces.server.authentication import grant_of
 
 ENDPOINTS = Endpoints()
-EDGES = Option("limit", int, 50, "", low=1, high=1000)
+EDGES = Option("limit", int, 50, "", bounds=(1, 1000))
 _FORMATS = ("json", "dot")
 _DOT_TYPE = "text/vnd.graphviz"
 

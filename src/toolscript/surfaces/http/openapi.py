@@ -149,4 +149,5 @@ def reference(answer: type[msgspec.Struct]) -> Json:
 def _range(name: str) -> Json:
     option = OPTION[name]
     kind = "integer" if option.kind is int else "number"
-    return {"type": kind, "minimum": option.low, "maximum": option.high}
+    low, high = option.bounds or (None, None)
+    return {"type": kind, "minimum": low, "maximum": high}
