@@ -231,14 +231,6 @@ def _standing_in(model: LazyModel) -> bool:
 
 def _connect(settings: Settings, config_key: str) -> Connect:
     with IMPORTING:
-        from toolscript.gateway.upstream.connection import McpConnect, UpstreamLimits  # noqa: PLC0415 - see Gateway.run
+        from toolscript.gateway.upstream.connection import McpConnect  # noqa: PLC0415 - see Gateway.run
 
-    limits = UpstreamLimits(
-        settings.connect_timeout_s,
-        settings.ping_interval_s,
-        settings.call_timeout_s,
-        settings.poll_interval_s,
-        settings.message_limit_mib * 2**20,
-    )
-    logs = settings.data_dir / "logs" / "servers" / config_key
-    return McpConnect(limits, logs, settings.data_dir / "auth")
+    return McpConnect(settings, config_key)

@@ -8,7 +8,6 @@ import math
 import shutil
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from toolscript import __version__
+from toolscript.config.settings import Settings
 from toolscript.errors import UpstreamError
 from toolscript.gateway.base import LAST_WORDS, Caller, Failed, Ready, Report
 from toolscript.gateway.diagnosis import (
@@ -61,17 +61,6 @@ _GONE = {401, 403, 404, 500, 502, 503, 504}
 _IDENTITY = mcp_types.Implementation(name="toolscript", version=__version__)
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamLimits:
-    """How long an upstream may take, in seconds, and how long a message may be."""
-
-    connect_s: float = 30.0
-    ping_s: float = 15.0
-    call_s: float = 300.0
-    poll_s: float = 60.0
-    message_bytes: int = 8 * 1024 * 1024
-
-
 class McpUpstream:
     """The connection to one server. `run` needs a task for itself; it sends its reports."""
 
@@ -81,15 +70,15 @@ class McpUpstream:
         self._spec = spec
         self._report = report
         self._shared = shared
-        self._limits = replace(
-            shared.limits,
-            connect_s=spec.start_timeout_s or shared.limits.connect_s,
-            call_s=spec.call_timeout_s or shared.limits.call_s,
-        )
+        settings = shared.settings
+        self._connect_s = spec.start_timeout_s or settings.connect_timeout_s
+        self._call_s = spec.call_timeout_s or settings.call_timeout_s
+        self._ping_s, self._poll_s = settings.ping_interval_s, settings.poll_interval_s
+        self._message_bytes = settings.message_limit_mib * 2**20
         self._stderr = StderrLog(shared.logs / f"{file_name(spec.name)}.log")
         stated = any(name.lower() == "authorization" for name in spec.headers)
         has_login = spec.transport != "stdio" and not stated
-        self._login = Login(shared.logins, spec) if has_login else None
+        self._login = Login(settings.data_dir / "auth", spec) if has_login else None
         self._wake = anyio.Event()
         self._is_closed = False
         self._is_stale = False
@@ -100,7 +89,7 @@ class McpUpstream:
         self._ready_at = math.inf
         self._listed_at = -math.inf
         self._router = RequestRouter(
-            spec.name, self._limits.call_s, self._described, self._redacted, check=self._wake_up
+            spec.name, self._call_s, self._described, self._redacted, check=self._wake_up
         )
 
     @property
@@ -109,22 +98,19 @@ class McpUpstream:
 
     async def run(self) -> None:
         """See `Upstream.run`."""
+        backoff = Backoff()
         try:
-            await self._run_forever()
+            while True:
+                self._ready_at = math.inf
+                error = await self._attempt()
+                lasted_s = anyio.current_time() - self._ready_at
+                retrying = self._was_ready and backoff.lost(lasted_s)
+                pause_s = backoff.pause()
+                self._router.disconnected(error, retrying=retrying)
+                self._report(Failed(error=error, retry_s=pause_s, retrying=retrying))
+                await self._wait_before_retry(pause_s)
         finally:
             self._router.disconnected("its connection was ended", retrying=False)
-
-    async def _run_forever(self) -> None:
-        backoff = Backoff()
-        while True:
-            self._ready_at = math.inf
-            error = await self._attempt()
-            lasted_s = anyio.current_time() - self._ready_at
-            retrying = self._was_ready and backoff.lost(lasted_s)
-            pause_s = backoff.pause()
-            self._router.disconnected(error, retrying=retrying)
-            self._report(Failed(error=error, retry_s=pause_s, retrying=retrying))
-            await self._wait_before_retry(pause_s)
 
     async def _wait_before_retry(self, pause_s: float) -> None:
         """Waits so long, or until the user has logged in or out."""
@@ -148,7 +134,7 @@ class McpUpstream:
     async def _connect(self, transport: Transport) -> str:
         self._noise, self._refused, self._wake = "", 0, anyio.Event()
         self._is_stale = self._is_closed = False
-        deadline = anyio.current_time() + self._limits.connect_s
+        deadline = anyio.current_time() + self._connect_s
         try:
             with anyio.CancelScope(deadline=deadline) as scope:
                 self._check_command()
@@ -164,7 +150,7 @@ class McpUpstream:
         except Exception as error:  # noqa: BLE001 - the boundary: whatever one server does stays with it
             return self._described(error)
         if scope.cancelled_caught:
-            return self._explained(f"did not answer within {self._limits.connect_s:g} s")
+            return self._explained(f"did not answer within {self._connect_s:g} s")
         return "the connection ended"
 
     def _check_command(self) -> None:
@@ -184,7 +170,7 @@ class McpUpstream:
     @asynccontextmanager
     async def _session(self, transport: Transport) -> AsyncGenerator[ClientSession]:
         async with AsyncExitStack() as stack:
-            responses = BoundedResponses(self._limits.message_bytes)
+            responses = BoundedResponses(self._message_bytes)
             if transport == "stdio":
                 read, write = await self._process_streams(stack)
             else:
@@ -200,8 +186,8 @@ class McpUpstream:
     async def _process_streams(self, stack: AsyncExitStack) -> Any:
         stack.enter_context(self._stderr.opened())
         tag = await anyio.to_thread.run_sync(self._shared.reaper.tag)
-        lock, limit = self._shared.spawn_lock, self._limits.message_bytes
-        streams = process_streams(self._spec, self._stderr, tag, lock, limit)
+        lock = self._shared.spawn_lock
+        streams = process_streams(self._spec, self._stderr, tag, lock, self._message_bytes)
         return await stack.enter_async_context(streams)
 
     async def _http_streams(
@@ -214,7 +200,7 @@ class McpUpstream:
                 sse_client(spec.url, spec.headers, auth=auth, httpx_client_factory=responses.client)
             )
         # The library's own default of 5 s is too short for tools that work.
-        timeout = httpx2.Timeout(self._limits.connect_s, read=max(300.0, self._limits.call_s))
+        timeout = httpx2.Timeout(self._connect_s, read=max(300.0, self._call_s))
         client = responses.client(spec.headers, timeout, auth)
         client.event_hooks["response"].append(self._note_status)
         await stack.enter_async_context(client)
@@ -227,7 +213,7 @@ class McpUpstream:
 
     async def _handshake(self, session: ClientSession) -> None:
         if self._spec.protocol == "auto":
-            with anyio.move_on_after(min(DISCOVER_TIMEOUT_S, self._limits.connect_s / 3)):
+            with anyio.move_on_after(min(DISCOVER_TIMEOUT_S, self._connect_s / 3)):
                 await _discover(session)
         if session.discover_result is None:
             await _initialize(session)
@@ -244,10 +230,10 @@ class McpUpstream:
     async def _publish_again(self, session: ClientSession) -> None:
         """Lists the tools again, after a pause and within the time to connect: no ping does."""
         await anyio.sleep_until(self._listed_at + LISTING_PAUSE_S)
-        with anyio.move_on_after(self._limits.connect_s) as scope:
+        with anyio.move_on_after(self._connect_s) as scope:
             await self._publish(session)
         if scope.cancelled_caught:
-            raise UpstreamError(f"did not list its tools within {self._limits.connect_s:g} s")
+            raise UpstreamError(f"did not list its tools within {self._connect_s:g} s")
 
     def _first_lines(self, rejected: Sequence[str]) -> tuple[str, ...]:
         """Returns the first few lines, and one that says how many more there are."""
@@ -258,8 +244,8 @@ class McpUpstream:
     async def _watch(self, session: ClientSession, changes: ToolListChanges) -> None:
         """Lists the tools again when they change, and pings, until the connection ends."""
         while not self._is_closed:
-            due_at = math.inf if changes.is_notified else self._listed_at + self._limits.poll_s
-            with anyio.move_on_after(min(self._limits.ping_s, due_at - anyio.current_time())):
+            due_at = math.inf if changes.is_notified else self._listed_at + self._poll_s
+            with anyio.move_on_after(min(self._ping_s, due_at - anyio.current_time())):
                 await self._wake.wait()
             self._wake = anyio.Event()
             if self._is_closed:
@@ -272,7 +258,7 @@ class McpUpstream:
         raise ClosedError
 
     async def _ping(self, session: ClientSession) -> None:
-        with anyio.move_on_after(self._limits.ping_s) as scope:
+        with anyio.move_on_after(self._ping_s) as scope:
             try:
                 if session.discover_result is None:
                     await session.send_request(mcp_types.PingRequest(), mcp_types.EmptyResult)
@@ -283,7 +269,7 @@ class McpUpstream:
                 if is_closed(error) or self._refused in _GONE:
                     raise
         if scope.cancelled_caught:
-            raise UpstreamError(f"did not answer a ping within {self._limits.ping_s:g} s")
+            raise UpstreamError(f"did not answer a ping within {self._ping_s:g} s")
 
     async def _hear(self, message: IncomingMessage) -> None:
         if isinstance(message, mcp_types.ToolListChangedNotification):
@@ -339,15 +325,11 @@ class McpUpstream:
 
 
 class McpConnect:
-    """Makes the upstreams of one process, and holds what they share; see `Connect`.
+    """Makes the upstreams of one configuration, and holds what they share; see `Connect`."""
 
-    ``logs`` is the directory for standard errors, ``logins`` that for tokens.
-    """
-
-    def __init__(self, limits: UpstreamLimits, logs: Path, logins: Path) -> None:
-        self.limits = limits
-        self.logs = logs
-        self.logins = logins
+    def __init__(self, settings: Settings, config_key: str) -> None:
+        self.settings = settings
+        self.logs = settings.data_dir / "logs" / "servers" / config_key
         self.reaper = ProcessReaper()
         self.spawn_lock = anyio.Lock()
 
