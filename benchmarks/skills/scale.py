@@ -30,7 +30,6 @@ from toolscript.config import settings
 from toolscript.embedding.base import CachedVector
 from toolscript.embedding.loader import Choice, identify
 from toolscript.skills.scanner import SkillCatalogue, SkillScanner
-from toolscript.skills.service import SkillService
 from toolscript.types import SearchRequest
 
 DIMENSIONS = 384
@@ -91,10 +90,6 @@ def _application(home: Path) -> App:
     return bootstrap.application(_settings(home), environ={"HOME": str(home)})
 
 
-def _service(app: App) -> SkillService:
-    return app._skills  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - to measure it alone
-
-
 def _prime(home: Path, catalogue: SkillCatalogue) -> None:
     """Vectors for every passage, in the cache that the application will open."""
     identity = identify(Choice("bundled"))
@@ -102,7 +97,7 @@ def _prime(home: Path, catalogue: SkillCatalogue) -> None:
         raise SystemExit("the bundled model is not there")
     rows = np.random.default_rng(1).standard_normal((len(catalogue.documents), DIMENSIONS))
     rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-    semantic = _service(_application(home))._semantic  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - its cache
+    semantic = _application(home).skills._semantic  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - its cache
     cache = semantic.cache()
     assert cache is not None  # noqa: S101 - nothing was said against it
     entries = {
@@ -117,8 +112,8 @@ async def _first(home: Path) -> float:
     watch = Stopwatch()
     app = _application(home)
     async with app.running():
-        await _service(app).feed.changed(None)
-        await app.skills_settled()
+        await app.skills.feed.changed(None)
+        await app.skills.settled()
         return watch.clock()
 
 
@@ -148,13 +143,13 @@ async def _running(home: Path, folder: Path) -> dict[str, float]:
     watch = Stopwatch()
     app = _application(home)
     async with app.running():
-        await _service(app).feed.changed(None)
+        await app.skills.feed.changed(None)
         listed = watch.clock()
         await _indexed(app)
         found = watch.clock()
-        await app.skills_settled()
+        await app.skills.settled()
         ready, busy = watch.clock(), watch.processor()
-        await app.search_skills(SearchRequest(text="warm up"))
+        await app.skills.search(SearchRequest(text="warm up"))
         return {
             "start: listed, s": listed,
             "start: searched by words, s": found,
@@ -180,13 +175,13 @@ async def _asked(app: App, what: str) -> dict[str, float]:
 
 def _timed(app: App, request: SearchRequest) -> tuple[float, float]:
     begun = time.perf_counter(), time.thread_time()
-    _service(app).search(request)
+    app.skills.index.engine.search(request)
     return time.perf_counter() - begun[0], time.thread_time() - begun[1]
 
 
 async def _indexed(app: App) -> None:
     """Wait until something can be found."""
-    while not (app.skill_report().stats or {})["passages"]:  # noqa: ASYNC110 - the engine tells nobody
+    while not (app.skills.report().stats or {})["passages"]:  # noqa: ASYNC110 - the engine tells nobody
         await anyio.sleep(0.001)
 
 
@@ -206,16 +201,16 @@ async def _until_followed(app: App, folder: Path) -> dict[str, float]:
 async def _seen(
     app: App, what: str, change: Callable[[], object], word: str, count: int
 ) -> dict[str, float]:
-    await app.skills_settled()
+    await app.skills.settled()
     await anyio.sleep(1)  # so that the watcher is at rest
     watch = Stopwatch()
     change()
     clock = 0.0
     while clock < 30:
-        result = await app.search_skills(SearchRequest(text=word, threshold=0.0, limit=1))
+        result = await app.skills.search(SearchRequest(text=word, threshold=0.0, limit=1))
         clock = watch.clock()
         if len([hit for hit in result.hits if word in hit.document.description]) == count:
             break
         await anyio.sleep(0.05)
-    await app.skills_settled()
+    await app.skills.settled()
     return {f"{what}, s": clock, f"{what}: processor until all is done, s": watch.processor()}

@@ -12,7 +12,7 @@ import pytest
 from tests.encoders import Narrow
 from tests.support import no_skills
 from toolscript import bootstrap
-from toolscript.app.application import SEARCH_TIMEOUT_S, App
+from toolscript.app.application import App
 from toolscript.config.servers import Config
 from toolscript.embedding.base import Encoder
 from toolscript.embedding.loader import LazyModel, Loaded, load_model
@@ -23,6 +23,7 @@ from toolscript.gateway.gateway import Gateway
 from toolscript.gateway.snapshot import SnapshotStore
 from toolscript.retrieval.base import Corpus, EmbeddingSignal, Query, Ranking
 from toolscript.retrieval.engine import SearchEngine
+from toolscript.retrieval.live_index import SEARCH_TIMEOUT_S
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.types import SearchRequest, ServerSpec, ToolSpec

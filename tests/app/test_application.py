@@ -169,15 +169,15 @@ def test_what_is_not_granted_is_not_known(known: Counted) -> None:
         assert now.finds("send_mail", threshold=0.0, grant=grant) == ["files__read_file"]
         below = now.search("send_mail", threshold=1.0, grant=grant).below
         assert below is None or below.document.server == "files"
-        [tool] = now.portal.call(now.app.tools, None, grant)
+        [tool] = now.portal.call(now.app.catalogue(grant).tools)
         assert tool.id == "files__read_file"
-        [status] = now.portal.call(now.app.servers, grant)
+        [status] = now.portal.call(now.app.catalogue(grant).servers)
         assert (status.name, status.tools) == ("files", 1)
         assert now.portal.call(now.app.health, grant).tools == 1
         with pytest.raises(UnknownNameError, match=r"'mail'; configured are: files$"):
             now.search("send_mail", servers=("mail",), grant=grant)
         with pytest.raises(UnknownNameError, match=r"configured are: files$"):
-            now.portal.call(now.app.tools, "mail", grant)
+            now.portal.call(now.app.catalogue(grant).tools, "mail")
         assert now.finds("send_mail", threshold=0.0, grant=Grant()) == []
 
 
@@ -187,7 +187,7 @@ def test_a_client_has_what_is_granted(known: Counted) -> None:
         now.settle()
 
         def module(grant: Grant, *names: str) -> str:
-            wanted = partial(now.app.module, "ts", names, grant=grant)
+            wanted = partial(now.app.catalogue(grant).module, "ts", names)
             return now.portal.call(wanted).text.decode()
 
         assert "mail__send_mail" in module(Grant(servers=("*",)))

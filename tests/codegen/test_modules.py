@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.codegen.schemas import Case, anything, cases, shown
 from toolscript.codegen.schema import read
-from toolscript.codegen.typed_clients import Clients, ModuleRequest
+from toolscript.codegen.typed_clients import ModuleRequest, make_module
 from toolscript.types import ToolSpec
 
 IN_BULK = settings(
@@ -33,13 +33,13 @@ _NAMES = """
 NAMES = [name.strip("\n") for name in _NAMES.split(" ") if name.strip("\n")]
 
 
-def clients(tools: list[ToolSpec]) -> Clients:
-    return Clients({tool.id: tool for tool in sorted(tools, key=lambda tool: tool.id)})
+def by_id(tools: list[ToolSpec]) -> dict[str, ToolSpec]:
+    return {tool.id: tool for tool in sorted(tools, key=lambda tool: tool.id)}
 
 
 def write(folder: Path, tools: list[ToolSpec]) -> dict[str, Path]:
     """The modules of these tools, as files."""
-    made = clients(tools)
+    known = by_id(tools)
     ids = tuple(tool.id for tool in tools)
     files = {
         "full.ts": ModuleRequest("ts", ids), "short.ts": ModuleRequest("ts", ids, compact=True),
@@ -47,7 +47,7 @@ def write(folder: Path, tools: list[ToolSpec]) -> dict[str, Path]:
     }  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
     for name, request in files.items():
-        (folder / name).write_bytes(made.module(request).text)
+        (folder / name).write_bytes(make_module(known, request).text)
     return {name: folder / name for name in files}
 
 

@@ -5,9 +5,9 @@ import re
 import pytest
 
 from tests.docs.pages import DOCS
-from toolscript.app.application import SEARCH_TIMEOUT_S
 from toolscript.embedding.vector_cache import VERSION
 from toolscript.gateway.upstream import backoff
+from toolscript.retrieval.live_index import SEARCH_TIMEOUT_S
 
 ARCHITECTURE = "explanation/architecture.md"
 RETRIES = (

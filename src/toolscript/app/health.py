@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from toolscript.embedding.loader import LazyModel
 from toolscript.errors import ModelError, TaskDiedError
-from toolscript.retrieval.engine import SearchEngine
+from toolscript.retrieval.live_index import LiveIndex
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 
 
@@ -55,7 +56,7 @@ PUBLIC_STATS = ("model", "modelLoaded", "device", "signals", "degraded")
 """The statistics that say nothing about other callers' tools."""
 
 
-def search_stats(engine: SearchEngine, semantic: SemanticSignal) -> dict[str, object]:
+def search_stats(index: LiveIndex[Any], semantic: SemanticSignal) -> dict[str, object]:
     """Returns what is indexed, by what, and how much of it was computed or remembered."""
     try:
         loaded, refused = semantic.model.loaded, ""
@@ -67,8 +68,8 @@ def search_stats(engine: SearchEngine, semantic: SemanticSignal) -> dict[str, ob
     queries = counters.queries_embedded + counters.queries_remembered
     documents = counters.documents_embedded + counters.documents_from_cache
     return {
-        "toolsIndexed": engine.indexed,
-        "toolsWaiting": engine.waiting,
+        "toolsIndexed": index.indexed,
+        "toolsWaiting": index.waiting,
         "embeddingsCached": semantic.embedded,
         "model": encoder.name if encoder else identity.name if identity else None,
         "modelLoaded": encoder is not None,

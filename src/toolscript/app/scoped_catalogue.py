@@ -1,14 +1,18 @@
-"""What one caller may see of the servers and their tools, and what to say of the rest."""
+"""What one caller may see and use of the servers and their tools, and what to say of the rest."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import anyio.to_thread
 from msgspec.structs import replace
 
+from toolscript.app.builtin_tools import BuiltinTool
+from toolscript.codegen.typed_clients import Language, Module, ModuleRequest, make_module
 from toolscript.config.servers import EXAMPLE
-from toolscript.errors import NotReadyError, UnknownNameError
-from toolscript.gateway.base import without_last_words
+from toolscript.errors import NotConnectedError, NotReadyError, UnknownNameError
+from toolscript.gateway.base import SILENT_CALLER, Caller, without_last_words
 from toolscript.gateway.gateway import Gateway
 from toolscript.retrieval.lexical.spelling import not_known
 from toolscript.text import printable
@@ -20,6 +24,7 @@ class ScopedCatalogue:
     """A gateway as a grant shows it. Holds nothing; it is made for one answer."""
 
     gateway: Gateway
+    builtin: Sequence[BuiltinTool]
     grant: Grant
 
     def servers(self) -> list[ServerStatus]:
@@ -40,6 +45,45 @@ class ScopedCatalogue:
             raise UnknownNameError(self._unknown(name))
         return found
 
+    async def tool_when_ready(self, name: str) -> ToolSpec:
+        """Does the same as `tool`, having waited for its server if that is still connecting."""
+        if self.gateway.catalogue.find(name) is None:
+            await self.gateway.settle(re.split(f"{SEPARATOR}|:", name, maxsplit=1)[0])
+        return self.tool(name)
+
+    def pinned(self) -> list[ToolSpec]:
+        """Those of the caller's tools that models always see, by id."""
+        return [tool for tool in self.gateway.pinned() if self.grant.allows(tool.id)]
+
+    @property
+    def exposed(self) -> Mapping[str, str]:
+        """Every tool's name for models by its id."""
+        return self.gateway.catalogue.exposed
+
+    def builtin_tools(self) -> list[ToolSpec]:
+        """The built-in tools that are listed for models."""
+        specs = [tool.spec for tool in self.builtin if tool.listed]
+        return [spec for spec in specs if self.grant.allows(spec.id)]
+
+    def builtin_tool(self, name: str) -> BuiltinTool | None:
+        """The built-in tool of a name, unless a server of the configuration has taken it."""
+        taken = {server.name for server in self.gateway.config.servers}
+        for tool in self.builtin:
+            if tool.answers_to(name) and tool.spec.server not in taken:
+                return tool if self.grant.allows(tool.spec.id) else None
+        return None
+
+    async def request(
+        self, server: str, method: str, params: dict[str, Any], caller: Caller = SILENT_CALLER
+    ) -> dict[str, Any]:
+        """Pass a request on to a server; see `Upstream.request`."""
+        try:
+            return await self.gateway.request(server, method, params, caller)
+        except NotConnectedError as error:
+            if self.grant.is_owner:
+                raise
+            raise NotConnectedError(without_last_words(str(error))) from None
+
     def check(self, servers: Iterable[str]) -> None:
         """Raise `UnknownNameError` for a server that is not configured."""
         known = [status.name for status in self._statuses()]
@@ -47,28 +91,35 @@ class ScopedCatalogue:
             if name not in known:
                 raise UnknownNameError(self._no_server(name))
 
-    def chosen(self, name: str) -> list[ToolSpec]:
-        """The tool of this id, or the tools of this server."""
-        catalogue = self.gateway.catalogue
-        entry = catalogue.servers.get(name)
-        tool = catalogue.tools.get(name)
-        found = entry.tools if entry else (tool,) if tool else ()
-        return [tool for tool in found if self.grant.allows(tool.id)]
+    async def module(
+        self, language: Language, names: Sequence[str] = (), *, compact: bool = False
+    ) -> Module:
+        """Returns a typed client of the tools that ``names`` choose, or of all where there is none.
 
-    def selected(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Returns the ids of the tools that names choose, or of all where there is no name.
-
+        A name is a server's or a tool's id; a server that is still connecting is waited for.
         Raises `UnknownNameError` with every name that chooses nothing, and
         `NotReadyError` where there is no tool at all.
         """
-        chosen = [self.chosen(name) for name in names] or [self.tools()]
+        for name in names:
+            if not self._chosen(name):
+                await self.gateway.settle(name.partition(SEPARATOR)[0])
+        chosen = [self._chosen(name) for name in names] or [self.tools()]
         unknown = [name for name, tools in zip(names, chosen, strict=False) if not tools]
         if unknown:
             raise UnknownNameError("; ".join(map(self._unchosen, unknown)))
         ids = tuple(dict.fromkeys(tool.id for tools in chosen for tool in tools))
         if not ids:
             raise NotReadyError(self.nothing())
-        return ids
+        request = ModuleRequest(language, ids, compact)
+        return await anyio.to_thread.run_sync(make_module, self.gateway.catalogue.tools, request)
+
+    def _chosen(self, name: str) -> list[ToolSpec]:
+        """The tool of this id, or the tools of this server."""
+        catalogue = self.gateway.catalogue
+        entry = catalogue.servers.get(name)
+        tool = catalogue.tools.get(name)
+        found = entry.tools if entry else (tool,) if tool else ()
+        return [tool for tool in found if self.grant.allows(tool.id)]
 
     def _unchosen(self, name: str) -> str:
         """Returns why a name chooses no tool."""

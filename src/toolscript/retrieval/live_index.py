@@ -6,13 +6,16 @@ from typing import Generic, Protocol, TypeVar
 
 import anyio
 import anyio.to_thread
+from msgspec.structs import replace
 
+from toolscript.errors import SearchTimeoutError
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.types import Document
+from toolscript.types import Document, SearchRequest, SearchResult
 
 log = logging.getLogger(__name__)
 C = TypeVar("C")
 """A catalogue: an immutable snapshot."""
+SEARCH_TIMEOUT_S = 10.0
 
 
 class Feed(Protocol[C]):
@@ -48,11 +51,14 @@ class LiveIndex(Generic[C]):
     reported by `fault`; searches go on with the one before.
     """
 
-    def __init__(self, engine: SearchEngine, feed: Feed[C]) -> None:
+    def __init__(
+        self, engine: SearchEngine, feed: Feed[C], search_timeout_s: float = SEARCH_TIMEOUT_S
+    ) -> None:
+        self.engine = engine
         self.fault = ""
         """Why the index is out of date; empty while it is not."""
-        self._engine = engine
         self._feed = feed
+        self._search_timeout_s = search_timeout_s
         self._indexed: C | None = None
         self._documents: Sequence[Document] | None = ()
         self._step = anyio.Event()
@@ -65,12 +71,27 @@ class LiveIndex(Generic[C]):
     @property
     def indexed(self) -> int:
         """How many documents can be found."""
-        return self._engine.indexed
+        return self.engine.indexed
 
     @property
     def waiting(self) -> int:
         """How many documents some signal does not cover yet."""
-        return self._engine.waiting
+        return self.engine.waiting
+
+    async def search(self, request: SearchRequest) -> SearchResult:
+        """Search off the event loop; the result says so where the index is out of date.
+
+        Raises `SearchTimeoutError` after ``search_timeout_s`` seconds, and what
+        `SearchEngine.search` raises.
+        """
+        fault = self.fault
+        with anyio.move_on_after(self._search_timeout_s):
+            search = self.engine.search
+            result = await anyio.to_thread.run_sync(search, request, abandon_on_cancel=True)
+            return replace(result, degraded=(*result.degraded, fault)) if fault else result
+        raise SearchTimeoutError(
+            f"the search took longer than {self._search_timeout_s:g} s; try a shorter query"
+        )
 
     async def run(self) -> None:
         """Index and save each catalogue as it comes, until cancelled."""
@@ -98,7 +119,7 @@ class LiveIndex(Generic[C]):
             if documents == self._documents:
                 return
             self._documents = documents
-            self._engine.update(documents, superseded)
+            self.engine.update(documents, superseded)
             self.fault = ""
         except Exception as error:
             # A boundary: whatever is wrong with one catalogue, the searches go on.

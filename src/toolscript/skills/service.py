@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 from msgspec.structs import replace
 
 from toolscript.errors import SkillError, UnknownNameError
@@ -47,9 +48,8 @@ class SkillService:
 
     def __init__(self, engine: SearchEngine, semantic: SemanticSignal, feed: SkillFeed) -> None:
         self.feed = feed
-        self._engine = engine
+        self.index = LiveIndex(engine, feed)
         self._semantic = semantic
-        self._index = LiveIndex(engine, feed)
 
     @property
     def catalogue(self) -> SkillCatalogue:
@@ -59,24 +59,19 @@ class SkillService:
     @property
     def ready(self) -> bool:
         """Whether the folders were scanned, and every skill in them is fully indexed."""
-        return self.feed.mode == "off" or (self.feed.scanned and self._index.ready)
+        return self.feed.mode == "off" or (self.feed.scanned and self.index.ready)
 
     @property
     def awaited(self) -> bool:
         """Whether an answer should wait until `ready`: it should, where no other scan follows."""
         return self.feed.mode in {"scan_once", "list_only"} and not self.ready
 
-    @property
-    def waiting(self) -> int:
-        """How many passages some signal does not cover yet."""
-        return self._index.waiting
-
     async def run(self) -> None:
         """Scan and index until cancelled."""
         if self.feed.mode == "off":
             return
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._index.run)
+            tasks.start_soon(self.index.run)
             tasks.start_soon(self.feed.run)
 
     async def refresh(self) -> None:
@@ -88,24 +83,27 @@ class SkillService:
         """Return when `ready`."""
         if self.feed.mode != "off":
             await self.feed.changed(None)
-            await self._index.settled()
+            await self.index.settled()
 
-    def search(self, request: SearchRequest) -> SearchResult:
-        """The skills that answer, each with its best passage. Raises what the engine raises."""
-        result = self._engine.search(request)
-        notes = [self._index.fault] if self._index.fault else []
+    async def search(self, request: SearchRequest) -> SearchResult:
+        """Returns the skills that answer, each with its best passage.
+
+        Raises what `LiveIndex.search` raises.
+        """
+        result = await self.index.search(request)
         unscanned = self.feed.mode != "off" and not self.feed.scanned
-        if unscanned or (self.catalogue.skills and not self._engine.indexed):
-            notes.append("skills: they are being looked for; try again in a moment")
-        return replace(result, degraded=(*result.degraded, *notes)) if notes else result
+        if unscanned or (self.catalogue.skills and not self.index.indexed):
+            note = "skills: they are being looked for; try again in a moment"
+            return replace(result, degraded=(*result.degraded, note))
+        return result
 
-    def skills(self, grant: Grant = EVERYTHING) -> list[Skill]:
+    def visible(self, grant: Grant = EVERYTHING) -> list[Skill]:
         """Every skill that is the caller's, by name."""
         return [skill for skill in self.catalogue.skills.values() if grant.allows(skill.id)]
 
     def report(self, grant: Grant = EVERYTHING) -> SkillReport:
         """Returns the caller's skills; where they come from, for who may see everything."""
-        skills = self.skills(grant)
+        skills = self.visible(grant)
         if not grant.is_everything:
             return SkillReport(skills, self.ready)
         folders, counters = self.feed.folders, self._semantic.counters
@@ -113,8 +111,8 @@ class SkillService:
         problems = [*filter(None, [folders.problem]), *missing, *self.catalogue.problems]
         stats = {
             "skills": len(self.catalogue.skills),
-            "passages": self._engine.indexed,
-            "passagesWaiting": self._engine.waiting,
+            "passages": self.index.indexed,
+            "passagesWaiting": self.index.waiting,
             "passagesEmbedded": counters.documents_embedded,
             "passagesFromCache": counters.documents_from_cache,
         }
@@ -124,13 +122,13 @@ class SkillService:
         """The skill of this name or id; `UnknownNameError` names the nearest instead."""
         skill = self.catalogue.find(name)
         if skill is None or not grant.allows(skill.id):
-            names = [skill.name for skill in self.skills(grant)]
+            names = [skill.name for skill in self.visible(grant)]
             advice = "search for what it should explain"
             raise UnknownNameError(not_known("skill", name, names, advice))
         return skill
 
-    def read(self, name: str, file: str = "", grant: Grant = EVERYTHING) -> SkillPage:
-        """What a skill says, or another text file of its folder, as it is now.
+    async def read(self, name: str, file: str = "", grant: Grant = EVERYTHING) -> SkillPage:
+        """Returns what a skill says, or another text file of its folder, as it is now.
 
         Raises `UnknownNameError` and what `ConfinedReader.read` raises.
         """
@@ -138,4 +136,5 @@ class SkillService:
         if file and not skill.folder:
             raise SkillError(f"{skill.name} is a single file; leave the file out")
         path = f"{skill.folder}/{relative(file)}" if file else skill.path
-        return SkillPage(skill, path, ConfinedReader(Path(skill.root)).read(path).text)
+        content = await anyio.to_thread.run_sync(ConfinedReader(Path(skill.root)).read, path)
+        return SkillPage(skill, path, content.text)

@@ -31,11 +31,11 @@ class InProcessClient:
 
     def servers(self) -> list[ServerStatus]:
         """Returns how each configured server is doing, by name."""
-        return self.portal.call(self.app.servers)
+        return self.portal.call(self.app.catalogue().servers)
 
     def tools(self, server: str | None = None) -> list[ToolSpec]:
         """Returns the tools of every server, or of one, by id."""
-        return self.portal.call(self.app.tools, server)
+        return self.portal.call(self.app.catalogue().tools, server)
 
     def search(self, text: str, **options: Any) -> SearchResult:
         """Returns what a search finds; ``options`` are further fields of `SearchRequest`."""

@@ -139,7 +139,7 @@ def test_a_tool_goes_by_the_name_that_models_see(scripted: Scripted, tmp_path: P
     names = ["x" * 90, "with space", "a/b", "ünï"]
     with running(served(tmp_path, s=scripted(*map(tool, names)))) as app:
         app.settle()
-        exposed = app.portal.call(lambda: app.app.exposed)
+        exposed = app.portal.call(lambda: app.app.catalogue().exposed)
         for name in names:
             shown = exposed[f"s__{name}"]
             assert shown != f"s__{name}"

@@ -8,9 +8,10 @@ from starlette.responses import Response
 
 from toolscript.app.application import App
 from toolscript.config.settings import Option
-from toolscript.errors import InputError, RangeError
+from toolscript.errors import AccessError, InputError, RangeError
 from toolscript.graph.dot_format import to_dot
 from toolscript.graph.graph_files import imported
+from toolscript.graph.learning import Learning
 from toolscript.graph.related import relations
 from toolscript.surfaces.http.answers import (
     GraphAnswer,
@@ -42,7 +43,7 @@ async def graph(app: App, request: Request) -> Any:
     if form not in _FORMATS:
         raise RangeError(f"format is {form[:60]!r}; choose one of {', '.join(_FORMATS)}")
     limit = EDGES.parse(request.query_params.get("limit", EDGES.default), "limit")
-    learning = app.learned()
+    learning = _learning(app)
     grant = grant_of(request)
     allows = None if grant.is_everything else grant.allows
     edges = await anyio.to_thread.run_sync(learning.graph.strongest, limit, allows)
@@ -59,17 +60,17 @@ async def related(app: App, request: Request) -> Any:
     name = request.query_params.get("tool")
     if name is None:
         raise InputError("the parameter tool is missing; ask for /graph/related?tool=server__tool")
-    grant = grant_of(request)
-    tool = app.tool(name, grant).id
-    known = {each.id for each in app.tools(grant=grant)}
-    found = relations(app.learned().graph, tool, known.__contains__, limit=EDGES.default)
+    catalogue = app.catalogue(grant_of(request))
+    tool = catalogue.tool(name).id
+    known = {each.id for each in catalogue.tools()}
+    found = relations(_learning(app).graph, tool, known.__contains__, limit=EDGES.default)
     return RelatedAnswer(tool_id=tool, before=found.before, after=found.after, needs=found.needs)
 
 
 @ENDPOINTS.add("POST", "/graph/import", GraphImported, body=OBJECT)
 async def import_graph(app: App, request: Request) -> Any:
     """Learn from templates and logs."""
-    learning = app.learned(changed_by=grant_of(request))
+    learning = _changeable(app, request)
     given = imported(await json_object(request))
     return GraphImported(**await anyio.to_thread.run_sync(learning.import_known, given))
 
@@ -77,10 +78,26 @@ async def import_graph(app: App, request: Request) -> Any:
 @ENDPOINTS.add("POST", "/graph/clear", GraphCleared, body=OBJECT)
 async def clear_graph(app: App, request: Request) -> Any:
     """Forget everything learned."""
-    learning = app.learned(changed_by=grant_of(request))
+    learning = _changeable(app, request)
     stats = learning.graph.stats()
     await anyio.to_thread.run_sync(learning.clear)
     return GraphCleared(edges=stats.edges, calls=stats.calls)
+
+
+def _learning(app: App) -> Learning:
+    if app.learning is None:
+        advice = "TOOLSCRIPT_NO_LEARNING is set; unset it and restart"
+        raise InputError(f"nothing is learned: {advice}")
+    return app.learning
+
+
+def _changeable(app: App, request: Request) -> Learning:
+    """Returns what was learned, for a caller who may change it."""
+    learning = _learning(app)
+    if not _whole(request):
+        advice = "a token for all servers may change it"
+        raise AccessError(f"what was learned is everybody's; {advice}")
+    return learning
 
 
 def _whole(request: Request) -> bool:

@@ -205,7 +205,7 @@ async def search_skills(app: App, request: Request) -> Any:
     query = request.query_params.get("q")
     if query is None:
         raise QueryError("the parameter q is missing; ask for /skills/search?q=how+to+do+it")
-    result = await app.search_skills(_search_request(query, request))
+    result = await app.skills.search(_search_request(query, request))
     return answers.search_answer(query, result)
 
 
@@ -235,7 +235,7 @@ def _boolean(request: Request, name: str) -> bool:
 async def list_skills(app: App, request: Request) -> Any:
     """Every skill."""
     grant = grant_of(request)
-    report, sees_all = app.skill_report(grant), grant.is_everything
+    report, sees_all = app.skills.report(grant), grant.is_everything
     skills = [
         answers.SkillAnswer(
             skill_id=skill.id,
@@ -268,7 +268,7 @@ async def read_skill(app: App, request: Request) -> Any:
     name, file = request.query_params.get("name"), request.query_params.get("file", "")
     if name is None:
         raise InputError("the parameter name is missing; ask for /skills/read?name=the+skill")
-    page = await app.read_skill(name, file, grant_of(request))
+    page = await app.skills.read(name, file, grant_of(request))
     skill, file = page.skill, printable(page.path)
     return answers.SkillFile(skill_id=skill.id, name=skill.name, file=file, text=page.text)
 
@@ -276,7 +276,7 @@ async def read_skill(app: App, request: Request) -> Any:
 @ENDPOINTS.add("POST", "/skills/update", answers.SkillsAnswer)
 async def update_skills(app: App, request: Request) -> Any:
     """Look at every folder of skills now."""
-    await while_connected(request, app.update_skills())
+    await while_connected(request, app.skills.refresh())
     return await list_skills(app, request)
 
 
@@ -298,7 +298,7 @@ async def health(app: App, request: Request) -> Any:
 @ENDPOINTS.add("GET", "/servers", answers.ServersAnswer)
 async def list_servers(app: App, request: Request) -> Any:
     """Every configured server."""
-    return answers.ServersAnswer(servers=app.servers(grant_of(request)))
+    return answers.ServersAnswer(servers=app.catalogue(grant_of(request)).servers())
 
 
 @ENDPOINTS.add(
@@ -306,7 +306,7 @@ async def list_servers(app: App, request: Request) -> Any:
 )
 async def list_tools(app: App, request: Request) -> Any:
     """Every tool, with its schemas."""
-    specs = app.tools(request.query_params.get("server"), grant_of(request))
+    specs = app.catalogue(grant_of(request)).tools(request.query_params.get("server"))
     return answers.ToolsAnswer(
         tools=[answers.tool_answer(spec) for spec in specs], total_tools=len(specs)
     )

@@ -36,12 +36,9 @@ async def python_client(app: App, request: Request) -> Any:
 
 async def _module(app: App, request: Request, language: Language) -> Any:
     names = [n.strip() for each in request.query_params.getlist("filter") for n in each.split(",")]
-    module = await app.module(
-        language,
-        [name for name in names if name],
-        compact=_boolean(request, "compact"),
-        grant=grant_of(request),
-    )
+    compact = _boolean(request, "compact")
+    catalogue = app.catalogue(grant_of(request))
+    module = await catalogue.module(language, [n for n in names if n], compact=compact)
     if _boolean(request, "json"):
         return ModuleAnswer(module=module.text.decode(), usage=module.usage, tools=module.tools)
     headers = {"etag": f'"{module.etag}"', "cache-control": "no-cache"}

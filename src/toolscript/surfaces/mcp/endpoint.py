@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from toolscript.app.application import App
 from toolscript.app.argument_checks import check_arguments
+from toolscript.app.scoped_catalogue import ScopedCatalogue
 from toolscript.errors import (
     InputError,
     RefusedError,
@@ -79,20 +80,20 @@ class ToolEndpoint:
 
     def tools(self, context: RequestContext) -> list[_Raw]:
         """Returns the entries of ``tools/list``: meta tools, built-in tools, servers' tools."""
-        grant, chosen = context.grant, context.session.chosen
-        skills = len(self._app.skills(grant))
+        chosen, catalogue = context.session.chosen, self._catalogue(context)
+        skills = len(self._app.skills.visible(context.grant))
         hidden = set[str]() if skills else set(_SKILLS)
         if self.exposure == "two-phase" and not chosen:
             hidden.add(meta_tools.CALL)
-        summary = meta_tools.summary(self._app.servers(grant))
+        summary = meta_tools.summary(catalogue.servers())
         entries = [
             entry
             for name, entry in meta_tools.meta_tools(summary, skills).items()
             if name in _OFFERED[self.exposure] - hidden
         ]
         if self.exposure != "two-phase":
-            entries += [wire.tool(spec, spec.id) for spec in self._app.builtin_tools(grant)]
-        names = self._app.exposed
+            entries += [wire.tool(spec, spec.id) for spec in catalogue.builtin_tools()]
+        names = catalogue.exposed
         return [*entries, *(wire.tool(tool, names[tool.id]) for tool in self._listed(context))]
 
     async def call(self, name: str, arguments: _Raw, context: RequestContext) -> _Raw:
@@ -116,12 +117,16 @@ class ToolEndpoint:
                 raise
             return wire.failure(problem)
 
+    def _catalogue(self, context: RequestContext) -> ScopedCatalogue:
+        return self._app.catalogue(context.grant)
+
     def _listed(self, context: RequestContext) -> list[ToolSpec]:
         """Returns the servers' tools that are listed: every one, or the pinned and chosen."""
-        tools = self._app.tools(grant=context.grant)
+        catalogue = self._catalogue(context)
+        tools = catalogue.tools()
         if self.exposure == "all":
             return tools
-        pinned = self._app.pinned(context.grant)
+        pinned = catalogue.pinned()
         shown = {tool.id for tool in pinned}
         chosen = set(context.session.chosen) - shown
         return [*pinned, *(tool for tool in tools if tool.id in chosen)]
@@ -135,7 +140,7 @@ class ToolEndpoint:
         limit = arguments.get("limit", SEARCH_TOOLS.limit)
         request = self._request(arguments, limit, context, before)
         result = await self._app.search(replace(request, skills=both), history)
-        tools = {tool.id: tool for tool in self._app.tools(grant=context.grant)}
+        tools = {tool.id: tool for tool in self._catalogue(context).tools()}
         hits = [hit for hit in result.hits if hit.document.parent_id or hit.document.id in tools]
         result = replace(result, hits=tuple(hits))
         answer = wire.tools_found(arguments["query"], result, tools, mark=both)
@@ -148,24 +153,24 @@ class ToolEndpoint:
         history = context.session.history
         request = self._request(arguments, limit, context, history.context)
         result: SearchResult = await self._app.search(request, history)
-        names = self._app.exposed
+        names = self._catalogue(context).exposed
         hits = tuple(hit for hit in result.hits if hit.document.id in names)
         context.session.chosen = tuple(hit.document.id for hit in hits)
         return wire.answer(wire.tools_chosen(hits, names))
 
     async def _search_skills(self, arguments: _Raw, context: RequestContext) -> _Raw:
         limit = arguments.get("limit", SEARCH_SKILLS.limit)
-        result = await self._app.search_skills(self._request(arguments, limit, context, ()))
+        result = await self._app.skills.search(self._request(arguments, limit, context, ()))
         return wire.answer(wire.skills_found(arguments["query"], result))
 
     async def _read_skill(self, arguments: _Raw, context: RequestContext) -> _Raw:
         file = arguments.get("file", "")
-        page = await self._app.read_skill(arguments["skill"], file, context.grant)
+        page = await self._app.skills.read(arguments["skill"], file, context.grant)
         return wire.text(page.text)
 
     async def _describe(self, arguments: _Raw, context: RequestContext) -> _Raw:
         names: list[str] = arguments["tools"]
-        tools = [await self._app.tool_when_ready(name, context.grant) for name in names]
+        tools = [await self._catalogue(context).tool_when_ready(name) for name in names]
         return wire.answer({"tools": [wire.described(tool) for tool in tools]})
 
     async def _call(self, arguments: _Raw, context: RequestContext) -> _Raw:
@@ -196,7 +201,7 @@ class ToolEndpoint:
         return self._unknown_servers(context)
 
     def _unknown_servers(self, context: RequestContext) -> list[str]:
-        statuses = self._app.servers(context.grant)
+        statuses = self._catalogue(context).servers()
         return [each.name for each in statuses if each.state == "connecting" and not each.tools]
 
     @staticmethod
@@ -217,7 +222,7 @@ class ToolEndpoint:
         ids: list[str] = []
         for name in names:
             try:
-                ids.append(self._app.tool(name, context.grant).id)
+                ids.append(self._catalogue(context).tool(name).id)
             except InputError:
                 continue
         return tuple(ids)

@@ -23,7 +23,7 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from toolscript.app import argument_checks
-from toolscript.app.application import App, first_of
+from toolscript.app.application import App
 from toolscript.gateway.base import IMPORTING
 from toolscript.surfaces.mcp.endpoint import EXPOSURES, Exposure
 from toolscript.surfaces.mcp.session_limit import IDLE_S, MAX_SESSIONS, OpenSession, SessionLimit
@@ -70,7 +70,8 @@ class McpRoutes:
         self._managers: dict[Exposure, StreamableHTTPSessionManager] = {}
         self._versions: frozenset[str] = frozenset()
         """The protocol's versions that have sessions."""
-        self._requested = anyio.Event()
+        self._due = anyio.Event()
+        """Set once the SDK is to be imported."""
         self._ready = anyio.Event()
 
     @property
@@ -84,6 +85,7 @@ class McpRoutes:
         """Serve for as long as the block lasts; then end every session."""
         async with anyio.create_task_group() as self._tasks:
             self._tasks.start_soon(self._app.tasks.run, "mcp", self._serve)
+            self._tasks.start_soon(self._import_after_skills)
             try:
                 yield
             finally:
@@ -91,7 +93,7 @@ class McpRoutes:
 
     async def answer(self, exposure: Exposure, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
-        self._requested.set()
+        self._due.set()
         await self._ready.wait()
         headers = Headers(scope=scope)
         version = headers.get(_VERSION_HEADER)
@@ -148,9 +150,13 @@ class McpRoutes:
             # A boundary: whatever is wrong with one session, the others go on.
             log.exception("a session could not be ended")
 
+    async def _import_after_skills(self) -> None:
+        await self._app.skills.settled()
+        self._due.set()
+
     async def _serve(self) -> None:
         with anyio.move_on_after(PATIENCE_S):
-            await first_of(self._requested.wait, self._app.skills_settled)
+            await self._due.wait()
         await anyio.to_thread.run_sync(_import)
         # All of it is imported by now.
         from mcp.server.streamable_http_manager import (  # noqa: PLC0415

@@ -122,7 +122,8 @@ class PromptsAndResources:
     async def _request(
         self, server: str, method: str, params: _Raw, context: RequestContext
     ) -> _Raw:
-        return await self._app.request(server, method, params, context.caller, context.grant)
+        catalogue = self._app.catalogue(context.grant)
+        return await catalogue.request(server, method, params, context.caller)
 
     async def _home(self, uri: str, context: RequestContext) -> tuple[str, str]:
         """Returns the one server that offers a URI, and the URI as that server knows it."""
@@ -161,7 +162,11 @@ class PromptsAndResources:
 
     def _servers(self, grant: Grant) -> list[str]:
         """Returns the ready servers that are granted as a whole."""
-        ready = [status.name for status in self._app.servers(grant) if status.state == "ready"]
+        ready = [
+            status.name
+            for status in self._app.catalogue(grant).servers()
+            if status.state == "ready"
+        ]
         return [name for name in ready if grant.allows(tool_id(name, "*"))]
 
     def _check(self, server: str, grant: Grant) -> None:
@@ -187,7 +192,7 @@ class PromptsAndResources:
         params: _Raw = {}
         for _ in range(_MAX_PAGES):
             try:
-                answer = await self._app.request(server, method, params)
+                answer = await self._app.catalogue().request(server, method, params)
             except ToolscriptError:
                 break  # most servers have no such list, and do not know the method
             entries += answer.get(key) or []

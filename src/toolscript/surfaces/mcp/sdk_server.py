@@ -27,9 +27,10 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, RootModel, ValidationError
 
 from toolscript import __version__
-from toolscript.app.application import App, CatalogueState
+from toolscript.app.application import App
 from toolscript.errors import RefusedError, ToolscriptError
 from toolscript.gateway.base import CANNOT_BE_ASKED, Caller
+from toolscript.retrieval.live_index import Feed
 from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext, Session
 from toolscript.surfaces.mcp.pending_elicitations import PendingElicitations
 from toolscript.surfaces.mcp.sessionless import McpMethods, json_rpc_error
@@ -135,12 +136,13 @@ class McpServer(Server[Any]):
         """Run what goes on between requests, until cancelled."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._elicitations.run)
-            tasks.start_soon(self._notify_of_changes)
+            for feed in self._app.feeds:
+                tasks.start_soon(self._notify_of_changes, feed)
 
-    async def _notify_of_changes(self) -> None:
-        state: CatalogueState | None = None
+    async def _notify_of_changes(self, feed: Feed[Any]) -> None:
+        seen: Any = None
         while True:
-            state = await self._app.changed(state)
+            seen = await feed.changed(seen)
             for grant, subscribers in list(self._subscribers.items()):
                 await subscribers.update(self._tools(grant))
 

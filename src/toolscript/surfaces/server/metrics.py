@@ -45,7 +45,7 @@ def metrics_response(app: App, access: Access, stats: RequestStats, lag: EventLo
     """
     grant = access.grant
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Families(_servers(app.servers(grant), app.health(grant).tools)))
+    registry.register(_Families(_servers(app.catalogue(grant).servers(), app.health(grant).tools)))
     if grant.is_everything:
         registry.register(_Families([*_requests(stats.total), *_process(stats, lag)]))
         ProcessCollector(registry=registry)
