@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from toolscript.retrieval.base import Corpus, Query
+from toolscript.retrieval.base import Corpus, Query, Rows
 from toolscript.retrieval.capability import (
     ANSWERED,
     BOOST,
@@ -17,7 +17,6 @@ from toolscript.retrieval.capability import (
     load_table,
 )
 from toolscript.retrieval.lexical.analyzer import Stemmer
-from toolscript.retrieval.parents import Rows
 from toolscript.types import Document
 
 SHELL = Document(id="sh__run_command", server="sh", name="run_command", description="Run it.")

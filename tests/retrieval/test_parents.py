@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from tests.conftest import MakeEngine
 from toolscript.embedding.loader import LazyModel
 from toolscript.retrieval.base import Corpus, Query
-from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.parents import ParentGroups
+from toolscript.retrieval.engine import SearchEngine, best_per_parent
 from toolscript.retrieval.profiles import skills_profile
 from toolscript.retrieval.semantic.calibration import CURVES
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
@@ -155,14 +154,15 @@ def test_of_each_whole_the_first_of_the_best_leads(
 ) -> None:
     """skills:folders: among the rows that were asked for, in whatever order wholes come."""
     rows = [row for row, (_, _, asked) in enumerate(documents) if asked]
-    wholes = [documents[row][0] for row in rows]
+    wholes = [whole for whole, _, _ in documents]
+    parents = np.array([wholes.index(whole) for whole in wholes], dtype=np.intp)
     scores = np.array([score for _, score, _ in documents], dtype=np.float32)
-    groups = ParentGroups.of(np.array(rows, dtype=np.intp), np.array(wholes, dtype=np.intp))
+    found = best_per_parent(np.array(rows, dtype=np.intp), parents, scores)
     best = {
         whole: min(
             (row for row in rows if documents[row][0] == whole),
             key=lambda row: (-documents[row][1], row),
         )
-        for whole in set(wholes)
+        for whole in {documents[row][0] for row in rows}
     }
-    assert groups.best_per_parent(scores).tolist() == sorted(best.values())
+    assert found.tolist() == sorted(best.values())

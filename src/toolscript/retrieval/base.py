@@ -8,15 +8,18 @@ the next one is made.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from toolscript.embedding.base import Vectors
 from toolscript.graph.forecast import Forecast
-from toolscript.retrieval.parents import ParentGroups, Rows
 from toolscript.text import STOP_WORDS, compact, words
 from toolscript.types import Document
+
+Rows: TypeAlias = NDArray[np.intp]
+"""Row numbers of a corpus."""
 
 
 class Corpus:
@@ -38,12 +41,6 @@ class Corpus:
         first: dict[str, int] = {}  # a parent's id sorts before those of its passages
         rows = (first.setdefault(d.parent_id or d.id, row) for row, d in enumerate(self.documents))
         return np.fromiter(rows, np.intp, len(self))
-
-    @cached_property
-    def parent_groups(self) -> ParentGroups | None:
-        """All rows by their parents; None where there are no passages."""
-        rows = self.parent_rows
-        return None if rows is None else ParentGroups.of(np.arange(len(self)), rows)
 
 
 @dataclass(frozen=True)

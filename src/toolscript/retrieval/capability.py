@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toolscript.retrieval.base import Corpus, Query
+from toolscript.retrieval.base import Corpus, Query, Rows
 from toolscript.retrieval.lexical.analyzer import Stemmer
-from toolscript.retrieval.parents import Rows
 from toolscript.retrieval.per_document_cache import PerDocumentCache
 from toolscript.text import first_sentence, words
 from toolscript.types import Document

@@ -4,20 +4,19 @@ One thread updates; any number search. A search reads the current state once,
 so it never sees half of an update.
 """
 
-import heapq
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from toolscript.graph.forecast import Forecast
 from toolscript.graph.related import relations
-from toolscript.retrieval.base import Corpus, CorpusListener, EmbeddingIndex, EmbeddingSignal
+from toolscript.retrieval.base import Corpus, CorpusListener, EmbeddingIndex, EmbeddingSignal, Rows
 from toolscript.retrieval.capability import Capabilities
 from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.lexical.name_matching import NameIndex
-from toolscript.retrieval.parents import ParentGroups, Rows
 from toolscript.retrieval.pipeline import STEPS, begin
 from toolscript.retrieval.profiles import Profile
 from toolscript.retrieval.subqueries import Actions
@@ -74,7 +73,8 @@ class SearchEngine:
         trace = begin(self._state, request, profile)
         for step in STEPS[:1] if profile.raw_cosine else STEPS:
             trace.apply(step)
-        candidates = best_per_parent(trace)
+        parents = trace.state.corpus.parent_rows
+        candidates = best_per_parent(trace.reachable, parents, trace.scores)
         rows, below = select(trace, candidates)
         return SearchResult(
             hits=tuple(hit(trace, row) for row in rows),
@@ -141,15 +141,18 @@ class SearchEngine:
         return self._listener.set_corpus(ids, servers, semantic.vectors if semantic else None)
 
 
-def best_per_parent(trace: Trace) -> Rows:
-    """The reachable rows; of a parent and its passages only the best."""
-    corpus, rows = trace.state.corpus, trace.reachable
-    groups = corpus.parent_groups
-    if groups is None or corpus.parent_rows is None:
+def best_per_parent(rows: Rows, parents: Rows | None, scores: NDArray[np.floating]) -> Rows:
+    """Returns the rows; of a parent and its passages only the best, the first of several.
+
+    ``parents`` and ``scores`` have one entry per row of the corpus; ``rows`` are sorted.
+    """
+    if parents is None:
         return rows
-    if rows.size < len(corpus):
-        groups = ParentGroups.of(rows, corpus.parent_rows[rows])
-    return groups.best_per_parent(trace.scores)
+    best = np.full(scores.size, -np.inf)
+    np.maximum.at(best, parents[rows], scores[rows])
+    leading = rows[scores[rows] == best[parents[rows]]]
+    _, first = np.unique(parents[leading], return_index=True)
+    return np.sort(leading[first])
 
 
 def select(trace: Trace, candidates: Rows) -> tuple[list[int], int | None]:
@@ -157,15 +160,11 @@ def select(trace: Trace, candidates: Rows) -> tuple[list[int], int | None]:
 
     The latter only where there is no hit. Rows are sorted by id already.
     """
-    scores, own, limit = trace.scores, trace.own, trace.limit
-    above = candidates[scores[candidates] > 0]
-    if above.size >= limit:  # most score nothing, and so many ties are slow to select from
-        candidates = above
-    if candidates.size > 4 * limit:
-        least = np.partition(scores[candidates], candidates.size - limit)[candidates.size - limit]
-        candidates = candidates[scores[candidates] >= least]
-    order = heapq.nsmallest(limit, candidates.tolist(), key=lambda row: (-scores[row], row))
-    surest = scores if own is None else np.maximum(scores, own)  # a context keeps nothing out
+    scores = trace.scores
+    order = candidates[np.argsort(-scores[candidates], kind="stable")[: trace.limit]].tolist()
+    surest = (
+        scores if trace.own is None else np.maximum(scores, trace.own)
+    )  # a context keeps nothing out
     passing = [row for row in order if surest[row] >= trace.threshold]
     below = (row for row in order if 0 < surest[row] < trace.threshold)
     return passing, None if passing else next(below, None)

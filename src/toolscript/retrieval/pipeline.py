@@ -20,10 +20,9 @@ import numpy as np
 from toolscript.config.settings import MAX_QUERY_CHARS, OPTION
 from toolscript.embedding.base import Vectors
 from toolscript.errors import QueryError
-from toolscript.retrieval.base import Query, Ranking
+from toolscript.retrieval.base import Query, Ranking, Rows
 from toolscript.retrieval.fusion import fuse, rounded
 from toolscript.retrieval.lexical.name_matching import NameMatch
-from toolscript.retrieval.parents import Rows
 from toolscript.retrieval.profiles import Profile
 from toolscript.retrieval.rerank import rerank_by_context
 from toolscript.retrieval.subqueries import split
@@ -66,28 +65,27 @@ def begin(state: IndexState, request: SearchRequest, profile: Profile) -> Trace:
 def parse(text: str, is_action: Callable[[str], bool] | None) -> Query:
     """The question with its subqueries, where ``is_action`` tells where one begins."""
     # An argument of the command line may hold what is no Unicode text.
-    stripped = text.encode(errors="replace").decode().strip()
-    if not stripped:
+    text = text.encode(errors="replace").decode().strip()
+    if not text:
         raise QueryError("the query is empty; say what the tool should do")
-    if len(stripped) > MAX_QUERY_CHARS:
-        shown = printable(stripped, 40)
+    if len(text) > MAX_QUERY_CHARS:
         raise QueryError(
-            f"the query {shown!r} has {len(stripped)} characters; "
+            f"the query {printable(text, 40)!r} has {len(text)} characters; "
             f"at most {MAX_QUERY_CHARS} are searched, so shorten it"
         )
-    return Query(stripped, tuple(split(stripped, is_action)) if is_action else ())
+    return Query(text, tuple(split(text, is_action)) if is_action else ())
 
 
 def reachable_rows(state: IndexState, request: SearchRequest) -> Rows:
     """The rows of the servers that are asked for, of what the caller may see."""
-    documents, grant = state.corpus.documents, request.grant
-    if not request.servers and grant.is_everything:
+    documents = state.corpus.documents
+    if not request.servers and request.grant.is_everything:
         return np.arange(len(documents))
-    servers = set(request.servers) or {document.server for document in documents}
     rows = [
         row
         for row, document in enumerate(documents)
-        if document.server in servers and grant.allows(document.parent_id or document.id)
+        if (not request.servers or document.server in request.servers)
+        and request.grant.allows(document.parent_id or document.id)
     ]
     return np.array(rows, dtype=np.intp)
 

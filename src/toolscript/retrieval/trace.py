@@ -5,20 +5,19 @@ computed again to be explained.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toolscript.embedding.base import Vectors
 from toolscript.graph.forecast import Forecast
-from toolscript.retrieval.base import Corpus, EmbeddingIndex, Query, Ranking
+from toolscript.retrieval.base import Corpus, EmbeddingIndex, Query, Ranking, Rows
 from toolscript.retrieval.capability import CapabilityIndex
 from toolscript.retrieval.fusion import DECIMALS, Scores, contributions, shares
 from toolscript.retrieval.lexical.bm25f import LexicalIndex
 from toolscript.retrieval.lexical.name_matching import NameIndex
-from toolscript.retrieval.parents import Rows
 from toolscript.text import printable
 from toolscript.types import Explanation, ScoreChange, SearchRequest, Share
 
@@ -89,7 +88,7 @@ class Trace:
         """Run a step and keep its column; None is of a step that changes no score."""
         column = step(self)
         if column is not None:
-            self.columns.append(column)
+            self.columns.append(replace(column, evidence=cache(column.evidence)))
 
     @property
     def query(self) -> Query:
