@@ -10,6 +10,7 @@ from toolscript.codegen.identifiers import Identifiers
 from toolscript.codegen.schema import read
 from toolscript.types import ToolSpec
 
+T = typescript.TypeOwner("T")
 READ = ToolSpec(
     server="desktop-commander",
     name="read_file",
@@ -234,7 +235,7 @@ NUMBER = {"type": "number"}
 )
 def test_what_a_schema_becomes(schema: Any, expected: str) -> None:
     """types:typescript."""
-    assert typescript.spell(read(schema).root, "T") == expected
+    assert typescript.spell(read(schema).root, T) == expected
 
 
 def test_alternatives_that_require_different_properties() -> None:
@@ -244,7 +245,7 @@ def test_alternatives_that_require_different_properties() -> None:
         "properties": {"a": TEXT, "b": NUMBER},
         "anyOf": [{"required": ["a"]}, {"required": ["b"]}],
     }
-    spelled = typescript.spell(read(either).root, "T")
+    spelled = typescript.spell(read(either).root, T)
     assert spelled == "{\n  a: string;\n  b?: number;\n} | {\n  b: number;\n  a?: string;\n}"
 
 
@@ -257,8 +258,8 @@ def test_before_2019_a_reference_stands_alone(dialect: str) -> None:
         "definitions": {"A": obj(a=TEXT)},
     }
     old = read({"$schema": f"http://json-schema.org/{dialect}/schema#", **schema})
-    assert "T_A" in typescript.spell(old.root, "T")
-    assert "b?: string" in typescript.spell(read(schema).root, "T")
+    assert "T_A" in typescript.spell(old.root, T)
+    assert "b?: string" in typescript.spell(read(schema).root, T)
 
 
 def test_types_that_refer_to_themselves_get_names() -> None:
@@ -269,7 +270,7 @@ def test_types_that_refer_to_themselves_get_names() -> None:
     shape = read({**schema, "$defs": {"node": node}})
     assert set(shape.definitions) >= {"Node"}
     assert all(type(kind).__name__ == "Object" for kind in shape.definitions.values())
-    assert typescript.spell(shape.root, "T").count("T_") == len(wheres)
+    assert typescript.spell(shape.root, T).count("T_") == len(wheres)
 
 
 def test_descriptions_and_what_else_is_known() -> None:
@@ -287,11 +288,11 @@ def test_the_largest_schemas_are_cut() -> None:
     deep: Any = TEXT
     for _ in range(5000):
         deep = {"items": deep}
-    assert "nested too deeply" in typescript.spell(read(deep).root, "T")
+    assert "nested too deeply" in typescript.spell(read(deep).root, T)
     wide = {"properties": {f"p{at}": {"type": "object"} for at in range(30_000)}}
-    assert "the schema is too large" in typescript.spell(read(wide).root, "T")
+    assert "the schema is too large" in typescript.spell(read(wide).root, T)
     twins: dict[str, Any] = {}
     for name, other in [("a", "b"), ("b", "c"), ("c", "a")]:
         own, others = {"$ref": f"#/$defs/{name}"}, {"$ref": f"#/$defs/{other}"}
         twins[name] = {"allOf": [others, obj(left=own, right=others)]}
-    typescript.spell(read({"$ref": "#/$defs/a", "$defs": twins}).root, "T")
+    typescript.spell(read({"$ref": "#/$defs/a", "$defs": twins}).root, T)

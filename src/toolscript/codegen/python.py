@@ -5,7 +5,7 @@ The module needs only Python 3.11, and type-checks under pyright's strict mode.
 
 import json
 import keyword
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import groupby
 from typing import Any, cast
 
@@ -89,32 +89,37 @@ class _Declarations:
 
 def _spell(kind: Type, declarations: _Declarations, hint: str) -> str:
     """Returns a type as an annotation; ``hint`` begins the name of a class that it needs."""
-    return _SPELL[type(kind)](kind, declarations, hint)
+    match kind:
+        case Unknown():
+            declarations.remarks += [kind.why] if kind.why else []
+            spelled = "Any"
+        case Never():
+            spelled = "Never"
+        case Scalar():
+            spelled = _SCALARS[kind.kind]
+        case Constant():
+            spelled = _constant(kind)
+        case Array():
+            spelled = f"list[{_spell(kind.item, declarations, hint)}]"
+        case Tuple():  # Python has no type for a list with a type for each place
+            items = union([*kind.items, *([kind.rest] if kind.rest else [])])
+            spelled = f"list[{_spell(items, declarations, hint)}]"
+        case Object():
+            spelled = _object(kind, declarations, hint)
+        case Union():
+            spelled = _union(kind, declarations, hint)
+        case Reference():
+            spelled = f"{declarations.owner}_{kind.name}" if kind.name else declarations.owner
+    return spelled
 
 
-def _unknown(kind: Unknown, declarations: _Declarations, _: str) -> str:
-    if kind.why:
-        declarations.remarks.append(kind.why)
-    return "Any"
-
-
-def _constant(kind: Constant, _: _Declarations, __: str) -> str:
+def _constant(kind: Constant) -> str:
     if kind.kind == "string":
         return f"Literal[{_quoted(json.loads(kind.json))}]"
     if kind.kind == "number":
         return "float"
     word = {"null": "None", "true": "Literal[True]", "false": "Literal[False]"}
     return word.get(kind.json) or f"Literal[{kind.json}]"
-
-
-def _array(kind: Array, declarations: _Declarations, hint: str) -> str:
-    return f"list[{_spell(kind.item, declarations, hint)}]"
-
-
-def _tuple(kind: Tuple, declarations: _Declarations, hint: str) -> str:
-    """Returns a list of a union: Python has no type for a list with a type for each place."""
-    items = union([*kind.items, *([kind.rest] if kind.rest else [])])
-    return f"list[{_spell(items, declarations, hint)}]"
 
 
 def _union(kind: Union, declarations: _Declarations, hint: str) -> str:
@@ -131,23 +136,6 @@ def _object(kind: Object, declarations: _Declarations, hint: str) -> str:
     name = f"{declarations.owner}_{local}"
     _declare(name, kind, declarations, "" if local == "Fields" else local)
     return name if kind.extra is None else f"{name} | dict[str, Any]"
-
-
-def _reference(kind: Reference, declarations: _Declarations, _: str) -> str:
-    return f"{declarations.owner}_{kind.name}" if kind.name else declarations.owner
-
-
-_SPELL: dict[type, Callable[[Any, _Declarations, str], str]] = {
-    Unknown: _unknown,
-    Never: lambda _kind, _scope, _hint: "Never",
-    Scalar: lambda kind, _scope, _hint: _SCALARS[kind.kind],
-    Constant: _constant,
-    Array: _array,
-    Tuple: _tuple,
-    Object: _object,
-    Union: _union,
-    Reference: _reference,
-}
 
 
 def _quoted(text: str) -> str:
@@ -178,7 +166,7 @@ def _class(name: str, lines: list[tuple[Field, str, str]], declarations: _Declar
     written = [f"class {name}(TypedDict):"]
     for field, annotation, remark in lines:
         written.append(f"    {field.name}: {annotation}{remark}")
-        written += _doc(field, declarations)
+        written += _docstring(_comment_lines(field, declarations), "    ")
     return "\n".join([*written, *([] if lines else ["    pass"]), "\n"])
 
 
@@ -207,12 +195,6 @@ def _comment_lines(field: Field, declarations: _Declarations) -> list[str]:
         return comments.lines(comments.beginning(field.doc))
     tags = [f"{tag}: {' '.join(comments.lines(value))}" for tag, value in field.tags]
     return comments.lines(field.doc) + tags
-
-
-def _doc(field: Field, declarations: _Declarations) -> list[str]:
-    return (
-        _docstring(_comment_lines(field, declarations), "    ") if field.doc or field.tags else []
-    )
 
 
 def _docstring(text_lines: list[str], indent: str) -> list[str]:

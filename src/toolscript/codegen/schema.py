@@ -15,9 +15,9 @@ from urllib.parse import unquote
 import msgspec
 
 from toolscript.codegen.identifiers import pascal
-from toolscript.codegen.intersection import MAX_DEPTH, Intersection
 from toolscript.codegen.references import NOWHERE, find
 from toolscript.codegen.type_tree import (
+    MAX_DEPTH,
     NEVER,
     NULL,
     STRING,
@@ -25,6 +25,7 @@ from toolscript.codegen.type_tree import (
     Array,
     Constant,
     Field,
+    Intersection,
     Never,
     Object,
     Reference,
@@ -52,6 +53,12 @@ _SCALARS: dict[str, Scalar] = {
     "boolean": Scalar("boolean"),
     "null": NULL,
 }
+_KINDS: dict[type, ScalarKind] = {
+    type(None): "null",
+    bool: "boolean",
+    str: "string",
+    int: "integer",
+}
 _OTHER_NAMES = {
     "str": "string",
     "int": "integer",
@@ -77,9 +84,7 @@ _TAGS = (
     *("default", "format", "deprecated", "pattern", "minimum", "maximum"),
     *("exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems"),
 )
-_TAGGED = frozenset(_TAGS)
-_MAX_TAG = 200
-_MAX_NAME = 80
+_MAX_TAG, _MAX_NAME = 200, 80
 _STRUCTURE = re.compile(r"\d+|\$?defs|definitions|properties|items|prefixItems|(any|all|one)Of")
 _DIALECT = re.compile(r"draft-0[3-7]")
 
@@ -87,8 +92,7 @@ _DIALECT = re.compile(r"draft-0[3-7]")
 def read(schema: Any) -> Shape:
     """Returns the type of the values that a schema allows; accepts any JSON value."""
     reader = _Reader(schema)
-    root = reader.read(schema)
-    return reader.finished(root) if reader.refers else Shape(_some(root))
+    return reader.finished(reader.read(schema))
 
 
 class _Reader:
@@ -108,8 +112,6 @@ class _Reader:
         """Name → type; None while it is being read."""
         self._nested = 0
         self._both = Intersection(self._resolved, self._is_spent).of
-        self.refers = False
-        """Whether some schema refers to another."""
 
     def finished(self, root: Type) -> Shape:
         """Returns the root and the named types; a type that only refers to itself is any value."""
@@ -126,8 +128,10 @@ class _Reader:
     def read(self, schema: Any, depth: int = 0) -> Type:
         """Returns the type of one schema."""
         self._steps_left -= 1
+        if type(schema) is bool:
+            return UNKNOWN if schema else NEVER
         if type(schema) is not dict:
-            return _BOOLEANS.get(str(schema), _ODD) if type(schema) is bool else _ODD
+            return Unknown("the schema is neither an object nor true or false")
         if depth > MAX_DEPTH:
             return _DEEP
         if self._steps_left < 0:
@@ -144,8 +148,7 @@ class _Reader:
         if reference is not None and self._alone:
             return reference
         merged = self._own(schema, depth)
-        if reference is not None:
-            merged = self._both(merged, reference)
+        merged = self._both(merged, reference) if reference else merged
         for each in _list(schema, "allOf"):
             merged = self._both(merged, self.read(each, depth + 1))
         for key in ("anyOf", "oneOf"):
@@ -184,7 +187,7 @@ class _Reader:
     def _by_type(self, schema: _Schema, depth: int) -> Type:
         kind = schema.get("type")
         if type(kind) is str:
-            return _SCALARS.get(kind) or self._of_type(kind, schema, depth)
+            return self._of_type(kind, schema, depth)
         if isinstance(kind, list) and kind:
             kinds = cast("list[Any]", kind)
             return union([self._of_type(str(each), schema, depth) for each in kinds])
@@ -203,21 +206,18 @@ class _Reader:
             return _SCALARS[kind]
         word = re.match(r"\w*", kind.strip())
         standard = _OTHER_NAMES.get(word[0].casefold() if word else "")
-        return self._of_type(standard, schema, depth) if standard else _NO_TYPE
+        if standard is None:
+            return Unknown("its type is none that JSON Schema has")
+        return self._of_type(standard, schema, depth)
 
     def _object(self, schema: _Schema, depth: int) -> Type:
         properties = _mapping(schema, "properties")
-        names = schema.get("required")
-        required: set[str] = set()
-        if isinstance(names, list):
-            required = {name for name in cast("list[Any]", names) if type(name) is str}
+        required = {name for name in _list(schema, "required") if type(name) is str}
         fields = [
             self._field(name, value, name in required, depth) for name, value in properties.items()
         ]
-        if not required <= properties.keys():
-            fields += [
-                Field(n, UNKNOWN, required=True) for n in sorted(required - properties.keys())
-            ]
+        others = sorted(required - properties.keys())
+        fields += [Field(name, UNKNOWN, required=True) for name in others]
         return Object(tuple(fields), *self._extra(schema, depth))
 
     def _field(self, name: str, schema: Any, required: bool, depth: int) -> Field:  # noqa: FBT001 - as in Field
@@ -226,23 +226,18 @@ class _Reader:
             return Field(name, kind, required)
         described = cast("_Schema", schema)
         doc = described.get("description")
-        tags = () if _TAGGED.isdisjoint(described) else _tags(described)
-        return Field(name, kind, required, doc if type(doc) is str else "", tags)
+        return Field(name, kind, required, doc if type(doc) is str else "", _tags(described))
 
     def _extra(self, schema: _Schema, depth: int) -> tuple[Type | None, bool]:
         """Returns the type of further properties, and whether they are forbidden."""
         more = schema.get("additionalProperties")
         patterns = _mapping(schema, "patternProperties")
         if more is None and "unevaluatedProperties" in schema:
-            more = schema["unevaluatedProperties"]
-            more = more if type(more) is bool else True  # it depends on all the rest
-        if not patterns:
-            if more is None or more is False:
-                return None, more is False
-            return self.read(more, depth + 1), False
+            more = schema["unevaluatedProperties"] is not False  # else it depends on all the rest
+        if not patterns and (more is None or more is False):
+            return None, more is False
         kinds = [self.read(each, depth + 1) for each in patterns.values()]
-        if more is not False:
-            kinds.append(UNKNOWN if more is None else self.read(more, depth + 1))
+        kinds.append(UNKNOWN if more is None else self.read(more, depth + 1))
         return union(kinds), False
 
     def _array(self, schema: _Schema, depth: int) -> Type:
@@ -256,9 +251,9 @@ class _Reader:
         places = [self.read(each, depth + 1) for each in cast("list[Any]", prefix)]
         least, most = schema.get("minItems"), schema.get("maxItems")
         required = least if type(least) is int else 0
-        if type(following) is Never or (type(most) is int and most <= len(places)):
-            return Tuple(tuple(places), min(max(required, 0), len(places)))
-        return Tuple(tuple(places), min(max(required, 0), len(places)), following)
+        is_closed = type(following) is Never or (type(most) is int and most <= len(places))
+        required = min(max(required, 0), len(places))
+        return Tuple(tuple(places), required, None if is_closed else following)
 
     # References
 
@@ -271,7 +266,6 @@ class _Reader:
     def _reference(self, where: Any) -> Type:
         if type(where) is not str:
             return Unknown("its reference is not a text")
-        self.refers = True
         if where not in self._names:
             target = find(self._document, where)
             if target is NOWHERE:
@@ -306,17 +300,12 @@ class _Reader:
         parts = [
             part for part in re.split("[/#]", unquote(where)) if not _STRUCTURE.fullmatch(part)
         ]
-        base = name = pascal(parts[-1][:80] if parts else "")
+        base = name = pascal(parts[-1][:_MAX_NAME] if parts else "")
         number = 1
         while name in self._targets:
             number += 1
             name = f"{base}{number}"
         return name
-
-
-_ODD = Unknown("the schema is neither an object nor true or false")
-_NO_TYPE = Unknown("its type is none that JSON Schema has")
-_BOOLEANS: dict[str, Type] = {"True": UNKNOWN, "False": NEVER}
 
 
 def _mapping(schema: _Schema, key: str) -> dict[str, Any]:
@@ -356,17 +345,8 @@ def _tags(schema: _Schema) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _kind_of(value: Any) -> ScalarKind:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, str):
-        return "string"
-    return "integer" if isinstance(value, int) else "number"
-
-
 def _constant(value: Any, depth: int = 0) -> Type:
+    kind: type[Any] = type(value)
     if depth > MAX_DEPTH:
         return _DEEP
     if isinstance(value, list):
@@ -376,7 +356,7 @@ def _constant(value: Any, depth: int = 0) -> Type:
         pairs = cast("dict[str, Any]", value).items()
         fields = [Field(name, _constant(each, depth + 1), required=True) for name, each in pairs]
         return Object(tuple(fields), sealed=True)
-    return Constant(_kind_of(value), json.dumps(value, default=str))
+    return Constant(_KINDS.get(kind, "number"), json.dumps(value, default=str))
 
 
 def _some(kind: Type) -> Type:

@@ -5,7 +5,7 @@ It type-checks under ``tsc --strict`` and Deno, and is JavaScript once the types
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import groupby
 from typing import Any, cast
 from urllib.parse import quote
@@ -53,7 +53,7 @@ _BODY = """\
       }
       return await answer(%(id)s, response%(structured)s);"""
 _COMPACT_BODY = "      return await answer(%(id)s, await call(%(id)s, params)%(structured)s);"
-_UNDEFINED = Reference("undefined")
+_UNDEFINED = Constant("null", "undefined")
 _IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 _INHERITED = frozenset(
     (
@@ -69,31 +69,39 @@ _EXACT_DIGITS = 15
 # Types
 
 
-class _TypeOwner(msgspec.Struct, frozen=True):
+class TypeOwner(msgspec.Struct, frozen=True):
     """The schema whose types are written; ``compact`` shortens their comments."""
 
     name: str
     compact: bool = False
 
 
-def spell(kind: Type, owner: str) -> str:
-    """Returns a type as TypeScript; the types that its schema names begin with ``owner``."""
-    return _spell(kind, _TypeOwner(owner), "")
+def spell(kind: Type, owner: TypeOwner, indent: str = "") -> str:
+    """Returns a type as TypeScript; the types that its schema names begin with the owner's name."""
+    match kind:
+        case Unknown():
+            spelled = f"unknown /* {kind.why} */" if kind.why else "unknown"
+        case Never():
+            spelled = "never"
+        case Scalar():
+            spelled = "number" if kind.kind == "integer" else kind.kind
+        case Constant():
+            spelled = _constant(kind)
+        case Array():
+            spelled = _array(kind, owner, indent)
+        case Tuple():
+            spelled = _tuple(kind, owner, indent)
+        case Object():
+            spelled = "\n".join(["{", *_members(kind, owner, f"{indent}  "), f"{indent}}}"])
+        case Union():
+            members = dict.fromkeys(spell(member, owner, indent) for member in kind.members)
+            spelled = " | ".join(members)
+        case Reference():
+            spelled = f"{owner.name}_{kind.name}" if kind.name else owner.name
+    return spelled
 
 
-def _spell(kind: Type, owner: _TypeOwner, indent: str) -> str:
-    return _SPELL[type(kind)](kind, owner, indent)
-
-
-def _unknown(kind: Unknown, _: _TypeOwner, __: str) -> str:
-    return f"unknown /* {kind.why} */" if kind.why else "unknown"
-
-
-def _scalar(kind: Scalar, _: _TypeOwner, __: str) -> str:
-    return "number" if kind.kind == "integer" else kind.kind
-
-
-def _constant(kind: Constant, _: _TypeOwner, __: str) -> str:
+def _constant(kind: Constant) -> str:
     if kind.kind == "string":
         return _quoted(json.loads(kind.json))
     if kind.kind in {"integer", "number"} and not _is_exact(kind.json):
@@ -106,37 +114,29 @@ def _is_exact(number: str) -> bool:
     return digits <= _EXACT_DIGITS and number[-1].isdigit()
 
 
-def _array(kind: Array, owner: _TypeOwner, indent: str) -> str:
-    item = _spell(kind.item, owner, indent)
+def _array(kind: Array, owner: TypeOwner, indent: str) -> str:
+    item = spell(kind.item, owner, indent)
     simple = type(kind.item) is not Union and not item.endswith("*/")
     return f"{item}[]" if simple else f"({item})[]"
 
 
-def _tuple(kind: Tuple, owner: _TypeOwner, indent: str) -> str:
+def _tuple(kind: Tuple, owner: TypeOwner, indent: str) -> str:
     places: list[str] = []
     for at, each in enumerate(kind.items):
-        spelled = _spell(each, owner, indent)
+        spelled = spell(each, owner, indent)
         places.append(spelled if at < kind.required else f"({spelled})?")
     if kind.rest is not None:
-        places.append(f"...({_spell(kind.rest, owner, indent)})[]")
+        places.append(f"...({spell(kind.rest, owner, indent)})[]")
     return f"[{', '.join(places)}]"
 
 
-def _union(kind: Union, owner: _TypeOwner, indent: str) -> str:
-    return " | ".join(dict.fromkeys(_spell(member, owner, indent) for member in kind.members))
-
-
-def _object(kind: Object, owner: _TypeOwner, indent: str) -> str:
-    return "\n".join(["{", *_members(kind, owner, f"{indent}  "), f"{indent}}}"])
-
-
-def _members(kind: Object, owner: _TypeOwner, indent: str) -> list[str]:
+def _members(kind: Object, owner: TypeOwner, indent: str) -> list[str]:
     written: list[str] = []
     for field in kind.fields:
         if field.doc or field.tags:
             written += _doc(field.doc, indent, owner, field.tags)
         mark = "" if field.required else "?"
-        spelled = _spell(_type_of(field), owner, indent)
+        spelled = spell(_type_of(field), owner, indent)
         written.append(f"{indent}{_key(field.name)}{mark}: {spelled};")
     if kind.extra is not None or not kind.fields:
         written.append(f"{indent}[key: string]: {_index(kind, owner, indent)};")
@@ -147,32 +147,13 @@ def _type_of(field: Field) -> Type:
     return UNKNOWN if field.name in _INHERITED and not field.required else field.type
 
 
-def _index(kind: Object, owner: _TypeOwner, indent: str) -> str:
+def _index(kind: Object, owner: TypeOwner, indent: str) -> str:
     """Returns the type of any property, which the known ones have to fit, too."""
     if kind.extra is None:
         return "never" if kind.sealed else "unknown"
     missing = [] if all(field.required for field in kind.fields) else [_UNDEFINED]
     every = union([kind.extra, *map(_type_of, kind.fields), *missing])
-    return _spell(every, owner, indent)
-
-
-def _reference(kind: Reference, owner: _TypeOwner, _: str) -> str:
-    if kind is _UNDEFINED:
-        return "undefined"
-    return f"{owner.name}_{kind.name}" if kind.name else owner.name
-
-
-_SPELL: dict[type, Callable[[Any, _TypeOwner, str], str]] = {
-    Unknown: _unknown,
-    Never: lambda _kind, _scope, _indent: "never",
-    Scalar: _scalar,
-    Constant: _constant,
-    Array: _array,
-    Tuple: _tuple,
-    Object: _object,
-    Union: _union,
-    Reference: _reference,
-}
+    return spell(every, owner, indent)
 
 
 def _key(name: str) -> str:
@@ -193,7 +174,7 @@ def _quoted(text: str) -> str:
 def _doc(
     text: str,
     indent: str,
-    owner: _TypeOwner,
+    owner: TypeOwner,
     tags: Iterable[tuple[str, str]] = (),
     *,
     tall: bool = False,
@@ -242,16 +223,16 @@ def module(tools: Iterable[ToolSpec], identifiers: Identifiers, *, compact: bool
 
 def _types(name: str, shape: Shape, *, compact: bool) -> list[str]:
     """Returns the declarations of the types that a schema names, and of its own type."""
-    owner = _TypeOwner(name, compact)
+    owner = TypeOwner(name, compact)
     named = [(f"{name}_{each}", kind) for each, kind in shape.definitions.items()]
     return [_declaration(each, kind, owner) for each, kind in (*named, (name, shape.root))]
 
 
-def _declaration(name: str, kind: Type, owner: _TypeOwner) -> str:
+def _declaration(name: str, kind: Type, owner: TypeOwner) -> str:
     if type(kind) is Object:
         members = "\n".join(_members(kind, owner, "  "))
         return f"export interface {name} {{\n{members}\n}}\n"
-    return f"export type {name} = {_spell(kind, owner, '')};\n"
+    return f"export type {name} = {spell(kind, owner)};\n"
 
 
 def _result(tool: ToolSpec, name: str, *, compact: bool) -> list[str]:
@@ -264,7 +245,7 @@ def _result(tool: ToolSpec, name: str, *, compact: bool) -> list[str]:
 
 def _method(tool: ToolSpec, stem: str, params: Shape, *, compact: bool) -> str:
     described = tool.description or tool.title
-    doc = _doc(described, "    ", _TypeOwner(stem, compact), tall=True) if described.strip() else []
+    doc = _doc(described, "    ", TypeOwner(stem, compact), tall=True) if described.strip() else []
     structured = tool.output_schema is not None
     result = f"{stem}Result" if structured or not compact else "Answer"
     optional = " = {}" if may_be_empty(params.root) else ""
