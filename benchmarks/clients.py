@@ -19,7 +19,7 @@ import msgspec
 
 from benchmarks import report
 from benchmarks.compilers import deno_check, pyright, tsc
-from toolscript.codegen.typed_clients import Language, ModuleRequest, make_module
+from toolscript.codegen.typed_clients import Language, make_module
 from toolscript.types import ToolSpec
 
 _FEW = 500
@@ -112,8 +112,8 @@ def _cpu_ms(work: Callable[[], object], repetitions: int) -> float:
     return round(min(times), 2)
 
 
-def _made(tools: dict[str, ToolSpec], language: Language, compact: bool = False) -> bytes:  # noqa: FBT001, FBT002 - as in Wanted
-    return make_module(tools, ModuleRequest(language, tuple(tools), compact)).text
+def _made(tools: dict[str, ToolSpec], language: Language, compact: bool = False) -> bytes:  # noqa: FBT001, FBT002 - as in the table's columns
+    return make_module(tools, language, tuple(tools), compact=compact).text
 
 
 # What the compilers say
@@ -133,8 +133,8 @@ def _pyright(tools: dict[str, ToolSpec]) -> int:
     ids = list(tools)
     with tempfile.TemporaryDirectory() as folder:
         for start in range(0, len(ids), _PER_MODULE):
-            wanted = ModuleRequest("py", tuple(ids[start : start + _PER_MODULE]))
-            (Path(folder) / f"tools{start}.py").write_bytes(make_module(tools, wanted).text)
+            made = make_module(tools, "py", ids[start : start + _PER_MODULE])
+            (Path(folder) / f"tools{start}.py").write_bytes(made.text)
         return len(pyright(Path(folder)))
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.codegen.schemas import Case, anything, cases, shown
 from toolscript.codegen.schema import read
-from toolscript.codegen.typed_clients import ModuleRequest, make_module
+from toolscript.codegen.typed_clients import make_module
 from toolscript.types import ToolSpec
 
 IN_BULK = settings(
@@ -33,21 +33,18 @@ _NAMES = """
 NAMES = [name.strip("\n") for name in _NAMES.split(" ") if name.strip("\n")]
 
 
-def by_id(tools: list[ToolSpec]) -> dict[str, ToolSpec]:
-    return {tool.id: tool for tool in sorted(tools, key=lambda tool: tool.id)}
-
-
 def write(folder: Path, tools: list[ToolSpec]) -> dict[str, Path]:
     """The modules of these tools, as files."""
-    known = by_id(tools)
-    ids = tuple(tool.id for tool in tools)
+    known = {tool.id: tool for tool in sorted(tools, key=lambda tool: tool.id)}
     files = {
-        "full.ts": ModuleRequest("ts", ids), "short.ts": ModuleRequest("ts", ids, compact=True),
-        "full.py": ModuleRequest("py", ids), "short.py": ModuleRequest("py", ids, compact=True),
-    }  # fmt: skip
+        "full.ts": make_module(known, "ts", tuple(known)),
+        "short.ts": make_module(known, "ts", tuple(known), compact=True),
+        "full.py": make_module(known, "py", tuple(known)),
+        "short.py": make_module(known, "py", tuple(known), compact=True),
+    }
     folder.mkdir(parents=True, exist_ok=True)
-    for name, request in files.items():
-        (folder / name).write_bytes(make_module(known, request).text)
+    for name, made in files.items():
+        (folder / name).write_bytes(made.text)
     return {name: folder / name for name in files}
 
 

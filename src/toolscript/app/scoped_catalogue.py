@@ -3,13 +3,14 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import anyio.to_thread
 from msgspec.structs import replace
 
 from toolscript.app.builtin_tools import BuiltinTool
-from toolscript.codegen.typed_clients import Language, Module, ModuleRequest, make_module
+from toolscript.codegen.typed_clients import Language, Module, make_module
 from toolscript.config.servers import EXAMPLE
 from toolscript.errors import NotConnectedError, NotReadyError, UnknownNameError
 from toolscript.gateway.base import SILENT_CALLER, Caller, without_last_words
@@ -110,8 +111,9 @@ class ScopedCatalogue:
         ids = tuple(dict.fromkeys(tool.id for tools in chosen for tool in tools))
         if not ids:
             raise NotReadyError(self.nothing())
-        request = ModuleRequest(language, ids, compact)
-        return await anyio.to_thread.run_sync(make_module, self.gateway.catalogue.tools, request)
+        tools = self.gateway.catalogue.tools
+        make = partial(make_module, tools, language, ids, compact=compact)
+        return await anyio.to_thread.run_sync(make)
 
     def _chosen(self, name: str) -> list[ToolSpec]:
         """The tool of this id, or the tools of this server."""

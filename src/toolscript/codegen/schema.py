@@ -345,8 +345,7 @@ def _tags(schema: _Schema) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _constant(value: Any, depth: int = 0) -> Type:
-    kind: type[Any] = type(value)
+def _constant(value: object, depth: int = 0) -> Type:
     if depth > MAX_DEPTH:
         return _DEEP
     if isinstance(value, list):
@@ -356,7 +355,7 @@ def _constant(value: Any, depth: int = 0) -> Type:
         pairs = cast("dict[str, Any]", value).items()
         fields = [Field(name, _constant(each, depth + 1), required=True) for name, each in pairs]
         return Object(tuple(fields), sealed=True)
-    return Constant(_KINDS.get(kind, "number"), json.dumps(value, default=str))
+    return Constant(_KINDS.get(type(value), "number"), json.dumps(value, default=str))
 
 
 def _some(kind: Type) -> Type:

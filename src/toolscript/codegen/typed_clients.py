@@ -1,7 +1,7 @@
 """Makes the modules of typed tools, in TypeScript or Python."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -11,16 +11,7 @@ from toolscript.codegen.identifiers import Identifiers
 from toolscript.types import ToolSpec
 
 Language: TypeAlias = Literal["ts", "py"]
-LANGUAGES: tuple[Language, ...] = ("ts", "py")
 _WRITERS = {"ts": typescript, "py": python}
-
-
-class ModuleRequest(msgspec.Struct, frozen=True):
-    """Which tools a module is to have, by id; its usage example calls the first."""
-
-    language: Language
-    tools: tuple[str, ...]
-    compact: bool = False
 
 
 class Module(msgspec.Struct, frozen=True):
@@ -31,17 +22,26 @@ class Module(msgspec.Struct, frozen=True):
     etag: str
     """Changes with the text."""
     usage: str
-    """A call of the first tool of the request."""
+    """A call of the first tool that was chosen."""
     tools: tuple[str, ...]
     """The ids of the tools in it, sorted."""
 
 
-def make_module(tools: Mapping[str, ToolSpec], request: ModuleRequest) -> Module:
-    """Returns a module of some of these tools; the request must name at least one of them."""
+def make_module(
+    tools: Mapping[str, ToolSpec],
+    language: Language,
+    chosen: Sequence[str],
+    *,
+    compact: bool = False,
+) -> Module:
+    """Returns the module of the tools with the ``chosen`` ids, of which there is at least one.
+
+    ``tools`` is the whole catalogue, on which the identifiers depend; ``compact`` shares repeated
+    code where the language allows it, and shortens descriptions.
+    """
+    writer = _WRITERS[language]
     identifiers = Identifiers((tool.server, tool.name) for tool in tools.values())
-    wanted = [tools[identifier] for identifier in sorted(set(request.tools))]
-    writer = _WRITERS[request.language]
-    text = writer.module(wanted, identifiers, compact=request.compact).encode()
-    usage = writer.usage(tools[request.tools[0]], identifiers)
-    etag = hashlib.sha256(text).hexdigest()[:32]
-    return Module(text, etag, usage, tuple(tool.id for tool in wanted))
+    ids = tuple(sorted(set(chosen)))
+    text = writer.module([tools[each] for each in ids], identifiers, compact=compact).encode()
+    usage = writer.usage(tools[chosen[0]], identifiers)
+    return Module(text, hashlib.sha256(text).hexdigest()[:32], usage, ids)
