@@ -1,6 +1,7 @@
 """Runs an upstream for each configured server, and merges their tools into a catalogue."""
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -38,7 +39,6 @@ class _Slot:
     """Set once the server is ready or has failed, or has been released."""
     retry: str = ""
     """The time of the next attempt: ISO 8601, UTC."""
-    ended: anyio.Event = field(default_factory=anyio.Event)
 
 
 class Gateway:
@@ -63,7 +63,8 @@ class Gateway:
         missing = [s for s in _enabled(config) if reconnect or s.name not in known.servers]
         wanted = missing if only is None else [s for s in _enabled(config) if s.name == only]
         self._slots = {spec.name: _Slot(spec) for spec in wanted}
-        self._ending: dict[str, _Slot] = {}
+        self._running: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)
+        """Held by the task of the server of this name."""
         self._tasks: TaskGroup | None = None
         self._loading = anyio.Lock()
         self._connect: Connect | None = None
@@ -86,7 +87,7 @@ class Gateway:
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
                 for slot in self._slots.values():
-                    tasks.start_soon(self._hold, slot, None, name=slot.spec.name)
+                    tasks.start_soon(self._hold, slot, name=slot.spec.name)
                 await anyio.sleep_forever()
         finally:
             if self._connect is not None:
@@ -105,12 +106,11 @@ class Gateway:
                 if slot.scope is not None:
                     slot.scope.cancel()
                 slot.settled.set()
-                self._ending[name] = self._slots.pop(name)
+                del self._slots[name]
         for name in [name for name in wanted if name not in self._slots]:
             slot = self._slots[name] = _Slot(wanted[name])
             if self._tasks is not None:
-                predecessor = self._ending.pop(name, None)
-                self._tasks.start_soon(self._hold, slot, predecessor, name=name)
+                self._tasks.start_soon(self._hold, slot, name=name)
         self._publish(self.catalogue.keeping(wanted))
 
     async def request(
@@ -139,20 +139,19 @@ class Gateway:
         while waiting := [name for name in self.unsettled if server in {None, name}]:
             await self._slots[waiting[0]].settled.wait()
 
-    async def _hold(self, slot: _Slot, predecessor: _Slot | None) -> None:
+    async def _hold(self, slot: _Slot) -> None:
         """Runs one server's task, once the previous one of the same server has ended."""
+        name = slot.spec.name
         try:
-            if predecessor is not None:
-                await predecessor.ended.wait()
-            with anyio.CancelScope() as slot.scope:
-                if self._slots.get(slot.spec.name) is not slot:
+            async with self._running[name]:
+                if self._slots.get(name) is not slot:
                     return  # it has been released already
-                connect = await self._client()
-                while await self._has_failed(slot, connect):  # noqa: ASYNC110 - there is no event for it
-                    await anyio.sleep(FAULT_PAUSE_S)
+                with anyio.CancelScope() as slot.scope:
+                    connect = await self._client()
+                    while await self._has_failed(slot, connect):  # noqa: ASYNC110 - there is no event for it
+                        await anyio.sleep(FAULT_PAUSE_S)
         finally:
             slot.begun.set()
-            slot.ended.set()
 
     async def _has_failed(self, slot: _Slot, connect: Connect) -> bool:
         """Runs one server's upstream; returns whether that raised, a fault of toolscript's own."""
