@@ -1,5 +1,6 @@
 """Says what went wrong with a server in words for its user."""
 
+from http import HTTPStatus
 from typing import cast
 
 import httpx2
@@ -29,10 +30,12 @@ def is_status_only(error: BaseException) -> bool:
     return isinstance(error, MCPError) and error.message in _STATUS_ONLY
 
 
-def answered(status: int) -> str:
-    """Returns a status in words."""
+def answered(status: int, may_log_in: str = "") -> str:
+    """Returns a status in words; with advice for the server that the user may log in to."""
     hint = "; check its headers" if status in {401, 403} else ""
-    return f"answered HTTP {status}{hint}"
+    if may_log_in and status == HTTPStatus.UNAUTHORIZED:
+        hint = f"; log in with toolscript auth {may_log_in}, or check its headers"
+    return f"answered HTTP {status:d}{hint}"
 
 
 def innermost(error: BaseException) -> BaseException:

@@ -35,11 +35,6 @@ _INITIALIZE = {
 }
 
 
-def log_out(directory: Path, spec: ServerSpec) -> bool:
-    """Deletes the tokens; returns whether there were any."""
-    return Login(directory, spec).forget()
-
-
 def log_in(directory: Path, spec: ServerSpec, show: Callable[[str], None]) -> None:
     """Has the user log in at the address given to ``show``, and stores the tokens.
 

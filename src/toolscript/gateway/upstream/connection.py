@@ -243,19 +243,18 @@ class McpUpstream:
 
     async def _watch(self, session: ClientSession, changes: ToolListChanges) -> None:
         """Lists the tools again when they change, and pings, until the connection ends."""
-        while not self._is_closed:
+        while True:
             due_at = math.inf if changes.is_notified else self._listed_at + self._poll_s
             with anyio.move_on_after(min(self._ping_s, due_at - anyio.current_time())):
                 await self._wake.wait()
             self._wake = anyio.Event()
             if self._is_closed:
-                break
+                raise ClosedError
             if self._is_stale or anyio.current_time() >= due_at:
                 await self._publish_again(session)
             else:
                 await self._ping(session)
                 self._stderr.make_room()
-        raise ClosedError
 
     async def _ping(self, session: ClientSession) -> None:
         with anyio.move_on_after(self._ping_s) as scope:
@@ -302,19 +301,16 @@ class McpUpstream:
         if isinstance(error, ClosedError) or is_closed(error):
             early = "" if self._was_ready else " before it was ready"
             return self._explained(f"closed the connection{early}")
+        status = 0
         if isinstance(error, LoginNeededError | OAuthFlowError):
-            return self._refusal(HTTPStatus.UNAUTHORIZED)
-        if isinstance(error, httpx2.HTTPStatusError):
-            return self._refusal(error.response.status_code)
-        if self._refused and is_status_only(error):
-            return self._refusal(self._refused)
+            status = HTTPStatus.UNAUTHORIZED
+        elif isinstance(error, httpx2.HTTPStatusError):
+            status = error.response.status_code
+        elif is_status_only(error):
+            status = self._refused
+        if status:
+            return answered(status, self._spec.name if self._login else "")
         return self._shown(message(error), 300) or type(error).__name__
-
-    def _refusal(self, status: int) -> str:
-        if status == HTTPStatus.UNAUTHORIZED and self._login:
-            log_in = f"toolscript auth {self._spec.name}"
-            return f"answered HTTP {status:d}; log in with {log_in}, or check its headers"
-        return answered(status)
 
     def _explained(self, text: str) -> str:
         """Returns the text, and what the server printed on standard output and error."""

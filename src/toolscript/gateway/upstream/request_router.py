@@ -143,9 +143,10 @@ class RequestRouter:
     ) -> mcp_types.ElicitResult | mcp_types.ErrorData:
         """Answers the server's ``elicitation/create`` with what the caller's user says."""
         del context
-        question = params.model_dump(by_alias=True, mode="json", exclude_none=True)
+        asked = params.model_dump(by_alias=True, mode="json", exclude_none=True)
+        question = {"method": METHOD, "params": asked}
         try:
-            answer = await self._ask(self._only_pending(), METHOD, question)
+            answer = await self._ask(self._only_pending(), question)
             return mcp_types.ElicitResult.model_validate(answer)
         except RefusedError as refusal:
             return mcp_types.ErrorData(
@@ -179,14 +180,11 @@ class RequestRouter:
         """Asks the questions in a result one after the other, and returns the answers."""
         if not questions:
             await anyio.sleep(0.1)  # the server only wants the request again
-        return {
-            key: await self._ask(pending, question["method"], question.get("params") or {})
-            for key, question in questions.items()
-        }
+        return {key: await self._ask(pending, question) for key, question in questions.items()}
 
-    async def _ask(self, pending: _PendingRequest, method: str, params: _Raw) -> _Raw:
+    async def _ask(self, pending: _PendingRequest, question: _Raw) -> _Raw:
         """Returns the user's answer. Declines a question for a secret in the user's place."""
-        question = {"method": method, "params": params}
+        params: _Raw = question.get("params") or {}
         if _wants_a_secret(question):
             log.log(
                 logging.DEBUG if self._warned else logging.WARNING,
@@ -196,7 +194,8 @@ class RequestRouter:
             )
             self._warned = True
             return DECLINED
-        return await pending.elicit(method, self._attributed(question)["params"])
+        marked = self._attributed({**question, "params": params})
+        return await pending.elicit(marked["method"], marked["params"])
 
     def _attributed(self, question: _Raw) -> _Raw:
         if question.get("method") != METHOD:

@@ -26,12 +26,13 @@ def auth(server: str, logout: bool, no_browser: bool, **flags: Any) -> None:
     """
     settings = settings_from(**flags)
     spec = _remote(settings, server)
-    from toolscript.gateway.oauth.browser import log_in, log_out  # noqa: PLC0415 - imports the MCP SDK
+    from toolscript.gateway.oauth.browser import log_in  # noqa: PLC0415 - imports the MCP SDK
+    from toolscript.gateway.oauth.login import Login  # noqa: PLC0415 - the same
 
     check_owner(settings.data_dir)
     directory = settings.data_dir / "auth"
     if logout:
-        click.echo("logged out" if log_out(directory, spec) else "not logged in")
+        click.echo("logged out" if Login(directory, spec).forget() else "not logged in")
         return
     log_in(directory, spec, lambda url: _show(url, browser=not no_browser))
     click.echo(f"logged in to {spec.name}")
