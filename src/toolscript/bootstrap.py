@@ -187,8 +187,7 @@ def _follower(settings: Settings, config: Config, environ: Mapping[str, str]) ->
     trust = TrustStore(settings.data_dir)
 
     def watched() -> tuple[Path, ...]:
-        own = where or configuration.home_file(environ)
-        return configuration.watched(configuration.locate(where, here, environ), own, trust)
+        return configuration.watched(configuration.locate(where, here, environ), trust)
 
     return Follower(config, watched, lambda: configuration.load_config(where, here, environ, trust))
 

@@ -22,10 +22,9 @@ def write(path: Path, **servers: object) -> None:
 
 def follower(cwd: Path, home: Path) -> Follower:
     environ, store = {"HOME": str(home)}, TrustStore(cwd.parent / "data")
-    user = configuration.home_file(environ)
 
     def watched() -> tuple[Path, ...]:
-        return configuration.watched(configuration.locate(None, cwd, environ), user, store)
+        return configuration.watched(configuration.locate(None, cwd, environ), store)
 
     def load() -> Config:
         return configuration.load_config(None, cwd, environ, store)

@@ -94,7 +94,7 @@ def _load(
     sources: tuple[Path, ...], own: Path, environ: Mapping[str, str], trust: TrustStore | None
 ) -> Config:
     """Returns the files merged. All but the user's ``own`` have to be trusted."""
-    before = stamp(watched(sources, own, trust))
+    before = stamp(watched(sources, trust))
     configs = [
         _read(p, read_file(p)[0], environ, None)
         if p == own
@@ -111,9 +111,9 @@ def _trusted(path: Path, trust: TrustStore | None) -> bytes:
     return trust.read(path)
 
 
-def watched(sources: tuple[Path, ...], own: Path, trust: TrustStore | None) -> tuple[Path, ...]:
+def watched(sources: tuple[Path, ...], trust: TrustStore | None) -> tuple[Path, ...]:
     """Returns the files that a configuration depends on: sources, and the records of trust."""
-    return (*sources, *(trust.record(p) for p in sources if trust is not None and p != own))
+    return (*sources, *(trust.record(path) for path in sources if trust is not None))
 
 
 def locate(path: Path | None, cwd: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
@@ -199,15 +199,13 @@ def _read(path: Path, data: bytes, environ: Mapping[str, str], base: Path | None
 def _document(path: Path, data: bytes) -> dict[str, Any]:
     try:
         document: Any = json.loads(data.decode("utf-8-sig"), object_pairs_hook=_unique(path))
-    except UnicodeDecodeError as error:
-        raise ConfigSyntaxError(f"{path} cannot be read: {error}") from None
     except json.JSONDecodeError as error:
         raise ConfigSyntaxError(
             f"{path} is not valid JSON: line {error.lineno}, column {error.colno}: {error.msg}"
         ) from None
     except RecursionError:
         raise ConfigSyntaxError(f"{path} is nested too deeply") from None
-    except ValueError as error:  # a number of thousands of digits
+    except ValueError as error:  # no UTF-8, or a number of thousands of digits
         raise ConfigSyntaxError(f"{path} cannot be read: {error}") from None
     if not isinstance(document, dict):
         raise ConfigSyntaxError(f"{path} must hold a JSON object, such as {EXAMPLE}")

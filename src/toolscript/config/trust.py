@@ -230,38 +230,30 @@ def _flaw(status: os.stat_result, folder: Path | None = None) -> str:
         return ""
     what = f"its directory {folder}" if folder else "it"
     if status.st_uid not in {0, os.geteuid()}:
-        return f"{what} belongs to the user {_name(status)[0]}"
+        return f"{what} belongs to the user {_owners(status)[0]}"
     if folder and status.st_mode & stat.S_ISVTX:  # as /tmp: only owners replace their files
         return ""
     if status.st_mode & stat.S_IWOTH:
         return f"{what} can be written by every user (chmod o-w)"
-    if status.st_mode & stat.S_IWGRP and status.st_gid and not _is_private(status):
-        return f"{what} can be written by the group {_name(status)[1]} (chmod g-w)"
+    if status.st_mode & stat.S_IWGRP and status.st_gid:
+        _, group, is_private = _owners(status)
+        return "" if is_private else f"{what} can be written by the group {group} (chmod g-w)"
     return ""
 
 
-def _name(status: os.stat_result) -> tuple[str, str]:
+def _owners(status: os.stat_result) -> tuple[str, str, bool]:
+    """Returns a file's user, its group, and whether the user is the group's only member.
+
+    Linux makes such a group for each user.
+    """
     import grp  # noqa: PLC0415 - not on Windows, and seldom needed
     import pwd  # noqa: PLC0415 - the same
 
-    names = [str(status.st_uid), str(status.st_gid)]
     try:
-        names[0] = pwd.getpwuid(status.st_uid).pw_name
-        names[1] = grp.getgrgid(status.st_gid).gr_name
+        user, group = pwd.getpwuid(status.st_uid).pw_name, grp.getgrgid(status.st_gid)
     except KeyError:
-        pass
-    return names[0], names[1]
-
-
-def _is_private(status: os.stat_result) -> bool:
-    """Whether the user is the group's only member, as of the groups that Linux makes for users."""
-    import grp  # noqa: PLC0415 - see _name
-
-    user, group = _name(status)
-    try:
-        return user == group and set(grp.getgrgid(status.st_gid).gr_mem) <= {user}
-    except KeyError:
-        return False
+        return str(status.st_uid), str(status.st_gid), False
+    return user, group.gr_name, user == group.gr_name and set(group.gr_mem) <= {user}
 
 
 def _stored(path: Path) -> Decision | None:

@@ -26,7 +26,7 @@ def config_files(settings: Settings) -> tuple[Path, ...]:
     """
     trust = TrustStore(settings.data_dir)
     files = configuration.locate(settings.config, _here(settings.config), os.environ)
-    if files[0] == _own(settings):
+    if settings.config is not None or files[0] == configuration.home_file(os.environ):
         return files
     _ask(files[0], trust)
     try:
@@ -44,7 +44,7 @@ def config_files(settings: Settings) -> tuple[Path, ...]:
 def config_stamp(settings: Settings) -> str:
     """Returns what `Config.stamp` is for the files as they are now."""
     trust = TrustStore(settings.data_dir)
-    return stamp(configuration.watched(config_files(settings), _own(settings), trust))
+    return stamp(configuration.watched(config_files(settings), trust))
 
 
 def load(settings: Settings) -> Config:
@@ -74,13 +74,6 @@ def _ask(project: Path, trust: TrustStore) -> None:
 def _warn(message: str) -> None:
     """Log a warning once: a command looks at its configuration more than once."""
     log.warning("%s", message)
-
-
-def _own(settings: Settings) -> Path:
-    """Returns the file that needs no trust: the one that was named, or else the user's."""
-    if settings.config is None:
-        return configuration.home_file(os.environ)
-    return configuration.locate(settings.config, _here(settings.config), os.environ)[0]
 
 
 def _here(config: Path | None) -> Path:
