@@ -14,7 +14,7 @@ from toolscript.config.settings import MAX_QUERY_CHARS, OPTION
 from toolscript.embedding.base import Encoder
 from toolscript.embedding.loader import LazyModel, load_model
 from toolscript.errors import ModelError
-from toolscript.retrieval.base import Corpus, Query, Signal
+from toolscript.retrieval.base import Corpus, Query
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.profiles import search_profile
@@ -64,12 +64,12 @@ def _engine(make: Callable[[], SemanticSignal | None]) -> Build:
     return build
 
 
-def _alone(make: Callable[[], Signal]) -> Build:
+def _alone(make: Callable[[], LexicalSignal | SemanticSignal]) -> Build:
     """One signal's ranking, without names, capabilities or fusion."""
 
     def build(tools: Sequence[Tool]) -> Find:
         corpus, signal = Corpus(document(tool) for tool in tools), make()
-        for _ in signal.prepare(corpus):
+        for _ in signal.prepare(corpus) if isinstance(signal, SemanticSignal) else ():
             pass
         index = signal.index(corpus)
 

@@ -1,11 +1,11 @@
-"""The protocols of signals, and what they work on: a corpus, a query, a ranking.
+"""What signals work on (a corpus, a query, a ranking), and the protocol of the semantic one.
 
-A `Signal` is long-lived and learns (vectors, say); a `SignalIndex` is what it
-makes of one corpus: immutable, so that searches read it without a lock while
-the next one is made.
+A signal is long-lived and learns (vectors, say); its index is what it makes of one
+corpus: immutable, so that searches read it without a lock while the next one is made.
+The engine has two: the lexical signal, and perhaps a semantic one.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, TypeAlias
@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolscript.embedding.base import Vectors
-from toolscript.graph.forecast import Forecast
 from toolscript.text import STOP_WORDS, compact, words
 from toolscript.types import Document
 
@@ -83,15 +82,24 @@ class Ranking:
         return cls(np.full(size, np.nan, dtype=np.float32), reason)
 
 
-class SignalIndex(Protocol):
-    """A signal's view of one corpus: immutable, safe to read from any thread."""
+class EmbeddingIndex(Protocol):
+    """The semantic signal's view of one corpus: immutable, safe to read from any thread."""
+
+    @property
+    def vectors(self) -> Vectors | None:
+        """float32 [n, dim], unit rows, zero where a document has none; None without any."""
+        ...
 
     def rank(self, query: Query) -> Ranking:
         """Score every document; no candidate is left out before fusion."""
         ...
 
+    def cosines(self, query: Query) -> Ranking:
+        """Each document's raw cosine with the query, in [-1, 1]."""
+        ...
+
     def understands(self, word: str) -> bool:
-        """Whether the signal can make anything of a word; false for gibberish."""
+        """Whether the model can make anything of a word; false for gibberish."""
         ...
 
     def evidence(self, query: Query, row: int) -> tuple[str, ...]:
@@ -102,53 +110,16 @@ class SignalIndex(Protocol):
         ...
 
 
-class Signal(Protocol):
-    """One kind of evidence."""
-
-    @property
-    def name(self) -> str:
-        """What the weights call it."""
-        ...
+class EmbeddingSignal(Protocol):
+    """A signal that computes a vector for each document and keeps it."""
 
     def prepare(self, corpus: Corpus) -> Iterator[int]:
-        """Do the long work for a corpus in steps.
+        """Compute the vectors of a corpus in steps; yields how many documents still wait.
 
-        After each step, `index` knows more; what is yielded is how many
-        documents still wait.
+        After each step `index` knows more.
         """
         ...
 
-    def index(self, corpus: Corpus) -> SignalIndex:
-        """What is known now, as an index over ``corpus``. Quick."""
-        ...
-
-
-class EmbeddingIndex(SignalIndex, Protocol):
-    """The index of a signal that has a vector per document."""
-
-    @property
-    def vectors(self) -> Vectors | None:
-        """float32 [n, dim], unit rows, zero where a document has none; None without any."""
-        ...
-
-    def cosines(self, query: Query) -> Ranking:
-        """Each document's raw cosine with the query, in [-1, 1]."""
-        ...
-
-
-class EmbeddingSignal(Signal, Protocol):
-    """A signal whose documents have vectors."""
-
     def index(self, corpus: Corpus) -> EmbeddingIndex:
-        """See `Signal.index`."""
-        ...
-
-
-class CorpusListener(Protocol):
-    """Is given each corpus that the engine indexes: the learner of the graph, for one."""
-
-    def set_corpus(
-        self, ids: Sequence[str], servers: Sequence[str], vectors: Vectors | None
-    ) -> Forecast:
-        """Take over the documents, in the corpus' order; return the forecast over them."""
+        """What is known now, as an index over ``corpus``. Quick."""
         ...

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolscript.graph.forecast import Forecast
+from toolscript.graph.learning import Learning
 from toolscript.graph.related import relations
-from toolscript.retrieval.base import Corpus, CorpusListener, EmbeddingIndex, EmbeddingSignal, Rows
+from toolscript.retrieval.base import Corpus, EmbeddingIndex, EmbeddingSignal, Rows
 from toolscript.retrieval.capability import Capabilities
 from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.lexical.name_matching import NameIndex
@@ -31,9 +32,12 @@ MAX_TIED_PASSAGES = 50
 class SearchEngine:
     """Searches the documents it was last given. Thread-safe; lives as long as the application.
 
-    ``semantic`` may be left out; words are then all that is searched.
-    ``listener`` is given each corpus with its vectors and returns the forecast
-    that searches with a context read.
+    Args:
+        profile: Weights, limit and threshold of a request that states none.
+        lexical: The signal that compares words; a new one where it is left out.
+        semantic: The signal that compares vectors; without it, words are all that is searched.
+        learning: Gets each corpus with its vectors, and returns the forecast that searches
+            with a context read.
     """
 
     def __init__(
@@ -41,12 +45,12 @@ class SearchEngine:
         profile: Profile,
         lexical: LexicalSignal | None = None,
         semantic: EmbeddingSignal | None = None,
-        listener: CorpusListener | None = None,
+        learning: Learning | None = None,
     ) -> None:
         self.profile = profile
         self._lexical = lexical or LexicalSignal()
         self._semantic = semantic
-        self._listener = listener
+        self._learning = learning
         self._capabilities = Capabilities(self._lexical.stemmer)
         self._actions = Actions(self._lexical.stemmer)
         self._writing = threading.Lock()
@@ -64,10 +68,15 @@ class SearchEngine:
         return self._waiting
 
     def search(self, request: SearchRequest, profile: Profile | None = None) -> SearchResult:
-        """The documents that answer, best first, ordered by (−score, id).
+        """Returns the documents that answer, best first, ordered by (−score, id).
 
-        Raises `QueryError` for an empty or oversized query and `RangeError` for
-        a limit or threshold outside its range.
+        Args:
+            request: The question, and what its caller wants otherwise than the profile has it.
+            profile: Used instead of the engine's own.
+
+        Raises:
+            QueryError: The query is empty or too long.
+            RangeError: The limit or the threshold is outside its range.
         """
         profile = profile or self.profile
         trace = begin(self._state, request, profile)
@@ -96,9 +105,12 @@ class SearchEngine:
     ) -> None:
         """Search these documents from now on.
 
-        They can be found by their words at once, and by their vectors as these
-        are computed. ``superseded`` is asked between two steps and ends the
-        work early: what was prepared so far is kept.
+        They can be found by their words at once, and by their vectors as these are computed.
+
+        Args:
+            documents: All that is searched; no two have the same id.
+            superseded: Asked between two steps. Where it returns True the work ends early, and
+                what was prepared so far is kept.
         """
         with self._writing:
             corpus = Corpus(documents)
@@ -134,11 +146,11 @@ class SearchEngine:
             self._state = replace(self._state, semantic=semantic, forecast=forecast)
 
     def _forecast(self, corpus: Corpus, semantic: EmbeddingIndex | None) -> Forecast | None:
-        if self._listener is None:
+        if self._learning is None:
             return None
         ids = [document.id for document in corpus.documents]
         servers = [document.server for document in corpus.documents]
-        return self._listener.set_corpus(ids, servers, semantic.vectors if semantic else None)
+        return self._learning.set_corpus(ids, servers, semantic.vectors if semantic else None)
 
 
 def best_per_parent(rows: Rows, parents: Rows | None, scores: NDArray[np.floating]) -> Rows:

@@ -6,7 +6,6 @@ the term frequency), saturated onto [0, 1]. A word that no document has is
 looked up among the words that some have, by edit distance.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -51,25 +50,18 @@ _REMEMBERED = 1024
 
 
 class LexicalSignal:
-    """BM25 over fields with typo-tolerant words. Has nothing to prepare.
+    """BM25 over fields with typo-tolerant words.
 
     A document's words are taken apart once; an index over a new corpus is then
     a matter of sorting numbers.
     """
 
-    name = "fuzzy"
-
     def __init__(self) -> None:
         self.stemmer = Stemmer()
         self._analyzer = Analyzer(self.stemmer)
 
-    def prepare(self, corpus: Corpus) -> Iterator[int]:
-        """See `Signal.prepare`."""
-        del corpus
-        return iter(())
-
     def index(self, corpus: Corpus) -> "LexicalIndex":
-        """See `Signal.index`."""
+        """Returns an index over the documents of ``corpus``. Quick."""
         parent_of = None
         if corpus.parent_rows is not None:
             rows, parent_of = np.unique(corpus.parent_rows, return_inverse=True)
@@ -188,18 +180,18 @@ class LexicalIndex:
         self._resolved = lru_cache(_REMEMBERED)(self._resolve)
 
     def rank(self, query: Query) -> Ranking:
-        """See `SignalIndex.rank`."""
+        """Score every document; one without any of the words gets 0."""
         totals = np.zeros(self._size, dtype=np.float32)
         for term in self.terms(query):
             self._postings.add(self._stems[term.stem], term.weight, totals)
         return Ranking(self._per_document(saturated(totals)))
 
     def understands(self, word: str) -> bool:
-        """See `SignalIndex.understands`: some document has the word, or one it may be a typo of."""
+        """Whether some document has the word, or one that it may be a typo of."""
         return bool(self._resolved(word))
 
     def evidence(self, query: Query, row: int) -> tuple[str, ...]:
-        """See `SignalIndex.evidence`: the words in common, each with its share of the match."""
+        """The words in common, strongest first, each with its share of the match."""
         impacts = {term: self.impact(term, row) for term in self.terms(query)}
         total = sum(impacts.values())
         found = sorted((t for t in impacts if impacts[t] > 0), key=lambda t: -impacts[t])

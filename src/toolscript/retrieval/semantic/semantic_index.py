@@ -105,7 +105,7 @@ class SemanticIndex:
         return vectors
 
     def rank(self, query: Query) -> Ranking:
-        """See `SignalIndex.rank`. Never waits for a download."""
+        """See `EmbeddingIndex.rank`. Never waits for a download."""
         return self._ranking(query, self._calibrated)
 
     def cosines(self, query: Query) -> Ranking:
@@ -147,12 +147,12 @@ class SemanticIndex:
         return f"{count} of {size} {self._noun} are not embedded yet" if count else ""
 
     def understands(self, word: str) -> bool:
-        """See `SignalIndex.understands`."""
+        """See `EmbeddingIndex.understands`."""
         encoder = self._model.loaded and self._model.loaded.encoder
         return bool(encoder and encoder.knows(word))
 
     def evidence(self, query: Query, row: int) -> tuple[str, ...]:
-        """See `SignalIndex.evidence`: the cosine, and the document's text that is nearest."""
+        """See `EmbeddingIndex.evidence`: the cosine, and the nearest of its texts."""
         loaded, known = self._model.loaded, np.flatnonzero(self._known == row)
         encoder = loaded.encoder if loaded else None
         if encoder is None or self._rows is None or not known.size or encoder.name != self._name:

@@ -29,12 +29,19 @@ class SemanticSignal:
     """Cosine between the question's vector and each document's, calibrated per model.
 
     Vectors come from the cache where the document's digest matches, and are
-    computed otherwise. One thread prepares; any number may rank. ``curves`` is
-    the directory where the calibration of other models than the known is kept;
-    ``save_every_s`` of 0 saves after every batch, however long that takes.
-    """
+    computed otherwise. One thread prepares; any number may rank.
 
-    name = "semantic"
+    Args:
+        model: Embeds documents and questions; loaded when it is first needed.
+        cache: Opens the cache of the documents' vectors, or returns None for none.
+        curves: The directory where the calibration of models that are not known beforehand
+            is kept; None keeps it in memory only.
+        save_every_s: How often vectors are saved while many are computed; 0 saves after every
+            batch, however long that takes.
+        noun: What the documents are, in the plural, for messages.
+        usage: Which questions led to which tools: these move the vectors.
+        embed: Returns one unit vector per document: float32 [n, dim].
+    """
 
     def __init__(  # noqa: PLR0913 - what bootstrap wires, each by its name
         self,
@@ -62,9 +69,10 @@ class SemanticSignal:
         self._queries = QueryVectorCache(self.counters)
 
     def prepare(self, corpus: Corpus) -> Iterator[int]:
-        """Embed the documents without a vector, a batch at a time, and save the vectors.
+        """Embed the documents of ``corpus`` without a vector in batches, and save the vectors.
 
-        Vectors of the cache can be found while the model is still being loaded.
+        Yields how many documents still wait. Vectors of the cache can be found while the
+        model is still being loaded.
         """
         if not len(corpus):
             return
@@ -144,7 +152,7 @@ class SemanticSignal:
         return [document for document in corpus.documents if self._vector(document) is None]
 
     def index(self, corpus: Corpus) -> SemanticIndex:
-        """The vectors known now; documents without one rank as NaN."""
+        """Returns the vectors of ``corpus`` known now; documents without one rank as NaN."""
         vectors = [self._vector(document) for document in corpus.documents]
         known = [row for row, vector in enumerate(vectors) if vector is not None]
         rows = [vector for vector in vectors if vector is not None]
@@ -162,12 +170,12 @@ class SemanticSignal:
         )
 
     def take(self, model: str, vectors: dict[str, CachedVector]) -> None:
-        """Replace all vectors by these of a model, by document id."""
+        """Replace all vectors by these ``vectors`` of a ``model``, by document id."""
         self._name, self._vectors = model, vectors
         self._dim = next((each.vector.size for each in vectors.values()), 0)
 
     def with_usage(self, usage: Usage) -> "SemanticSignal":
-        """A copy of the signal, its vectors included, that is moved by other use."""
+        """Returns a copy of the signal, its vectors included, that is moved by other ``usage``."""
         other = SemanticSignal(
             self.model, self.cache, noun=self._noun, usage=usage, embed=self._embed_documents
         )
@@ -176,7 +184,7 @@ class SemanticSignal:
         return other
 
     def embed_query(self, text: str) -> tuple[str, Vectors] | None:
-        """The model's name and a question's vector; None where no model answers."""
+        """Returns the model's name and the vector of a ``text``; None where no model answers."""
         try:
             loaded = self.model.loaded
             encoder = loaded.encoder if loaded else None
