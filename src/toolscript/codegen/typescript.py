@@ -222,7 +222,7 @@ def module(tools: Iterable[ToolSpec], identifiers: Identifiers, *, compact: bool
 
 
 def _types(name: str, shape: Shape, *, compact: bool) -> list[str]:
-    """Returns the declarations of the types that a schema names, and of its own type."""
+    """Returns the declarations of the types that a schema names, and of the schema's own type."""
     owner = TypeOwner(name, compact)
     named = [(f"{name}_{each}", kind) for each, kind in shape.definitions.items()]
     return [_declaration(each, kind, owner) for each, kind in (*named, (name, shape.root))]
