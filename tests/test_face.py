@@ -2,14 +2,19 @@
 
 import ast
 import inspect
+import itertools
+import re
 import subprocess
 import sys
+import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import toolscript
+from toolscript import testing
 
 NAMES = """
     App Config Document Encoder Executor Hit LazyModel LexicalSignal Llm Outcome
@@ -68,12 +73,39 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     assert done.stdout.split() == ["toolscript", "toolscript.errors"]
 
 
-DESCRIBED = ("application", "load_config", "load_model", "load_settings", "search_profile")
+def public_callables() -> Iterator[tuple[str, str, Any]]:
+    """Each public callable of the face: its name, what documents it, and itself."""
+    for module in (toolscript, testing):
+        for name in module.__all__:
+            value = getattr(module, name)
+            if inspect.isfunction(value):
+                yield name, inspect.getdoc(value) or "", value
+            if not inspect.isclass(value):
+                continue
+            described = f"{inspect.getdoc(value)}\n{' '.join(described_fields(value))}"
+            yield name, described, value
+            for each, member in vars(value).items():
+                method = getattr(member, "__func__", member)
+                if inspect.isfunction(method) and not each.startswith("_"):
+                    yield f"{name}.{each}", f"{described}\n{inspect.getdoc(method)}", method
 
 
-@pytest.mark.parametrize("name", DESCRIBED)
-def test_every_argument_of_a_function_is_described(name: str) -> None:
-    function = getattr(toolscript, name)
-    description = (inspect.getdoc(function) or "").replace("α", "alpha").casefold()
-    missing = [each for each in inspect.signature(function).parameters if each not in description]
-    assert not missing
+def described_fields(value: type) -> Iterator[str]:
+    """The fields of a class, each with what follows, that have a docstring or a help text."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(value))).body[0]
+    assert isinstance(tree, ast.ClassDef)
+    for statement, following in itertools.pairwise([*tree.body, ast.Pass()]):
+        if isinstance(statement, ast.AnnAssign) and (
+            isinstance(following, ast.Expr) or "_setting(" in ast.unparse(statement)
+        ):
+            yield f"{ast.unparse(statement.target)}: {ast.unparse(following)}"
+
+
+@pytest.mark.parametrize(("name", "description", "function"), [*public_callables()])
+def test_every_parameter_is_described(name: str, description: str, function: Any) -> None:
+    """Its docstring, or its class's, names each; a field of a class may have its own docstring."""
+    if getattr(function, "_is_protocol", False) or function is toolscript.ToolscriptError:
+        return
+    known = {*re.findall(r"\w+", description.replace("α", "alpha")), "self", "cls"}
+    missing = [each for each in inspect.signature(function).parameters if each not in known]
+    assert not missing, f"{name} does not describe {missing}"

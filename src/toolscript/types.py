@@ -143,12 +143,19 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A tool as its server lists it."""
 
     server: str
+    """The server's name in the configuration."""
     name: str
+    """The name that its server calls it by."""
     title: str = ""
+    """Its name for people."""
     description: str = ""
+    """What it does, in words: most of what is searched."""
     input_schema: dict[str, Any] = {}
+    """The JSON Schema of its arguments."""
     output_schema: dict[str, Any] | None = None
+    """The JSON Schema of its structured result, where it has one."""
     annotations: dict[str, Any] | None = None
+    """The server's hints, such as ``readOnlyHint``."""
 
     @property
     def id(self) -> str:
@@ -165,10 +172,15 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A text that can be found: a tool, a skill or a passage of a skill."""
 
     id: str
+    """Unlike every other document's; of a tool ``server__tool``."""
     server: str
+    """The name of the server that a request may ask for, and a grant be of."""
     name: str
+    """A question that spells it finds the document."""
     title: str = ""
+    """Its name for people, or a passage's heading."""
     description: str = ""
+    """What it does, in words: most of what is searched."""
     parameters: tuple[tuple[str, str], ...] = ()
     """The name of each parameter, and its description and choices as one text."""
     digest: str = ""
@@ -253,6 +265,7 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A question to a search, and what its caller wants otherwise than the profile has it."""
 
     text: str
+    """The question, in words, or the name of a tool."""
     limit: int | None = None
     """Maximum number of hits; None for the profile's."""
     threshold: float | None = None
@@ -324,13 +337,17 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     """A document that answers: its score in [0, 1], each signal's own score, and why."""
 
     document: Document
+    """What was found; of a skill its best passage."""
     score: float
+    """From 0 to 1; 1 only where the question is exactly its name."""
     reason: str
+    """One line that says why, such as ``Semantic similarity (file operations)``."""
     signals: dict[str, float]
-    """``graph`` among them where that had something to say."""
+    """Each signal's own score, by name; ``graph`` among them where that had something to say."""
     own: float | None = None
     """The search's own score, where the graph moved it."""
     explanation: Explanation | None = None
+    """How the score came about, where the request asks for that."""
     related: Relations | None = None
     """What goes with it, where anything is known."""
 
@@ -347,18 +364,18 @@ class MissExplanation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
-    """All the hits, best first.
-
-    ``below`` is the best hit that the threshold kept out, when nothing passed;
-    ``degraded`` says which signals did not answer, and why.
-    """
+    """What a search found."""
 
     hits: tuple[Hit, ...]
+    """Best first; at most ``limit``, each with at least the score ``threshold``."""
     limit: int
     threshold: float
     below: Hit | None = None
+    """The best hit that the threshold kept out, where none passed."""
     degraded: tuple[str, ...] = ()
+    """Which signals did not answer, and why."""
     why: MissExplanation | None = None
+    """Where the tool ended up that ``SearchRequest.why`` asked after."""
     alpha: float = 1.0
     """What the search's own scores weighed; the rest is the graph's. 1 where that was silent."""
     edges: int = 0

@@ -60,11 +60,14 @@ class Toolbox(Protocol):
         ...
 
     async def search(self, query: str, limit: int) -> Sequence[Offer]:
-        """Returns at most ``limit`` tools for a task, the best first."""
+        """Returns at most ``limit`` tools for ``query``, a task, the best first."""
         ...
 
     async def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Returns a tool's result as MCP has it; raises `ToolscriptError`."""
+        """Calls the tool ``name`` with these ``arguments``; returns its result as MCP has it.
+
+        Raises `ToolscriptError`; the model then reads its message.
+        """
         ...
 
 
@@ -100,18 +103,24 @@ class Tokens(msgspec.Struct, kw_only=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to a question, the model's tool calls in order, and the tokens it took."""
+    """How a question was answered."""
 
     answer: str
+    """The model's last message."""
     steps: tuple[ToolCall, ...]
+    """Its tool calls, in order."""
     tokens: Tokens
+    """What the question cost."""
 
 
 class Llm:
     """A language model behind ``{url}/chat/completions``, to be used with ``async with``.
 
-    ``model`` is the name that the endpoint knows it by, ``key`` what the endpoint asks for, and
-    ``timeout_s`` how long one answer may take.
+    Args:
+        url: The endpoint's address, with or without ``/chat/completions``.
+        model: The name that the endpoint knows the model by.
+        key: The key that the endpoint asks for.
+        timeout_s: How long one answer may take.
     """
 
     def __init__(self, url: str, model: str, key: str = "", timeout_s: float = TIMEOUT_S) -> None:
@@ -158,7 +167,11 @@ class Llm:
 class Executor:
     """Answers questions with a model and a toolbox; keeps nothing between two questions.
 
-    ``max_tool_calls`` limits the calls for one question; ``on_step`` is called after each of them.
+    Args:
+        llm: The language model, opened.
+        toolbox: The tools that it may use.
+        max_tool_calls: The most calls for one question.
+        on_step: Called after each call.
     """
 
     def __init__(
@@ -174,10 +187,13 @@ class Executor:
         self.on_step = on_step
 
     async def ask(self, question: str) -> Outcome:
-        """Let the model search for tools, call them and answer.
+        """Let the model search for tools, call them and answer ``question``.
 
-        A failed tool call is not an error here: the model reads why it failed. Raises `LlmError`,
-        and `InputError` for an empty question.
+        A failed tool call is not an error here: the model reads why it failed.
+
+        Raises:
+            LlmError: The language model does not answer.
+            InputError: The question is empty.
         """
         if not question.strip():
             raise InputError("the question is empty; say what is to be done")

@@ -39,6 +39,18 @@ class App:
     """Gateway, index and engine, wired. Use it inside ``async with app.running()``.
 
     A ``grant`` says what the caller may see: what else there is, is neither named nor counted.
+    `toolscript.application` makes one; its parts are
+
+    Args:
+        gateway: Connects to the servers and knows their tools.
+        engine: Searches the tools.
+        semantic: The engine's semantic signal, for the statistics.
+        snapshots: Where the catalogue is kept for the next start.
+        skills: Follows and searches the skills.
+        builtin_tools: Tools that this process answers itself.
+        search_timeout_s: How long a search may take.
+        follower: Takes over changes of the configuration; None follows none.
+        learning: Learns from calls; None learns nothing.
     """
 
     def __init__(  # noqa: PLR0913 - the parts that bootstrap wires
@@ -131,11 +143,11 @@ class App:
         await self.skills.settled()
 
     def catalogue(self, grant: Grant = EVERYTHING) -> ScopedCatalogue:
-        """Returns the servers and their tools, as far as the caller may see them."""
+        """Returns the servers and their tools, as far as ``grant`` lets the caller see them."""
         return ScopedCatalogue(self._gateway, self._builtin_tools, grant)
 
     def health(self, grant: Grant = EVERYTHING) -> Health:
-        """Returns how the application is doing, as far as the caller may know."""
+        """Returns how the application is doing, as far as ``grant`` lets the caller know."""
         catalogue = self.catalogue(grant)
         health = Health(
             ready=not self.tasks.failure
@@ -160,7 +172,10 @@ class App:
         )
 
     def stats(self, grant: Grant = EVERYTHING) -> dict[str, object]:
-        """Returns what is indexed, by what, and how much of it was computed or remembered."""
+        """Returns what is indexed, by what, and how much of it was computed or remembered.
+
+        ``grant`` says how much of that the caller may know.
+        """
         stats = search_stats(self._index, self._semantic)
         if grant.is_everything:
             return stats
@@ -172,10 +187,18 @@ class App:
     async def search(
         self, request: SearchRequest, history: SessionHistory | None = None
     ) -> SearchResult:
-        """Returns the tools that answer, and notes the search in the session's ``history``.
+        """Returns the tools that answer.
 
-        Raises `NotReadyError` while there is nothing to search, `UnknownNameError` for a
-        server that is not configured, and what `LiveIndex.search` raises.
+        Args:
+            request: The question, and what its caller wants otherwise than the settings have it.
+            history: The session that asks: the search is recorded in it.
+
+        Raises:
+            NotReadyError: There is nothing to search yet.
+            UnknownNameError: A server of the request is not configured.
+            SearchTimeoutError: The search took too long.
+            QueryError: The query is empty or too long.
+            RangeError: The limit or the threshold is outside its range.
         """
         catalogue = self.catalogue(request.grant)
         catalogue.check(request.servers)
@@ -214,10 +237,20 @@ class App:
     ) -> dict[str, Any]:
         """Call a tool. The result is its server's, as on the wire of MCP; ``isError`` included.
 
-        ``more`` goes along beside name and arguments. That the tool was called,
-        and whether it succeeded, is learned from: as a step of the session whose
-        ``history`` it is, or by itself. Raises what `ScopedCatalogue.tool`,
-        `check_foreign_arguments` and `Upstream.request` raise.
+        That the tool was called, and whether it succeeded, is learned from.
+
+        Args:
+            name: The tool's id, or its name where only one server has it.
+            arguments: The arguments, which have to fit the tool's schema.
+            caller: Gets notifications of progress and answers the server's questions.
+            grant: What the caller may call.
+            history: The session of which the call is a step; None: of a session by itself.
+            more: Further members of the call's parameters in MCP.
+
+        Raises:
+            UnknownNameError: The caller knows no such tool.
+            ArgumentsError: The arguments do not fit the tool's schema.
+            UpstreamError: The server is not connected, refuses the call or does not answer.
         """
         catalogue = self.catalogue(grant)
         builtin = catalogue.builtin_tool(name)

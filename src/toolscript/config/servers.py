@@ -38,11 +38,14 @@ class ServerProblem:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """A configuration that was read: the servers to connect to, and those that cannot be."""
+    """A configuration that was read."""
 
     sources: tuple[Path, ...]
+    """The files that it was read from."""
     servers: tuple[ServerSpec, ...] = ()
+    """The servers to connect to, the disabled ones included."""
     problems: tuple[ServerProblem, ...] = ()
+    """The servers that cannot be used."""
     stamp: str = ""
     """Of the files that `watched` returns, made before they were read."""
     skills: tuple[Path, ...] | None = None

@@ -43,7 +43,7 @@ class Encoder(Protocol):
         ...
 
     def query(self, text: str) -> Vectors:
-        """The vector of a question, with the model's query prefix: float32 [dim], length 1."""
+        """The vector of ``text``, a question, with the model's prefix: float32 [dim], length 1."""
         ...
 
     def query_with_parts(self, text: str, parts: Sequence[str]) -> Vectors:

@@ -67,7 +67,13 @@ class Choice:
 
 
 class LazyModel:
-    """A model that is loaded once, when a thread first needs it."""
+    """A model that is loaded once, when a thread first needs it.
+
+    Args:
+        load: Loads the model, as `load_model` does. May raise `DeviceError`.
+        identify: Returns which model that will be; None when it is not known without loading.
+        progress: Counts the bytes of a download.
+    """
 
     def __init__(
         self,
@@ -119,7 +125,10 @@ class LazyModel:
             return self._loaded
 
     def give_up(self, reason: str) -> Loaded:
-        """Stops using the model, which was loaded but does not work; returns the new state."""
+        """Stops using the model, which was loaded but does not work; returns the new state.
+
+        ``reason`` says why: every answer repeats it.
+        """
         with self._lock:
             self._loaded = Loaded(None, f"searching without meaning: {reason}")
             log.warning("%s", self._loaded.degraded)
@@ -146,9 +155,11 @@ def lazy(choice: Choice) -> LazyModel:
 def load_model(model: str, fallback: str, threads: int) -> Loaded:
     """Load a model that is on this machine, as ``Loaded.encoder``.
 
-    ``model`` is a folder, an address, or "bundled". Where it cannot be loaded, ``fallback``
-    decides: "bundled" loads the bundled model, "fuzzy" none; ``Loaded.degraded`` says why. The
-    model uses at most ``threads`` threads.
+    Args:
+        model: A folder, an address, or "bundled".
+        fallback: What to load where that fails: "bundled", or "fuzzy" for none;
+            ``Loaded.degraded`` says why.
+        threads: The most threads that the model may use.
     """
     return load_choice(Choice(model, fallback, threads), Progress())
 

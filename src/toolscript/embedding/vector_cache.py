@@ -29,8 +29,8 @@ def no_document(identifier: str) -> bool:
 class SqliteVectorCache:
     """A `VectorCache` in the table ``vectors`` of a `BlobStore` file.
 
-    Holds nothing open between calls. Caches of other sets of documents are the
-    files in the same folder, those in its folder `FALLBACK` included.
+    Holds nothing open between calls. Caches of other sets of documents are the files
+    in the same folder as ``path``, those in its folder `FALLBACK` included.
     """
 
     def __init__(self, path: Path) -> None:
@@ -38,7 +38,10 @@ class SqliteVectorCache:
         self._store = BlobStore(path)
 
     def load(self, model: str, wanted: Mapping[str, str] | None = None) -> dict[str, CachedVector]:
-        """See `VectorCache.load`. Logs a warning where another model's vectors are there."""
+        """Returns the vectors of ``model`` by document id, at least those of ``wanted``.
+
+        See `VectorCache.load`. Logs a warning where another model's vectors are there.
+        """
         writer = self._store.writer_version("vectors")
         if writer and not writer.startswith(_prefix(model)):
             message = "%s was written by model %r (version %s), now %r (%s); rebuilding"
@@ -49,7 +52,10 @@ class SqliteVectorCache:
     def load_from_other_caches(
         self, model: str, wanted: Mapping[str, str] | None = None
     ) -> dict[str, CachedVector]:
-        """See `VectorCache.load_from_other_caches`."""
+        """Returns the vectors of ``model`` for ``wanted`` that other caches have.
+
+        See `VectorCache.load_from_other_caches`.
+        """
         entries: dict[str, CachedVector] = {}
         for path in newest_first(self.path, "*.sqlite"):
             other = SqliteVectorCache(path)
@@ -63,7 +69,10 @@ class SqliteVectorCache:
         entries: Mapping[str, CachedVector],
         keep: Callable[[str], bool] = no_document,
     ) -> bool:
-        """See `VectorCache.save`."""
+        """Makes the cache hold ``entries`` of ``model``, and others where ``keep`` says so.
+
+        See `VectorCache.save`.
+        """
         dimensions = next((entry.vector.size for entry in entries.values()), 0)
         vectors = {_key(each, entry.digest): entry.vector for each, entry in entries.items()}
         return self._store.sync(

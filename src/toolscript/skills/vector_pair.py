@@ -39,8 +39,12 @@ _PARAMETER = {"VectorUpdate": "path", "SearchSkills": "query"}
 class VectorPair:
     """The pair, over one sandbox directory. Thread-safe; safe between processes.
 
-    ``cache`` opens the vectors' cache, or says that there is none (None); then
-    everything is kept in memory only.
+    Args:
+        sandbox: The directory whose files may be read.
+        model: Embeds files and questions.
+        cache: Opens the vectors' cache, or returns None for none: then everything is kept in
+            memory only.
+        registry: The file with the list of what was updated; None keeps no list.
     """
 
     def __init__(
@@ -66,7 +70,7 @@ class VectorPair:
     def VectorUpdate(self, path: str) -> str:  # noqa: N802 - the seed's name
         """Read a file of the sandbox, embed it, and keep it in place of what was there.
 
-        ``OK``, or why not: ``VectorUpdate path error: …`` for a path that leads
+        ``OK``, or why not: ``VectorUpdate path error: …`` for a ``path`` that leads
         out of the sandbox, ``VectorUpdate read error: …`` for what cannot be
         read, ``VectorUpdate embedding generation failed: …``. Then nothing has
         changed. Raises `ArgumentsError` for what is no text.
@@ -90,7 +94,7 @@ class VectorPair:
         return "OK"
 
     def SearchSkills(self, query: str) -> str:  # noqa: N802 - the seed's name
-        """The files that are near to a question, as JSON: a list of ``path`` and ``score``.
+        """The files that are near to ``query``, as JSON: a list of ``path`` and ``score``.
 
         ``score`` is the cosine of the file's best passage, at least `THRESHOLD`;
         the nearest file comes first. ``[]`` where there is none. A failure is

@@ -21,17 +21,23 @@ __all__ = ["InProcessClient", "WordEncoder", "running_client", "scripted_server"
 def tool(name: object, description: str = "", **more: Any) -> dict[str, Any]:
     """Returns a tool for `scripted_server`, as MCP lists it.
 
-    ``more`` adds or replaces fields, such as ``inputSchema``, which allows any arguments here.
+    Args:
+        name: The tool's name, sent as it is.
+        description: The tool's description.
+        more: Fields to add or replace, such as ``inputSchema``, which allows any arguments here.
     """
     return {"name": name, "description": description, "inputSchema": {"type": "object"}, **more}
 
 
 def scripted_server(*tools: object, **script: Any) -> dict[str, Any]:
-    """Returns the entry of a server with these tools, for ``mcpServers`` of a configuration.
+    """Returns the entry of a server for ``mcpServers`` of a configuration.
 
-    The server is a real process that starts within milliseconds. ``script`` says how it answers;
-    its keys are described in ``scripted_server.py`` beside this file, such as
-    ``results={"add": {"content": []}}``.
+    The server is a real process that starts within milliseconds.
+
+    Args:
+        tools: What it lists; see `tool`.
+        script: How it answers, such as ``results={"add": {"content": []}}``: the keys are
+            described in ``scripted_server.py`` beside this file.
     """
     program = Path(__file__).with_name("scripted_server.py")
     script = {"tools": list(tools), **script}

@@ -18,7 +18,8 @@ from toolscript.types import SearchRequest, SearchResult, ServerStatus, ToolSpec
 class InProcessClient:
     """Calls an application that runs on an event loop in another thread; made by `running_client`.
 
-    Every method blocks until the answer is there, and raises what the application raises.
+    Every method blocks until the answer is there, and raises what the method of ``app`` of the
+    same name raises; ``portal`` leads to the event loop.
     """
 
     def __init__(self, app: App, portal: BlockingPortal) -> None:
@@ -30,19 +31,22 @@ class InProcessClient:
         self.portal.call(self.app.ready)
 
     def servers(self) -> list[ServerStatus]:
-        """Returns how each configured server is doing, by name."""
+        """Returns the state of each configured server, by name."""
         return self.portal.call(self.app.catalogue().servers)
 
     def tools(self, server: str | None = None) -> list[ToolSpec]:
-        """Returns the tools of every server, or of one, by id."""
+        """Returns the tools of every server, or of ``server``, by id."""
         return self.portal.call(self.app.catalogue().tools, server)
 
     def search(self, text: str, **options: Any) -> SearchResult:
-        """Returns what a search finds; ``options`` are further fields of `SearchRequest`."""
+        """Returns what a search for ``text`` finds.
+
+        ``options`` are further fields of `SearchRequest`.
+        """
         return self.portal.call(self.app.search, SearchRequest(text=text, **options))
 
     def call(self, tool: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Returns the result of calling a tool by its id, as MCP has it."""
+        """Returns the result of calling ``tool``, an id, with ``arguments``, as MCP has it."""
         return self.portal.call(self.app.call, tool, arguments or {})
 
 
@@ -56,9 +60,12 @@ def running_client(
 ) -> Generator[InProcessClient]:
     """Run an application for as long as the block lasts.
 
-    ``folder`` gets the configuration and all data; ``servers`` are the entries of ``mcpServers``.
-    ``environ`` holds further variables of ``docs/reference/settings.md``; those of the process do
-    not count, and without others the bundled model is used.
+    Args:
+        folder: Gets the configuration and all data.
+        servers: The entries of ``mcpServers``, by name.
+        environ: Further variables of ``docs/reference/settings.md``. Those of the process do not
+            count, and without others the bundled model is used.
+        wiring: Which parts of the application are used; all by default.
     """
     folder = folder.resolve()
     config = folder / "toolscript.json"

@@ -13,7 +13,8 @@ class WordEncoder:
     """An `Encoder` for tests: texts that share words are similar, in every process alike.
 
     Each word has one random direction, which a checksum of the word seeds; a text's vector is the
-    sum of its words' directions at length 1. An empty text counts as one word.
+    sum of its words' directions at length 1. An empty text counts as one word. A vector has
+    ``dim`` numbers; ``model`` is the name that the calibration and the caches know it by.
     """
 
     device = "cpu"
@@ -28,20 +29,20 @@ class WordEncoder:
         return f"{self.model}@{self.dim}"
 
     def knows(self, word: str) -> bool:
-        """Whether the word has a letter or a digit."""
+        """Whether ``word`` has a letter or a digit."""
         return bool(words(word))
 
     def documents(self, texts: Sequence[str]) -> Vectors:
-        """Returns a unit vector for each text: float32 [len(texts), dim]."""
+        """Returns a unit vector for each of ``texts``: float32 [len(texts), dim]."""
         rows = np.array([self._sum(text) for text in texts]).reshape(len(texts), self.dim)
         return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
 
     def query(self, text: str) -> Vectors:
-        """Returns the unit vector of a question: float32 [dim]."""
+        """Returns the unit vector of ``text``, a question: float32 [dim]."""
         return self.documents([text])[0]
 
     def query_with_parts(self, text: str, parts: Sequence[str]) -> Vectors:
-        """Returns the unit vectors of a question and its parts: float32 [1 + len(parts), dim]."""
+        """Returns the unit vectors of ``text`` and its ``parts``: float32 [1 + len(parts), dim]."""
         return self.documents([text, *parts])
 
     def _sum(self, text: str) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
