@@ -1,15 +1,13 @@
 """Faults of a signal: a search that does not end is ended, one that cannot index is told."""
 
 import inspect
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
-import numpy as np
 import pytest
 
 from tests.encoders import Narrow
+from tests.signals import Broken, Stuck
 from tests.support import no_skills
 from toolscript import bootstrap
 from toolscript.app.application import App
@@ -21,78 +19,12 @@ from toolscript.gateway.base import Connect
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
 from toolscript.gateway.gateway import Gateway
 from toolscript.gateway.snapshot import SnapshotStore
-from toolscript.retrieval.base import Corpus, EmbeddingSignal, Query, Ranking
+from toolscript.retrieval.base import EmbeddingSignal
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.live_index import SEARCH_TIMEOUT_S
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.types import SearchRequest, ServerSpec, ToolSpec
-
-
-class StuckSignal:
-    """A signal that answers when it is released."""
-
-    name = "stuck"
-
-    def __init__(self) -> None:
-        self.released = threading.Event()
-
-    def prepare(self, corpus: Corpus) -> Iterator[int]:
-        del corpus
-        return iter(())
-
-    def index(self, corpus: Corpus) -> "StuckSignal":
-        self.size = len(corpus)
-        return self
-
-    def rank(self, query: Query) -> Ranking:
-        del query
-        self.released.wait(30)
-        return Ranking(np.ones(self.size, dtype=np.float32))
-
-    def understands(self, word: str) -> bool:
-        return bool(word)
-
-    def evidence(self, query: Query, row: int) -> tuple[str, ...]:
-        del query, row
-        return ()
-
-    vectors = None
-
-    def cosines(self, query: Query) -> Ranking:
-        return self.rank(query)
-
-
-class BrokenSignal:
-    """A signal that is broken as long as it is."""
-
-    name = "broken"
-    broken = True
-
-    def prepare(self, corpus: Corpus) -> Iterator[int]:
-        yield len(corpus)
-        if self.broken:
-            raise RuntimeError("out of order")
-
-    def index(self, corpus: Corpus) -> "BrokenSignal":
-        self.size = len(corpus)
-        return self
-
-    def rank(self, query: Query) -> Ranking:
-        del query
-        return Ranking(np.ones(self.size, dtype=np.float32))
-
-    def understands(self, word: str) -> bool:
-        return bool(word)
-
-    def evidence(self, query: Query, row: int) -> tuple[str, ...]:
-        del query, row
-        return ()
-
-    vectors = None
-
-    def cosines(self, query: Query) -> Ranking:
-        return self.rank(query)
 
 
 def no_connection() -> Connect:
@@ -122,7 +54,7 @@ def test_a_search_that_takes_too_long_is_a_clear_error_and_the_next_one_is_answe
     tmp_path: Path,
 ) -> None:
     """search:timeout"""
-    signal = StuckSignal()
+    signal = Stuck()
 
     async def scenario() -> int:
         async with application(signal, tmp_path).running() as app:
@@ -147,7 +79,7 @@ def test_a2_a_search_has_ten_seconds() -> None:
 def test_a12_the_device_is_what_the_model_says(tmp_path: Path, encoder: Encoder) -> None:
     """search:stats: and none is named before there is a model."""
     model = LazyModel(lambda: Loaded(Narrow(encoder, 0.1, device="npu")))
-    app = application(StuckSignal(), tmp_path, model)
+    app = application(Stuck(), tmp_path, model)
     assert app.stats()["device"] is None
     model.get()
     assert app.stats()["device"] == "npu"
@@ -159,7 +91,7 @@ def test_a_fault_while_indexing_is_told_and_hangs_nobody(
     """search:degraded"""
 
     async def scenario() -> tuple[str, ...]:
-        async with application(BrokenSignal(), tmp_path).running() as app:
+        async with application(Broken(), tmp_path).running() as app:
             await app.ready()
             return (await app.search(SearchRequest(text="read"))).degraded
 

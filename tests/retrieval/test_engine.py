@@ -1,19 +1,18 @@
 import json
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.signals import Delighted
 from toolscript.config.settings import MAX_QUERY_CHARS
 from toolscript.embedding.loader import LazyModel, load_model
 from toolscript.errors import QueryError, RangeError
-from toolscript.retrieval.base import Corpus, Query, Ranking
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.fusion import DECIMALS
 from toolscript.retrieval.profiles import search_profile
@@ -152,36 +151,6 @@ def test_tools_of_the_same_name_tie_and_the_qualified_one_is_alone(
             best = ask(engine, f"{server}{separator}read_file", threshold=0).hits
             assert best[0].document.id == f"{server}__read_file"
             assert best[0].score == 1.0 > best[1].score
-
-
-class Delighted:
-    """A signal to which everything is perfect."""
-
-    name = "delighted"
-
-    def prepare(self, corpus: Corpus) -> Iterator[int]:
-        del corpus
-        return iter(())
-
-    def index(self, corpus: Corpus) -> "Delighted":
-        self.size = len(corpus)
-        return self
-
-    def rank(self, query: Query) -> Ranking:
-        del query
-        return Ranking(np.ones(self.size, dtype=np.float32))
-
-    def understands(self, word: str) -> bool:
-        return bool(word)
-
-    def evidence(self, query: Query, row: int) -> tuple[str, ...]:
-        del query, row
-        return ("everything is perfect",)
-
-    vectors = None
-
-    def cosines(self, query: Query) -> Ranking:
-        return self.rank(query)
 
 
 @pytest.mark.requirement("search:exact")
