@@ -22,6 +22,7 @@ from urllib.parse import urlencode, urlsplit
 
 from anyio.from_thread import start_blocking_portal
 
+from tests import launcher
 from toolscript.bootstrap import Wiring, application
 from toolscript.config import servers as configuration
 from toolscript.config import settings
@@ -211,11 +212,14 @@ class Cli:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end."""
+        """Run a command to its end, as a fork where that is the same."""
+        environ = self.environment(env)
+        if sys.platform == "linux" and not any(name.startswith("PYTHON") for name in environ):
+            return launcher.run(arguments, cwd or self.home, environ, PATIENCE_S)
         return subprocess.run(
             self.command(*arguments),
             cwd=cwd or self.home,
-            env=self.environment(env),
+            env=environ,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -1,0 +1,183 @@
+"""Runs commands as forks of a process that has imported them, which saves most of their time.
+
+A fork runs ``python -m toolscript`` as the interpreter would: with the arguments, the environment,
+the directory and the output of its own, and as ``__main__``. What it does not do is start the
+interpreter and import. So what depends on either (``PYTHONPATH``, for one) is tested with
+processes that are started the long way.
+"""
+
+import atexit
+import contextlib
+import gc
+import json
+import os
+import runpy
+import select
+import selectors
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+IMPORTED = (
+    *("anyio._backends._asyncio", "mcp.client.stdio", "mcp.client.streamable_http"),
+    *("toolscript.bootstrap", "toolscript.surfaces.cli.local_client"),
+)
+"""What nearly every command needs, beside its own module."""
+_LEFT_OUT = ("huggingface_hub", "onnxruntime")
+"""Reads its settings from the environment as it is imported; begins threads."""
+
+
+def run(
+    arguments: Sequence[str], cwd: Path, env: Mapping[str, str], timeout_s: float
+) -> subprocess.CompletedProcess[str]:
+    """What `subprocess.run` returns for a command of ours without input."""
+    out, err = os.pipe(), os.pipe()
+    request = {"arguments": arguments, "cwd": str(cwd), "env": dict(env)}
+    data = json.dumps(request).encode()
+    with socket.socket(socket.AF_UNIX) as channel:
+        channel.connect(_launcher())
+        socket.send_fds(channel, [len(data).to_bytes(4)], [out[1], err[1]])
+        channel.sendall(data)
+        os.close(out[1])
+        os.close(err[1])
+        pid = int.from_bytes(_received(channel, 4))
+        try:
+            stdout, stderr = _contents([out[0], err[0]], timeout_s)
+        except TimeoutError:
+            os.kill(pid, 9)
+            raise subprocess.TimeoutExpired(list(arguments), timeout_s) from None
+        code = int.from_bytes(_received(channel, 4), signed=True)
+    return subprocess.CompletedProcess(list(arguments), code, stdout, stderr)
+
+
+def _contents(descriptors: list[int], timeout_s: float) -> list[str]:
+    """What is written into pipes until every writer has closed them."""
+    deadline = time.monotonic() + timeout_s
+    found = {each: bytearray() for each in descriptors}
+    try:
+        with selectors.DefaultSelector() as open_ones:
+            for each in descriptors:
+                open_ones.register(each, selectors.EVENT_READ)
+            while open_ones.get_map():
+                ready = open_ones.select(deadline - time.monotonic())
+                if not ready and time.monotonic() > deadline:
+                    raise TimeoutError
+                for key, _ in ready:
+                    data = os.read(key.fd, 65536)
+                    found[key.fd] += data
+                    if not data:
+                        open_ones.unregister(key.fd)
+    finally:
+        for each in descriptors:
+            os.close(each)
+    return [text.decode().replace("\r\n", "\n") for text in found.values()]
+
+
+def _received(channel: socket.socket, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        more = channel.recv(size - len(data))
+        if not more:
+            raise EOFError("the launcher has ended")
+        data += more
+    return bytes(data)
+
+
+@cache
+def _launcher() -> str:
+    """Starts it once in each process of the tests, which it does not outlive."""
+    folder = tempfile.TemporaryDirectory(prefix="launcher-", ignore_cleanup_errors=True)
+    path = str(Path(folder.name) / "socket")
+    process = subprocess.Popen(
+        [sys.executable, __file__, path],
+        env={"PATH": os.environ["PATH"]},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout
+    with process.stdout as said:
+        assert said.readline() == b"ready\n"
+    atexit.register(_end, process, folder)
+    return path
+
+
+def _end(process: "subprocess.Popen[bytes]", folder: "tempfile.TemporaryDirectory[str]") -> None:
+    process.communicate()
+    folder.cleanup()
+
+
+# The launcher itself
+
+
+def _serve(path: str) -> None:
+    """Fork for each request until standard input is closed. Returns in a fork only, set up."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen()
+    os.write(1, b"ready\n")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    gc.freeze()
+    while True:
+        ready, _, _ = select.select([listener, 0], [], [], 1.0)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        if 0 in ready:
+            os._exit(0)
+        if listener not in ready:
+            continue
+        channel, _ = listener.accept()
+        if os.fork():
+            channel.close()
+            continue
+        listener.close()
+        head, descriptors, _, _ = socket.recv_fds(channel, 4, 2)
+        request = json.loads(_received(channel, int.from_bytes(head)))
+        if pid := os.fork():
+            for each in descriptors:
+                os.close(each)
+            channel.sendall(pid.to_bytes(4))
+            code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+            channel.sendall(code.to_bytes(4, signed=True))
+            os._exit(0)
+        channel.close()
+        _become(request, descriptors)
+        return
+
+
+def _become(request: dict[str, Any], output: list[int]) -> None:
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for target, source in enumerate((nothing, *output)):
+        os.dup2(source, target)
+        os.close(source)
+    os.chdir(request["cwd"])
+    coerced = os.environ.get("LC_CTYPE")  # by the interpreter, which does so in every process
+    os.environ.clear()
+    os.environ.update(({"LC_CTYPE": coerced} if coerced else {}) | request["env"])
+    time.tzset()
+    sys.path[0] = request["cwd"]
+    sys.argv[1:] = request["arguments"]
+
+
+if __name__ == "__main__":
+    del sys.path[0]
+    sys.path.insert(0, "")
+    from toolscript.surfaces.cli.main import cli
+
+    context = click.Context(cli)
+    for name in cli.list_commands(context):
+        cli.get_command(context, name)
+    for name in IMPORTED:
+        import_module(name)
+    assert not set(_LEFT_OUT) & set(sys.modules)
+    _serve(sys.argv[1])
+    runpy.run_module("toolscript", run_name="__main__", alter_sys=True)
