@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -30,7 +31,31 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 pytest_plugins = ("tests.fixtures",)
 
+TESTS = Path(__file__).parent
 MakeEngine = Callable[..., SearchEngine]
+
+SLOWEST = (
+    "benchmarks/test_skills.py",
+    "benchmarks/test_chaos.py",
+    "gateway/upstream/test_real_servers.py",
+    "surfaces/cli/test_cli_gateway.py",
+    "docs/test_docs.py",
+    "surfaces/cli/test_cli_search.py",
+    "gateway/upstream/test_connection.py",
+    "codegen/test_modules.py",
+)
+"""The files that take longest, in the order in which they are begun."""
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """More than there are cores: many a test waits for a process."""
+    return (os.cpu_count() or 1) * 3 // 2
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begins with the slowest files, so that all workers end at about the same time."""
+    first = {TESTS / name: at for at, name in enumerate(SLOWEST)}
+    items.sort(key=lambda item: first.get(item.path, len(first)))
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ OURS, COSINE, WORDS = "toolscript", "cosine of whole files", "BM25 of whole file
 
 
 Found = dict[str, dict[str, Outcome]]
+pytestmark = pytest.mark.timeout(600)  # some two thousand texts are embedded
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +31,6 @@ def test_there_are_many_different_texts_and_two_questions_for_each(collection: s
     assert max(lines.values()) == 1, "no two skills share a passage"
 
 
-@pytest.mark.xdist_group("skills")  # the collections are measured once
 @pytest.mark.requirement("skills:folders")
 def test_skills_are_found_in_other_words(found: Found) -> None:
     """skills:folders: a little below what was measured."""
@@ -40,7 +40,6 @@ def test_skills_are_found_in_other_words(found: Found) -> None:
     assert found["notes"][OURS].within(3) >= 0.88
 
 
-@pytest.mark.xdist_group("skills")  # the collections are measured once
 @pytest.mark.requirement("skills:folders")
 @pytest.mark.parametrize("collection", COLLECTIONS)
 def test_the_ranking_beats_words_and_the_model_alone(found: Found, collection: str) -> None:

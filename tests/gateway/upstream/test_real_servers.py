@@ -12,7 +12,7 @@ import pytest
 
 from tests.support import ROOT, Cli, Running, processes, running, stop_all, write_config
 
-pytestmark = [pytest.mark.servers, pytest.mark.xdist_group("real servers")]
+pytestmark = pytest.mark.servers
 NAMES = [
     "calculator",
     "duckduckgo",

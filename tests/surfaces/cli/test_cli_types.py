@@ -152,7 +152,6 @@ def test_a_name_that_is_not_there(served: Cli) -> None:
 
 @pytest.mark.requirement("cli:types")
 @pytest.mark.servers
-@pytest.mark.xdist_group("real servers")
 def test_what_is_printed_runs(real_servers: dict[str, Any], cli: Cli, tmp_path: Path) -> None:
     """cli:types: the two blocks, saved as they are printed, read a real file."""
     [root] = {Path(w) for w in real_servers["filesystem"]["args"] if w.endswith("/workspace")}

@@ -307,7 +307,6 @@ asyncio.run(main())
 
 @pytest.mark.requirement("types:typescript", "types:python")
 @pytest.mark.servers
-@pytest.mark.xdist_group("real servers")
 def test_real_servers(real_servers: dict[str, Any], cli: Cli, tmp_path: Path) -> None:
     """types:typescript, types:python: typed scripts, checked and run, against real servers."""
     given = [Path(word) for entry in real_servers.values() for word in entry["args"]]

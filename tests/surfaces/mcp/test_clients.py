@@ -16,7 +16,7 @@ from tests.clients.driver import EVERY, HEARING, INSPECTOR, LISTENING, Client, L
 from tests.docs.pages import ROOT, fences
 from tests.support import Cli, Scripted, stop_all, tool, until
 
-pytestmark = [pytest.mark.servers, pytest.mark.xdist_group("real clients")]
+pytestmark = pytest.mark.servers
 SOON_S = 10.0
 """Within this the clients have heard of a change."""
 SEARCH = {"search_tools", "describe_tools", "call_tool"}
