@@ -39,7 +39,24 @@ _LEFT_OUT = ("huggingface_hub", "onnxruntime")
 def run(
     arguments: Sequence[str], cwd: Path, env: Mapping[str, str], timeout_s: float
 ) -> subprocess.CompletedProcess[str]:
-    """What `subprocess.run` returns for a command of ours without input."""
+    """Run a command of ours, which gets no input, to its end."""
+    if sys.platform == "linux" and not any(name.startswith("PYTHON") for name in env):
+        return _fork(arguments, cwd, env, timeout_s)
+    return subprocess.run(
+        [sys.executable, "-m", "toolscript", *arguments],
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+
+
+def _fork(
+    arguments: Sequence[str], cwd: Path, env: Mapping[str, str], timeout_s: float
+) -> subprocess.CompletedProcess[str]:
     out, err = os.pipe(), os.pipe()
     request = {"arguments": arguments, "cwd": str(cwd), "env": dict(env)}
     data = json.dumps(request).encode()

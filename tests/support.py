@@ -212,20 +212,8 @@ class Cli:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end, as a fork where that is the same."""
-        environ = self.environment(env)
-        if sys.platform == "linux" and not any(name.startswith("PYTHON") for name in environ):
-            return launcher.run(arguments, cwd or self.home, environ, PATIENCE_S)
-        return subprocess.run(
-            self.command(*arguments),
-            cwd=cwd or self.home,
-            env=environ,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
-        )
+        """Run a command to its end."""
+        return launcher.run(arguments, cwd or self.home, self.environment(env), PATIENCE_S)
 
     @staticmethod
     def command(*arguments: str) -> list[str]:

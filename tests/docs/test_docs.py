@@ -23,6 +23,7 @@ from typing import Any, cast
 import click
 import pytest
 
+from tests import launcher
 from tests.docs.pages import (
     DOCS,
     ROOT,
@@ -42,7 +43,6 @@ from toolscript.config import servers as config
 from toolscript.config.settings import OPTIONS
 from toolscript.surfaces.cli.main import cli
 
-TOOLSCRIPT = [sys.executable, "-m", "toolscript"]
 CLOSE = 0.03
 LANGUAGES = {"python", "typescript", "json", "bash", "console", "text", "ini"}
 
@@ -234,13 +234,17 @@ class Place:
         home = str(self.folder / "home")
         return own | {"HOME": home, "PATH": path, "TOOLSCRIPT_PORT": "0", **NO_HUB}
 
-    def run(self, command: list[str], given: str = "") -> "subprocess.CompletedProcess[str]":
-        """Runs a command there."""
+    def toolscript(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        """Runs a command of ours there."""
+        return launcher.run(arguments, self.folder, self.environ, 60)
+
+    def python(self, script: str) -> "subprocess.CompletedProcess[str]":
+        """Runs a script there."""
         return subprocess.run(
-            command,
+            [sys.executable, "-"],
             cwd=self.folder,
             env=self.environ,
-            input=given,
+            input=script,
             capture_output=True,
             text=True,
             check=False,
@@ -256,11 +260,11 @@ def _place(folder: Path, page: Path) -> Generator[Place]:
             (folder / fence.file).parent.mkdir(parents=True, exist_ok=True)
             (folder / fence.file).write_text(fence.text, "utf-8")
     place = Place(folder)
-    place.run([*TOOLSCRIPT, "trust"])
+    place.toolscript("trust")
     try:
         yield place
     finally:
-        place.run([*TOOLSCRIPT, "gateway", "stop"])
+        place.toolscript("gateway", "stop")
 
 
 def _pages_that_run() -> list[Path]:
@@ -277,7 +281,7 @@ def test_examples_do_what_the_page_shows(page: Path, tmp_path: Path) -> None:
             if fence.language == "console":
                 _check_console(fence, place)
                 continue
-            done = place.run([sys.executable, "-"], fence.text)
+            done = place.python(fence.text)
             assert not done.returncode, f"{fence}: {done.stderr}"
             after = found[at + 1] if at + 1 < len(found) else None
             if after and after.language == "text" and after.directly_after:
@@ -289,7 +293,7 @@ def _check_console(fence: Fence, place: Place) -> None:
         line, _, expected = step.partition("\n")
         words = shlex.split(line)
         assert words[0] == "toolscript", f"{fence}: only our own commands are run"
-        done = place.run([*TOOLSCRIPT, *words[1:]])
+        done = place.toolscript(*words[1:])
         assert "Traceback" not in done.stderr, f"{fence}: {done.stderr}"
         _assert_alike(done.stdout, expected, fence)
 
@@ -316,7 +320,7 @@ def _apart(text: str) -> tuple[str, list[float]]:
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[str, Place]]:
     with _place(tmp_path_factory.mktemp("gateway"), DOCS / "tutorial.md") as place:
-        started = place.run([*TOOLSCRIPT, "gateway", "start"])
+        started = place.toolscript("gateway", "start")
         assert not started.returncode, started.stderr
         yield re.findall(r"http://[\d.:]+\d", started.stdout)[0], place
 
