@@ -7,15 +7,20 @@ bits, which cannot be guessed.
 import hashlib
 import hmac
 import secrets
-from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
 
 from toolscript.errors import DataDirectoryError, InputError, TokenFileError, UnknownNameError
-from toolscript.storage.atomic_files import check_owner, make_private, stamp, write_atomically
+from toolscript.storage.atomic_files import (
+    check_owner,
+    locked,
+    make_private,
+    stamp,
+    write_atomically,
+)
 from toolscript.types import EVERYTHING, SEPARATOR, Grant
 
 PREFIX = "ts_"
@@ -54,6 +59,7 @@ class TokenStore:
     def __init__(self, data_dir: Path, config_key: str) -> None:
         self._data_dir = data_dir
         self.path = data_dir / "tokens" / f"tokens-{config_key}.json"
+        self._lock = self.path.with_suffix(".lock")
         self._marker = data_dir / "run" / f"protected-{config_key}"
         self._stamp = ""
         self._tokens: tuple[Token, ...] = ()
@@ -65,7 +71,7 @@ class TokenStore:
 
     def clear(self) -> None:
         """Revoke every token and open the gateway to callers without one."""
-        with self._locked():
+        with locked(self._lock):
             self.path.unlink(missing_ok=True)
             self._marker.unlink(missing_ok=True)
 
@@ -95,13 +101,13 @@ class TokenStore:
             created=_iso(now),
             expires=_iso(now + timedelta(days=days)) if days is not None else "",
         )
-        with self._locked():
+        with locked(self._lock):
             self._write((*self.all(), token))
         return token, secret
 
     def revoke(self, identifier: str) -> Token:
         """Revoke the token of this id and return it; raises `UnknownNameError` without one."""
-        with self._locked():
+        with locked(self._lock):
             tokens = self.all()
             revoked = next((token for token in tokens if token.id == identifier), None)
             if revoked is None:
@@ -120,15 +126,6 @@ class TokenStore:
         """Returns the tokens that have not expired; raises `TokenFileError` as `all` does."""
         now = datetime.now(UTC)
         return [token for token in self.all() if token.is_valid(now)]
-
-    @contextmanager
-    def _locked(self) -> Generator[None]:
-        """Keep other processes from changing the file."""
-        import filelock  # noqa: PLC0415 - a gateway only reads
-
-        make_private(self.path.parent)
-        with filelock.FileLock(self.path.with_suffix(".lock"), mode=0o600):
-            yield
 
     def _read(self) -> tuple[Token, ...]:
         try:

@@ -7,14 +7,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypedDict
 
-import filelock
 import msgspec
 import numpy as np
 import orjson
 
 from toolscript.embedding.base import CachedVector
 from toolscript.embedding.vector_cache import VERSION, newest_first, no_document
-from toolscript.storage.atomic_files import make_private, write_atomically, write_failure
+from toolscript.storage.atomic_files import locked, write_atomically, write_failure
 
 log = logging.getLogger(__name__)
 LOCK_TIMEOUT_S = 30.0
@@ -61,8 +60,7 @@ class JsonVectorCache:
     ) -> bool:
         """See `VectorCache.save`."""
         try:
-            make_private(self.path.parent)
-            with filelock.FileLock(f"{self.path}.lock", timeout=LOCK_TIMEOUT_S, mode=0o600):
+            with locked(Path(f"{self.path}.lock"), LOCK_TIMEOUT_S):
                 self._write(model, entries, keep)
         except OSError as error:
             message = "embedding cache %s cannot be written: %s"

@@ -12,10 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import filelock
-
 from toolscript.errors import SkillError
-from toolscript.storage.atomic_files import is_dir, make_private, write_atomically
+from toolscript.storage.atomic_files import is_dir, locked, write_atomically
 
 log = logging.getLogger(__name__)
 USUAL = (".agents/skills", ".claude/skills")
@@ -80,8 +78,7 @@ class AddedFolders:
     def _change(
         self, change: Callable[[list[Path]], list[Path]], folder: Path, *, wanted: bool
     ) -> bool:
-        make_private(self.path.parent)
-        with filelock.FileLock(f"{self.path}.lock", timeout=_LOCK_TIMEOUT_S, mode=0o600):
+        with locked(Path(f"{self.path}.lock"), _LOCK_TIMEOUT_S):
             folders = self._read()
             if (folder in folders) is wanted:
                 return False

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import filelock
 import numpy as np
 
 from toolscript.config.settings import MAX_QUERY_CHARS
@@ -25,7 +24,7 @@ from toolscript.embedding.vector_cache import SqliteVectorCache
 from toolscript.errors import ArgumentsError, ModelError, SkillError
 from toolscript.skills.confined_reader import ConfinedReader, relative
 from toolscript.skills.passages import split
-from toolscript.storage.atomic_files import make_private, stamp, write_atomically, write_failure
+from toolscript.storage.atomic_files import locked, stamp, write_atomically, write_failure
 from toolscript.storage.blob_store import LOCK_TIMEOUT_S
 
 log = logging.getLogger(__name__)
@@ -182,8 +181,7 @@ class VectorPair:
         if self._registry is None:
             return
         try:
-            make_private(self._registry.parent)
-            with filelock.FileLock(f"{self._registry}.lock", timeout=LOCK_TIMEOUT_S, mode=0o600):
+            with locked(Path(f"{self._registry}.lock"), LOCK_TIMEOUT_S):
                 self._paths = sorted({*self._registered(), path})
                 note = json.dumps({"version": 1, "paths": self._paths}).encode()
                 write_atomically(self._registry, note)

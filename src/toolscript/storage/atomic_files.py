@@ -134,6 +134,20 @@ def open_private(path: Path) -> TextIO:
     return os.fdopen(descriptor, "a", encoding="utf-8", errors="replace")
 
 
+@contextlib.contextmanager
+def locked(lock: Path, timeout_s: float = -1) -> Generator[None]:
+    """Keeps other processes out of the block, by a lock file that only its owner may read.
+
+    Waits for ``timeout_s`` seconds, or for ever where that is negative. Raises `OSError`:
+    `TimeoutError` where another process holds the lock for longer.
+    """
+    import filelock  # noqa: PLC0415 - takes longer than most commands have
+
+    make_private(lock.parent)
+    with filelock.FileLock(lock, timeout=timeout_s, mode=0o600):
+        yield
+
+
 def write_atomically(path: Path, data: bytes) -> os.stat_result:
     """Replaces ``path`` by ``data``, or leaves it as it was; returns the new file's status.
 

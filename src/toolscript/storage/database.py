@@ -9,10 +9,10 @@ import errno
 import os
 import sqlite3
 from collections.abc import Generator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
-from toolscript.storage.atomic_files import make_private, replacing
+from toolscript.storage.atomic_files import locked, replacing
 
 
 class DamagedError(Exception):
@@ -49,27 +49,21 @@ class Database:
 
         Makes the file where there is none. Raises `DamagedError` or `OSError`.
         """
-        with _failures():
-            make_private(self.path.parent)
-            with self.locked():
-                if not self.path.exists():
-                    self._create()
-                elif not self.path.stat().st_size:
-                    raise DamagedError("it is empty")
-                with closing(self._connected("rw")) as db:
-                    db.execute("pragma journal_mode = delete")
-                    db.execute("pragma synchronous = normal")
-                    db.execute("begin immediate")
-                    yield db
-                    db.execute("commit")
+        with _failures(), self.locked():
+            if not self.path.exists():
+                self._create()
+            elif not self.path.stat().st_size:
+                raise DamagedError("it is empty")
+            with closing(self._connected("rw")) as db:
+                db.execute("pragma journal_mode = delete")
+                db.execute("pragma synchronous = normal")
+                db.execute("begin immediate")
+                yield db
+                db.execute("commit")
 
-    @contextmanager
-    def locked(self) -> Generator[None]:
+    def locked(self) -> AbstractContextManager[None]:
         """Keeps other processes from writing or deleting the file; raises `OSError`."""
-        import filelock  # noqa: PLC0415 - takes its time
-
-        with filelock.FileLock(f"{self.path}.lock", timeout=self._wait_s, mode=0o600):
-            yield
+        return locked(Path(f"{self.path}.lock"), self._wait_s)
 
     def put_aside(self) -> Path:
         """Renames the file, which must be locked, to a name that no file has; returns the name."""

@@ -144,13 +144,10 @@ class Login:
             run_in_executor=False,
         )
         try:
-            await lock.acquire()
+            async with lock:
+                yield
         except filelock.Timeout:
             raise httpx2.ReadTimeout("another process refreshes the login") from None
-        try:
-            yield
-        finally:
-            await lock.release()
 
     def load(self, context: OAuthContext) -> None:
         """Takes over the stored login."""

@@ -1,11 +1,8 @@
 """The SDK's dispatcher, except that listings and large results bypass the session's checks."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from anyio import TASK_STATUS_IGNORED
-from anyio.abc import TaskStatus
-from mcp.shared.dispatcher import CallOptions
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 
 from toolscript.gateway.jsonrpc_reader import UnparsedResult, in_thread_if_large
@@ -39,29 +36,16 @@ class RawDispatcher(JSONRPCDispatcher[Any]):
         self._restore = restore
         self._on_closed = on_closed
 
-    async def run(
-        self,
-        on_request: Any,
-        on_notify: Any,
-        on_notify_intercept: Any = None,
-        *,
-        task_status: TaskStatus[None] = TASK_STATUS_IGNORED,
-    ) -> None:
+    async def run(self, *handlers: Any, **options: Any) -> None:
         """See `JSONRPCDispatcher.run`."""
         try:
-            await super().run(on_request, on_notify, on_notify_intercept, task_status=task_status)
+            await super().run(*handlers, **options)
         finally:
             self._on_closed()
 
-    async def send_raw_request(
-        self,
-        method: str,
-        params: Mapping[str, Any] | None,
-        opts: CallOptions | None = None,
-        **options: Any,
-    ) -> dict[str, Any]:
+    async def send_raw_request(self, method: str, *rest: Any, **options: Any) -> dict[str, Any]:
         """See `JSONRPCDispatcher.send_raw_request`."""
-        raw: Any = await super().send_raw_request(method, params, opts, **options)
+        raw: Any = await super().send_raw_request(method, *rest, **options)
         raw = raw if isinstance(raw, UnparsedResult) else self._restore(raw)
         if method == "tools/list" and not (isinstance(raw, UnparsedResult) and not raw.text):
             raise SessionBypassError(raw)

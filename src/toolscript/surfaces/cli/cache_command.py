@@ -9,6 +9,7 @@ import click
 
 from toolscript.config.settings import Settings
 from toolscript.errors import GatewayRunningError
+from toolscript.storage.atomic_files import locked
 from toolscript.storage.blob_store import BlobStore
 from toolscript.surfaces.cli.options import output_option, settings_from, settings_options
 from toolscript.surfaces.cli.output import counted, print_json, print_table
@@ -108,13 +109,11 @@ def _forget_failures(models: Path) -> None:
 
 def _refuse_while_used(folder: Path) -> None:
     """A file that is being written right now is not to be deleted under its writer."""
-    import filelock  # noqa: PLC0415 - takes as long as the rest
-
     for path in folder.rglob("*.lock"):
         try:
-            with filelock.FileLock(path, timeout=1):
+            with locked(path, 1):
                 pass
-        except filelock.Timeout:
+        except TimeoutError:
             raise GatewayRunningError(f"{path} is held: something is writing; try again") from None
 
 

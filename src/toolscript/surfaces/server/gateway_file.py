@@ -4,16 +4,15 @@ The system frees the lock with the process, however that ends. Every command rea
 this module has no heavy imports.
 """
 
-import contextlib
 import json
 import os
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from toolscript.errors import GatewayRunningError
-from toolscript.storage.atomic_files import is_file, make_private, write_atomically
+from toolscript.storage.atomic_files import is_file, locked, write_atomically
 
 _PATIENCE_S = 1.0
 """Longer than a command holds the lock to see whether a gateway runs."""
@@ -45,35 +44,27 @@ class GatewayFile:
         Removes the record of a gateway that was killed. Raises `GatewayRunningError` when
         another one runs.
         """
-        import filelock  # noqa: PLC0415 - see is_locked
-
-        make_private(self._lock.parent)
-        lock = filelock.FileLock(self._lock, timeout=_PATIENCE_S, mode=0o600)
-        try:
-            lock.acquire()
-        except filelock.Timeout:
-            raise GatewayRunningError(
-                "a gateway of this configuration is running or starting already; "
-                "see: toolscript gateway status"
-            ) from None
-        try:
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(locked(self._lock, _PATIENCE_S))
+            except TimeoutError:
+                raise GatewayRunningError(
+                    "a gateway of this configuration is running or starting already; "
+                    "see: toolscript gateway status"
+                ) from None
             self.path.unlink(missing_ok=True)
             yield
-        finally:
-            lock.release()
 
     def is_locked(self) -> bool:
         """Whether a gateway runs, even one that does not answer."""
         if not is_file(self._lock):
             return False
-        with contextlib.suppress(OSError, ImportError):
+        with suppress(OSError, ImportError):
             return _is_locked(self._lock)
-        import filelock  # noqa: PLC0415 - takes longer than to ask a gateway that answers
-
         try:
-            with filelock.FileLock(self._lock, timeout=0, mode=0o600):
+            with locked(self._lock, 0):
                 return False
-        except filelock.Timeout:
+        except TimeoutError:
             return True
         except OSError:  # what cannot be opened is not locked
             return False
@@ -93,7 +84,7 @@ class GatewayFile:
         """Remove the record, if it is that process's (this one's by default)."""
         record = self.read()
         if record is not None and record.pid == (pid or os.getpid()):
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 self.path.unlink()
 
 
