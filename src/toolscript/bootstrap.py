@@ -158,15 +158,10 @@ def _vector_pair(settings: Settings, model: LazyModel) -> VectorPair:
         sandbox = (settings.sandbox or Path()).resolve()
     except OSError:  # the working directory was deleted
         sandbox = Path()
-    key = _hash([sandbox])
+    name = f"vector-{_hash([sandbox])}.sqlite"
     directory = settings.data_dir / "cache" / "vector"
-    registry = None if settings.no_cache else settings.data_dir / "skills" / f"vector-{key}.json"
-    return VectorPair(
-        sandbox,
-        model,
-        lambda: _vectors_in(settings, directory, f"embeddings-{key}.sqlite", model),
-        registry,
-    )
+    store = None if settings.no_cache else BlobStore(settings.data_dir / "skills" / name)
+    return VectorPair(sandbox, model, store, lambda: _vectors_in(settings, directory, name, model))
 
 
 def _hash(paths: Iterable[Path]) -> str:

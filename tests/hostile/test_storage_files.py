@@ -15,7 +15,6 @@ import pytest
 from tests.support import Cli, Scripted, fetch, tool
 from toolscript.config.access_tokens import TokenStore
 from toolscript.embedding.loader import LazyModel
-from toolscript.embedding.vector_cache import SqliteVectorCache
 from toolscript.errors import DataDirectoryError, TokenFileError
 from toolscript.skills.folders import AddedFolders
 from toolscript.skills.vector_pair import VectorPair
@@ -289,20 +288,19 @@ def test_l13_without_a_descriptor_nothing_is_to_be_deleted(tmp_path: Path) -> No
     assert added.folders() == (tmp_path / "folder",)
 
 
-def test_l13_a_list_of_files_that_cannot_be_read_for_a_moment_is_not_written_anew(
+def test_l13_files_that_cannot_be_read_for_a_moment_are_not_forgotten(
     tmp_path: Path, model: LazyModel
 ) -> None:
-    registry = tmp_path / "vector.json"
-    (tmp_path / "a.txt").write_text("Tea is made of water.", "utf-8")
-    cache = SqliteVectorCache(tmp_path / "cache" / "key.sqlite")
+    store = BlobStore(tmp_path / "vector.sqlite")
     for name in ("a.txt", "b.txt"):
         (tmp_path / name).write_text("Tea is made of water.", "utf-8")
-        assert VectorPair(tmp_path, model, lambda: cache, registry).VectorUpdate(name) == "OK"
-    whole = registry.read_bytes()
-    registry.unlink()
-    registry.mkdir()  # what holds for root as well
-    assert VectorPair(tmp_path, model, lambda: cache, registry).VectorUpdate("a.txt") == "OK"
-    registry.rmdir()
-    registry.write_bytes(whole)
-    found = json.loads(VectorPair(tmp_path, model, lambda: cache, registry).SearchSkills("tea"))
+        assert VectorPair(tmp_path, model, store).VectorUpdate(name) == "OK"
+    pair = VectorPair(tmp_path, model, store)
+    whole = store.path.read_bytes()
+    store.path.unlink()
+    store.path.mkdir()  # what holds for root as well
+    assert pair.VectorUpdate("a.txt") == "OK"
+    store.path.rmdir()
+    store.path.write_bytes(whole)
+    found = json.loads(pair.SearchSkills("tea"))
     assert {each["path"] for each in found} == {"a.txt", "b.txt"}

@@ -95,7 +95,10 @@ class EmbeddingIndex(Protocol):
         ...
 
     def cosines(self, query: Query) -> Ranking:
-        """Each document's raw cosine with the query, in [-1, 1]."""
+        """Each document's own cosine with the query, in [-1, 1]: nothing is added to it.
+
+        Raises `ModelError` where no model answers.
+        """
         ...
 
     def understands(self, word: str) -> bool:

@@ -2,12 +2,8 @@
 
 ``Vector.SearchSkills`` searches with `cosine_profile`. A hit's score is then the
 raw cosine of the question with the best passage of a parent: not calibrated,
-without words or names, not rounded. Its engine is
-``SearchEngine(cosine_profile(), semantic=SemanticSignal(model, cache, embed=...))``,
-where ``embed(encoder, documents)`` returns one unit vector per document: float32
-[n, dim]. Its documents are passages with the file's id as ``parent_id``; a hit
-holds the best passage as ``document``. Where the model does not answer,
-``SearchResult.degraded`` says why.
+without words or names, not rounded. Where no model answers, the search raises
+`ModelError`.
 """
 
 from collections.abc import Mapping

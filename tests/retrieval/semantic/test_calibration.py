@@ -11,7 +11,6 @@ from toolscript.embedding.loader import LazyModel, Loaded
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic.calibration import CURVES, GOOD, Curve, Curves, measure
-from toolscript.retrieval.semantic.document_text import document_vectors
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.types import Document, SearchRequest
 
@@ -70,7 +69,7 @@ QUERIES = [
 @pytest.mark.requirement("search:calibrated")
 def test_the_bundled_model_is_measured_as_it_was_on_the_retrieval_sets(encoder: Encoder) -> None:
     """search:calibrated"""
-    found, known = measure(encoder, document_vectors), CURVES[encoder.model]
+    found, known = measure(encoder), CURVES[encoder.model]
     assert found.floor == pytest.approx(known.floor, abs=0.03)
     assert found.good == pytest.approx(known.good, abs=0.03)
 
@@ -100,25 +99,25 @@ def test_a_model_on_another_scale_gives_nearly_the_same_confidences(
 def test_a_model_is_measured_once_and_that_is_kept(encoder: Encoder, tmp_path: Path) -> None:
     """search:calibrated, cache:validity"""
     model = Narrow(encoder, 0.5)
-    first = Curves(document_vectors, tmp_path).of(model)
+    first = Curves(tmp_path).of(model)
     texts = len(model.texts)
     assert texts > 0
-    assert Curves(document_vectors, tmp_path).of(model) == first
+    assert Curves(tmp_path).of(model) == first
     assert len(model.texts) == texts
     [kept] = tmp_path.iterdir()
     kept.write_text('{"floor": 0.9, "good": 0.1}')
-    assert Curves(document_vectors, tmp_path).of(model) == first
+    assert Curves(tmp_path).of(model) == first
     assert len(model.texts) == 2 * texts
-    assert Curves(document_vectors, tmp_path).of(Narrow(encoder, 0.1, "narrow@2")) != first
+    assert Curves(tmp_path).of(Narrow(encoder, 0.1, "narrow@2")) != first
 
 
 def test_what_was_measured_before_is_not_measured_again(encoder: Encoder, tmp_path: Path) -> None:
     """search:calibrated"""
-    assert Curves(document_vectors, tmp_path).of(encoder) is CURVES[encoder.model]
+    assert Curves(tmp_path).of(encoder) is CURVES[encoder.model]
     assert not list(tmp_path.iterdir())
 
 
 def test_even_a_useless_model_has_a_curve(encoder: Encoder) -> None:
     """search:calibrated"""
-    curve = measure(Narrow(encoder, 1.0), document_vectors)
+    curve = measure(Narrow(encoder, 1.0))
     assert -1 <= curve.floor < curve.good < 1

@@ -15,16 +15,15 @@ import hashlib
 import json
 import logging
 import threading
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 
 from toolscript.embedding.base import Encoder, Vectors
 from toolscript.embedding.vector_cache import VERSION
+from toolscript.retrieval.semantic.document_text import document_vectors
 from toolscript.storage.atomic_files import file_name, write_atomically
 from toolscript.types import Document, tool_id
 
@@ -54,10 +53,6 @@ CURVES = {
 }
 
 
-EmbedDocuments: TypeAlias = Callable[[Encoder, list[Document]], Vectors]
-"""How tools become vectors: float32 [n, dim], unit rows."""
-
-
 @cache
 def _probes() -> tuple[tuple[str, Document], ...]:
     """Questions and the tools that answer them, each pair about something else."""
@@ -75,7 +70,7 @@ def _probes() -> tuple[tuple[str, Document], ...]:
     )
 
 
-def measure(encoder: Encoder, embed: EmbedDocuments) -> Curve:
+def measure(encoder: Encoder) -> Curve:
     """The curve of a model: where its unrelated and its related texts lie.
 
     The floor is the median cosine of a question with the tools of all other
@@ -84,7 +79,7 @@ def measure(encoder: Encoder, embed: EmbedDocuments) -> Curve:
     measured for it on retrieval sets. Raises `ModelError`.
     """
     questions = np.stack([encoder.query(question) for question, _ in _probes()])
-    cosines = questions @ embed(encoder, [tool for _, tool in _probes()]).T
+    cosines = questions @ document_vectors(encoder, [tool for _, tool in _probes()]).T
     related = np.diag(cosines)
     others = cosines[~np.eye(len(cosines), dtype=bool)]
     floor = float(np.clip(np.median(others), -1.0, 1.0 - 2 * _LEAST_SPAN))
@@ -95,8 +90,7 @@ def measure(encoder: Encoder, embed: EmbedDocuments) -> Curve:
 class Curves:
     """Every model's curve: known, remembered on the disk, or measured now. Thread-safe."""
 
-    def __init__(self, embed: EmbedDocuments, directory: Path | None = None) -> None:
-        self._embed = embed
+    def __init__(self, directory: Path | None = None) -> None:
         self._directory = directory
         self._found: dict[str, Curve] = {}
         self._lock = threading.Lock()
@@ -112,7 +106,7 @@ class Curves:
             return self._found[encoder.name]
 
     def _measured(self, encoder: Encoder) -> Curve:
-        curve = measure(encoder, self._embed)
+        curve = measure(encoder)
         log.debug("%s: %s", encoder.name, curve)
         if self._directory is not None:
             note = {"model": encoder.name, "probes": _version()} | asdict(curve)

@@ -2,7 +2,6 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -106,15 +105,6 @@ class SemanticIndex:
 
     def rank(self, query: Query) -> Ranking:
         """See `EmbeddingIndex.rank`. Never waits for a download."""
-        return self._ranking(query, self._calibrated)
-
-    def cosines(self, query: Query) -> Ranking:
-        """Each document's own cosine with the question, in [-1, 1]: nothing is added to it."""
-        return self._ranking(query, lambda _encoder, _vector, cosines: cosines)
-
-    def _ranking(
-        self, query: Query, scored: Callable[[Encoder, Vectors, Vectors], Vectors]
-    ) -> Ranking:
         size = len(self._documents)
         loaded = self._model.loaded if self._rows is None else self._model.get()
         encoder = loaded.encoder if loaded else None
@@ -125,12 +115,23 @@ class SemanticIndex:
         try:
             vector = self._queries.vector(encoder, query)
             scores = np.full(size, np.nan, dtype=np.float32)
-            scores[self._known] = scored(encoder, vector, self._rows @ vector)
+            scores[self._known] = self._calibrated(encoder, vector, self._rows @ vector)
         except UnreachableError as error:
             return Ranking.unanswered(size, f"searching without meaning: {error}")
         except ModelError as error:
             return Ranking.unanswered(size, self._model.give_up(str(error)).degraded)
         return Ranking(scores, loaded.degraded or self._waiting(size - self._known.size))
+
+    def cosines(self, query: Query) -> Ranking:
+        """See `EmbeddingIndex.cosines`. Waits for the model."""
+        loaded = self._model.get()
+        if loaded.encoder is None:
+            raise ModelError(loaded.degraded)
+        vector = self._queries.vector(loaded.encoder, query)
+        scores = np.full(len(self._documents), np.nan, dtype=np.float32)
+        if self._rows is not None and loaded.encoder.name == self._name:
+            scores[self._known] = self._rows @ vector
+        return Ranking(scores)
 
     def _calibrated(self, encoder: Encoder, vector: Vectors, cosines: Vectors) -> Vectors:
         """Scores from cosines: the parent's share, what use has taught, the model's curve."""

@@ -13,7 +13,7 @@ from toolscript.embedding.loader import LazyModel
 from toolscript.errors import DeviceError, ModelError, UnreachableError
 from toolscript.graph.usage import Usage
 from toolscript.retrieval.base import Corpus
-from toolscript.retrieval.semantic.calibration import Curves, EmbedDocuments
+from toolscript.retrieval.semantic.calibration import Curves
 from toolscript.retrieval.semantic.document_text import document_vectors
 from toolscript.retrieval.semantic.semantic_index import Counters, QueryVectorCache, SemanticIndex
 from toolscript.types import SEPARATOR, Document
@@ -40,7 +40,6 @@ class SemanticSignal:
             batch, however long that takes.
         noun: What the documents are, in the plural, for messages.
         usage: Which questions led to which tools: these move the vectors.
-        embed: Returns one unit vector per document: float32 [n, dim].
     """
 
     def __init__(  # noqa: PLR0913 - what bootstrap wires, each by its name
@@ -52,14 +51,12 @@ class SemanticSignal:
         save_every_s: float = SAVE_EVERY_S,
         noun: str = "tools",
         usage: Usage | None = None,
-        embed: EmbedDocuments = document_vectors,
     ) -> None:
         self.model = model
-        self._embed_documents = embed
         self._noun = noun
         self._usage = usage
         self._save_every_s = save_every_s
-        self._curves = Curves(embed, curves)
+        self._curves = Curves(curves)
         self.counters = Counters()
         self.cache = cache
         self._name = ""
@@ -91,7 +88,8 @@ class SemanticSignal:
         if identity is None or identity.name != encoder.name:
             self._load(encoder.name, corpus)
         try:
-            self._curves.of(encoder)
+            if self._missing(corpus):  # measured before the first search needs it
+                self._curves.of(encoder)
             yield from self._embed_missing(encoder, corpus)
         except UnreachableError as error:  # the rest waits for the next catalogue
             log.warning("not all %s are embedded: %s", self._noun, error)
@@ -176,9 +174,7 @@ class SemanticSignal:
 
     def with_usage(self, usage: Usage) -> "SemanticSignal":
         """Returns a copy of the signal, its vectors included, that is moved by other ``usage``."""
-        other = SemanticSignal(
-            self.model, self.cache, noun=self._noun, usage=usage, embed=self._embed_documents
-        )
+        other = SemanticSignal(self.model, self.cache, noun=self._noun, usage=usage)
         other._curves = self._curves
         other.take(self._name, dict(self._vectors))
         return other
@@ -212,7 +208,7 @@ class SemanticSignal:
                 self.counters.documents_from_cache += 1
 
     def _embed(self, encoder: Encoder, documents: list[Document]) -> None:
-        vectors = self._embed_documents(encoder, documents)
+        vectors = document_vectors(encoder, documents)
         for document, vector in zip(documents, vectors, strict=True):
             self._vectors[document.id] = CachedVector(document.digest, vector)
         self.counters.documents_embedded += len(documents)
