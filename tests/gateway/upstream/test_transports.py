@@ -44,6 +44,18 @@ def listening(
             process.kill()
 
 
+@pytest.fixture(scope="module")
+def http_url() -> Generator[str]:
+    with listening("http") as (url, _):
+        yield url
+
+
+@pytest.fixture(scope="module")
+def events_url() -> Generator[str]:
+    with listening("events") as (url, _):
+        yield url
+
+
 def offers(tmp_path: Path, entry: Entry) -> None:
     """The server of this entry becomes ready with its tools, which are found."""
     with running(write_config(tmp_path / "servers.json", {"one": entry})) as now:
@@ -64,10 +76,9 @@ def test_stdio(tmp_path: Path, protocol: str) -> None:
 @pytest.mark.requirement("upstream:transports")
 @pytest.mark.parametrize("protocol", ["auto", "legacy"])
 @pytest.mark.parametrize("kind", ["http", "streamable-http", None])
-def test_streamable_http(tmp_path: Path, protocol: str, kind: str | None) -> None:
+def test_streamable_http(tmp_path: Path, http_url: str, protocol: str, kind: str | None) -> None:
     """upstream:transports: streamable HTTP, whether or not the type is stated."""
-    with listening("http") as (url, _):
-        offers(tmp_path, {"url": url, "protocol": protocol} | ({"type": kind} if kind else {}))
+    offers(tmp_path, {"url": http_url, "protocol": protocol} | ({"type": kind} if kind else {}))
 
 
 def test_slow_to_start_and_modern(tmp_path: Path) -> None:
@@ -90,19 +101,17 @@ def test_sse(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("upstream:transports")
-def test_a_url_without_a_type_that_only_speaks_sse(tmp_path: Path) -> None:
+def test_a_url_without_a_type_that_only_speaks_sse(tmp_path: Path, events_url: str) -> None:
     """upstream:transports: found by trying SSE when streamable HTTP is refused."""
-    with listening("events") as (url, _):
-        offers(tmp_path, {"url": url})
+    offers(tmp_path, {"url": events_url})
 
 
 @pytest.mark.requirement("upstream:transports")
-def test_a_stated_type_is_not_second_guessed(tmp_path: Path) -> None:
+def test_a_stated_type_is_not_second_guessed(tmp_path: Path, events_url: str) -> None:
     """upstream:transports: with ``"type": "http"`` nothing else is tried."""
-    with listening("events") as (url, _):
-        entry = {"url": url, "type": "http"}
-        with running(write_config(tmp_path / "servers.json", {"one": entry})) as now:
-            assert now.wait_for("one", "failed").error == "answered HTTP 405"
+    entry = {"url": events_url, "type": "http"}
+    with running(write_config(tmp_path / "servers.json", {"one": entry})) as now:
+        assert now.wait_for("one", "failed").error == "answered HTTP 405"
 
 
 @pytest.mark.requirement("upstream:transports")
