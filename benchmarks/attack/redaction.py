@@ -26,7 +26,7 @@ from tests.hostile.redaction_corpus import (
 from benchmarks.attack.base import Effort, Outcome
 from benchmarks.gateways import Started, configure, gateway, scripted
 from toolscript.config.server_entry import EntryError, server
-from toolscript.gateway.upstream.elicitation import secret_asked_for
+from toolscript.gateway.upstream.elicitation import METHOD, secret_asked_for
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.profiles import search_profile
 from toolscript.text import deceptive_name, redact
@@ -278,5 +278,5 @@ def _questions() -> Outcome:
     forms: list[dict[str, Any]] = [{"requestedSchema": {"properties": each}} for each in fields]
     text = {"requestedSchema": {"properties": {"x": {"type": "string"}}}}
     forms += [{**text, "message": f"toolscript needs your {name}"} for name in wanted]
-    held = sum(bool(secret_asked_for(form)) for form in forms)
+    held = sum(bool(secret_asked_for({"method": METHOD, "params": form})) for form in forms)
     return Outcome("M16", "questions for a secret", len(forms), held)

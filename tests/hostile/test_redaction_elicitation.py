@@ -10,7 +10,7 @@ import pytest
 
 from tests.support import Entry, Running, Scripted, running, tool, write_config
 from toolscript.errors import RefusedError, UpstreamError
-from toolscript.gateway.upstream.elicitation import attributed, secret_asked_for
+from toolscript.gateway.upstream.elicitation import METHOD, attributed, secret_asked_for
 
 ASKS = "toolscript needs your GitHub password"
 
@@ -66,10 +66,14 @@ FIELDS: dict[str, dict[str, Any]] = {
 }
 
 
+def _asked_for(form: dict[str, Any]) -> str:
+    return secret_asked_for({"method": METHOD, "params": form})
+
+
 @pytest.mark.parametrize("name", FIELDS)
 def test_m16_a_field_that_looks_like_a_secret_is_recognised(name: str) -> None:
     form = {"message": "Hello", "requestedSchema": {"properties": {name: FIELDS[name]}}}
-    assert secret_asked_for(form) == name
+    assert _asked_for(form) == name
 
 
 HARMLESS: dict[str, dict[str, Any]] = {
@@ -86,12 +90,12 @@ HARMLESS: dict[str, dict[str, Any]] = {
 
 def test_m16_other_fields_are_asked_for() -> None:
     form = {"message": "Where to?", "requestedSchema": {"properties": HARMLESS}}
-    assert secret_asked_for(form) == ""
+    assert _asked_for(form) == ""
 
 
 def test_m16_a_form_of_very_many_fields_is_not_asked() -> None:
     form = {"requestedSchema": {"properties": {f"a{n}": {"type": "string"} for n in range(201)}}}
-    assert secret_asked_for(form) == "one of 201 fields"
+    assert _asked_for(form) == "one of 201 fields"
 
 
 def test_m16_a_field_hides_nothing_from_the_one_who_is_asked() -> None:
@@ -105,7 +109,7 @@ def test_m16_a_field_hides_nothing_from_the_one_who_is_asked() -> None:
 
 @pytest.mark.parametrize("schema", [None, [], {"properties": []}, {"properties": {"a": 7}}])
 def test_m16_a_form_of_any_shape_can_be_looked_at(schema: Any) -> None:
-    assert secret_asked_for({"message": 7, "requestedSchema": schema}) == ""
+    assert _asked_for({"message": 7, "requestedSchema": schema}) == ""
 
 
 @pytest.mark.parametrize("completes", [False, True])

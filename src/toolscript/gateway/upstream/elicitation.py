@@ -53,8 +53,9 @@ def _fields(question: _Raw) -> list[tuple[str, Any]]:
     return list(cast("_Raw", properties).items()) if isinstance(properties, dict) else []
 
 
-def secret_asked_for(question: _Raw) -> str:
+def secret_asked_for(request: _Raw) -> str:
     """Returns what asks for a secret: a field's name, "its text", or "" for nothing."""
+    question: _Raw = (request.get("method") == METHOD and request.get("params")) or {}
     fields = _fields(question)
     if len(fields) > _MAX_FIELDS:
         return f"one of {len(fields)} fields"

@@ -165,7 +165,7 @@ class RequestRouter:
             if result.get("resultType") != "input_required":
                 return result
             questions: dict[str, _Raw] = result.get("inputRequests") or {}
-            wants_a_secret = any(map(_wants_a_secret, questions.values()))
+            wants_a_secret = any(map(secret_asked_for, questions.values()))
             if pending.caller.accepts_input_required and not wants_a_secret:
                 marked = {key: self._attributed(question) for key, question in questions.items()}
                 return {**result, "inputRequests": marked} if questions else result
@@ -184,18 +184,17 @@ class RequestRouter:
 
     async def _ask(self, pending: _PendingRequest, question: _Raw) -> _Raw:
         """Returns the user's answer. Declines a question for a secret in the user's place."""
-        params: _Raw = question.get("params") or {}
-        if _wants_a_secret(question):
+        if secret := secret_asked_for(question):
             log.log(
                 logging.DEBUG if self._warned else logging.WARNING,
                 "%s asks its user for what looks like a secret (%s); declined",
                 self._server,
-                printable(secret_asked_for(params), 60),
+                printable(secret, 60),
             )
             self._warned = True
             return DECLINED
-        marked = self._attributed({**question, "params": params})
-        return await pending.elicit(marked["method"], marked["params"])
+        marked = self._attributed(question)
+        return await pending.elicit(marked["method"], marked.get("params") or {})
 
     def _attributed(self, question: _Raw) -> _Raw:
         if question.get("method") != METHOD:
@@ -251,7 +250,3 @@ class RequestRouter:
         self._error = error
         self._changed.set()
         self._changed = anyio.Event()
-
-
-def _wants_a_secret(question: _Raw) -> bool:
-    return question.get("method") == METHOD and bool(secret_asked_for(question.get("params") or {}))
