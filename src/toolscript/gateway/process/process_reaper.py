@@ -11,6 +11,8 @@ import sys
 import threading
 from pathlib import Path
 
+import anyio
+
 from toolscript.gateway.process import reap
 
 
@@ -21,6 +23,8 @@ class ProcessReaper:
     """
 
     def __init__(self) -> None:
+        self.spawn_lock = anyio.Lock()
+        """Lets one server start at a time: each stops this process for a moment."""
         self._tag = secrets.token_hex(16)
         self._tagged = 0
         self._process: subprocess.Popen[bytes] | None = None

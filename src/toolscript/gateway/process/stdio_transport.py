@@ -20,6 +20,7 @@ from mcp.client.stdio import StdioServerParameters, get_default_environment, std
 from mcp.shared.message import SessionMessage
 
 from toolscript.gateway.jsonrpc_reader import BoundedBuffer
+from toolscript.gateway.process.process_reaper import ProcessReaper
 from toolscript.gateway.process.reap import TAG_VARIABLE, reap
 from toolscript.gateway.process.stderr_log import StderrLog
 from toolscript.types import ServerSpec
@@ -46,37 +47,38 @@ _CLOSED = (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError)
 
 @asynccontextmanager
 async def process_streams(
-    spec: ServerSpec, stderr_log: StderrLog, tag: str, spawn_lock: anyio.Lock, limit: int
+    spec: ServerSpec, stderr_log: StderrLog, reaper: ProcessReaper, limit: int
 ) -> AsyncGenerator[_Streams]:
     """Starts a process, yields the streams of its messages, and ends it and its descendants.
 
     No message of more than ``limit`` bytes is read. Descendants are the process group and
-    every process with ``tag`` in its environment; the tag is empty where there are none.
-    The lock lets one process start at a time: each stops this process for a moment.
+    every process with the reaper's tag in its environment.
     """
-    parameters = StdioServerParameters(
-        command=spec.command,
-        args=list(spec.args),
-        env={**spec.env, TAG_VARIABLE: tag} if tag else spec.env,
-        cwd=spec.cwd,
-        encoding_error_handler="replace",
-    )
-    if sys.platform == "win32":  # there the SDK's own transport has to do
-        with stderr_log.handed_over() as file:
-            async with stdio_client(parameters, file) as (read, write):
-                yield read, write  # pyright: ignore[reportReturnType] - protocols of the same shape
-        return
-    async with spawn_lock:
-        # Nothing may be awaited after this: a cancellation would lose the process.
-        process = _Process(await anyio.to_thread.run_sync(_popen, parameters))
-    try:
-        async with _connected(process, stderr_log, limit) as streams:
-            yield streams
-    finally:
-        if tag:
-            with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(reap, tag)
-        process.stderr.close()
+    with stderr_log.opened():
+        tag = await anyio.to_thread.run_sync(reaper.tag)
+        parameters = StdioServerParameters(
+            command=spec.command,
+            args=list(spec.args),
+            env={**spec.env, TAG_VARIABLE: tag} if tag else spec.env,
+            cwd=spec.cwd,
+            encoding_error_handler="replace",
+        )
+        if sys.platform == "win32":  # there the SDK's own transport has to do
+            with stderr_log.handed_over() as file:
+                async with stdio_client(parameters, file) as (read, write):
+                    yield read, write  # pyright: ignore[reportReturnType] - protocols of the same shape
+            return
+        async with reaper.spawn_lock:
+            # Nothing may be awaited after this: a cancellation would lose the process.
+            process = _Process(await anyio.to_thread.run_sync(_popen, parameters))
+        try:
+            async with _connected(process, stderr_log, limit) as streams:
+                yield streams
+        finally:
+            if tag:
+                with anyio.CancelScope(shield=True):
+                    await anyio.to_thread.run_sync(reap, tag)
+            process.stderr.close()
 
 
 def _popen(parameters: StdioServerParameters) -> "subprocess.Popen[bytes]":
@@ -137,10 +139,8 @@ class _Process:
         self._popen.poll()
         try:
             os.killpg(self._popen.pid, number)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
-            return True
+        except OSError as error:
+            return isinstance(error, PermissionError)
         return True
 
     async def end(self) -> None:

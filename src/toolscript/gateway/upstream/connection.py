@@ -7,13 +7,12 @@ affects no other.
 import math
 import shutil
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import anyio
-import anyio.to_thread
 import httpx2
 import mcp_types
 import msgspec
@@ -169,42 +168,32 @@ class McpUpstream:
 
     @asynccontextmanager
     async def _session(self, transport: Transport) -> AsyncGenerator[ClientSession]:
-        async with AsyncExitStack() as stack:
-            responses = BoundedResponses(self._message_bytes)
-            if transport == "stdio":
-                read, write = await self._process_streams(stack)
-            else:
-                read, write = await self._http_streams(transport, stack, responses)
-            session = ClientSession(
+        responses = BoundedResponses(self._message_bytes)
+        async with (
+            self._streams(transport, responses) as (read, write),
+            ClientSession(
                 dispatcher=RawDispatcher(read, write, self._note_closed, responses.restore),
                 message_handler=self._hear,
                 elicitation_callback=self._router.elicit,
                 client_info=_IDENTITY,
-            )
-            yield await stack.enter_async_context(session)
+            ) as session,
+        ):
+            yield session
 
-    async def _process_streams(self, stack: AsyncExitStack) -> Any:
-        stack.enter_context(self._stderr.opened())
-        tag = await anyio.to_thread.run_sync(self._shared.reaper.tag)
-        lock = self._shared.spawn_lock
-        streams = process_streams(self._spec, self._stderr, tag, lock, self._message_bytes)
-        return await stack.enter_async_context(streams)
-
-    async def _http_streams(
-        self, transport: Transport, stack: AsyncExitStack, responses: BoundedResponses
-    ) -> Any:
+    def _streams(self, transport: Transport, responses: BoundedResponses) -> Any:
+        """Returns a context manager that opens the transport, and yields its two streams."""
         spec = self._spec
+        if transport == "stdio":
+            return process_streams(spec, self._stderr, self._shared.reaper, self._message_bytes)
         auth = self._login.refreshing() if self._login and self._login.exists else None
         if transport == "sse":
-            return await stack.enter_async_context(
-                sse_client(spec.url, spec.headers, auth=auth, httpx_client_factory=responses.client)
-            )
+            factory = responses.client
+            return sse_client(spec.url, spec.headers, auth=auth, httpx_client_factory=factory)
         # The library's own default of 5 s is too short for tools that work.
         timeout = httpx2.Timeout(self._connect_s, read=max(300.0, self._call_s))
         client = responses.client(spec.headers, timeout, auth)
         client.event_hooks["response"].append(self._note_status)
-        await stack.enter_async_context(client)
-        return await stack.enter_async_context(streamable_http_client(spec.url, http_client=client))
+        return _http_streams(spec.url, client)
 
     async def _note_status(self, response: httpx2.Response) -> None:
         """Keeps the status of a refusal: the library answers it with an error that lacks it."""
@@ -327,7 +316,6 @@ class McpConnect:
         self.settings = settings
         self.logs = settings.data_dir / "logs" / "servers" / config_key
         self.reaper = ProcessReaper()
-        self.spawn_lock = anyio.Lock()
 
     def __call__(self, spec: ServerSpec, report: Callable[[Report], None]) -> McpUpstream:
         """See `Connect`."""
@@ -336,6 +324,12 @@ class McpConnect:
     def close(self) -> None:
         """See `Connect.close`."""
         self.reaper.close()
+
+
+@asynccontextmanager
+async def _http_streams(url: str, client: httpx2.AsyncClient) -> AsyncGenerator[Any]:
+    async with client, streamable_http_client(url, http_client=client) as streams:
+        yield streams
 
 
 async def _discover(session: ClientSession) -> None:
