@@ -22,13 +22,13 @@ import sysconfig
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
 
+from toolscript.config.settings import Settings
 from toolscript.errors import SandboxError
 from toolscript.surfaces.cli.output import harmless
 from toolscript.surfaces.cli.tool_proxy import ToolProxy
@@ -69,22 +69,6 @@ _ADVICE = re.compile(r", run again with the --allow-\w+ flag")
 _SYSTEM_VARIABLES = ("SYSTEMROOT", "TMPDIR", "TEMP", "TMP")
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxLimits:
-    """The time and memory that a script may take."""
-
-    timeout_s: float
-    memory_mib: int
-
-
-@dataclass(frozen=True, slots=True)
-class Script:
-    """A script: its text, and its name in errors."""
-
-    text: str
-    name: str
-
-
 def find_deno() -> str:
     """Returns the path of the extra's Deno, or else the system's.
 
@@ -101,20 +85,21 @@ def find_deno() -> str:
 
 
 def run(
-    script: Script,
-    client_module: str,
+    modules: Mapping[str, str],
+    name: str,
     proxy: ToolProxy,
-    limits: SandboxLimits,
+    limits: Settings,
     stdin: IO[bytes] | None = None,
 ) -> int:
     """Run a script to its end, its output going to this process's, and return its exit code.
 
-    The script imports ``client_module``, whose calls go to ``proxy``; without ``stdin`` its
-    standard input is empty. Raises `SandboxError` when it reaches a limit.
+    ``modules`` are ``script.ts``, which errors call ``name``, and ``toolscript.ts``, which that
+    imports and whose calls go to ``proxy``. Without ``stdin`` the standard input is empty. Raises
+    `SandboxError` when the script reaches one of the ``limits``.
     """
     deno = find_deno()
     with _folder() as folder:
-        _write(folder, script, client_module, proxy)
+        _write(folder, modules, proxy)
         process = subprocess.Popen(  # noqa: S603 - Deno, with a script that is meant to be run
             _command(deno, folder, proxy.url, limits),
             cwd=folder,
@@ -126,7 +111,7 @@ def run(
         )
         try:
             proxy.serve()
-            return _supervise(process, folder, script.name, limits)
+            return _supervise(process, folder, name, limits)
         finally:
             process.kill()
             process.wait()
@@ -172,20 +157,19 @@ def _lock(folder: Path) -> int | None:
     return descriptor
 
 
-def _write(folder: Path, script: Script, client: str, proxy: ToolProxy) -> None:
+def _write(folder: Path, modules: Mapping[str, str], proxy: ToolProxy) -> None:
     main = _MAIN % {"url": json.dumps(proxy.url), "key": json.dumps(proxy.key)}
-    imports = {"imports": {"toolscript": "./toolscript.ts"}}
-    files = {"main.js": main, "script.ts": script.text, "toolscript.ts": client}
-    for name, text in {**files, "imports.json": json.dumps(imports)}.items():
+    imports = json.dumps({"imports": {"toolscript": "./toolscript.ts"}})
+    for name, text in {**modules, "main.js": main, "imports.json": imports}.items():
         (folder / name).write_text(text, "utf-8")
 
 
-def _command(deno: str, folder: Path, url: str, limits: SandboxLimits) -> list[str]:
+def _command(deno: str, folder: Path, url: str, limits: Settings) -> list[str]:
     return [
         *(deno, "run", *_FLAGS, f"--import-map={folder / 'imports.json'}"),
         f"--allow-net={urlsplit(url).netloc}",
         f"--allow-read={folder / 'script.ts'},{folder / 'toolscript.ts'}",
-        f"--v8-flags=--max-old-space-size={limits.memory_mib}",
+        f"--v8-flags=--max-old-space-size={limits.exec_memory_mib}",
         str(folder / "main.js"),
     ]
 
@@ -201,15 +185,15 @@ def _environ(folder: Path) -> dict[str, str]:
     return {**system, "DENO_DIR": nowhere, "DENO_NO_UPDATE_CHECK": "1", "NO_COLOR": "1"}
 
 
-def _limiter(limits: SandboxLimits) -> Callable[[], None]:
+def _limiter(limits: Settings) -> Callable[[], None]:
     """Returns what the new process does before it becomes Deno: it limits itself."""
     import resource  # noqa: PLC0415 - POSIX only
 
     parent, libc = os.getpid(), ctypes.CDLL(None)
-    seconds = math.ceil(limits.timeout_s + 1) * (os.cpu_count() or 1)
+    seconds = math.ceil(limits.exec_timeout_s + 1) * (os.cpu_count() or 1)
     maxima = {
         # On Linux this counts what V8 holds outside its heap, too.
-        resource.RLIMIT_DATA: (limits.memory_mib + _OVERHEAD_MIB) << 20,
+        resource.RLIMIT_DATA: (limits.exec_memory_mib + _OVERHEAD_MIB) << 20,
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_FSIZE: 0,
         # More than the timeout allows: this ends a process that nothing else has ended.
@@ -229,35 +213,27 @@ def _limiter(limits: SandboxLimits) -> Callable[[], None]:
     return limit
 
 
-class _OutputReader(threading.Thread):
-    """Reads a stream to its end; kills the process when that is too long or cannot be passed on."""
-
-    def __init__(
-        self,
-        process: "subprocess.Popen[bytes]",
-        stream: IO[bytes] | None,
-        sink: Callable[[bytes], object],
-    ) -> None:
-        super().__init__(daemon=True)
-        assert stream is not None  # noqa: S101 - a pipe
-        self._process, self._stream, self._sink = process, stream, sink
-        self._length = 0
-        self.overflowed = False
-        self.problem: OSError | None = None
-
-    def run(self) -> None:
-        """See `threading.Thread.run`."""
-        try:
-            while data := os.read(self._stream.fileno(), 65536):
-                self._length += len(data)
-                self.overflowed = self._length > MAX_OUTPUT_BYTES
-                if self.overflowed:
-                    self._process.kill()
-                    return
-                self._sink(data)
-        except OSError as error:  # the reader of the output has gone
-            self.problem = error
-            self._process.kill()
+def _copy(
+    process: "subprocess.Popen[bytes]",
+    stream: IO[bytes] | None,
+    sink: Callable[[bytes], object],
+    problems: list[Exception],
+) -> None:
+    """Read a stream to its end; kill the process when that is too long or cannot be passed on."""
+    assert stream is not None  # noqa: S101 - a pipe
+    length = 0
+    try:
+        while data := os.read(stream.fileno(), 65536):
+            length += len(data)
+            if length > MAX_OUTPUT_BYTES:
+                much = f"the script said more than {MAX_OUTPUT_BYTES} bytes and was stopped; "
+                problems.append(SandboxError(f"{much}let it say less"))
+                process.kill()
+                return
+            sink(data)
+    except OSError as error:  # the reader of the output has gone
+        problems.append(error)
+        process.kill()
 
 
 def _write_through(data: bytes) -> None:
@@ -266,38 +242,31 @@ def _write_through(data: bytes) -> None:
 
 
 def _supervise(
-    process: "subprocess.Popen[bytes]", folder: Path, name: str, limits: SandboxLimits
+    process: "subprocess.Popen[bytes]", folder: Path, name: str, limits: Settings
 ) -> int:
     sys.stdout.flush()
     written = bytearray()
-    output = _OutputReader(process, process.stdout, _write_through)
-    errors = _OutputReader(process, process.stderr, written.extend)
-    output.start()
-    errors.start()
-    late = False
+    problems: list[Exception] = []
+    sinks = (process.stdout, _write_through), (process.stderr, written.extend)
+    readers = [threading.Thread(target=_copy, args=(process, *x, problems)) for x in sinks]
+    for reader in readers:
+        reader.daemon = True
+        reader.start()
     try:
-        code = process.wait(limits.timeout_s)
+        code = process.wait(limits.exec_timeout_s)
     except subprocess.TimeoutExpired:
-        late = True
+        late = f"the script ran longer than {limits.exec_timeout_s:g} s and was stopped; "
+        problems.append(SandboxError(f"{late}give it more with --timeout"))
         process.kill()
         code = process.wait()
-    output.join()
-    errors.join()
+    for reader in readers:
+        reader.join()
     _print_errors(_CRASH_REPORT.split(bytes(written))[0], folder, name)
-    if output.problem is not None:
-        raise output.problem
-    if late:
-        raise SandboxError(
-            f"the script ran longer than {limits.timeout_s:g} s and was stopped; "
-            "give it more with --timeout"
-        )
-    if output.overflowed or errors.overflowed:
-        raise SandboxError(
-            f"the script said more than {MAX_OUTPUT_BYTES} bytes and was stopped; let it say less"
-        )
+    if problems:
+        raise problems[0]
     if code != 0 and _OUT_OF_MEMORY.search(written):
         raise SandboxError(
-            f"the script took more memory than {limits.memory_mib} MiB and was stopped; "
+            f"the script took more memory than {limits.exec_memory_mib} MiB and was stopped; "
             f"give it more with --memory (a Worker takes {WORKER_MIB} MiB of it)"
         )
     return code if code >= 0 else 1

@@ -6,10 +6,11 @@ from typing import Any
 
 import click
 
+from toolscript.config.settings import load_settings
 from toolscript.errors import InputError
 from toolscript.surfaces.cli.connect import gateway
-from toolscript.surfaces.cli.deno_sandbox import MAX_SCRIPT_BYTES, SandboxLimits, Script, run
-from toolscript.surfaces.cli.options import settings_from, settings_options
+from toolscript.surfaces.cli.deno_sandbox import MAX_SCRIPT_BYTES, run
+from toolscript.surfaces.cli.options import settings_options
 from toolscript.surfaces.cli.tool_proxy import ToolProxy
 from toolscript.surfaces.cli.types_command import filter_option
 
@@ -24,18 +25,19 @@ def execute(file: Path, names: tuple[str, ...], **flags: Any) -> int:
     The script imports the tools with: import { tools } from "toolscript". It can
     only call them: it has no files, no environment and no other address.
     """
-    settings = settings_from(**flags)
-    script = _read(file)
+    settings = load_settings(flags)
+    name, script = _read(file)
     client = gateway(flags)
     parameters = [*(("filter", name) for name in names), ("compact", 1), ("json", 1)]
     answer = client.get("/runtime/tools.ts", parameters)
-    limits = SandboxLimits(settings.exec_timeout_s, settings.exec_memory_mib)
+    modules = {"script.ts": script, "toolscript.ts": answer["module"]}
     stdin = None if str(file) == "-" else sys.stdin.buffer
     with ToolProxy(client, answer["tools"]) as proxy:
-        return run(script, answer["module"], proxy, limits, stdin)
+        return run(modules, name, proxy, settings, stdin)
 
 
-def _read(file: Path) -> Script:
+def _read(file: Path) -> tuple[str, str]:
+    """Returns the name and the text of a script."""
     if str(file) == "-":
         data, name = sys.stdin.buffer.read(MAX_SCRIPT_BYTES + 1), "script"
     else:
@@ -44,6 +46,6 @@ def _read(file: Path) -> Script:
     if len(data) > MAX_SCRIPT_BYTES:
         raise InputError(f"{name} is longer than {MAX_SCRIPT_BYTES} bytes; scripts may not be")
     try:
-        return Script(data.decode("utf-8"), name)
+        return name, data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(f"{name} is not UTF-8 at byte {error.start}; save it as such") from None
