@@ -11,17 +11,15 @@ import anyio
 import anyio.to_thread
 
 from benchmarks.chaos.observed import BLOCKED_S
-from toolscript.app.task_monitor import TaskMonitor
-from toolscript.surfaces.server.event_loop_lag import EventLoopLag
+from toolscript.surfaces.server.metrics import EventLoopLag
 
 
 async def main() -> None:
     """Watch until the end of the input."""
     lag = EventLoopLag()
-    lag.start()
-    async with lag.running(TaskMonitor()):
-        await anyio.to_thread.run_sync(sys.stdin.read)
-    counts = dict(lag.lag.buckets())
+    await anyio.to_thread.run_sync(sys.stdin.read)
+    [family] = lag.lag.collect()
+    counts = {sample.labels["le"]: sample.value for sample in family.samples if sample.labels}
     late = counts["+Inf"] - counts[str(BLOCKED_S)]
     print(json.dumps({"looks": counts["+Inf"], "late": late}))
 

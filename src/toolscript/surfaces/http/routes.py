@@ -54,7 +54,6 @@ from toolscript.surfaces.server.authentication import (
 )
 from toolscript.surfaces.server.error_answers import error_response, json_response, refusal
 from toolscript.surfaces.server.error_codes import codes_of
-from toolscript.surfaces.server.event_loop_lag import EventLoopLag
 from toolscript.surfaces.server.request_log import RequestLogMiddleware, RequestStats
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 from toolscript.text import printable
@@ -106,12 +105,11 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
     """
     revocations = RevocationWatcher(is_admitted)
     mount = McpRoutes(app, exposure, grant_of, holder_of, revocations)
-    lag = EventLoopLag()
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
         watching = revocations.running(app.tasks)
-        async with app.running(), lag.running(app.tasks), watching, mount.running():
+        async with app.running(), watching, mount.running():
             yield
 
     asgi = _asgi(
@@ -123,7 +121,7 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
             Middleware(BodyLimit),
         ],
     )
-    asgi.state.sessions, asgi.state.stats, asgi.state.lag = ClientSessions(), stats, lag
+    asgi.state.sessions, asgi.state.stats, asgi.state.lag = ClientSessions(), stats, None
     asgi.state.messages = SessionlessEndpoint(app, mount.exposure)
     return asgi
 
@@ -342,12 +340,12 @@ async def message(_: App, request: Request) -> Any:
 @ENDPOINTS.add("GET", "/metrics", media_type="text/plain")
 async def metrics(app: App, request: Request) -> Any:
     """Figures for Prometheus."""
-    state = request.app.state
-    state.lag.start()
     try:  # an extra, and slow to import: not on the event loop
         module = await anyio.to_thread.run_sync(import_module, "toolscript.surfaces.server.metrics")
     except ImportError:
         raise HTTPException(501, _NO_METRICS) from None
+    state = request.app.state
+    state.lag = state.lag or module.EventLoopLag()
     return module.metrics_response(app, access_of(request), state.stats, state.lag)
 
 

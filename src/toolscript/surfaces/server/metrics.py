@@ -5,19 +5,22 @@ Labels are routes, statuses, and the names and states of configured servers: the
 many of them, and none is text that a caller sent.
 """
 
+import asyncio
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
     CollectorRegistry,
+    Histogram,
     ProcessCollector,
+    disable_created_metrics,
     generate_latest,
 )
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
-    HistogramMetricFamily,
     Metric,
 )
 from prometheus_client.registry import Collector
@@ -25,9 +28,41 @@ from starlette.responses import Response
 
 from toolscript.app.application import App
 from toolscript.surfaces.server.authentication import Access
-from toolscript.surfaces.server.event_loop_lag import EventLoopLag
 from toolscript.surfaces.server.request_log import RequestCounts, RequestStats
 from toolscript.types import ServerStatus
+
+INTERVAL_S = 0.025
+_BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
+disable_created_metrics()
+
+
+class EventLoopLag:
+    """Wakes up again and again, and measures how late: until then every request waits.
+
+    It is made on the event loop when it is first asked for: an idle process should sleep.
+    """
+
+    def __init__(self) -> None:
+        name = "toolscript_event_loop_lag"
+        self.lag = _histogram(f"{name}_seconds", "How late the event loop was")
+        """Whatever the reason, a busy machine included."""
+        self.cpu = _histogram(f"{name}_cpu_seconds", "The part in which it computed")
+        """The part in which the loop's own thread can have been computing."""
+        self._sleep()
+
+    def _sleep(self) -> None:
+        self._began, self._computed = time.perf_counter(), time.thread_time()
+        asyncio.get_running_loop().call_later(INTERVAL_S, self._wake)
+
+    def _wake(self) -> None:
+        late = max(0.0, time.perf_counter() - self._began - INTERVAL_S)
+        self.lag.observe(late)
+        self.cpu.observe(min(late, time.thread_time() - self._computed))
+        self._sleep()
+
+
+def _histogram(name: str, what: str) -> Histogram:
+    return Histogram(name, what, buckets=_BOUNDS_S, registry=None)
 
 
 class _Families(Collector):
@@ -80,10 +115,4 @@ def _requests(counts: RequestCounts) -> Iterator[Metric]:
 def _process(stats: RequestStats, lag: EventLoopLag) -> Iterator[Metric]:
     name = "toolscript_requests_running"
     yield GaugeMetricFamily(name, "Requests under way", value=stats.running)
-    for name, what, histogram in (
-        ("toolscript_event_loop_lag_seconds", "How late the event loop was", lag.lag),
-        ("toolscript_event_loop_lag_cpu_seconds", "The part in which it computed", lag.cpu),
-    ):
-        family = HistogramMetricFamily(name, what)
-        family.add_metric([], histogram.buckets(), histogram.total_s)
-        yield family
+    yield from (*lag.lag.collect(), *lag.cpu.collect())
