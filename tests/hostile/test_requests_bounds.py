@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from tests.support import FUZZY, READ_FILE, Cli, Scripted, fetch, stop_all, until
-from toolscript.surfaces.server.connection_limits import Connections, Deadlines, limited_protocol
+from toolscript.surfaces.server.connection_limits import Connections, limited_protocol
 
 MIB = 1024 * 1024
 POST_JSON = (
@@ -154,7 +154,7 @@ def test_m4_requests_that_come_before_their_turn_are_bounded(
 )
 def test_m5_a_request_that_does_not_come_to_an_end_is_ended(sent: bytes) -> None:
     """In its head, its body or its trailers, or before it begins."""
-    room = Connections(deadlines=Deadlines(head=0.1, body=0.1))
+    room = Connections(head_s=0.1, body_s=0.1)
     with quick_server(room) as (url, connections), connected(url) as made:
         made.sendall(sent)
         received = b""
@@ -169,7 +169,7 @@ def test_m5_a_request_that_does_not_come_to_an_end_is_ended(sent: bytes) -> None
 
 def test_m5_an_answer_that_is_not_taken_is_dropped() -> None:
     """It lies in memory until then."""
-    room = Connections(deadlines=Deadlines(stall=0.1))
+    room = Connections(stall_s=0.1)
     for more in (b"", b"Connection: close\r\n"):
         with quick_server(room) as (url, connections), connected(url) as made:
             made.sendall(HEAD + more + b"\r\n")
@@ -209,7 +209,8 @@ def test_m5_beyond_the_limit_the_longest_wait_is_cut() -> None:
 
 
 def test_m5_the_deadlines_are_those_that_are_documented() -> None:
-    assert Connections().deadlines == Deadlines(head=10, body=60, stall=30)
+    room = Connections()
+    assert (room.head_s, room.body_s, room.stall_s) == (10, 60, 30)
 
 
 def test_m5_half_requests_of_all_descriptors_keep_nobody_out(cli: Cli, scripted: Scripted) -> None:

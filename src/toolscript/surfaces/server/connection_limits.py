@@ -4,6 +4,7 @@ uvicorn has none of these limits where httptools parses the requests. They apply
 is checked.
 """
 
+import resource
 from asyncio import BaseTransport, TimerHandle, Transport
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,24 +31,17 @@ _MAX_DESCRIPTORS = 4096
 _TOO_LARGE, _TOO_LATE, _BAD = 431, 408, 400
 
 
-@dataclass(frozen=True, slots=True)
-class Deadlines:
-    """How long a client may take, in seconds."""
-
-    head: float = 10.0
-    """For a request line and its headers, from the first byte or from the connection."""
-    body: float = 60.0
-    """For the whole body."""
-    stall: float = 30.0
-    """Without taking anything of an answer."""
-
-
 @dataclass(eq=False, slots=True)
 class Connections:
     """Limits the number of connections; the longest idle one makes room for a new one."""
 
     limit: int = MAX_CONNECTIONS
-    deadlines: Deadlines = field(default_factory=Deadlines)
+    head_s: float = 10.0
+    """How long request line and headers may take, from the first byte or from the connection."""
+    body_s: float = 60.0
+    """How long the whole body may take."""
+    stall_s: float = 30.0
+    """How long a client may take nothing of its answer."""
     waiting: dict["LimitedProtocol", None] = field(default_factory=dict["LimitedProtocol", None])
     """Connections with no request under way, the longest idle one first."""
 
@@ -170,8 +164,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._stop_timer()
 
     def _start_timer(self) -> None:
-        deadlines = self._room.deadlines
-        seconds = deadlines.body if self._stage == "body" else deadlines.head
+        seconds = self._room.body_s if self._stage == "body" else self._room.head_s
         self._timer = self.loop.call_later(seconds, self._end_late)
 
     def _stop_timer(self) -> None:
@@ -191,7 +184,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if left and left == before:
             self.cut()
         elif left:
-            self.loop.call_later(self._room.deadlines.stall, self._check_progress, left)
+            self.loop.call_later(self._room.stall_s, self._check_progress, left)
 
     def _stop(self, message: str) -> None:
         self._problem = _TOO_LARGE, message
@@ -217,10 +210,6 @@ def raise_descriptor_limit() -> int:
 
     Programs that the gateway starts inherit it, so it is not raised further.
     """
-    try:
-        import resource  # noqa: PLC0415 - POSIX has it
-    except ImportError:
-        return _MAX_DESCRIPTORS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MAX_DESCRIPTORS)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
