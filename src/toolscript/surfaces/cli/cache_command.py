@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from toolscript.config.settings import Settings
+from toolscript.config.settings import Settings, load_settings
 from toolscript.errors import GatewayRunningError
 from toolscript.storage.atomic_files import locked
 from toolscript.storage.blob_store import BlobStore
-from toolscript.surfaces.cli.options import output_option, settings_from, settings_options
-from toolscript.surfaces.cli.output import counted, print_json, print_table
+from toolscript.surfaces.cli.options import output_option, settings_options
+from toolscript.surfaces.cli.output import counted, print_answer
 
 
 @click.group()
@@ -25,18 +25,13 @@ def cache() -> None:
 @settings_options("data_dir")
 def info(output: str, **flags: Any) -> None:
     """Show the embeddings and the models that are kept, and their size."""
-    settings = settings_from(**flags)
+    settings = load_settings(flags)
     embeddings = [_embeddings(path) for path in _vector_files(settings)]
     models = [_model(path) for path in sorted(settings.data_dir.glob("models/*/*/complete.json"))]
-    if output == "json":
-        directory = str(settings.data_dir)
-        print_json({"directory": directory, "embeddings": embeddings, "models": models})
-        return
+    kept = {"directory": str(settings.data_dir), "embeddings": embeddings, "models": models}
     rows = [[e["file"], e["model"], _megabytes(e["bytes"])] for e in (*embeddings, *models)]
-    if rows:
-        print_table(["What", "Model", "Size"], rows, flexible=0)
-    else:
-        click.echo(f"nothing is kept in {settings.data_dir}")
+    empty = f"nothing is kept in {settings.data_dir}"
+    print_answer(kept, output, ["What", "Model", "Size"], rows, empty=empty, flexible=0)
 
 
 @cache.command()
@@ -44,7 +39,7 @@ def info(output: str, **flags: Any) -> None:
 @settings_options("data_dir")
 def clear(models: bool, **flags: Any) -> None:
     """Delete the embeddings; they are computed again when they are needed."""
-    settings = settings_from(**flags)
+    settings = load_settings(flags)
     vectors = _vector_folders(settings)
     folders = [*vectors, settings.data_dir / "cache" / "calibration"]
     folders += [settings.data_dir / "models"] if models else []
@@ -54,8 +49,9 @@ def clear(models: bool, **flags: Any) -> None:
     for folder in folders:
         if folder.is_dir():
             shutil.rmtree(folder)
-    if not models:
-        _forget_failures(settings.data_dir / "models")
+    if not models:  # a model that could not be had may be asked for again at once
+        for note in settings.data_dir.glob("models/**/*.failed.json"):
+            note.unlink(missing_ok=True)
     click.echo(f"deleted {counted(count, 'file')} of embeddings, {_megabytes(size)} in all")
 
 
@@ -99,12 +95,6 @@ def _model(path: Path) -> dict[str, Any]:
 
 def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
-
-def _forget_failures(models: Path) -> None:
-    """Whatever could not be had may be asked for again at once."""
-    for note in models.rglob("*.failed.json"):
-        note.unlink(missing_ok=True)
 
 
 def _refuse_while_used(folder: Path) -> None:

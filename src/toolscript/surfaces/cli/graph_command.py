@@ -7,11 +7,15 @@ import click
 
 from toolscript.errors import InputError
 from toolscript.surfaces.cli.connect import connected
-from toolscript.surfaces.cli.options import output_option, settings_options
-from toolscript.surfaces.cli.output import counted, print_json, print_table
+from toolscript.surfaces.cli.options import output_choice, output_option, settings_options
+from toolscript.surfaces.cli.output import counted, print_answer
 from toolscript.text import encodable
 
 _DEFAULT_EDGES = 50
+_EMPTY = (
+    "nothing is learned yet: call tools through the gateway, or start with\n"
+    "toolscript graph bootstrap FILE"
+)
 
 
 @click.group()
@@ -20,14 +24,7 @@ def graph() -> None:
 
 
 @graph.command()
-@click.option(
-    "--output",
-    "-o",
-    type=click.Choice(["table", "json", "dot"]),
-    default="table",
-    show_default=True,
-    help="A table, JSON, or DOT, of which Graphviz makes a picture.",
-)
+@output_choice("A table, JSON, or DOT, of which Graphviz makes a picture.", "table", "json", "dot")
 @click.option(
     "--limit",
     type=int,
@@ -40,15 +37,11 @@ def show(output: str, limit: int, **flags: Any) -> None:
     """Show the strongest edges, strongest first."""
     with connected(flags, embed=False) as client:
         answer = client.get("/graph", [("limit", limit)])
-    if output == "json":
-        print_json(answer)
-    elif output == "dot":
+    if output == "dot":
         _print_dot(answer["edges"])
-    elif answer["edges"]:
-        rows = [_row(edge) for edge in answer["edges"]]
-        print_table(["From", "To", "Kind", "Weight", "Times"], rows)
-    else:
-        _say_empty()
+        return
+    rows = [_row(edge) for edge in answer["edges"]]
+    print_answer(answer, output, ["From", "To", "Kind", "Weight", "Times"], rows, empty=_EMPTY)
 
 
 @graph.command()
@@ -59,19 +52,14 @@ def related(tool: str, output: str, **flags: Any) -> None:
     """Show what is used before and after TOOL, and what it needs first."""
     with connected(flags, embed=False) as client:
         answer = client.get("/graph/related", [("tool", tool)])
-    if output == "json":
-        print_json(answer)
-        return
     kinds = {"before": "before it", "after": "after it", "needs": "needed first"}
     rows = [
-        [title, tool["tool"], tool["evidence"]]
+        [title, each["tool"], each["evidence"]]
         for kind, title in kinds.items()
-        for tool in answer[kind]
+        for each in answer[kind]
     ]
-    if rows:
-        print_table(["", "Tool", "Evidence"], rows)
-    else:
-        click.echo(f"nothing is known to go with {tool}")
+    empty = f"nothing is known to go with {tool}"
+    print_answer(answer, output, ["", "Tool", "Evidence"], rows, empty=empty)
 
 
 @graph.command()
@@ -81,42 +69,19 @@ def stats(output: str, **flags: Any) -> None:
     """Show how large the graph is, and how well it forecasts the next tool."""
     with connected(flags, embed=False) as client:
         figures: dict[str, float] = client.get("/graph", [("limit", 1)])["stats"] or {}
-    if output == "json":
-        print_json(figures)
-    else:
-        print_table(["What", "How much"], [[name, f"{value:g}"] for name, value in figures.items()])
+    rows = [[name, f"{value:g}"] for name, value in figures.items()]
+    print_answer(figures, output, ["What", "How much"], rows)
 
 
-@graph.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@settings_options("config", "data_dir")
-def bootstrap(file: Path, **flags: Any) -> None:
-    """Import known workflows from FILE, YAML or JSON.
-
-    It holds workflows, each with steps, edges or tasks, and may declare
-    dependencies: see the guide on the graph.
-    """
-    _import_file(file, flags)
-
-
-@graph.command("import")
+@click.command("import")
 @click.argument("file", type=click.Path(path_type=Path))
 @settings_options("config", "data_dir")
 def import_(file: Path, **flags: Any) -> None:
-    """Learn from FILE: sequences of calls from a log, dependencies, workflows."""
-    _import_file(file, flags)
+    """Learn workflows, dependencies and logs of calls from FILE.
 
-
-@graph.command()
-@settings_options("config", "data_dir")
-def clear(**flags: Any) -> None:
-    """Forget everything that was learned from use."""
-    with connected(flags, embed=False) as client:
-        gone = client.post("/graph/clear", b"{}")
-    click.echo(f"forgot {counted(gone['edges'], 'edge')} and {counted(gone['calls'], 'call')}")
-
-
-def _import_file(file: Path, flags: dict[str, Any]) -> None:
+    FILE is YAML or JSON. A workflow has steps, edges or tasks: see the guide on
+    the graph.
+    """
     try:
         text = encodable(file.read_text("utf-8"))
     except UnicodeDecodeError:
@@ -127,6 +92,19 @@ def _import_file(file: Path, flags: dict[str, Any]) -> None:
         f"learned {counted(learned['calls'], 'call')} and {counted(learned['edges'], 'new edge')}; "
         f"the graph has {counted(learned['total'], 'edge')} now"
     )
+
+
+graph.add_command(import_)
+graph.add_command(import_, "bootstrap")
+
+
+@graph.command()
+@settings_options("config", "data_dir")
+def clear(**flags: Any) -> None:
+    """Forget everything that was learned from use."""
+    with connected(flags, embed=False) as client:
+        gone = client.post("/graph/clear", b"{}")
+    click.echo(f"forgot {counted(gone['edges'], 'edge')} and {counted(gone['calls'], 'call')}")
 
 
 def _request_body(text: str) -> bytes:
@@ -161,8 +139,3 @@ def _print_dot(edges: list[dict[str, Any]]) -> None:
 def _row(edge: dict[str, Any]) -> list[str]:
     kinds = ", ".join(edge["kinds"])
     return [edge["source"], edge["target"], kinds, f"{edge['weight']:.1f}", str(edge["times"])]
-
-
-def _say_empty() -> None:
-    click.echo("nothing is learned yet: call tools through the gateway, or start with")
-    click.echo("toolscript graph bootstrap FILE")
