@@ -11,13 +11,13 @@ from typing import Any
 
 import click
 
-from toolscript.config.settings import OPTION, Settings
+from toolscript.config.settings import OPTION, Settings, load_settings
 from toolscript.errors import GatewayError, GatewayMissingError, GatewayRunningError
 from toolscript.storage.atomic_files import open_private
 from toolscript.surfaces.cli.connect import RunningGateway, record_file, recorded, running_gateway
-from toolscript.surfaces.cli.options import output_option, settings_from, settings_options
+from toolscript.surfaces.cli.options import output_option, settings_options
 from toolscript.surfaces.cli.output import counted, note, print_json
-from toolscript.surfaces.cli.progress_bar import wait_until_ready
+from toolscript.surfaces.cli.progress import wait_until_ready
 from toolscript.surfaces.server.config_sources import load
 from toolscript.surfaces.server.gateway_file import GatewayFile, GatewayRecord
 
@@ -41,7 +41,7 @@ def gateway() -> None:
 @click.option("--foreground", is_flag=True, help="Stay in the foreground, for a supervisor.")
 def start(foreground: bool, **flags: Any) -> None:
     """Start the gateway, and return when every server is ready or has failed."""
-    settings = settings_from(**flags)
+    settings = load_settings(flags)
     config = load(settings)
     running = _gateway(settings)
     if running is not None:
@@ -72,7 +72,7 @@ def start(foreground: bool, **flags: Any) -> None:
 @settings_options("config", "data_dir")
 def status(output: str, **flags: Any) -> int:
     """Show whether the gateway runs. Exits with 3 if not, 1 if it does not answer."""
-    running = _gateway(settings_from(**flags))
+    running = _gateway(load_settings(flags))
     health = running and running.health
     if output == "json":
         silent = {"status": "silent", "pid": running.record.pid} if running else {}
@@ -100,19 +100,25 @@ def status(output: str, **flags: Any) -> int:
 @settings_options("config", "data_dir")
 def stop(timeout_s: float, **flags: Any) -> None:
     """Stop the gateway and the servers it started. Exits with 1 if it had to be killed."""
-    settings = settings_from(**flags)
+    settings = load_settings(flags)
     running = _gateway(settings)
     if running is None:
         click.echo("not running")
         return
-    pid = running.record.pid
-    if not _end(pid, timeout_s):
-        _kill(pid, record_file(settings))
-        raise GatewayError(
-            f"process {pid} did not stop within {timeout_s:g} s and was killed; "
-            "what it did last may be lost, and its servers end within seconds"
-        )
-    click.echo("stopped")
+    pid, file = running.record.pid, record_file(settings)
+    # A suspended process gets no other signal than the second.
+    _signal(pid, signal.SIGTERM, getattr(signal, "SIGCONT", signal.SIGTERM))
+    if _ends(file, timeout_s):
+        click.echo("stopped")
+        return
+    _signal(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+    if not _ends(file, _KILL_TIMEOUT_S):
+        raise GatewayError(f"process {pid} cannot be ended; the system is waiting for something")
+    file.remove(pid)
+    raise GatewayError(
+        f"process {pid} did not stop within {timeout_s:g} s and was killed; "
+        "what it did last may be lost, and its servers end within seconds"
+    )
 
 
 def _gateway(settings: Settings) -> RunningGateway | None:
@@ -128,32 +134,18 @@ def _location(running: RunningGateway, doing: str) -> str:
     return f"{doing} at {running.record.url} (process {running.record.pid}){silent}"
 
 
-def _end(pid: int, timeout_s: float) -> bool:
-    """Ask the process to end, and return whether it did in time."""
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGTERM)
-        if hasattr(signal, "SIGCONT"):  # a suspended process gets no other signal
-            os.kill(pid, signal.SIGCONT)
-    return _has_ended(pid, timeout_s)
-
-
-def _kill(pid: int, file: GatewayFile) -> None:
-    """Kill a gateway that does not end by itself, and remove its record."""
-    if file.is_locked():  # else it has just ended, and the number may be another process's
+def _signal(pid: int, *numbers: int) -> None:
+    for number in numbers:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
-    if not _has_ended(pid, _KILL_TIMEOUT_S):
-        raise GatewayError(f"process {pid} cannot be ended; the system is waiting for something")
-    file.remove(pid)
+            os.kill(pid, number)
 
 
-def _has_ended(pid: int, timeout_s: float) -> bool:
+def _ends(file: GatewayFile, timeout_s: float) -> bool:
+    """Whether the gateway ends in time, which frees its lock."""
     deadline = time.monotonic() + timeout_s
-    while _alive(pid):
-        if time.monotonic() > deadline:
-            return False
+    while file.is_locked() and time.monotonic() < deadline:
         time.sleep(_POLL_S)
-    return True
+    return not file.is_locked()
 
 
 def _start_in_background(
@@ -217,22 +209,10 @@ def _record_of(process: "subprocess.Popen[bytes]", file: GatewayFile, log: Path)
                 recorded(record).get("/health")
                 return record
         time.sleep(_POLL_S)
-    why = _last_line(log)
-    raise GatewayError(
-        f"the gateway did not answer within {LISTEN_TIMEOUT_S:g} s" + (f": {why}" if why else "")
-    )
+    silent = f"the gateway did not answer within {LISTEN_TIMEOUT_S:g} s"
+    raise GatewayError(": ".join(filter(None, (silent, _last_line(log)))))
 
 
 def _last_line(log: Path) -> str:
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     return lines[-1].removeprefix("toolscript: ") if lines else ""
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    # A zombie has ended; only its parent can remove it.
-    stat = Path(f"/proc/{pid}/stat")
-    return not (stat.exists() and stat.read_text().rsplit(")", 1)[1].split()[0] == "Z")
