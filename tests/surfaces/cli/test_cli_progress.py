@@ -6,13 +6,11 @@ import pytest
 
 from toolscript.errors import GatewayError, ModelError
 from toolscript.surfaces.cli.gateway_client import Parameters
-from toolscript.surfaces.cli.progress_bar import wait_until_ready
+from toolscript.surfaces.cli.progress import wait_until_ready
 
 
 class Answers:
     """An application that has these answers, and from then on the last."""
-
-    snapshot = False
 
     def __init__(self, *answers: dict[str, Any] | Exception) -> None:
         self._answers = list(answers)
@@ -25,6 +23,9 @@ class Answers:
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+    def post(self, path: str, body: bytes) -> dict[str, Any]:
+        raise NotImplementedError
 
 
 def health(status: str = "starting", waiting: int = 3, *servers: str) -> dict[str, Any]:

@@ -67,27 +67,26 @@ def _display() -> Generator[Callable[["Client", dict[str, Any]], None]]:
 
 
 def _view(servers: list[dict[str, Any]], health: dict[str, Any]) -> "RenderableType":
-    from rich.progress_bar import ProgressBar  # noqa: PLC0415 - only a terminal pays for it
-    from rich.table import Table  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415 - only a terminal pays for it
     from rich.text import Text  # noqa: PLC0415
 
-    table = Table.grid(padding=(0, 1))
+    rows: list[tuple[str, str, str]] = []
     for server in servers:
         state = server["state"]
         detail = f"{server['tools']} tools" if state == "ready" else state
         if server["error"] and state != "ready":
-            detail = f"{state}: {printable(server['error'], 70)}"
-        name = Text(printable(server["name"], 40))
-        table.add_row(_MARKS.get(state, "[dim]-"), name, Text(detail, style="dim"))
+            detail = f"{state}: {server['error']}"
+        rows.append((_MARKS.get(state, "[dim]-"), server["name"], detail))
     if health["toolsWaiting"]:
         done, total = health["tools"] - health["toolsWaiting"], health["tools"]
-        table.add_row("", "indexing", Text(f"{done} of {total} tools", style="dim"))
+        rows.append(("", "indexing", f"{done} of {total} tools"))
     if passages := health.get("passagesWaiting"):
-        table.add_row("", "indexing", Text(f"{passages} passages of skills to go", style="dim"))
+        rows.append(("", "indexing", f"{passages} passages of skills to go"))
     if download := health.get("download"):
         done, total = download["doneBytes"], download["totalBytes"]
         size = f"{done / 1e6:.1f} of {total / 1e6:.1f} MB" if total else "looking for it"
-        bar = Table.grid(padding=(0, 1))
-        bar.add_row(ProgressBar(total or None, done, width=20), Text(size, style="dim"))
-        table.add_row("", Text(printable(f"downloading {download['model']}", 60)), bar)
+        rows.append(("", f"downloading {download['model']}", size))
+    table = Table.grid(padding=(0, 1))
+    for mark, name, detail in rows:
+        table.add_row(mark, Text(printable(name, 60)), Text(printable(detail, 80), style="dim"))
     return table
