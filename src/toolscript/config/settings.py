@@ -4,6 +4,7 @@ The command line, the settings reference in the documentation and the checks are
 the fields of `Settings`. A flag wins over the environment, the environment over the default.
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
@@ -261,7 +262,7 @@ OPTIONS = tuple(map(_option, fields(Settings)))
 OPTION = {option.name: option for option in OPTIONS}
 
 
-def load_settings(flags: Mapping[str, object], environ: Mapping[str, str]) -> Settings:
+def load_settings(flags: Mapping[str, object], environ: Mapping[str, str] = os.environ) -> Settings:
     """Returns the settings: each from its flag, else from the environment, else its default.
 
     ``flags`` maps names of fields to values, None where a flag was not given; ``environ`` holds

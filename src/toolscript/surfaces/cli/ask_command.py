@@ -11,12 +11,12 @@ import click
 import msgspec
 
 from toolscript.agent.two_phase import Executor, Llm, Offer, Outcome, ToolCall
-from toolscript.config.settings import Settings
+from toolscript.config.settings import Settings, load_settings
 from toolscript.errors import InputError
 from toolscript.gateway.catalogue import exposed_names
 from toolscript.surfaces.cli.connect import connected
 from toolscript.surfaces.cli.gateway_client import Client
-from toolscript.surfaces.cli.options import output_choice, settings_from, settings_options
+from toolscript.surfaces.cli.options import output_choice, settings_options
 from toolscript.surfaces.cli.output import counted, note, print_json, print_text
 
 _MAX_SHOWN_CHARS = 200
@@ -35,7 +35,7 @@ def ask(question: str, output: str, **flags: Any) -> None:
     The model searches for tools first, and is then offered only those it found.
     Its calls and their cost are printed on standard error.
     """
-    settings = settings_from(**flags)
+    settings = load_settings(flags)
     for name in ("llm_url", "llm_model"):
         if not getattr(settings, name):
             flag, variable = f"--{name.replace('_', '-')}", f"TOOLSCRIPT_{name.upper()}"

@@ -4,10 +4,10 @@ from typing import Any
 
 import click
 
-from toolscript.config.settings import Settings
+from toolscript.config.settings import Settings, load_settings
 from toolscript.errors import InputError, UnknownNameError
 from toolscript.storage.atomic_files import check_owner
-from toolscript.surfaces.cli.options import settings_from, settings_options
+from toolscript.surfaces.cli.options import settings_options
 from toolscript.surfaces.cli.output import note
 from toolscript.surfaces.server.config_sources import load
 from toolscript.types import ServerSpec
@@ -24,7 +24,7 @@ def auth(server: str, logout: bool, no_browser: bool, **flags: Any) -> None:
     A running gateway connects at once. Only you can read the stored tokens, and
     they are refreshed for as long as the server allows.
     """
-    settings = settings_from(**flags)
+    settings = load_settings(flags)
     spec = _remote(settings, server)
     from toolscript.gateway.oauth.browser import log_in  # noqa: PLC0415 - imports the MCP SDK
     from toolscript.gateway.oauth.login import Login  # noqa: PLC0415 - the same

@@ -4,19 +4,17 @@ import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any
 
 from toolscript.config import servers as configuration
-from toolscript.config.settings import Settings
+from toolscript.config.settings import Settings, load_settings
 from toolscript.errors import GatewayMissingError, ToolscriptError
 from toolscript.storage.atomic_files import check_owner
 from toolscript.surfaces.cli.gateway_client import (
     TIMEOUT_S,
     Client,
-    LocalOptions,
     RemoteClient,
 )
-from toolscript.surfaces.cli.options import settings_from
 from toolscript.surfaces.cli.output import note
 from toolscript.surfaces.server.config_sources import config_files, config_stamp
 from toolscript.surfaces.server.gateway_file import GatewayFile, GatewayRecord
@@ -77,28 +75,33 @@ def _health(record: GatewayRecord) -> dict[str, Any] | None:
 
 @contextmanager
 def connected(
-    flags: Mapping[str, object], *, refresh: bool = False, **local: Unpack[LocalOptions]
+    flags: Mapping[str, object], *, refresh: bool = False, **wiring: Any
 ) -> Generator[Client]:
     """The gateway that serves this call, or else the application in this process.
 
-    ``refresh`` connects to every server in this process instead of using the snapshot. A flag
-    that the running gateway was not started with (``--model``, another ``--data-dir``) holds
-    for this call, which this process then answers.
+    A flag that the running gateway was not started with (``--model``, another ``--data-dir``)
+    holds for this call, which this process then answers.
+
+    Args:
+        flags: The options of the command; see `load_settings`.
+        refresh: Connect to every server in this process instead of using the snapshot.
+        wiring: Further fields of `bootstrap.Wiring`. By default an application in this process
+            leaves skills alone, and connects only to servers that the snapshot lacks.
     """
-    settings = settings_from(**flags)
+    settings = load_settings(flags)
     remote = None if refresh else _remote(settings, flags)
     if remote is not None:
         yield remote
         return
     from toolscript.surfaces.cli.local_client import local_client  # noqa: PLC0415 - imports the engine
 
-    with local_client(settings, local, refresh=refresh) as client:
+    with local_client(settings, wiring, refresh=refresh) as client:
         yield client
 
 
 def gateway(flags: Mapping[str, object]) -> RemoteClient:
     """Returns the gateway that serves this call; raises `GatewayMissingError` where none runs."""
-    client = _remote(settings_from(**flags), flags)
+    client = _remote(load_settings(flags), flags)
     if client is None:
         raise GatewayMissingError(
             "no gateway is running for this configuration; start one with: toolscript gateway start"

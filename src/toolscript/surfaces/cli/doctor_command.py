@@ -11,13 +11,13 @@ import click
 
 from toolscript.config.access_tokens import TokenStore
 from toolscript.config.servers import Config
-from toolscript.config.settings import Settings
+from toolscript.config.settings import Settings, load_settings
 from toolscript.config.trust import writable_by_others
 from toolscript.errors import ToolscriptError
 from toolscript.storage.atomic_files import check_owner, make_private, writable_by_all
 from toolscript.surfaces.cli.connect import connected, record_file, running_gateway
 from toolscript.surfaces.cli.gateway_client import Client
-from toolscript.surfaces.cli.options import output_option, settings_from, settings_options
+from toolscript.surfaces.cli.options import output_option, settings_options
 from toolscript.surfaces.cli.output import counted, print_answer
 from toolscript.surfaces.server.config_sources import load
 
@@ -50,7 +50,7 @@ def doctor(output: str, **flags: Any) -> int:
     is 1 if anything is wrong. Whatever works, but not as it was asked for, is
     shown as degraded, which is not wrong.
     """
-    settings = settings_from(**flags)
+    settings = load_settings(flags)
     findings = list(_check_all(settings, flags))
     rows = [[each.what, _mark(each), each.found, each.advice] for each in findings]
     answer = {"findings": [asdict(each) for each in findings]}

@@ -7,15 +7,12 @@ import http.client
 import json
 from collections.abc import Iterable
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast
+from typing import Any, Protocol, cast
 from urllib.parse import urlencode, urlsplit
 
 from toolscript import errors
 from toolscript.errors import GatewayError, GatewayMissingError
 from toolscript.text import redact
-
-if TYPE_CHECKING:
-    from toolscript.skills.scanner import SkillMode
 
 TIMEOUT_S = 15.0
 _SHAPES: dict[str, dict[str, type | tuple[type, ...]]] = {
@@ -45,19 +42,6 @@ class Client(Protocol):
     def post(self, path: str, body: bytes) -> dict[str, Any]:
         """Sends JSON to a path and returns the answer, however long it takes."""
         ...
-
-
-class LocalOptions(TypedDict, total=False):
-    """What an application in this process is made for."""
-
-    only: str
-    """Connect to this server and to no other."""
-    reconnect: bool
-    """Connect to every server, not only to those that the snapshot lacks."""
-    embed: bool
-    """Load a model, which is the default; without, tools are only listed."""
-    skills: "SkillMode"
-    """What to do about skills: nothing, by default."""
 
 
 def target(path: str, parameters: Parameters) -> str:

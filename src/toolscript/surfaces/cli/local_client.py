@@ -1,7 +1,7 @@
 """The client of an application in this process, which answers as if over HTTP."""
 
 import logging
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from urllib.parse import unquote
@@ -13,8 +13,8 @@ from starlette.types import Message, Scope
 from toolscript import bootstrap
 from toolscript.app.application import App
 from toolscript.config.settings import Settings
-from toolscript.surfaces.cli.gateway_client import LocalOptions, Parameters, answer, target
-from toolscript.surfaces.cli.progress_bar import wait_until_ready
+from toolscript.surfaces.cli.gateway_client import Parameters, answer, target
+from toolscript.surfaces.cli.progress import wait_until_ready
 from toolscript.surfaces.http.routes import local_app
 from toolscript.surfaces.server.authentication import ACCESS, OWNERS
 from toolscript.surfaces.server.config_sources import load
@@ -71,14 +71,14 @@ class LocalClient:
 
 @contextmanager
 def local_client(
-    settings: Settings, options: LocalOptions, *, refresh: bool
+    settings: Settings, wiring: Mapping[str, Any], *, refresh: bool
 ) -> Generator[LocalClient]:
     """A client of the application once that is ready; shows progress. See `connected`."""
     # The answer itself says that it is degraded, and why.
     logging.getLogger("toolscript.embedding.loader").setLevel(logging.ERROR)
-    chosen: LocalOptions = {"reconnect": refresh, "skills": "off", **options}
-    wiring = bootstrap.Wiring(use_snapshot=not refresh, **chosen)
-    app = bootstrap.application(settings, load(settings), wiring)
+    chosen: dict[str, Any] = {"reconnect": refresh, "skills": "off", **wiring}
+    wired = bootstrap.Wiring(use_snapshot=not refresh, **chosen)
+    app = bootstrap.application(settings, load(settings), wired)
     with start_blocking_portal() as portal, ExitStack() as stack:
         running = portal.wrap_async_context_manager(app.running())
         running.__enter__()

@@ -4,7 +4,8 @@ from typing import Any, cast
 
 import click
 
-from toolscript.surfaces.cli.options import settings_from, settings_options
+from toolscript.config.settings import load_settings
+from toolscript.surfaces.cli.options import settings_options
 from toolscript.surfaces.cli.output import note
 from toolscript.surfaces.server.config_sources import load
 
@@ -16,7 +17,7 @@ def mcp(**flags: Any) -> None:
 
     Put this command into the configuration of a client that starts its servers.
     """
-    settings = settings_from(**flags)
+    settings = load_settings(flags)
     config = load(settings)
     for problem in config.problems:
         note(str(problem))

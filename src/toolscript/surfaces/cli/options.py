@@ -1,12 +1,11 @@
 """The options of several commands, most of them made from the table of settings."""
 
-import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
-from toolscript.config.settings import OPTION, Settings, load_settings
+from toolscript.config.settings import OPTION
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -30,11 +29,6 @@ def _option(name: str) -> Callable[[_Command], _Command]:
     if option.env:
         text += f"  [env: {option.env}]"
     return click.option(option.flag or f"--{name}", name, metavar=option.kind.__name__, help=text)
-
-
-def settings_from(**flags: object) -> Settings:
-    """Returns the settings of this call; see `load_settings`."""
-    return load_settings(flags, os.environ)
 
 
 def output_choice(text: str, *forms: str) -> Callable[[_Command], _Command]:

@@ -13,6 +13,7 @@ from toolscript.text import printable
 _GAP = 2
 _UNLIMITED_COLUMNS = 200
 _MIN_COLUMNS = 20
+_LABEL = 12
 
 
 def print_answer(  # noqa: PLR0913 - the answer in its forms
@@ -94,3 +95,29 @@ def note_degraded(answer: dict[str, Any]) -> None:
     """Print why a search did without one of its signals."""
     for reason in answer["degraded"]:
         note(f"degraded: {reason}")
+
+
+def print_explanation(hit: dict[str, Any]) -> None:
+    """Prints a hit's signals with weight and evidence, their mean, and what changed it."""
+    click.echo()
+    name = hit.get("toolId") or hit["skillId"]
+    click.secho(f"{printable(name)}  {hit['confidence']:.2f}", bold=True)
+    explanation = hit["explanation"]
+    for share in explanation["shares"]:
+        evidence = "; ".join(share["evidence"]) or "nothing in common"
+        _print_step(share["signal"], f"{share['score']:.2f} × {share['weight']:.2f}", evidence)
+    _print_step("mean", f"{explanation['fused']:.2f}", "")
+    for step in explanation["steps"]:
+        _print_step(step["name"], f"{step['score']:.2f}", step["evidence"])
+
+
+def print_miss(why: dict[str, Any]) -> None:
+    """Prints where the tool of ``--why`` ended up, and its explanation if it was searched."""
+    click.echo()
+    click.echo(f"{printable(why['toolId'])}: {printable(why['verdict'])}")
+    if why["hit"]:
+        print_explanation(why["hit"])
+
+
+def _print_step(label: str, number: str, evidence: str) -> None:
+    click.echo(f"  {label:<{_LABEL}}{number:<13}{printable(evidence)}".rstrip())

@@ -4,22 +4,22 @@ from typing import Any
 
 import click
 
-from toolscript.config.settings import MAX_QUERY_CHARS
+from toolscript.config.settings import MAX_QUERY_CHARS, load_settings
 from toolscript.errors import QueryError
 from toolscript.surfaces.cli.connect import connected
-from toolscript.surfaces.cli.explain import print_explanation, print_miss
 from toolscript.surfaces.cli.options import (
     explain_option,
     output_choice,
     refresh_option,
     repeatable,
-    settings_from,
     settings_options,
 )
 from toolscript.surfaces.cli.output import (
     note,
     note_degraded,
+    print_explanation,
     print_json,
+    print_miss,
     print_no_hits,
     print_table,
 )
@@ -56,7 +56,7 @@ def search(
     QUERY is a sentence such as "commit my changes", or a tool's name, typos
     included.
     """
-    settings = settings_from(**flags)
+    settings = load_settings(flags)
     if len(query) > MAX_QUERY_CHARS:
         raise QueryError(
             f"the query has {len(query)} characters; at most {MAX_QUERY_CHARS} are searched"

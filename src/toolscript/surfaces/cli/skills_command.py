@@ -5,19 +5,15 @@ from typing import Any
 
 import click
 
+from toolscript.config.settings import load_settings
 from toolscript.surfaces.cli.connect import connected
-from toolscript.surfaces.cli.explain import print_explanation
-from toolscript.surfaces.cli.options import (
-    explain_option,
-    output_option,
-    settings_from,
-    settings_options,
-)
+from toolscript.surfaces.cli.options import explain_option, output_option, settings_options
 from toolscript.surfaces.cli.output import (
     counted,
     note,
     note_degraded,
     print_answer,
+    print_explanation,
     print_json,
     print_no_hits,
 )
@@ -73,7 +69,7 @@ def list_skills(output: str, **flags: Any) -> None:
 @settings_options("model", "config", "data_dir")
 def search(query: str, explain: bool, output: str, **flags: Any) -> None:
     """Find the skills that answer QUERY, each with its best passage."""
-    settings = settings_from(**flags)
+    settings = load_settings(flags)
     parameters: list[tuple[str, object]] = [
         ("q", query),
         ("limit", settings.limit),
@@ -116,7 +112,7 @@ def _added(flags: dict[str, Any]) -> Any:
     """Returns the list of added folders, without importing the engine."""
     from toolscript.skills.folders import AddedFolders  # noqa: PLC0415 - takes as long as the rest
 
-    return AddedFolders.of(settings_from(**flags).data_dir)
+    return AddedFolders.of(load_settings(flags).data_dir)
 
 
 def _passage(hit: dict[str, Any]) -> str:

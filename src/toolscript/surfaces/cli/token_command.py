@@ -6,14 +6,9 @@ import click
 
 from toolscript.config.access_tokens import Token, TokenStore, grant_for
 from toolscript.config.servers import key_of
-from toolscript.config.settings import Settings
+from toolscript.config.settings import Settings, load_settings
 from toolscript.errors import ConfigError
-from toolscript.surfaces.cli.options import (
-    output_option,
-    repeatable,
-    settings_from,
-    settings_options,
-)
+from toolscript.surfaces.cli.options import output_option, repeatable, settings_options
 from toolscript.surfaces.cli.output import note, print_answer, print_json
 from toolscript.surfaces.server.config_sources import config_files, load
 from toolscript.types import Grant
@@ -65,7 +60,7 @@ def create(
 
     Grants add up. Without --server and --tool the token grants everything.
     """
-    settings = settings_from(**flags)
+    settings = load_settings(flags)
     grant = grant_for(servers, tools)
     created, secret = _store(settings).create(grant, name, days)
     _note_unknown_names(settings, grant)
@@ -81,7 +76,7 @@ def create(
 @settings_options("config", "data_dir")
 def list_(output: str, **flags: Any) -> None:
     """List the tokens and what each grants."""
-    store = _store(settings_from(**flags))
+    store = _store(load_settings(flags))
     tokens = store.all()
     rows = [[t.id, t.name, _granted(t.grant), t.created, t.expires or "never"] for t in tokens]
     print_answer(
@@ -99,7 +94,7 @@ def list_(output: str, **flags: Any) -> None:
 @settings_options("config", "data_dir")
 def revoke(identifier: str, **flags: Any) -> None:
     """Revoke the token that the list shows as ID. This takes effect at once."""
-    store = _store(settings_from(**flags))
+    store = _store(load_settings(flags))
     store.revoke(identifier)
     click.echo("revoked")
     if not store.all():
@@ -114,7 +109,7 @@ def off(**flags: Any) -> None:
     Every user of this machine may then use the gateway. A gateway that other
     machines can reach still admits no request.
     """
-    _store(settings_from(**flags)).clear()
+    _store(load_settings(flags)).clear()
     click.echo(_OPEN)
 
 

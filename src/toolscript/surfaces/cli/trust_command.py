@@ -8,12 +8,13 @@ from typing import Any
 import click
 
 from toolscript.config.servers import FILE_NAME, project_file
+from toolscript.config.settings import load_settings
 from toolscript.config.trust import Decision, ProjectFile, TrustStore, refusal
 from toolscript.errors import ConfigMissingError, ConfigSyntaxError, ConfigUntrustedError
 from toolscript.storage.atomic_files import is_file
-from toolscript.surfaces.cli.options import output_option, settings_from, settings_options
+from toolscript.surfaces.cli.options import output_option, settings_options
 from toolscript.surfaces.cli.output import note, print_answer
-from toolscript.surfaces.server.trust_prompt import ask, show
+from toolscript.surfaces.server.config_sources import ask_to_trust, show_servers
 from toolscript.text import printable
 
 
@@ -33,7 +34,7 @@ def trust(
     the file as it is now: an edited file has to be trusted again. A file named
     with --config, and the one in the home directory, need no trust.
     """
-    store = TrustStore(settings_from(**flags).data_dir)
+    store = TrustStore(load_settings(flags).data_dir)
     if listed:
         rows = [
             {"path": made.path, "state": _state(made), "decided": made.decided}
@@ -54,9 +55,9 @@ def _decide(file: ProjectFile, store: TrustStore, *, quiet: bool) -> int:
     if file.flaw:
         raise ConfigUntrustedError(refusal(file))
     if not quiet and sys.stdin.isatty() and sys.stderr.isatty():
-        trusted = ask(file, store)
+        trusted = ask_to_trust(file, store)
     else:
-        show(file, store)
+        show_servers(file, store)
         store.decide(file, trusted=True)
         trusted = True
     click.echo(printable(f"{'trusted' if trusted else 'not trusted'}: {file.path}"))

@@ -70,7 +70,9 @@ class TokenAuthenticator:
         try:
             found = self._tokens.find(token) if token else None
         except TokenFileError as error:
-            self._report(str(error))
+            if self._fault != str(error):  # said once
+                log.error("%s", error)  # noqa: TRY400 - for its owner, in one line
+            self._fault = str(error)
             raise TokenFileError(
                 "the gateway's tokens cannot be read, so no caller is let in; "
                 "its owner learns more from: toolscript token list"
@@ -91,12 +93,6 @@ class TokenAuthenticator:
             return holder == OWNER or any(each.id == holder for each in self._tokens.valid())
         except TokenFileError:
             return False
-
-    def _report(self, fault: str) -> None:
-        """Log a fault of the file, once."""
-        if fault != self._fault:
-            log.error("%s", fault)
-        self._fault = fault
 
 
 def access_of(request: HTTPConnection) -> Access:

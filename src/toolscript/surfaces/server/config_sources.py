@@ -6,6 +6,8 @@ import sys
 from functools import cache
 from pathlib import Path
 
+import click
+
 from toolscript.config import servers as configuration
 from toolscript.config.servers import Config
 from toolscript.config.settings import Settings
@@ -13,8 +15,11 @@ from toolscript.config.trust import ProjectFile, TrustStore
 from toolscript.errors import ConfigMissingError, ConfigUntrustedError
 from toolscript.storage.atomic_files import stamp
 from toolscript.surfaces.server.gateway_file import GatewayFile
+from toolscript.text import printable
 
 log = logging.getLogger(__name__)
+_LISTED = 50
+"""How many servers of a file are listed."""
 
 
 def config_files(settings: Settings) -> tuple[Path, ...]:
@@ -65,9 +70,31 @@ def _ask(project: Path, trust: TrustStore) -> None:
         return
     file = ProjectFile.read(project)
     if trust.is_open(file):
-        from toolscript.surfaces.server.trust_prompt import ask  # noqa: PLC0415 - seldom needed
+        ask_to_trust(file, trust)
 
-        ask(file, trust)
+
+def show_servers(file: ProjectFile, trust: TrustStore) -> None:
+    """Print what a file would start, and what is new in it since the last decision."""
+    before = trust.decision(file.path)
+    before = before if before and before.trusted else None
+    lines = [line for line in file.lines(before) if line[0] != "gone" or before]
+    for state, name, what in lines[:_LISTED]:
+        mark = f"{state:<8}" if before else ""
+        click.echo(printable(f"{mark}{name}: {what}" if what else f"{mark}{name}"), err=True)
+    if len(lines) > _LISTED:
+        click.echo(f"and {len(lines) - _LISTED} more; read the file", err=True)
+
+
+def ask_to_trust(file: ProjectFile, trust: TrustStore) -> bool:
+    """Show a file, ask whether to trust it, store the answer and return it."""
+    click.echo(
+        printable(f"{file.path} asks to start these programs, and to reach these addresses:"),
+        err=True,
+    )
+    show_servers(file, trust)
+    trusted = click.confirm("Do you trust it as it is now?", default=False, err=True)
+    trust.decide(file, trusted=trusted)
+    return trusted
 
 
 @cache

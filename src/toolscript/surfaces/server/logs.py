@@ -17,7 +17,6 @@ REQUEST: ContextVar[str] = ContextVar("request", default="")
 _FIELDS = ("method", "path", "status", "who", "tool", "outcome", "ms")
 _AGAIN_S = 3600.0
 """How long further files that cannot be written for the same reason are not named."""
-LEVELS = ("debug", "info", "warning", "error")
 
 
 def set_up(level: str = "warning", form: str = "text") -> None:

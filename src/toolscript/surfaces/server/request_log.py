@@ -75,7 +75,8 @@ class RequestLogMiddleware:
         self, request: HTTPConnection, identifier: str, receive: Receive, send: Send
     ) -> None:
         began, status = time.perf_counter(), 0
-        listens = "text/event-stream" in request.headers.get("accept", "") and _is_get(request)
+        method, path = request.scope["method"], request.url.path
+        listens = method == "GET" and "text/event-stream" in request.headers.get("accept", "")
 
         async def send_with_id(message: Message) -> None:
             nonlocal status
@@ -88,7 +89,6 @@ class RequestLogMiddleware:
             await send(message)
 
         app = _refuse if self._stats.closed else self._app
-        method, path = request.scope["method"], request.url.path
         self._stats.running += not listens
         log.debug("%s %s: begun", method, path)
         try:
@@ -113,10 +113,6 @@ def _route(scope: Scope) -> str:
     for name, value in scope["path_params"].items():
         path = path.removesuffix(value) + f"{{{name}}}"
     return path
-
-
-def _is_get(request: HTTPConnection) -> bool:
-    return request.scope["method"] == "GET"
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
