@@ -110,12 +110,6 @@ def holder_of(request: HTTPConnection) -> str:
     return access_of(request).holder
 
 
-def holder_in(scope: Scope) -> str:
-    """Returns the same for a request that may have been refused; empty then."""
-    access: Access | None = scope.get(ACCESS)
-    return access.holder if access else ""
-
-
 class OriginGuard:
     """Refuses requests that a foreign web page causes, and gives the others their access.
 

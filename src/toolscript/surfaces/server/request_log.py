@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from toolscript.surfaces.server.authentication import holder_in
+from toolscript.surfaces.server.authentication import ACCESS, Access
 from toolscript.surfaces.server.error_answers import refusal
 from toolscript.surfaces.server.logs import REQUEST
 
@@ -96,7 +96,9 @@ class RequestLogMiddleware:
         finally:
             self._stats.running -= not listens
             seconds = time.perf_counter() - began
-            self._stats.add(holder_in(request.scope), _route(request.scope), status, seconds)
+            access: Access | None = request.scope.get(ACCESS)  # None where it was refused
+            holder = access.holder if access else ""
+            self._stats.add(holder, _route(request.scope), status, seconds)
             took = round(seconds * 1000, 1)
             log.info(
                 "%s %s: %s in %s ms",
