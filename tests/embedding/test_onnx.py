@@ -55,6 +55,16 @@ def test_the_bundled_model_agrees_with_the_publishers_at_full_precision(encoder:
     assert cosines.mean() >= 0.99
 
 
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="needs Linux")
+def test_the_words_of_the_bundled_model_take_no_memory(encoder: Encoder) -> None:
+    """They are half of its file, which is mapped; a page that was read is given back."""
+    encoder.query("what is the current time in Tokyo")
+    _, _, mapped = Path("/proc/self/smaps").read_text("utf-8").partition("model_quantized.onnx")
+    values = dict(line.split(":", 1) for line in mapped.splitlines()[1:20])
+    assert int(values["Size"].split()[0]) > 20_000
+    assert values["Rss"].split() == ["0", "kB"]
+
+
 @pytest.mark.requirement("model:bundled")
 def test_the_bundled_files_are_those_that_provenance_names() -> None:
     """model:bundled"""

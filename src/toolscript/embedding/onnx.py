@@ -1,6 +1,8 @@
 """An encoder that runs a model of the hub's layout with ONNX Runtime."""
 
 import logging
+import mmap
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,14 +25,16 @@ BATCH_TEXTS = 4
 BATCH_ON_GPU = 64
 """The same on an accelerator, where many texts cost little more than one."""
 _OUTPUT = "last_hidden_state"
-
-
+_WORD_TABLE = "word_embeddings.int8"
+"""The bundled model's table of word vectors, which is the first half of its file."""
+_HEAD_BYTES = 65536
+"""How far into the file the table begins at most."""
 _UNKNOWN = frozenset({"[UNK]", "<unk>"})
 _LETTERS_A_PIECE = 3
 
 
 class OnnxEncoder:
-    """One loaded model. Lives as long as the application; holds no file open.
+    """One loaded model. Lives as long as the application.
 
     Raises `ModelError` on construction when a file of the layout is missing or
     cannot be used, and `DeviceError` when there is no GPU and there must be one.
@@ -43,7 +47,8 @@ class OnnxEncoder:
         weights = find_weights(folder, gpu=providers[0] != devices.CPU)
         self._spec = spec
         self._tokenizer = _tokenizer(folder / "tokenizer.json", spec.max_tokens)
-        self._session = _any_session(weights, threads, providers, device)
+        self._words = _WordTable.find(weights, spec, self._tokenizer)
+        self._session = _any_session(weights, threads, providers, device, self._words)
         self.device = devices.running_on(device, self._session.get_providers())
         log.debug("%s runs on %s (asked for: %s)", weights, self.device, device)
         self._batch = BATCH_TEXTS if self.device == "cpu" else BATCH_ON_GPU
@@ -110,6 +115,8 @@ class OnnxEncoder:
         if "token_type_ids" in self._inputs:
             feed["token_type_ids"] = np.zeros(shape, dtype=np.int64)
         hidden: Vectors = np.asarray(self._answer(feed)[0], dtype=np.float32)
+        if self._words:
+            self._words.release()
         if hidden.ndim != 3 or hidden.shape[2] != self.dim:  # noqa: PLR2004 - batch, token, dimension
             raise ModelError(
                 f"model {self.model} answered with shape {hidden.shape}; "
@@ -122,6 +129,31 @@ class OnnxEncoder:
             return self._session.run([self._output], feed)
         except Exception as error:  # noqa: BLE001 - the runtime's own exceptions derive from Exception alone
             raise ModelError(f"model {self.model} failed: {_first_line(error)}") from None
+
+
+class _WordTable:
+    """The bundled model's word vectors, mapped from its file: a process uses few of them."""
+
+    def __init__(self, file: mmap.mmap, start: int, shape: tuple[int, int]) -> None:
+        self._file = file
+        table = np.frombuffer(file, np.int8, shape[0] * shape[1], start).reshape(shape)
+        self.value = ort.OrtValue.ortvalue_from_numpy(table)
+
+    @classmethod
+    def find(cls, weights: Path, spec: ModelSpec, tokenizer: Tokenizer) -> "_WordTable | None":
+        """Returns the table of a model's file; None for other models than the bundled one."""
+        header = re.compile(rb"%b\x4a.{4}" % _WORD_TABLE.encode(), re.DOTALL)
+        with weights.open("rb") as file:
+            found = header.search(file.read(_HEAD_BYTES))
+            if not found:
+                return None
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return cls(mapped, found.end(), (tokenizer.get_vocab_size(), spec.dimensions))
+
+    def release(self) -> None:
+        """Takes the pages that were read out of this process's memory; the system keeps them."""
+        if hasattr(self._file, "madvise"):
+            self._file.madvise(mmap.MADV_DONTNEED)
 
 
 def _first_line(error: Exception) -> str:
@@ -140,18 +172,26 @@ def _tokenizer(path: Path, max_tokens: int) -> Tokenizer:
     return tokenizer
 
 
-def _any_session(weights: Path, threads: int, providers: Sequence[str], device: str) -> Any:
+def _any_session(
+    weights: Path,
+    threads: int,
+    providers: Sequence[str],
+    device: str,
+    words: _WordTable | None,
+) -> Any:
     """A session on the first provider, or on the processor where that may be instead."""
     try:
-        return _session(weights, threads, providers)
+        return _session(weights, threads, providers, words)
     except ModelError as error:
         if device != "auto" or providers[0] == devices.CPU:
             raise
         log.debug("%s could not be started: %s", providers[0], error)
-        return _session(weights, threads, (devices.CPU,))
+        return _session(weights, threads, (devices.CPU,), words)
 
 
-def _session(weights: Path, threads: int, providers: Sequence[str]) -> Any:
+def _session(
+    weights: Path, threads: int, providers: Sequence[str], words: _WordTable | None
+) -> Any:
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
@@ -161,6 +201,8 @@ def _session(weights: Path, threads: int, providers: Sequence[str]) -> Any:
     # Threads that spin while they wait burn the cores of everything beside us.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.inter_op.allow_spinning", "0")
+    if words and providers[0] == devices.CPU:
+        options.add_initializer(_WORD_TABLE, words.value)
     try:
         return ort.InferenceSession(
             str(weights), options, providers=list(providers), enable_fallback=0
