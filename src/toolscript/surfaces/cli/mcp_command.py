@@ -24,11 +24,13 @@ def mcp(**flags: Any) -> None:
     import anyio  # noqa: PLC0415 - only this command needs the server and all below it
 
     from toolscript import bootstrap  # noqa: PLC0415 - the same
-    from toolscript.storage.gc_tuning import freeze_gc, release_heap  # noqa: PLC0415 - the same
+    from toolscript.storage import process_memory  # noqa: PLC0415 - the same
+
+    process_memory.skip_sdk_framework()
     from toolscript.surfaces.mcp.endpoint import Exposure  # noqa: PLC0415 - the same
     from toolscript.surfaces.mcp.stdio_server import serve_stdio  # noqa: PLC0415 - the same
 
-    release_heap()
+    process_memory.release_heap()
     app = bootstrap.application(settings, config)
-    freeze_gc()
+    process_memory.freeze_gc()
     anyio.run(serve_stdio, app, cast("Exposure", settings.exposure))

@@ -21,7 +21,7 @@ from toolscript.config.access_tokens import TokenStore
 from toolscript.config.servers import Config
 from toolscript.config.settings import Settings
 from toolscript.errors import PortInUseError, UnprotectedError
-from toolscript.storage.gc_tuning import freeze_gc, release_heap
+from toolscript.storage.process_memory import freeze_gc, release_heap, skip_sdk_framework
 from toolscript.surfaces.http.routes import gateway_app
 from toolscript.surfaces.mcp.endpoint import Exposure
 from toolscript.surfaces.server import logs
@@ -50,6 +50,7 @@ def serve(settings: Settings) -> None:
     """
     logs.set_up(settings.log_level, settings.log_format)
     release_heap()
+    skip_sdk_framework()
     config = load(settings)
     file = GatewayFile(settings.data_dir, config.key)
     with file.lock(), _listen(settings.host, settings.port) as listening:
