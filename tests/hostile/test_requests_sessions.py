@@ -29,7 +29,12 @@ from tests.support import (
 from toolscript.app.task_monitor import TaskMonitor
 from toolscript.config.access_tokens import TokenStore
 from toolscript.surfaces.mcp.mcp_routes import McpRoutes
-from toolscript.surfaces.server.authentication import Access, OriginGuard, TokenAuthenticator
+from toolscript.surfaces.server.authentication import (
+    ACCESS,
+    Access,
+    OriginGuard,
+    TokenAuthenticator,
+)
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 from toolscript.types import EVERYTHING
 
@@ -60,7 +65,7 @@ LIST = request("tools/list", 2)
 
 
 class RoutesUnderTest:
-    """The routes of MCP in this process; requests name their holder in a header."""
+    """The routes of MCP in this process; each request has its holder's access."""
 
     def __init__(self, running: Running, routes: McpRoutes, admitted: set[str]) -> None:
         self._portal = running.portal
@@ -78,7 +83,7 @@ class RoutesUnderTest:
         return session
 
     async def _ask(self, body: bytes, session: str, holder: str) -> tuple[int, str]:
-        named = {**ACCEPT, "holder": holder, **({"mcp-session-id": session} if session else {})}
+        named = {**ACCEPT, **({"mcp-session-id": session} if session else {})}
         headers = [(name.lower().encode(), value.encode()) for name, value in named.items()]
         scope: Scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": headers}
         sent = [{"type": "http.request", "body": body, "more_body": False}]
@@ -90,7 +95,8 @@ class RoutesUnderTest:
         async def send(message: Message) -> None:
             got.append(message)
 
-        await self._routes.answer("search", scope | {"query_string": b""}, receive, send)
+        scope |= {"query_string": b"", ACCESS: Access(EVERYTHING, holder)}
+        await self._routes.answer("search", scope, receive, send)
         found = {name.decode(): value.decode() for name, value in got[0]["headers"]}
         return got[0]["status"], found.get("mcp-session-id", "")
 
@@ -102,10 +108,7 @@ def serving(tmp_path: Path, **bounds: Any) -> Generator[RoutesUnderTest]:
     with running(config) as app:
         revocations = RevocationWatcher(admitted.__contains__)
 
-        def holder(asked: Any) -> str:
-            return asked.headers["holder"]
-
-        routes = McpRoutes(app.app, "search", lambda _: EVERYTHING, holder, revocations, **bounds)
+        routes = McpRoutes(app.app, "search", revocations, **bounds)
         portal = app.portal
         with (
             portal.wrap_async_context_manager(revocations.running(TaskMonitor())),

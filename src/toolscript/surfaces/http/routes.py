@@ -50,7 +50,6 @@ from toolscript.surfaces.server.authentication import (
     OriginGuard,
     access_of,
     grant_of,
-    holder_of,
 )
 from toolscript.surfaces.server.error_answers import error_response, json_response, refusal
 from toolscript.surfaces.server.error_codes import codes_of
@@ -104,7 +103,7 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
         exposure: What the MCP surface shows.
     """
     revocations = RevocationWatcher(is_admitted)
-    mount = McpRoutes(app, exposure, grant_of, holder_of, revocations)
+    mount = McpRoutes(app, exposure, revocations)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:

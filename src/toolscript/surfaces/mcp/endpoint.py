@@ -3,7 +3,7 @@
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 import anyio
 import anyio.to_thread
@@ -13,6 +13,7 @@ from toolscript.app.application import App
 from toolscript.app.argument_checks import check_arguments
 from toolscript.app.scoped_catalogue import ScopedCatalogue
 from toolscript.errors import (
+    ArgumentsError,
     InputError,
     RefusedError,
     ToolscriptError,
@@ -22,10 +23,15 @@ from toolscript.errors import (
 from toolscript.gateway.base import SILENT_CALLER, Caller
 from toolscript.gateway.raw_results import RawResult, UnreadableError, decode_moderate
 from toolscript.graph.session_history import SessionHistory
-from toolscript.retrieval.profiles import SEARCH_SKILLS, SEARCH_TOOLS, TOOL_SEARCH
+from toolscript.retrieval.profiles import (
+    SEARCH_SKILLS,
+    SEARCH_TOOLS,
+    TOOL_SEARCH,
+    RequestDefaults,
+)
 from toolscript.surfaces.mcp import meta_tools, wire
 from toolscript.surfaces.server.audit_log import audited
-from toolscript.types import EVERYTHING, Grant, SearchRequest, SearchResult, ToolSpec
+from toolscript.types import EVERYTHING, Grant, SearchRequest, ToolSpec
 
 Exposure = Literal["search", "two-phase", "all"]
 EXPOSURES: tuple[Exposure, ...] = ("search", "two-phase", "all")
@@ -96,13 +102,18 @@ class ToolEndpoint:
         names = catalogue.exposed
         return [*entries, *(wire.tool(tool, names[tool.id]) for tool in self._listed(context))]
 
-    async def call(self, name: str, arguments: _Raw, context: RequestContext) -> _Raw:
+    async def list_tools(self, _: _Raw, context: RequestContext) -> _Raw:
+        """Returns the result of ``tools/list``."""
+        return {"tools": self.tools(context)}
+
+    async def call_tool(self, params: _Raw, context: RequestContext) -> _Raw:
         """Returns the result of ``tools/call``.
 
         An error that a model can put right is a result that says so. Raises
         `RefusedError` for a server's own refusal and `UnknownNameError` for a
         name that is neither a meta tool's nor a server's tool's.
         """
+        name, arguments = str(params.get("name")), arguments_of(params)
         is_meta = name in _OFFERED[self.exposure]
         try:
             if not is_meta:
@@ -137,9 +148,9 @@ class ToolEndpoint:
         history = context.session.history
         before = self._ids(used, context) if used else history.context
         both = bool(arguments.get("include_skills"))
-        limit = arguments.get("limit", SEARCH_TOOLS.limit)
-        request = self._request(arguments, limit, context, before)
-        result = await self._app.search(replace(request, skills=both), history)
+        request = _request(arguments, context, SEARCH_TOOLS)
+        request = replace(request, context=before, skills=both)
+        result = await self._app.search(request, history)
         tools = {tool.id: tool for tool in self._catalogue(context).tools()}
         hits = [hit for hit in result.hits if hit.document.parent_id or hit.document.id in tools]
         result = replace(result, hits=tuple(hits))
@@ -149,18 +160,16 @@ class ToolEndpoint:
 
     async def _find(self, arguments: _Raw, context: RequestContext) -> _Raw:
         await self._wait_for_new_servers(context)
-        limit = arguments.get("max_tools", TOOL_SEARCH.limit)
         history = context.session.history
-        request = self._request(arguments, limit, context, history.context)
-        result: SearchResult = await self._app.search(request, history)
+        request = _request(arguments, context, TOOL_SEARCH, limit="max_tools")
+        result = await self._app.search(replace(request, context=history.context), history)
         names = self._catalogue(context).exposed
         hits = tuple(hit for hit in result.hits if hit.document.id in names)
         context.session.chosen = tuple(hit.document.id for hit in hits)
         return wire.answer(wire.tools_chosen(hits, names))
 
     async def _search_skills(self, arguments: _Raw, context: RequestContext) -> _Raw:
-        limit = arguments.get("limit", SEARCH_SKILLS.limit)
-        result = await self._app.skills.search(self._request(arguments, limit, context, ()))
+        result = await self._app.skills.search(_request(arguments, context, SEARCH_SKILLS))
         return wire.answer(wire.skills_found(arguments["query"], result))
 
     async def _read_skill(self, arguments: _Raw, context: RequestContext) -> _Raw:
@@ -204,19 +213,6 @@ class ToolEndpoint:
         statuses = self._catalogue(context).servers()
         return [each.name for each in statuses if each.state == "connecting" and not each.tools]
 
-    @staticmethod
-    def _request(
-        arguments: _Raw, limit: int, context: RequestContext, used: tuple[str, ...]
-    ) -> SearchRequest:
-        return SearchRequest(
-            text=arguments["query"],
-            limit=limit,
-            threshold=SEARCH_TOOLS.threshold,
-            grant=context.grant,
-            context=used,
-            needed=arguments.get("needed", False),
-        )
-
     def _ids(self, names: list[str], context: RequestContext) -> tuple[str, ...]:
         """Returns the ids of those tools that still exist."""
         ids: list[str] = []
@@ -226,6 +222,28 @@ class ToolEndpoint:
             except InputError:
                 continue
         return tuple(ids)
+
+
+def _request(
+    arguments: _Raw, context: RequestContext, defaults: RequestDefaults, limit: str = "limit"
+) -> SearchRequest:
+    """Returns what the searches have in common; ``limit`` names that argument."""
+    return SearchRequest(
+        text=arguments["query"],
+        limit=arguments.get(limit, defaults.limit),
+        threshold=defaults.threshold,
+        grant=context.grant,
+        needed=arguments.get("needed", False),
+    )
+
+
+def arguments_of(params: _Raw) -> _Raw:
+    """Returns the ``arguments`` of a request; raises `ArgumentsError` for any but an object."""
+    arguments = params.get("arguments", {})
+    if not isinstance(arguments, dict):
+        shown = repr(arguments)[:60]
+        raise ArgumentsError(f"arguments is {shown}; send a JSON object, such as {{}}")
+    return cast("_Raw", arguments)
 
 
 def _with_object(arguments: _Raw) -> _Raw:

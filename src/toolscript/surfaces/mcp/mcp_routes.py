@@ -7,18 +7,16 @@ little else.
 """
 
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
-import msgspec
 from anyio.abc import TaskGroup
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
-from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
@@ -27,8 +25,10 @@ from toolscript.app.application import App
 from toolscript.gateway.base import IMPORTING
 from toolscript.surfaces.mcp.endpoint import EXPOSURES, Exposure
 from toolscript.surfaces.mcp.session_limit import IDLE_S, MAX_SESSIONS, OpenSession, SessionLimit
+from toolscript.surfaces.mcp.sessionless import INVALID_REQUEST, json_rpc_error
+from toolscript.surfaces.server.authentication import holder_of
+from toolscript.surfaces.server.error_answers import json_response
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
-from toolscript.types import Grant
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -38,31 +38,27 @@ PATH = "/mcp"
 PATIENCE_S = 5.0
 """How long the import waits for many skills."""
 _VERSION_HEADER, _SESSION_HEADER = "mcp-protocol-version", "mcp-session-id"
-_UNSUPPORTED, _INVALID_REQUEST = -32022, -32600
+_UNSUPPORTED = -32022
 _OK = 200
 
 
 class McpRoutes:
     """The routes, with one session manager for each exposure.
 
-    Requests that come before `running` runs wait for it. ``holder_of`` returns in whose name
-    a request comes: a session is its holder's alone, and ends when ``revocations`` says so.
+    Requests that come before `running` runs wait for it. A session is its holder's alone, and
+    ends when ``revocations`` says so.
     """
 
-    def __init__(  # noqa: PLR0913 - functions of requests, and the limits of sessions
+    def __init__(
         self,
         app: App,
         exposure: Exposure,
-        grant_of: Callable[[HTTPConnection], Grant],
-        holder_of: Callable[[HTTPConnection], str],
         revocations: RevocationWatcher,
         *,
         max_sessions: int = MAX_SESSIONS,
         idle_s: float = IDLE_S,
     ) -> None:
         self._app = app
-        self._grant_of = grant_of
-        self._holder_of = holder_of
         self._sessions = SessionLimit(self._end_soon, revocations, max_sessions)
         self._idle_s = idle_s
         self._tasks: TaskGroup | None = None
@@ -101,13 +97,14 @@ class McpRoutes:
         if exposure == "two-phase" and version and version not in self._versions:
             # As the protocol has it: the client continues with a version that has sessions.
             data = {"supported": sorted(self._versions), "requested": version}
-            refusal = _error(400, _UNSUPPORTED, "two phases need a session", data=data)
-            await refusal(scope, receive, send)
+            refusal = json_rpc_error(None, _UNSUPPORTED, "two phases need a session", data)
+            await json_response(refusal, 400)(scope, receive, send)
         elif session is None:
             await self._answer_without(exposure, scope, receive, send)
-        elif not session.is_for(exposure, self._holder_of(HTTPConnection(scope))):
+        elif not session.is_for(exposure, holder_of(HTTPConnection(scope))):
             # As the SDK answers for a session that does not exist.
-            await _error(404, _INVALID_REQUEST, "Session not found")(scope, receive, send)
+            refusal = json_rpc_error(None, INVALID_REQUEST, "Session not found")
+            await json_response(refusal, 404)(scope, receive, send)
         else:
             with self._sessions.using(session):
                 await self._managers[exposure].handle_request(scope, receive, send)
@@ -123,7 +120,7 @@ class McpRoutes:
             if message["type"] == "http.response.start" and message["status"] == _OK:
                 opened = Headers(raw=message.get("headers", [])).get(_SESSION_HEADER)
                 if opened is not None:
-                    holder = self._holder_of(HTTPConnection(scope))
+                    holder = holder_of(HTTPConnection(scope))
                     self._sessions.add(OpenSession(opened, exposure, holder))
             await send(message)
 
@@ -168,7 +165,7 @@ class McpRoutes:
 
         self._versions = frozenset(HANDSHAKE_PROTOCOL_VERSIONS)
         async with AsyncExitStack() as stack:
-            servers = [McpServer(self._app, name, self._grant_of) for name in EXPOSURES]
+            servers = [McpServer(self._app, name) for name in EXPOSURES]
             for name, server in zip(EXPOSURES, servers, strict=True):
                 # The SDK's own guard of origins is off: ours stands before every route.
                 manager = StreamableHTTPSessionManager(server, session_idle_timeout=self._idle_s)
@@ -196,9 +193,3 @@ def _import() -> None:
     with IMPORTING:
         import_module("toolscript.surfaces.mcp.sdk_server")
         argument_checks.prepare()
-
-
-def _error(status: int, code: int, message: str, **more: Any) -> Response:
-    problem = {"code": code, "message": message, **more}
-    body = msgspec.json.encode({"jsonrpc": "2.0", "id": None, "error": problem})
-    return Response(body, status, media_type="application/json")

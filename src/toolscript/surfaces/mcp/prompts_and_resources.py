@@ -7,14 +7,14 @@ it. Where several do, a URI that names the server says which one is meant.
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote, unquote
 
 import anyio
 
 from toolscript.app.application import App
-from toolscript.errors import ArgumentsError, ToolscriptError, UnknownNameError
-from toolscript.surfaces.mcp.endpoint import RequestContext
+from toolscript.errors import ToolscriptError, UnknownNameError
+from toolscript.surfaces.mcp.endpoint import RequestContext, arguments_of
 from toolscript.text import printable
 from toolscript.types import Grant, split_tool_id, tool_id
 
@@ -38,15 +38,6 @@ def qualified(server: str, uri: str) -> str:
     return f"{_QUALIFIED}{quote(server, safe='')}/{quote(uri, safe='')}"
 
 
-def arguments_of(params: _Raw) -> _Raw:
-    """Returns the ``arguments`` of a request; raises `ArgumentsError` for any but an object."""
-    arguments = params.get("arguments", {})
-    if not isinstance(arguments, dict):
-        shown = repr(arguments)[:60]
-        raise ArgumentsError(f"arguments is {shown}; send a JSON object, such as {{}}")
-    return cast("_Raw", arguments)
-
-
 class PromptsAndResources:
     """The prompts and resources of every server. Remembers which servers list which URIs.
 
@@ -60,9 +51,8 @@ class PromptsAndResources:
         self._patterns: dict[str, dict[str, UriTemplate | None]] = {}
         """By server: the templates of its last list; None for one that fits no URI."""
 
-    async def list_prompts(self, params: _Raw, context: RequestContext) -> _Raw:
+    async def list_prompts(self, _: _Raw, context: RequestContext) -> _Raw:
         """Lists every server's prompts, under the names that `get_prompt` takes."""
-        del params
         listed = await self._list("prompts/list", "prompts", context)
         prompts = [
             {**each, "name": tool_id(server, each["name"])} for server, each in _flat(listed)
@@ -76,9 +66,8 @@ class PromptsAndResources:
         own = {"name": name, "arguments": arguments_of(params), **context.more}
         return await self._request(server, "prompts/get", own, context)
 
-    async def list_resources(self, params: _Raw, context: RequestContext) -> _Raw:
+    async def list_resources(self, _: _Raw, context: RequestContext) -> _Raw:
         """Lists every server's resources; those of several servers have `qualified` URIs."""
-        del params
         listed = await self._list("resources/list", "resources", context)
         for server, entries in listed.items():
             self._uris[server] = frozenset(entry["uri"] for entry in entries)
@@ -91,15 +80,14 @@ class PromptsAndResources:
             resources.setdefault(shown, {**entry, "uri": shown})
         return {"resources": list(resources.values())}
 
-    async def list_templates(self, params: _Raw, context: RequestContext) -> _Raw:
+    async def list_templates(self, _: _Raw, context: RequestContext) -> _Raw:
         """Lists every server's resource templates, each once."""
-        del params
         listed = await self._list("resources/templates/list", "resourceTemplates", context)
         for server, entries in listed.items():
             texts = [entry["uriTemplate"] for entry in entries[:_MAX_TEMPLATES]]
             self._patterns[server] = {text: _pattern(text) for text in texts}
         templates: dict[str, _Raw] = {}
-        for _, entry in _flat(listed):
+        for _server, entry in _flat(listed):
             templates.setdefault(entry["uriTemplate"], entry)
         return {"resourceTemplates": list(templates.values())}
 
@@ -162,12 +150,8 @@ class PromptsAndResources:
 
     def _servers(self, grant: Grant) -> list[str]:
         """Returns the ready servers that are granted as a whole."""
-        ready = [
-            status.name
-            for status in self._app.catalogue(grant).servers()
-            if status.state == "ready"
-        ]
-        return [name for name in ready if grant.allows(tool_id(name, "*"))]
+        ready = (each for each in self._app.catalogue(grant).servers() if each.state == "ready")
+        return [each.name for each in ready if grant.allows(tool_id(each.name, "*"))]
 
     def _check(self, server: str, grant: Grant) -> None:
         known = self._servers(grant)

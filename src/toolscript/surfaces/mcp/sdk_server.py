@@ -5,7 +5,7 @@ when their list changes. The protocol of 2026-07-28 has no sessions: its clients
 for changes by themselves.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeAlias, cast
@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, cast
 import anyio
 import mcp_types as types
 import msgspec
-from mcp.server.caching import CacheableMethod, CacheHint
+from mcp.server.caching import CACHEABLE_METHODS, CacheHint
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import NotificationOptions, Server
@@ -31,15 +31,14 @@ from toolscript.app.application import App
 from toolscript.errors import RefusedError, ToolscriptError
 from toolscript.gateway.base import CANNOT_BE_ASKED, Caller
 from toolscript.retrieval.live_index import Feed
-from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext, Session
+from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext, Session, ToolEndpoint
 from toolscript.surfaces.mcp.pending_elicitations import PendingElicitations
-from toolscript.surfaces.mcp.sessionless import McpMethods, json_rpc_error
+from toolscript.surfaces.mcp.sessionless import error_fields, mcp_methods
+from toolscript.surfaces.server.authentication import grant_of
 from toolscript.types import EVERYTHING, Grant
 
 _Raw: TypeAlias = dict[str, Any]
 _SdkContext: TypeAlias = ServerRequestContext[Any, Any]
-GrantOf: TypeAlias = Callable[[Any], Grant]
-"""Returns what the sender of an HTTP request is granted."""
 _PARAMS: dict[str, type[BaseModel]] = {
     "tools/list": types.PaginatedRequestParams,
     "tools/call": types.CallToolRequestParams,
@@ -51,13 +50,6 @@ _PARAMS: dict[str, type[BaseModel]] = {
     "completion/complete": types.CompleteRequestParams,
 }
 """The methods, with what the SDK checks their parameters against."""
-_CACHEABLE: tuple[CacheableMethod, ...] = (
-    "tools/list",
-    "prompts/list",
-    "resources/list",
-    "resources/templates/list",
-    "resources/read",
-)
 _SESSION = "toolscript.session"
 _NOTIFY_TIMEOUT_S = 1
 """A client that reads nothing for this long misses a notification."""
@@ -104,33 +96,27 @@ class _Subscribers:
 
 
 class McpServer(Server[Any]):
-    """A low-level server of the `McpMethods`. `run_background` has to run while it serves."""
+    """A low-level server of the `mcp_methods`. `run_background` has to run while it serves."""
 
-    def __init__(self, app: App, exposure: Exposure, grant_of: GrantOf) -> None:
+    def __init__(self, app: App, exposure: Exposure) -> None:
         super().__init__(
             "toolscript",
             version=__version__,
             instructions=_INSTRUCTIONS[exposure],
-            cache_hints=dict.fromkeys(_CACHEABLE, CacheHint()),
+            cache_hints=cast("Any", dict.fromkeys(CACHEABLE_METHODS, CacheHint())),
             on_subscriptions_listen=self._listen,
         )
         for method, params in _PARAMS.items():
             self.add_request_handler(method, params, self._answer)
         self._app = app
-        self._methods = McpMethods(app, exposure)
-        self._grant_of = grant_of
+        self._endpoint = ToolEndpoint(app, exposure)
+        self._methods = mcp_methods(app, self._endpoint)
         self._subscribers: dict[Grant, _Subscribers] = {}
         self._elicitations = PendingElicitations()
 
-    def create_initialization_options(
-        self,
-        notification_options: NotificationOptions | None = None,
-        experimental_capabilities: dict[str, _Raw] | None = None,
-        extensions: dict[str, _Raw] | None = None,
-    ) -> InitializationOptions:
+    def create_initialization_options(self, *_: Any, **__: Any) -> InitializationOptions:
         """See `Server`: this one does notify of changed tools."""
-        options = notification_options or NotificationOptions(tools_changed=True)
-        return super().create_initialization_options(options, experimental_capabilities, extensions)
+        return super().create_initialization_options(NotificationOptions(tools_changed=True))
 
     async def run_background(self) -> None:
         """Run what goes on between requests, until cancelled."""
@@ -147,7 +133,7 @@ class McpServer(Server[Any]):
                 await subscribers.update(self._tools(grant))
 
     def _tools(self, grant: Grant) -> list[_Raw]:
-        return self._methods.tools.tools(RequestContext(grant=grant))
+        return self._endpoint.tools(RequestContext(grant=grant))
 
     def _subscribers_of(self, grant: Grant) -> _Subscribers:
         if grant not in self._subscribers:
@@ -166,7 +152,7 @@ class McpServer(Server[Any]):
         try:
             result: _Raw = {**_COMPLETE, **await self._call(ctx, params, context)}
         except ToolscriptError as problem:
-            raise MCPError(*json_rpc_error(problem)) from None
+            raise MCPError(*error_fields(problem)) from None
         if ctx.method == "tools/list":
             self._subscribe(ctx)
             result["tools"] = fitting(ctx.protocol_version, result["tools"])
@@ -177,7 +163,7 @@ class McpServer(Server[Any]):
         return result
 
     def _call(self, ctx: _SdkContext, params: _Raw, context: RequestContext) -> Awaitable[_Raw]:
-        method = self._methods.by_name[ctx.method]
+        method = self._methods[ctx.method]
         interactive = context.caller.accepts_input_required and _can_elicit(ctx)
         if ctx.method != "tools/call" or not interactive:
             return method(params, context)
@@ -189,8 +175,9 @@ class McpServer(Server[Any]):
         request = params["name"], arguments, context.grant
         return self._elicitations.answer(request, params, context.caller, begin)
 
-    def _grant(self, ctx: _SdkContext) -> Grant:
-        return EVERYTHING if ctx.request is None else self._grant_of(ctx.request)
+    @staticmethod
+    def _grant(ctx: _SdkContext) -> Grant:
+        return EVERYTHING if ctx.request is None else grant_of(ctx.request)
 
     def _context(self, ctx: _SdkContext) -> RequestContext:
         session = _connection(ctx).state.setdefault(_SESSION, Session())

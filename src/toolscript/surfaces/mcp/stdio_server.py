@@ -14,7 +14,6 @@ from toolscript.app.application import App
 from toolscript.surfaces.mcp.endpoint import Exposure
 from toolscript.surfaces.mcp.sdk_server import McpServer
 from toolscript.surfaces.server.signals import end_signals
-from toolscript.types import EVERYTHING
 
 log = logging.getLogger(__name__)
 _SIGNAL_EXIT_CODE = 128
@@ -25,7 +24,7 @@ async def serve_stdio(app: App, exposure: Exposure) -> None:
 
     Ends the process with 1 once a background task has died.
     """
-    server = McpServer(app, exposure, lambda _: EVERYTHING)
+    server = McpServer(app, exposure)
     received: list[int] = []
     async with stdio_server() as (read, write):
         try:
