@@ -79,6 +79,6 @@ def test_a_mistake_costs_only_its_server_and_a_broken_file_nothing(
     until(lambda: "odd" in now.statuses(), "the mistake is shown")
     assert now.status("odd").state == "invalid"
     (tmp_path / "servers.json").write_text("{", "utf-8")
-    until(lambda: now.portal.call(now.app.health).config_problem, "it is told")
+    until(lambda: now.portal.call(now.app.health).configuration_problem, "it is told")
     assert now.status("files").state == "ready"
     assert now.finds("read_file")[0] == "files__read_file"

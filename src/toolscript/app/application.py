@@ -164,10 +164,10 @@ class App:
         learning = {"learning": self.learning.state} if self.learning is not None else {}
         return dataclasses.replace(
             health,
-            waiting=self._index.waiting,
+            tools_waiting=self._index.waiting,
             passages_waiting=self.skills.index.waiting,
-            config=self._gateway.config.stamp,
-            config_problem=self._follower.problem if self._follower else "",
+            configuration=self._gateway.config.stamp,
+            configuration_problem=self._follower.problem if self._follower else "",
             tasks={**self.tasks.states, **learning},
         )
 

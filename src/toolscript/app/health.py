@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from toolscript.embedding.loader import LazyModel
 from toolscript.errors import ModelError, TaskDiedError
@@ -36,13 +36,13 @@ class Health:
     """Servers that have neither become ready nor failed yet."""
     tools: int
     """How many tools can be found."""
-    waiting: int = 0
+    tools_waiting: int = 0
     """How many of them some signal does not cover yet."""
     passages_waiting: int = 0
     """How many passages of skills some signal does not cover yet."""
-    config: str = ""
+    configuration: str = ""
     """The `files.stamp` of the configuration that is served."""
-    config_problem: str = ""
+    configuration_problem: str = ""
     """Why the files of the configuration as they are now are not served."""
     download: DownloadState | None = None
     """The model that is being downloaded."""
@@ -50,6 +50,12 @@ class Health:
     """Each background task's state by its name: see `TaskMonitor`."""
     failure: TaskDiedError | None = None
     """The death of a background task, which ends the process."""
+
+    @property
+    def status(self) -> Literal["ready", "starting", "failed"]:
+        """Whether it is ready, in one word."""
+        alive = "ready" if self.ready else "starting"
+        return "failed" if self.failure else alive
 
 
 PUBLIC_STATS = ("model", "modelLoaded", "device", "signals", "degraded")

@@ -118,7 +118,7 @@ def test_names_that_choose_nothing_are_reported(url: str, names: str, expected: 
 def test_a_parameter_that_is_neither(url: str) -> None:
     """http:types."""
     status, value = fetch(url, "/runtime/tools.ts", {"compact": "maybe"})
-    assert (status, value["error"]) == (400, "compact is 'maybe'; expected 1 or 0")
+    assert (status, value["error"]) == (400, "compact is 'maybe'; expected true or false")
 
 
 @pytest.mark.requirement("http:types")

@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import replace
 
 from toolscript import __version__
-from toolscript.app.health import DownloadState, Health
+from toolscript.app.health import Health
 from toolscript.graph.base import Edge, Stats
 from toolscript.surfaces.mcp.meta_tools import name_warning
 from toolscript.surfaces.server.error_answers import ErrorAnswer
@@ -350,34 +350,12 @@ def _skill_hit(hit: Hit, *, mark: bool) -> SkillHit:
 
 def health_answer(health: Health, *, is_public: bool) -> HealthAnswer:
     """Returns the answer of ``/health``, which for the public is the state alone."""
-    failure, download = health.failure, health.download
-    alive = "ready" if health.ready else "starting"
-    answer = HealthAnswer(
-        error=str(failure) if failure else UNSET,
-        type=type(failure).__name__ if failure else UNSET,
-        status="failed" if failure else alive,
-    )
+    problem = health.failure
+    error: Json = {"error": str(problem), "type": type(problem).__name__} if problem else {}
     if is_public:
-        return answer
-    return replace(
-        answer,
-        version=__version__,
-        pid=os.getpid(),
-        tools=health.tools,
-        tools_waiting=health.waiting,
-        passages_waiting=health.passages_waiting,
-        waiting_for=health.waiting_for,
-        download=download and _download(download),
-        configuration=health.config,
-        configuration_problem=health.config_problem,
-        tasks=health.tasks,
-    )
-
-
-def _download(state: DownloadState) -> DownloadAnswer:
-    return DownloadAnswer(
-        model=state.model, done_bytes=state.done_bytes, total_bytes=state.total_bytes
-    )
+        return HealthAnswer(status=health.status, **error)
+    known = msgspec.convert(health, HealthAnswer, from_attributes=True)
+    return replace(known, version=__version__, pid=os.getpid(), **error)
 
 
 def tool_answer(spec: ToolSpec) -> ToolAnswer:

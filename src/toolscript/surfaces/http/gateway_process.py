@@ -8,15 +8,15 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 from typing import Any, cast
 
 import uvicorn
+from starlette.applications import Starlette
 
 from toolscript import __version__, bootstrap
-from toolscript.app.task_monitor import TaskMonitor
+from toolscript.app.application import App
 from toolscript.config.access_tokens import TokenStore
 from toolscript.config.servers import Config
 from toolscript.config.settings import Settings
@@ -66,33 +66,29 @@ def serve(settings: Settings) -> None:
 
 
 def _server(settings: Settings, config: Config, listening: socket.socket, key: str) -> "_Server":
-    authenticator = _authenticator(TokenStore(settings.data_dir, config.key), key, listening)
+    bound = listening.getsockname()[0]
+    local = ipaddress.ip_address(bound).is_loopback
+    tokens = TokenStore(settings.data_dir, config.key)
+    if not local and not tokens.protected:
+        raise UnprotectedError(
+            f"on {bound} other machines could use every tool; first make a token with: "
+            "toolscript token create, or listen on 127.0.0.1"
+        )
+    authenticator = TokenAuthenticator(tokens, key, local=local)
+    own_hosts = (*LOOPBACK_HOSTS, f"[{bound}]" if ":" in bound else bound)
     app = bootstrap.application(settings, config, bootstrap.Wiring(follow=True))
     for problem in config.problems:
         log.warning("%s", problem)
     stats = RequestStats()
     asgi = gateway_app(
         app,
-        hosts=_hosts(listening),
+        hosts=own_hosts if local else ANY_HOST,
         admit=authenticator,
         is_admitted=authenticator.is_admitted,
         stats=stats,
         exposure=cast("Exposure", settings.exposure),
     )
-    return _Server(
-        uvicorn.Config(
-            asgi,
-            **_bounds(),
-            ws="none",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=_STREAMS_S,
-        ),
-        stats,
-        lambda: app.health().ready,
-        app.tasks,
-    )
+    return _Server(asgi, app, stats)
 
 
 def _bounds() -> dict[str, Any]:
@@ -117,17 +113,19 @@ class _Server(uvicorn.Server):
     Objects that exist at the start and when it is first ready are left alone: see `freeze_gc`.
     """
 
-    def __init__(
-        self,
-        config: uvicorn.Config,
-        stats: RequestStats,
-        ready: Callable[[], bool],
-        monitor: TaskMonitor,
-    ) -> None:
+    def __init__(self, asgi: Starlette, app: App, stats: RequestStats) -> None:
+        config = uvicorn.Config(
+            asgi,
+            **_bounds(),
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=_STREAMS_S,
+        )
         super().__init__(config)
-        self.task_monitor = monitor
+        self.app = app
         self._stats = stats
-        self._ready = ready
         self._was_ready = False
         self._deadline = 0.0
         self._logged = self._failing = False
@@ -147,9 +145,9 @@ class _Server(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         """See `uvicorn.Server`: whether to end. It asks ten times a second."""
-        if self.task_monitor.failure:
+        if self.app.tasks.failure:
             self._fail()
-        if not self._was_ready and self._ready():
+        if not self._was_ready and self.app.health().ready:
             self._was_ready = True
             freeze_gc()
         waiting = self._stats.running and time.monotonic() < self._deadline
@@ -167,7 +165,7 @@ class _Server(uvicorn.Server):
             deadline = threading.Timer(GRACE_S, os._exit, [1])
             deadline.daemon = True
             deadline.start()
-        self.should_exit = not self.task_monitor.is_busy
+        self.should_exit = not self.app.tasks.is_busy
 
 
 def _run(server: "_Server", listening: socket.socket) -> None:
@@ -176,7 +174,7 @@ def _run(server: "_Server", listening: socket.socket) -> None:
     # Having closed down, uvicorn raises Ctrl-C's signal once more.
     with suppress(KeyboardInterrupt):
         server.run(sockets=[listening])
-    server.task_monitor.check()
+    server.app.tasks.check()
     log.warning("stopped")
 
 
@@ -201,25 +199,3 @@ def _listen(host: str, port: int) -> socket.socket:
 def _url(listening: socket.socket) -> str:
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def _authenticator(tokens: TokenStore, key: str, listening: socket.socket) -> TokenAuthenticator:
-    local = _is_local(listening)
-    if not local and not tokens.protected:
-        raise UnprotectedError(
-            f"on {listening.getsockname()[0]} other machines could use every tool; first make a "
-            "token with: toolscript token create, or listen on 127.0.0.1"
-        )
-    return TokenAuthenticator(tokens, key, local=local)
-
-
-def _hosts(listening: socket.socket) -> tuple[str, ...]:
-    """Returns the hosts that requests may name: any, unless only this machine can connect."""
-    bound = listening.getsockname()[0]
-    if not _is_local(listening):
-        return ANY_HOST
-    return (*LOOPBACK_HOSTS, f"[{bound}]" if ":" in bound else bound)
-
-
-def _is_local(listening: socket.socket) -> bool:
-    return ipaddress.ip_address(listening.getsockname()[0]).is_loopback

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from toolscript.app.application import App
 from toolscript.config.settings import Option
-from toolscript.errors import AccessError, InputError, RangeError
+from toolscript.errors import AccessError, InputError
 from toolscript.graph.dot_format import to_dot
 from toolscript.graph.graph_files import imported
 from toolscript.graph.learning import Learning
@@ -20,12 +20,12 @@ from toolscript.surfaces.http.answers import (
     RelatedAnswer,
 )
 from toolscript.surfaces.http.openapi import OBJECT, TEXT, Endpoints, parameter
-from toolscript.surfaces.http.request_body import json_object
+from toolscript.surfaces.http.request_input import json_object, parsed, required
 from toolscript.surfaces.server.authentication import grant_of
 
 ENDPOINTS = Endpoints()
 EDGES = Option("limit", int, 50, "", bounds=(1, 1000))
-_FORMATS = ("json", "dot")
+_FORMAT = Option("format", str, "json", "", choices=("json", "dot"))
 _DOT_TYPE = "text/vnd.graphviz"
 
 
@@ -34,15 +34,13 @@ _DOT_TYPE = "text/vnd.graphviz"
     "/graph",
     GraphAnswer,
     parameter("limit", "At most this many edges.", {"type": "integer", "maximum": 1000}),
-    parameter("format", "As JSON, or as DOT for Graphviz.", {"enum": list(_FORMATS)}),
+    parameter("format", "As JSON, or as DOT for Graphviz.", {"enum": list(_FORMAT.choices)}),
     media_type=_DOT_TYPE,
 )
 async def graph(app: App, request: Request) -> Any:
     """What is used together: how much is known, and the strongest edges."""
-    form = request.query_params.get("format", "json")
-    if form not in _FORMATS:
-        raise RangeError(f"format is {form[:60]!r}; choose one of {', '.join(_FORMATS)}")
-    limit = EDGES.parse(request.query_params.get("limit", EDGES.default), "limit")
+    form = parsed(request, _FORMAT, "json")
+    limit = parsed(request, EDGES, EDGES.default)
     learning = _learning(app)
     grant = grant_of(request)
     allows = None if grant.is_everything else grant.allows
@@ -57,9 +55,7 @@ async def graph(app: App, request: Request) -> Any:
 )
 async def related(app: App, request: Request) -> Any:
     """What goes with one tool."""
-    name = request.query_params.get("tool")
-    if name is None:
-        raise InputError("the parameter tool is missing; ask for /graph/related?tool=server__tool")
+    name = required(request, "tool", "server__tool")
     catalogue = app.catalogue(grant_of(request))
     tool = catalogue.tool(name).id
     known = {each.id for each in catalogue.tools()}

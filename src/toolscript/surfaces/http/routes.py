@@ -19,8 +19,8 @@ from starlette.routing import BaseRoute, Route
 
 from toolscript import __version__
 from toolscript.app.application import App
-from toolscript.config.settings import OPTION, Option
-from toolscript.errors import InputError, QueryError, RangeError, TaskDiedError, ToolscriptError
+from toolscript.config.settings import OPTION
+from toolscript.errors import QueryError, RangeError, TaskDiedError, ToolscriptError
 from toolscript.gateway.raw_results import RawResult
 from toolscript.surfaces.http import answers, graph_routes, openapi, runtime_routes
 from toolscript.surfaces.http.client_sessions import ClientSessions, session_of
@@ -34,11 +34,14 @@ from toolscript.surfaces.http.openapi import (
     Handler,
     parameter,
 )
-from toolscript.surfaces.http.request_body import (
+from toolscript.surfaces.http.request_input import (
     BodyLimit,
     check_content_type,
+    flag,
     json_object,
     json_value,
+    parsed,
+    required,
     while_connected,
 )
 from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext
@@ -177,9 +180,7 @@ async def _pieces(text: bytes) -> AsyncGenerator[memoryview]:
 )
 async def search(app: App, request: Request) -> Any:
     """Find the tools that do what a sentence says."""
-    query = request.query_params.get("q")
-    if query is None:
-        raise QueryError("the parameter q is missing; ask for /search?q=what+the+tool+should+do")
+    query = required(request, "q", "what+the+tool+should+do", QueryError)
     servers = tuple(request.query_params.getlist("server"))
     if len(servers) > _MAX_SERVERS:
         raise RangeError(f"server is given {len(servers)} times; at most {_MAX_SERVERS} are")
@@ -187,8 +188,8 @@ async def search(app: App, request: Request) -> Any:
         _search_request(query, request),
         servers=servers,
         why=request.query_params.get("why", ""),
-        skills=_boolean(request, "skills"),
-        needed=_boolean(request, "needed"),
+        skills=flag(request, "skills"),
+        needed=flag(request, "needed"),
     )
     result = await app.search(search, session_of(request).history)
     return answers.search_answer(query, result, mark=search.skills)
@@ -199,9 +200,7 @@ async def search(app: App, request: Request) -> Any:
 )
 async def search_skills(app: App, request: Request) -> Any:
     """Find the skills that say how something is done."""
-    query = request.query_params.get("q")
-    if query is None:
-        raise QueryError("the parameter q is missing; ask for /skills/search?q=how+to+do+it")
+    query = required(request, "q", "how+to+do+it", QueryError)
     result = await app.skills.search(_search_request(query, request))
     return answers.search_answer(query, result)
 
@@ -210,22 +209,11 @@ def _search_request(query: str, request: Request) -> SearchRequest:
     """Returns what searches of tools and of skills have in common."""
     return SearchRequest(
         text=query,
-        limit=_number(request, "limit"),
-        threshold=_number(request, "threshold"),
+        limit=parsed(request, OPTION["limit"]),
+        threshold=parsed(request, OPTION["threshold"]),
         grant=grant_of(request),
-        explain=_boolean(request, "explain"),
+        explain=flag(request, "explain"),
     )
-
-
-def _number(request: Request, name: str) -> Any:
-    """Returns a parameter in its option's type and range; None when it is not given."""
-    given = request.query_params.get(name)
-    return None if given is None else OPTION[name].parse(given, name)
-
-
-def _boolean(request: Request, name: str) -> bool:
-    option = Option(name, bool, default=False, help="")
-    return option.parse(request.query_params.get(name, False), name)
 
 
 @ENDPOINTS.add("GET", "/skills", answers.SkillsAnswer)
@@ -262,9 +250,8 @@ async def list_skills(app: App, request: Request) -> Any:
 )
 async def read_skill(app: App, request: Request) -> Any:
     """The whole text of a skill, or of a file of its folder."""
-    name, file = request.query_params.get("name"), request.query_params.get("file", "")
-    if name is None:
-        raise InputError("the parameter name is missing; ask for /skills/read?name=the+skill")
+    name = required(request, "name", "the+skill")
+    file = request.query_params.get("file", "")
     page = await app.skills.read(name, file, grant_of(request))
     skill, file = page.skill, printable(page.path)
     return answers.SkillFile(skill_id=skill.id, name=skill.name, file=file, text=page.text)

@@ -7,13 +7,12 @@ from starlette.responses import Response
 
 from toolscript.app.application import App
 from toolscript.codegen.typed_clients import Language
-from toolscript.errors import RangeError
 from toolscript.surfaces.http.answers import ModuleAnswer
 from toolscript.surfaces.http.openapi import MODULE_PARAMETERS, Endpoints
+from toolscript.surfaces.http.request_input import flag
 from toolscript.surfaces.server.authentication import grant_of
 
 _MEDIA: dict[Language, str] = {"ts": "application/typescript", "py": "text/x-python"}
-_BOOLEANS = {"1": True, "true": True, "0": False, "false": False, "": False}
 _NOT_MODIFIED = 304
 ENDPOINTS = Endpoints()
 
@@ -36,22 +35,15 @@ async def python_client(app: App, request: Request) -> Any:
 
 async def _module(app: App, request: Request, language: Language) -> Any:
     names = [n.strip() for each in request.query_params.getlist("filter") for n in each.split(",")]
-    compact = _boolean(request, "compact")
+    compact = flag(request, "compact")
     catalogue = app.catalogue(grant_of(request))
     module = await catalogue.module(language, [n for n in names if n], compact=compact)
-    if _boolean(request, "json"):
+    if flag(request, "json"):
         return ModuleAnswer(module=module.text.decode(), usage=module.usage, tools=module.tools)
     headers = {"etag": f'"{module.etag}"', "cache-control": "no-cache"}
     if _is_cached(request, module.etag):
         return Response(status_code=_NOT_MODIFIED, headers=headers)
     return Response(module.text, headers=headers, media_type=f"{_MEDIA[language]}; charset=utf-8")
-
-
-def _boolean(request: Request, name: str) -> bool:
-    given = request.query_params.get(name, "")
-    if given.casefold() not in _BOOLEANS:
-        raise RangeError(f"{name} is {given[:60]!r}; expected 1 or 0")
-    return _BOOLEANS[given.casefold()]
 
 
 def _is_cached(request: Request, etag: str) -> bool:

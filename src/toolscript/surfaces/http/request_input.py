@@ -1,4 +1,4 @@
-"""Reads the bodies of requests within bounds, and cancels the work for clients that hang up."""
+"""Reads the parameters and bodies of requests; cancels the work for clients that hang up."""
 
 from collections.abc import Awaitable
 from typing import Any, TypeVar, cast
@@ -8,6 +8,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolscript.app.task_monitor import run_unless
+from toolscript.config.settings import Option
 from toolscript.errors import InputError, NotReadyError, ToolscriptError
 from toolscript.surfaces.server.error_answers import error_response
 
@@ -34,20 +35,19 @@ class BodyLimit:
         if scope["type"] != "http" or scope["method"] != "POST":
             await self._app(scope, receive, send)
             return
-        data = bytearray()
+        data, app = bytearray(), self._app
         try:
             await self._read(data, receive)
+            receive = _replay(bytes(data), receive)
         except ClientDisconnect:
             self._bytes -= len(data)
             return
         except ToolscriptError as problem:
-            self._bytes -= len(data)
-            await error_response(problem)(scope, receive, send)
-            return
-        length, replay = len(data), _replay(bytes(data), receive)
+            app = error_response(problem)
+        length = len(data)
         data.clear()
         try:
-            await self._app(scope, replay, send)
+            await app(scope, receive, send)
         finally:
             self._bytes -= length
 
@@ -84,6 +84,26 @@ def _replay(data: bytes, receive: Receive) -> Receive:
         return waiting.pop() if waiting else await receive()
 
     return replay
+
+
+def required(request: Request, name: str, example: str, kind: type[InputError] = InputError) -> str:
+    """Returns a parameter; raises an error of this ``kind`` where it is not given."""
+    value = request.query_params.get(name)
+    if value is None:
+        ask = f"{request.url.path}?{name}={example}"
+        raise kind(f"the parameter {name} is missing; ask for {ask}")
+    return value
+
+
+def parsed(request: Request, option: Option, default: Any = None) -> Any:
+    """Returns the parameter of an option's name in its type and range, or the default."""
+    given = request.query_params.get(option.name)
+    return default if given is None else option.parse(given, option.name)
+
+
+def flag(request: Request, name: str) -> bool:
+    """Returns whether a parameter is given and true."""
+    return parsed(request, Option(name, bool, default=False, help=""), default=False)
 
 
 async def json_object(request: Request) -> dict[str, Any]:
