@@ -8,8 +8,9 @@ import hashlib
 import keyword
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from functools import cached_property
+from itertools import chain, count
 from typing import TypeVar
 
 from toolscript.types import tool_id
@@ -74,6 +75,12 @@ def python_method(name: str) -> str:
 
 def _no_keyword(name: str) -> str:
     return f"{name}_" if keyword.iskeyword(name) else name
+
+
+def numbered(name: str, used: Container[str]) -> str:
+    """Returns the name, followed by 2 or more where it is in use already."""
+    spellings = chain([name], (f"{name}{number}" for number in count(2)))
+    return next(each for each in spellings if each not in used)
 
 
 def distinct(names: Iterable[_Key], make: Callable[[_Key], str]) -> dict[_Key, str]:

@@ -10,26 +10,11 @@ from itertools import groupby
 from typing import Any, cast
 
 from toolscript.codegen import comments
-from toolscript.codegen.identifiers import TYPE_ENDINGS, Identifiers, pascal
+from toolscript.codegen import type_tree as tree
+from toolscript.codegen.identifiers import TYPE_ENDINGS, Identifiers, numbered, pascal
 from toolscript.codegen.runtimes import PYTHON
 from toolscript.codegen.sample import sample
 from toolscript.codegen.schema import read
-from toolscript.codegen.type_tree import (
-    Array,
-    Constant,
-    Field,
-    Never,
-    Object,
-    Reference,
-    Scalar,
-    Shape,
-    Tuple,
-    Type,
-    Union,
-    Unknown,
-    may_be_empty,
-    union,
-)
 from toolscript.types import ToolSpec
 
 _HEAD = """\
@@ -69,11 +54,7 @@ class _Declarations:
 
     def name(self, hint: str) -> str:
         """Returns a name that no other type of the schema has."""
-        base = local = hint[:_HINT_CHARS] or "Fields"
-        number = 1
-        while local in self._used:
-            number += 1
-            local = f"{base}{number}"
+        local = numbered(hint[:_HINT_CHARS] or "Fields", self._used)
         self._used.add(local)
         return local
 
@@ -87,33 +68,33 @@ class _Declarations:
 # Types
 
 
-def _spell(kind: Type, declarations: _Declarations, hint: str) -> str:
+def _spell(kind: tree.Type, declarations: _Declarations, hint: str) -> str:
     """Returns a type as an annotation; ``hint`` begins the name of a class that it needs."""
     match kind:
-        case Unknown():
+        case tree.Unknown():
             declarations.remarks += [kind.why] if kind.why else []
             spelled = "Any"
-        case Never():
+        case tree.Never():
             spelled = "Never"
-        case Scalar():
+        case tree.Scalar():
             spelled = _SCALARS[kind.kind]
-        case Constant():
+        case tree.Constant():
             spelled = _constant(kind)
-        case Array():
+        case tree.Array():
             spelled = f"list[{_spell(kind.item, declarations, hint)}]"
-        case Tuple():  # Python has no type for a list with a type for each place
-            items = union([*kind.items, *([kind.rest] if kind.rest else [])])
+        case tree.Tuple():  # Python has no type for a list with a type for each place
+            items = tree.union([*kind.items, *([kind.rest] if kind.rest else [])])
             spelled = f"list[{_spell(items, declarations, hint)}]"
-        case Object():
+        case tree.Object():
             spelled = _object(kind, declarations, hint)
-        case Union():
+        case tree.Union():
             spelled = _union(kind, declarations, hint)
-        case Reference():
+        case tree.Reference():
             spelled = f"{declarations.owner}_{kind.name}" if kind.name else declarations.owner
     return spelled
 
 
-def _constant(kind: Constant) -> str:
+def _constant(kind: tree.Constant) -> str:
     if kind.kind == "string":
         return f"Literal[{_quoted(json.loads(kind.json))}]"
     if kind.kind == "number":
@@ -122,14 +103,14 @@ def _constant(kind: Constant) -> str:
     return word.get(kind.json) or f"Literal[{kind.json}]"
 
 
-def _union(kind: Union, declarations: _Declarations, hint: str) -> str:
+def _union(kind: tree.Union, declarations: _Declarations, hint: str) -> str:
     spelled = dict.fromkeys(_spell(member, declarations, hint) for member in kind.members)
     literals = [each[len("Literal[") : -1] for each in spelled if each.startswith("Literal[")]
     others = [each for each in spelled if not each.startswith("Literal[")]
     return " | ".join([f"Literal[{', '.join(literals)}]", *others] if literals else others)
 
 
-def _object(kind: Object, declarations: _Declarations, hint: str) -> str:
+def _object(kind: tree.Object, declarations: _Declarations, hint: str) -> str:
     if not kind.fields and not kind.sealed:
         return f"dict[str, {_spell(kind.extra, declarations, hint) if kind.extra else 'Any'}]"
     local = declarations.name(hint)
@@ -147,12 +128,12 @@ def _quoted(text: str) -> str:
 # Classes
 
 
-def _declare(name: str, kind: Object, declarations: _Declarations, local: str) -> None:
+def _declare(name: str, kind: tree.Object, declarations: _Declarations, local: str) -> None:
     """Write the class of an object, after the classes of its fields."""
     if not all(field.name for field in kind.fields):  # a TypedDict cannot have it
         declarations.written.append(f"{name}: TypeAlias = dict[str, Any]\n\n")
         return
-    lines: list[tuple[Field, str, str]] = []
+    lines: list[tuple[tree.Field, str, str]] = []
     for field in kind.fields:
         spelled = _spell(field.type, declarations, f"{local}{pascal(field.name)}")
         annotation = spelled if field.required else f"NotRequired[{spelled}]"
@@ -162,7 +143,7 @@ def _declare(name: str, kind: Object, declarations: _Declarations, local: str) -
     declarations.written.append(write(name, lines, declarations))
 
 
-def _class(name: str, lines: list[tuple[Field, str, str]], declarations: _Declarations) -> str:
+def _class(name: str, lines: list[tuple[tree.Field, str, str]], declarations: _Declarations) -> str:
     written = [f"class {name}(TypedDict):"]
     for field, annotation, remark in lines:
         written.append(f"    {field.name}: {annotation}{remark}")
@@ -170,7 +151,7 @@ def _class(name: str, lines: list[tuple[Field, str, str]], declarations: _Declar
     return "\n".join([*written, *([] if lines else ["    pass"]), "\n"])
 
 
-def _call(name: str, lines: list[tuple[Field, str, str]], declarations: _Declarations) -> str:
+def _call(name: str, lines: list[tuple[tree.Field, str, str]], declarations: _Declarations) -> str:
     """Returns the functional form, for keys that are no identifiers; types may follow later."""
     written = [f"{name} = TypedDict(", f'    "{name}",', "    {"]
     for field, annotation, remark in lines:
@@ -190,7 +171,7 @@ def _like_a_type(name: str) -> bool:
     return name[0].isupper() and any(ending in name for ending in TYPE_ENDINGS)
 
 
-def _comment_lines(field: Field, declarations: _Declarations) -> list[str]:
+def _comment_lines(field: tree.Field, declarations: _Declarations) -> list[str]:
     if declarations.compact:
         return comments.lines(comments.beginning(field.doc))
     tags = [f"{tag}: {' '.join(comments.lines(value))}" for tag, value in field.tags]
@@ -239,11 +220,11 @@ def module(tools: Iterable[ToolSpec], identifiers: Identifiers, *, compact: bool
     return "\n".join([_HEAD, *types, *servers, *table, PYTHON])
 
 
-def _types(name: str, shape: Shape, *, compact: bool) -> list[str]:
+def _types(name: str, shape: tree.Shape, *, compact: bool) -> list[str]:
     declarations = _Declarations(name, shape.definitions, compact=compact)
     for local, kind in (*shape.definitions.items(), ("", shape.root)):
         whole = f"{name}_{local}" if local else name
-        if type(kind) is Object and kind.extra is None and (kind.fields or kind.sealed):
+        if type(kind) is tree.Object and kind.extra is None and (kind.fields or kind.sealed):
             _declare(whole, kind, declarations, local)
             continue
         alias = _quoted(_spell(kind, declarations, local))
@@ -251,10 +232,12 @@ def _types(name: str, shape: Shape, *, compact: bool) -> list[str]:
     return declarations.written
 
 
-def _method(tool: ToolSpec, method: str, stem: str, params: Shape, *, compact: bool) -> list[str]:
+def _method(
+    tool: ToolSpec, method: str, stem: str, params: tree.Shape, *, compact: bool
+) -> list[str]:
     structured = tool.output_schema is not None
     result = f"{stem}Result" if structured or not compact else "Answer"
-    optional = " = {}" if may_be_empty(params.root) else ""
+    optional = " = {}" if tree.may_be_empty(params.root) else ""
     described = tool.description or tool.title
     text_lines = comments.lines(comments.beginning(described) if compact else described)
     request = ", structured=True" if structured else ""

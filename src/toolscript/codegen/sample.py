@@ -3,18 +3,7 @@
 import json
 from typing import Any
 
-from toolscript.codegen.type_tree import (
-    Array,
-    Constant,
-    Field,
-    Object,
-    Reference,
-    Scalar,
-    Shape,
-    Tuple,
-    Type,
-    Union,
-)
+from toolscript.codegen import type_tree as tree
 
 _MAX_DEPTH = 6
 _TEXTS = {
@@ -33,25 +22,25 @@ _TEXTS = {
 _SCALARS: dict[str, Any] = {"number": 1, "integer": 1, "boolean": True, "null": None}
 
 
-def sample(shape: Shape) -> Any:
+def sample(shape: tree.Shape) -> Any:
     """Returns the smallest JSON value of the type."""
     return _value(shape.root, "", shape, 0)
 
 
-def _value(kind: Type, hint: str, shape: Shape, depth: int) -> Any:
+def _value(kind: tree.Type, hint: str, shape: tree.Shape, depth: int) -> Any:
     if depth > _MAX_DEPTH:
         return None
     match kind:
-        case Array():
+        case tree.Array():
             value: Any = [_value(kind.item, hint, shape, depth + 1)]
-        case Tuple():
+        case tree.Tuple():
             value = [_value(each, hint, shape, depth + 1) for each in kind.items[: kind.required]]
-        case Object():
+        case tree.Object():
             needed = (field for field in kind.fields if field.required)
             value = {field.name: _of_field(field, shape, depth) for field in needed}
-        case Union():
+        case tree.Union():
             value = _value(kind.members[0], hint, shape, depth)
-        case Reference():
+        case tree.Reference():
             meant = shape.definitions.get(kind.name, shape.root)
             value = _value(meant, hint, shape, depth + 1)
         case _:
@@ -59,15 +48,15 @@ def _value(kind: Type, hint: str, shape: Shape, depth: int) -> Any:
     return value
 
 
-def _simple(kind: Type, hint: str) -> Any:
-    if type(kind) is Constant:
+def _simple(kind: tree.Type, hint: str) -> Any:
+    if type(kind) is tree.Constant:
         return json.loads(kind.json)
-    if type(kind) is Scalar and kind.kind != "string":
+    if type(kind) is tree.Scalar and kind.kind != "string":
         return _SCALARS[kind.kind]
     return next((text for part, text in _TEXTS.items() if part in hint), "text")
 
 
-def _of_field(field: Field, shape: Shape, depth: int) -> Any:
+def _of_field(field: tree.Field, shape: tree.Shape, depth: int) -> Any:
     formats = [value for tag, value in field.tags if tag == "format"]
     hint = " ".join([*formats, field.name]).casefold()
     return _value(field.type, hint, shape, depth + 1)

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from toolscript.codegen.identifiers import pascal
+from toolscript.codegen.identifiers import numbered, pascal
 from toolscript.codegen.references import NOWHERE, find
 from toolscript.codegen.type_tree import (
     MAX_DEPTH,
@@ -300,12 +300,7 @@ class _Reader:
         parts = [
             part for part in re.split("[/#]", unquote(where)) if not _STRUCTURE.fullmatch(part)
         ]
-        base = name = pascal(parts[-1][:_MAX_NAME] if parts else "")
-        number = 1
-        while name in self._targets:
-            number += 1
-            name = f"{base}{number}"
-        return name
+        return numbered(pascal(parts[-1][:_MAX_NAME] if parts else ""), self._targets)
 
 
 def _mapping(schema: _Schema, key: str) -> dict[str, Any]:

@@ -13,27 +13,11 @@ from urllib.parse import quote
 import msgspec
 
 from toolscript.codegen import comments
+from toolscript.codegen import type_tree as tree
 from toolscript.codegen.identifiers import Identifiers
 from toolscript.codegen.runtimes import TYPESCRIPT, TYPESCRIPT_CALL
 from toolscript.codegen.sample import sample
 from toolscript.codegen.schema import read
-from toolscript.codegen.type_tree import (
-    UNKNOWN,
-    Array,
-    Constant,
-    Field,
-    Never,
-    Object,
-    Reference,
-    Scalar,
-    Shape,
-    Tuple,
-    Type,
-    Union,
-    Unknown,
-    may_be_empty,
-    union,
-)
 from toolscript.types import ToolSpec
 
 HEADER = """\
@@ -53,7 +37,7 @@ _BODY = """\
       }
       return await answer(%(id)s, response%(structured)s);"""
 _COMPACT_BODY = "      return await answer(%(id)s, await call(%(id)s, params)%(structured)s);"
-_UNDEFINED = Constant("null", "undefined")
+_UNDEFINED = tree.Constant("null", "undefined")
 _IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 _INHERITED = frozenset(
     (
@@ -76,32 +60,32 @@ class TypeOwner(msgspec.Struct, frozen=True):
     compact: bool = False
 
 
-def spell(kind: Type, owner: TypeOwner, indent: str = "") -> str:
+def spell(kind: tree.Type, owner: TypeOwner, indent: str = "") -> str:
     """Returns a type as TypeScript; the types that its schema names begin with the owner's name."""
     match kind:
-        case Unknown():
+        case tree.Unknown():
             spelled = f"unknown /* {kind.why} */" if kind.why else "unknown"
-        case Never():
+        case tree.Never():
             spelled = "never"
-        case Scalar():
+        case tree.Scalar():
             spelled = "number" if kind.kind == "integer" else kind.kind
-        case Constant():
+        case tree.Constant():
             spelled = _constant(kind)
-        case Array():
+        case tree.Array():
             spelled = _array(kind, owner, indent)
-        case Tuple():
+        case tree.Tuple():
             spelled = _tuple(kind, owner, indent)
-        case Object():
+        case tree.Object():
             spelled = "\n".join(["{", *_members(kind, owner, f"{indent}  "), f"{indent}}}"])
-        case Union():
+        case tree.Union():
             members = dict.fromkeys(spell(member, owner, indent) for member in kind.members)
             spelled = " | ".join(members)
-        case Reference():
+        case tree.Reference():
             spelled = f"{owner.name}_{kind.name}" if kind.name else owner.name
     return spelled
 
 
-def _constant(kind: Constant) -> str:
+def _constant(kind: tree.Constant) -> str:
     if kind.kind == "string":
         return _quoted(json.loads(kind.json))
     if kind.kind in {"integer", "number"} and not _is_exact(kind.json):
@@ -114,13 +98,13 @@ def _is_exact(number: str) -> bool:
     return digits <= _EXACT_DIGITS and number[-1].isdigit()
 
 
-def _array(kind: Array, owner: TypeOwner, indent: str) -> str:
+def _array(kind: tree.Array, owner: TypeOwner, indent: str) -> str:
     item = spell(kind.item, owner, indent)
-    simple = type(kind.item) is not Union and not item.endswith("*/")
+    simple = type(kind.item) is not tree.Union and not item.endswith("*/")
     return f"{item}[]" if simple else f"({item})[]"
 
 
-def _tuple(kind: Tuple, owner: TypeOwner, indent: str) -> str:
+def _tuple(kind: tree.Tuple, owner: TypeOwner, indent: str) -> str:
     places: list[str] = []
     for at, each in enumerate(kind.items):
         spelled = spell(each, owner, indent)
@@ -130,7 +114,7 @@ def _tuple(kind: Tuple, owner: TypeOwner, indent: str) -> str:
     return f"[{', '.join(places)}]"
 
 
-def _members(kind: Object, owner: TypeOwner, indent: str) -> list[str]:
+def _members(kind: tree.Object, owner: TypeOwner, indent: str) -> list[str]:
     written: list[str] = []
     for field in kind.fields:
         if field.doc or field.tags:
@@ -143,16 +127,16 @@ def _members(kind: Object, owner: TypeOwner, indent: str) -> list[str]:
     return written
 
 
-def _type_of(field: Field) -> Type:
-    return UNKNOWN if field.name in _INHERITED and not field.required else field.type
+def _type_of(field: tree.Field) -> tree.Type:
+    return tree.UNKNOWN if field.name in _INHERITED and not field.required else field.type
 
 
-def _index(kind: Object, owner: TypeOwner, indent: str) -> str:
+def _index(kind: tree.Object, owner: TypeOwner, indent: str) -> str:
     """Returns the type of any property, which the known ones have to fit, too."""
     if kind.extra is None:
         return "never" if kind.sealed else "unknown"
     missing = [] if all(field.required for field in kind.fields) else [_UNDEFINED]
-    every = union([kind.extra, *map(_type_of, kind.fields), *missing])
+    every = tree.union([kind.extra, *map(_type_of, kind.fields), *missing])
     return spell(every, owner, indent)
 
 
@@ -221,15 +205,15 @@ def module(tools: Iterable[ToolSpec], identifiers: Identifiers, *, compact: bool
     return "\n".join([HEADER, *types, f"export const tools = {{\n{table}\n}};\n", *runtime])
 
 
-def _types(name: str, shape: Shape, *, compact: bool) -> list[str]:
+def _types(name: str, shape: tree.Shape, *, compact: bool) -> list[str]:
     """Returns the declarations of the types that a schema names, and of the schema's own type."""
     owner = TypeOwner(name, compact)
     named = [(f"{name}_{each}", kind) for each, kind in shape.definitions.items()]
     return [_declaration(each, kind, owner) for each, kind in (*named, (name, shape.root))]
 
 
-def _declaration(name: str, kind: Type, owner: TypeOwner) -> str:
-    if type(kind) is Object:
+def _declaration(name: str, kind: tree.Type, owner: TypeOwner) -> str:
+    if type(kind) is tree.Object:
         members = "\n".join(_members(kind, owner, "  "))
         return f"export interface {name} {{\n{members}\n}}\n"
     return f"export type {name} = {spell(kind, owner)};\n"
@@ -243,12 +227,12 @@ def _result(tool: ToolSpec, name: str, *, compact: bool) -> list[str]:
     return [f"export interface {name} {{\n  content: Content[];\n  [key: string]: unknown;\n}}\n"]
 
 
-def _method(tool: ToolSpec, stem: str, params: Shape, *, compact: bool) -> str:
+def _method(tool: ToolSpec, stem: str, params: tree.Shape, *, compact: bool) -> str:
     described = tool.description or tool.title
     doc = _doc(described, "    ", TypeOwner(stem, compact), tall=True) if described.strip() else []
     structured = tool.output_schema is not None
     result = f"{stem}Result" if structured or not compact else "Answer"
-    optional = " = {}" if may_be_empty(params.root) else ""
+    optional = " = {}" if tree.may_be_empty(params.root) else ""
     head = f"async {_key(tool.name)}(params: {stem}Params{optional}): Promise<{result}>"
     body = _COMPACT_BODY if compact else _BODY
     filled = body % {
