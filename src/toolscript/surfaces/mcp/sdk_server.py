@@ -24,7 +24,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
 from mcp_types.methods import serialize_server_result
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import BaseModel, RootModel, ValidationError
+from pydantic import RootModel, ValidationError
 
 from toolscript import __version__
 from toolscript.app.application import App
@@ -39,17 +39,6 @@ from toolscript.types import EVERYTHING, Grant
 
 _Raw: TypeAlias = dict[str, Any]
 _SdkContext: TypeAlias = ServerRequestContext[Any, Any]
-_PARAMS: dict[str, type[BaseModel]] = {
-    "tools/list": types.PaginatedRequestParams,
-    "tools/call": types.CallToolRequestParams,
-    "prompts/list": types.PaginatedRequestParams,
-    "prompts/get": types.GetPromptRequestParams,
-    "resources/list": types.PaginatedRequestParams,
-    "resources/templates/list": types.PaginatedRequestParams,
-    "resources/read": types.ReadResourceRequestParams,
-    "completion/complete": types.CompleteRequestParams,
-}
-"""The methods, with what the SDK checks their parameters against."""
 _SESSION = "toolscript.session"
 _NOTIFY_TIMEOUT_S = 1
 """A client that reads nothing for this long misses a notification."""
@@ -106,11 +95,11 @@ class McpServer(Server[Any]):
             cache_hints=cast("Any", dict.fromkeys(CACHEABLE_METHODS, CacheHint())),
             on_subscriptions_listen=self._listen,
         )
-        for method, params in _PARAMS.items():
-            self.add_request_handler(method, params, self._answer)
         self._app = app
         self._endpoint = ToolEndpoint(app, exposure)
         self._methods = mcp_methods(app, self._endpoint)
+        for method in self._methods:
+            self.add_request_handler(method, types.RequestParams, self._answer)
         self._subscribers: dict[Grant, _Subscribers] = {}
         self._elicitations = PendingElicitations()
 
@@ -143,8 +132,11 @@ class McpServer(Server[Any]):
     async def _listen(self, ctx: _SdkContext, params: Any) -> Any:
         return await self._subscribers_of(self._grant(ctx)).listen(ctx, params)
 
-    async def _answer(self, ctx: _SdkContext, checked: BaseModel) -> _Raw:
-        """Answer a request from its raw parameters: the SDK's models drop unknown fields."""
+    async def _answer(self, ctx: _SdkContext, checked: types.RequestParams) -> _Raw:
+        """Answer a request from its raw parameters, which the SDK has checked by its version.
+
+        The SDK's models would drop unknown fields.
+        """
         del checked
         context = self._context(ctx)
         params = {key: value for key, value in (ctx.params or {}).items() if value is not None}
