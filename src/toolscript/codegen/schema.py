@@ -14,30 +14,9 @@ from urllib.parse import unquote
 
 import msgspec
 
+from toolscript.codegen import type_tree as tree
 from toolscript.codegen.identifiers import numbered, pascal
 from toolscript.codegen.references import NOWHERE, find
-from toolscript.codegen.type_tree import (
-    MAX_DEPTH,
-    NEVER,
-    NULL,
-    STRING,
-    UNKNOWN,
-    Array,
-    Constant,
-    Field,
-    Intersection,
-    Never,
-    Object,
-    Reference,
-    Scalar,
-    ScalarKind,
-    Shape,
-    Tuple,
-    Type,
-    Union,
-    Unknown,
-    union,
-)
 
 MAX_NODES = 20_000
 """Steps that reading one schema may take; what is left then is any value."""
@@ -45,15 +24,15 @@ MAX_NESTED = 8
 """References in references that an intersection follows."""
 
 _Schema = dict[str, Any]
-_DEEP, _LARGE = Unknown("nested too deeply"), Unknown("the schema is too large")
-_SCALARS: dict[str, Scalar] = {
-    "string": STRING,
-    "number": Scalar("number"),
-    "integer": Scalar("integer"),
-    "boolean": Scalar("boolean"),
-    "null": NULL,
+_DEEP, _LARGE = tree.Unknown("nested too deeply"), tree.Unknown("the schema is too large")
+_SCALARS: dict[str, tree.Scalar] = {
+    "string": tree.STRING,
+    "number": tree.Scalar("number"),
+    "integer": tree.Scalar("integer"),
+    "boolean": tree.Scalar("boolean"),
+    "null": tree.NULL,
 }
-_KINDS: dict[type, ScalarKind] = {
+_KINDS: dict[type, tree.ScalarKind] = {
     type(None): "null",
     bool: "boolean",
     str: "string",
@@ -89,7 +68,7 @@ _STRUCTURE = re.compile(r"\d+|\$?defs|definitions|properties|items|prefixItems|(
 _DIALECT = re.compile(r"draft-0[3-7]")
 
 
-def read(schema: Any) -> Shape:
+def read(schema: Any) -> tree.Shape:
     """Returns the type of the values that a schema allows; accepts any JSON value."""
     reader = _Reader(schema)
     return reader.finished(reader.read(schema))
@@ -108,31 +87,31 @@ class _Reader:
         """Reference → name of the type it means."""
         self._targets: dict[str, Any] = {"": document}
         """Name → schema."""
-        self._types: dict[str, Type | None] = {"": None}
+        self._types: dict[str, tree.Type | None] = {"": None}
         """Name → type; None while it is being read."""
         self._nested = 0
-        self._both = Intersection(self._resolved, self._is_spent).of
+        self._both = tree.Intersection(self._resolved, self._is_spent).of
 
-    def finished(self, root: Type) -> Shape:
+    def finished(self, root: tree.Type) -> tree.Shape:
         """Returns the root and the named types; a type that only refers to itself is any value."""
         self._types[""] = root
         while waiting := [name for name in self._targets if name not in self._types]:
             for name in waiting:
                 self._define(name)
-        types = {name: _some(kind or UNKNOWN) for name, kind in self._types.items()}
+        types = {name: _some(kind or tree.UNKNOWN) for name, kind in self._types.items()}
         for name in types:
             if _is_circular(name, types):
-                types[name] = Unknown("refers to itself without end")
-        return Shape(types.pop(""), {name: types[name] for name in self._targets if name})
+                types[name] = tree.Unknown("refers to itself without end")
+        return tree.Shape(types.pop(""), {name: types[name] for name in self._targets if name})
 
-    def read(self, schema: Any, depth: int = 0) -> Type:
+    def read(self, schema: Any, depth: int = 0) -> tree.Type:
         """Returns the type of one schema."""
         self._steps_left -= 1
         if type(schema) is bool:
-            return UNKNOWN if schema else NEVER
+            return tree.UNKNOWN if schema else tree.NEVER
         if type(schema) is not dict:
-            return Unknown("the schema is neither an object nor true or false")
-        if depth > MAX_DEPTH:
+            return tree.Unknown("the schema is neither an object nor true or false")
+        if depth > tree.MAX_DEPTH:
             return _DEEP
         if self._steps_left < 0:
             return _LARGE
@@ -143,7 +122,7 @@ class _Reader:
 
     # Several statements about one value
 
-    def _combined(self, schema: _Schema, depth: int) -> Type:
+    def _combined(self, schema: _Schema, depth: int) -> tree.Type:
         reference = self._referred(schema)
         if reference is not None and self._alone:
             return reference
@@ -154,50 +133,51 @@ class _Reader:
         for key in ("anyOf", "oneOf"):
             branches = _list(schema, key)
             if branches:
-                members = union([self.read(each, depth + 1) for each in branches])
+                members = tree.union([self.read(each, depth + 1) for each in branches])
                 merged = self._both(merged, members)
         if not schema.keys().isdisjoint(_CONDITIONAL):
             merged = self._with_conditional(merged, schema, depth)
-        return union([merged, NULL]) if schema.get("nullable") is True else merged
+        return tree.union([merged, tree.NULL]) if schema.get("nullable") is True else merged
 
-    def _own(self, schema: _Schema, depth: int) -> Type:
+    def _own(self, schema: _Schema, depth: int) -> tree.Type:
         """Returns the type by ``const``, ``enum`` and ``type``."""
         values = [schema["const"]] if "const" in schema else schema.get("enum")
         own = self._by_type(schema, depth)
         if not isinstance(values, list) or not values:
             return own
-        constants = union([_constant(value) for value in cast("list[Any]", values)])
+        constants = tree.union([_constant(value) for value in cast("list[Any]", values)])
         fitting = self._both(constants, own)
         # Where type and enum contradict each other, the constants count.
-        return constants if type(fitting) is Never else fitting
+        return constants if type(fitting) is tree.Never else fitting
 
-    def _with_conditional(self, kind: Type, schema: _Schema, depth: int) -> Type:
+    def _with_conditional(self, kind: tree.Type, schema: _Schema, depth: int) -> tree.Type:
         """Returns the type with the properties that a condition mentions, as optional ones."""
-        fields: dict[str, Field] = {}
+        fields: dict[str, tree.Field] = {}
         for each in _conditional(schema):
             branch = self.read(each, depth + 1)
-            for field in branch.fields if type(branch) is Object else ():
+            for field in branch.fields if type(branch) is tree.Object else ():
                 known = fields.get(field.name)
-                merged = union([known.type, field.type]) if known else field.type
+                merged = tree.union([known.type, field.type]) if known else field.type
                 fields[field.name] = msgspec.structs.replace(field, type=merged, required=False)
         return _with_fields(kind, fields)
 
     # By type
 
-    def _by_type(self, schema: _Schema, depth: int) -> Type:
+    def _by_type(self, schema: _Schema, depth: int) -> tree.Type:
         kind = schema.get("type")
         if type(kind) is str:
             return self._of_type(kind, schema, depth)
         if isinstance(kind, list) and kind:
             kinds = cast("list[Any]", kind)
-            return union([self._of_type(str(each), schema, depth) for each in kinds])
+            return tree.union([self._of_type(str(each), schema, depth) for each in kinds])
         if kind is not None:
-            return Unknown("its type is not a name")
+            return tree.Unknown("its type is not a name")
         if any(key in schema for key in _OBJECT_KEYS):
             return self._object(schema, depth)
-        return self._array(schema, depth) if any(key in schema for key in _ARRAY_KEYS) else UNKNOWN
+        is_array = any(key in schema for key in _ARRAY_KEYS)
+        return self._array(schema, depth) if is_array else tree.UNKNOWN
 
-    def _of_type(self, kind: str, schema: _Schema, depth: int) -> Type:
+    def _of_type(self, kind: str, schema: _Schema, depth: int) -> tree.Type:
         if kind == "object":
             return self._object(schema, depth)
         if kind == "array":
@@ -207,28 +187,28 @@ class _Reader:
         word = re.match(r"\w*", kind.strip())
         standard = _OTHER_NAMES.get(word[0].casefold() if word else "")
         if standard is None:
-            return Unknown("its type is none that JSON Schema has")
+            return tree.Unknown("its type is none that JSON Schema has")
         return self._of_type(standard, schema, depth)
 
-    def _object(self, schema: _Schema, depth: int) -> Type:
+    def _object(self, schema: _Schema, depth: int) -> tree.Type:
         properties = _mapping(schema, "properties")
         required = {name for name in _list(schema, "required") if type(name) is str}
         fields = [
             self._field(name, value, name in required, depth) for name, value in properties.items()
         ]
         others = sorted(required - properties.keys())
-        fields += [Field(name, UNKNOWN, required=True) for name in others]
-        return Object(tuple(fields), *self._extra(schema, depth))
+        fields += [tree.Field(name, tree.UNKNOWN, required=True) for name in others]
+        return tree.Object(tuple(fields), *self._extra(schema, depth))
 
-    def _field(self, name: str, schema: Any, required: bool, depth: int) -> Field:  # noqa: FBT001 - as in Field
+    def _field(self, name: str, schema: Any, required: bool, depth: int) -> tree.Field:  # noqa: FBT001 - as in Field
         kind = self.read(schema, depth + 1)
         if type(schema) is not dict:
-            return Field(name, kind, required)
+            return tree.Field(name, kind, required)
         described = cast("_Schema", schema)
         doc = described.get("description")
-        return Field(name, kind, required, doc if type(doc) is str else "", _tags(described))
+        return tree.Field(name, kind, required, doc if type(doc) is str else "", _tags(described))
 
-    def _extra(self, schema: _Schema, depth: int) -> tuple[Type | None, bool]:
+    def _extra(self, schema: _Schema, depth: int) -> tuple[tree.Type | None, bool]:
         """Returns the type of further properties, and whether they are forbidden."""
         more = schema.get("additionalProperties")
         patterns = _mapping(schema, "patternProperties")
@@ -237,39 +217,39 @@ class _Reader:
         if not patterns and (more is None or more is False):
             return None, more is False
         kinds = [self.read(each, depth + 1) for each in patterns.values()]
-        kinds.append(UNKNOWN if more is None else self.read(more, depth + 1))
-        return union(kinds), False
+        kinds.append(tree.UNKNOWN if more is None else self.read(more, depth + 1))
+        return tree.union(kinds), False
 
-    def _array(self, schema: _Schema, depth: int) -> Type:
+    def _array(self, schema: _Schema, depth: int) -> tree.Type:
         items = schema.get("items")
         prefix, rest = schema.get("prefixItems"), items
         if isinstance(items, list):
             prefix, rest = cast("list[Any]", items), schema.get("additionalItems")
-        following = UNKNOWN if rest is None else self.read(rest, depth + 1)
+        following = tree.UNKNOWN if rest is None else self.read(rest, depth + 1)
         if not isinstance(prefix, list) or not prefix:
-            return Tuple((), 0) if type(following) is Never else Array(following)
+            return tree.Tuple((), 0) if type(following) is tree.Never else tree.Array(following)
         places = [self.read(each, depth + 1) for each in cast("list[Any]", prefix)]
         least, most = schema.get("minItems"), schema.get("maxItems")
         required = least if type(least) is int else 0
-        is_closed = type(following) is Never or (type(most) is int and most <= len(places))
+        is_closed = type(following) is tree.Never or (type(most) is int and most <= len(places))
         required = min(max(required, 0), len(places))
-        return Tuple(tuple(places), required, None if is_closed else following)
+        return tree.Tuple(tuple(places), required, None if is_closed else following)
 
     # References
 
-    def _referred(self, schema: _Schema) -> Type | None:
+    def _referred(self, schema: _Schema) -> tree.Type | None:
         for key in _REFERRING:
             if key in schema:
                 return self._reference(schema[key])
         return None
 
-    def _reference(self, where: Any) -> Type:
+    def _reference(self, where: Any) -> tree.Type:
         if type(where) is not str:
-            return Unknown("its reference is not a text")
+            return tree.Unknown("its reference is not a text")
         if where not in self._names:
             target = find(self._document, where)
             if target is NOWHERE:
-                return Unknown("it refers to what is not in the schema")
+                return tree.Unknown("it refers to what is not in the schema")
             if target is self._document:
                 self._names[where] = ""
             elif type(target) is dict and target.keys() <= _PLAIN:
@@ -277,14 +257,14 @@ class _Reader:
             else:
                 self._names[where] = name = self._name(where)
                 self._targets[name] = target
-        return Reference(self._names[where])
+        return tree.Reference(self._names[where])
 
     def _define(self, name: str) -> None:
         self._types[name] = None
         self._types[name] = self.read(self._targets[name])
 
-    def _resolved(self, kind: Type) -> Type | None:
-        if type(kind) is not Reference:
+    def _resolved(self, kind: tree.Type) -> tree.Type | None:
+        if type(kind) is not tree.Reference:
             return kind
         if kind.name not in self._types and self._nested < MAX_NESTED:
             self._nested += 1
@@ -320,15 +300,15 @@ def _conditional(schema: _Schema) -> Iterator[Any]:
         yield from (each for each in _mapping(schema, key).values() if isinstance(each, dict))
 
 
-def _with_fields(kind: Type, fields: Mapping[str, Field]) -> Type:
+def _with_fields(kind: tree.Type, fields: Mapping[str, tree.Field]) -> tree.Type:
     """Returns the type with those of the fields that it does not have."""
-    if type(kind) is Union:
-        return union([_with_fields(member, fields) for member in kind.members])
-    if type(kind) is not Object:
+    if type(kind) is tree.Union:
+        return tree.union([_with_fields(member, fields) for member in kind.members])
+    if type(kind) is not tree.Object:
         return kind
     known = {field.name for field in kind.fields}
     added = tuple(field for name, field in fields.items() if name not in known)
-    return Object((*kind.fields, *added), kind.extra, kind.sealed) if added else kind
+    return tree.Object((*kind.fields, *added), kind.extra, kind.sealed) if added else kind
 
 
 def _tags(schema: _Schema) -> tuple[tuple[str, str], ...]:
@@ -340,32 +320,34 @@ def _tags(schema: _Schema) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _constant(value: object, depth: int = 0) -> Type:
-    if depth > MAX_DEPTH:
+def _constant(value: object, depth: int = 0) -> tree.Type:
+    if depth > tree.MAX_DEPTH:
         return _DEEP
     if isinstance(value, list):
         items = [_constant(each, depth + 1) for each in cast("list[Any]", value)]
-        return Tuple(tuple(items), len(items))
+        return tree.Tuple(tuple(items), len(items))
     if isinstance(value, dict):
         pairs = cast("dict[str, Any]", value).items()
-        fields = [Field(name, _constant(each, depth + 1), required=True) for name, each in pairs]
-        return Object(tuple(fields), sealed=True)
-    return Constant(_KINDS.get(type(value), "number"), json.dumps(value, default=str))
+        fields = [
+            tree.Field(name, _constant(each, depth + 1), required=True) for name, each in pairs
+        ]
+        return tree.Object(tuple(fields), sealed=True)
+    return tree.Constant(_KINDS.get(type(value), "number"), json.dumps(value, default=str))
 
 
-def _some(kind: Type) -> Type:
+def _some(kind: tree.Type) -> tree.Type:
     """Returns any value for never: a function whose result is never would not return."""
-    return Unknown("no value fits the schema") if type(kind) is Never else kind
+    return tree.Unknown("no value fits the schema") if type(kind) is tree.Never else kind
 
 
-def _is_circular(name: str, definitions: Mapping[str, Type]) -> bool:
+def _is_circular(name: str, definitions: Mapping[str, tree.Type]) -> bool:
     """Whether a named type is defined as itself, with no object, array or tuple between."""
     ahead, seen = [definitions[name]], set[str]()
     while ahead:
         kind = ahead.pop()
-        if type(kind) is Union:
+        if type(kind) is tree.Union:
             ahead += kind.members
-        elif type(kind) is Reference and kind.name not in seen:
+        elif type(kind) is tree.Reference and kind.name not in seen:
             if kind.name == name:
                 return True
             seen.add(kind.name)
