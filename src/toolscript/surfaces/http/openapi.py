@@ -1,7 +1,7 @@
 """Describes the HTTP routes as an OpenAPI document: ``/openapi.json``."""
 
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 from starlette.requests import Request
@@ -17,15 +17,8 @@ TEXT: Json = {"type": "string"}
 TEXTS: Json = {"type": "array", "items": TEXT}
 BOOLEAN: Json = {"type": "boolean"}
 OBJECT: Json = {"type": "object"}
-
-
-class Handler(Protocol):
-    """Answers a request: with a struct of `answers`, or with a response."""
-
-    __name__: str
-
-    async def __call__(self, app: App, request: Request, /) -> Any:
-        """Returns the answer; None says that there is nothing to say."""
+Handler: TypeAlias = Callable[[App, Request], Awaitable[Any]]
+"""Answers a request: with a struct of `answers`, a response, or None for nothing to say."""
 
 
 class Endpoint(NamedTuple):
