@@ -37,16 +37,16 @@ _LEFT_OUT = ("huggingface_hub", "onnxruntime")
 
 
 def run(
-    arguments: Sequence[str], cwd: Path, env: Mapping[str, str], timeout_s: float
+    arguments: Sequence[str], cwd: Path, env: Mapping[str, str], timeout_s: float, given: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command of ours, which gets no input, to its end."""
+    """Run a command of ours to its end; ``given`` is its standard input."""
     if sys.platform == "linux" and not any(name.startswith("PYTHON") for name in env):
-        return _fork(arguments, cwd, env, timeout_s)
+        return _fork(arguments, cwd, env, timeout_s, given)
     return subprocess.run(
         [sys.executable, "-m", "toolscript", *arguments],
         cwd=cwd,
         env=env,
-        stdin=subprocess.DEVNULL,
+        input=given,
         capture_output=True,
         text=True,
         timeout=timeout_s,
@@ -55,17 +55,22 @@ def run(
 
 
 def _fork(
-    arguments: Sequence[str], cwd: Path, env: Mapping[str, str], timeout_s: float
+    arguments: Sequence[str], cwd: Path, env: Mapping[str, str], timeout_s: float, given: str
 ) -> subprocess.CompletedProcess[str]:
-    out, err = os.pipe(), os.pipe()
+    read, out, err = os.pipe(), os.pipe(), os.pipe()
+    text = given.encode()
+    assert len(text) <= select.PIPE_BUF * 16, "more than fits into a pipe"
+    os.write(read[1], text)
+    os.close(read[1])
     request = {"arguments": arguments, "cwd": str(cwd), "env": dict(env)}
     data = json.dumps(request).encode()
     with socket.socket(socket.AF_UNIX) as channel:
         channel.connect(_launcher())
-        socket.send_fds(channel, [len(data).to_bytes(4)], [out[1], err[1]])
+        theirs = [read[0], out[1], err[1]]
+        socket.send_fds(channel, [len(data).to_bytes(4)], theirs)
         channel.sendall(data)
-        os.close(out[1])
-        os.close(err[1])
+        for each in theirs:
+            os.close(each)
         pid = int.from_bytes(_received(channel, 4))
         try:
             stdout, stderr = _contents([out[0], err[0]], timeout_s)
@@ -157,7 +162,7 @@ def _serve(path: str) -> None:
             channel.close()
             continue
         listener.close()
-        head, descriptors, _, _ = socket.recv_fds(channel, 4, 2)
+        head, descriptors, _, _ = socket.recv_fds(channel, 4, 3)
         request = json.loads(_received(channel, int.from_bytes(head)))
         if pid := os.fork():
             for each in descriptors:
@@ -171,9 +176,8 @@ def _serve(path: str) -> None:
         return
 
 
-def _become(request: dict[str, Any], output: list[int]) -> None:
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for target, source in enumerate((nothing, *output)):
+def _become(request: dict[str, Any], descriptors: list[int]) -> None:
+    for target, source in enumerate(descriptors):
         os.dup2(source, target)
         os.close(source)
     os.chdir(request["cwd"])

@@ -211,9 +211,11 @@ class Cli:
         *arguments: str,
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
+        given: str = "",
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end."""
-        return launcher.run(arguments, cwd or self.home, self.environment(env), PATIENCE_S)
+        """Run a command to its end; ``given`` is its standard input."""
+        environ = self.environment(env)
+        return launcher.run(arguments, cwd or self.home, environ, PATIENCE_S, given)
 
     @staticmethod
     def command(*arguments: str) -> list[str]:

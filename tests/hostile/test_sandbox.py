@@ -38,16 +38,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Cli]:
 
 def run(cli: Cli, script: str, *flags: str) -> subprocess.CompletedProcess[str]:
     """Run a script that is handed over on standard input."""
-    return subprocess.run(
-        cli.command("exec", "-", *flags),
-        cwd=cli.home,
-        env=cli.environment(),
-        input=script,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return cli("exec", "-", *flags, given=script)
 
 
 def started(cli: Cli, script: str) -> "subprocess.Popen[str]":

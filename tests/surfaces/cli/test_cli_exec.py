@@ -35,16 +35,7 @@ def run(
     cli: Cli, script: str, *flags: str, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a script that is handed over on standard input."""
-    return subprocess.run(
-        cli.command("exec", "-", *flags),
-        cwd=cli.home,
-        env=cli.environment(env),
-        input=script,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return cli("exec", "-", *flags, env=env, given=script)
 
 
 @pytest.mark.requirement("types:typescript")
@@ -71,15 +62,7 @@ def test_a_file_and_its_standard_input(served: Cli) -> None:
         "console.log(said.toUpperCase());\nDeno.exit(7);\n",
         "utf-8",
     )
-    done = subprocess.run(
-        served.command("exec", "script.ts"),
-        cwd=served.home,
-        env=served.environment(),
-        input="hello",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = served("exec", "script.ts", given="hello")
     assert (done.stdout, done.stderr, done.returncode) == ("HELLO\n", "", 7)
 
 
