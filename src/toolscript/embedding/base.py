@@ -11,6 +11,12 @@ Vectors: TypeAlias = NDArray[np.float32]
 """float32, shape [n, dim] or [dim]; every row has length 1."""
 
 
+def unit_rows(rows: NDArray[np.floating]) -> Vectors:
+    """Returns the rows at length 1; a row of zeros stays as it is."""
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return (rows / np.maximum(lengths, 1e-12)).astype(np.float32)
+
+
 class Encoder(Protocol):
     """Turns texts into unit vectors. Safe to call from several threads at once."""
 

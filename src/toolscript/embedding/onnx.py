@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from toolscript.embedding import device as devices
-from toolscript.embedding.base import Vectors
+from toolscript.embedding.base import Vectors, unit_rows
 from toolscript.embedding.model_layout import find_weights, vectors_name
 from toolscript.embedding.models import ModelSpec
 from toolscript.errors import ModelError
@@ -94,14 +94,14 @@ class OnnxEncoder:
         hidden, mask = self._hidden([encoded.ids])
         of_parts = [_tokens_within(encoded.offsets, span) for span in _spans(texts[0], parts)]
         masks = np.array([mask[0], *of_parts], dtype=np.int64)
-        pooled = _normalise(_pool(np.broadcast_to(hidden, (len(masks), *hidden.shape[1:])), masks))
+        pooled = unit_rows(_pool(np.broadcast_to(hidden, (len(masks), *hidden.shape[1:])), masks))
         cut_off = np.flatnonzero(~masks.any(axis=1))
         pooled[cut_off] = self.documents([texts[row] for row in cut_off])
         return pooled
 
     def _run(self, ids: list[list[int]]) -> Vectors:
         hidden, mask = self._hidden(ids)
-        return _normalise(hidden[:, 0] if self._spec.pooling == "cls" else _pool(hidden, mask))
+        return unit_rows(hidden[:, 0] if self._spec.pooling == "cls" else _pool(hidden, mask))
 
     def _hidden(self, ids: list[list[int]]) -> tuple[Vectors, NDArray[np.int64]]:
         """What the model makes of the tokens, and which of them are no padding."""
@@ -251,8 +251,3 @@ def _pool(hidden: Vectors, mask: NDArray[np.int64]) -> Vectors:
     """The mean of the tokens."""
     weights = mask[:, :, None].astype(np.float32)
     return (hidden * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1.0)
-
-
-def _normalise(vectors: Vectors) -> Vectors:
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return (vectors / np.maximum(lengths, 1e-12)).astype(np.float32)

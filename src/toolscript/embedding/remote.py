@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 import httpx2
 import numpy as np
 
-from toolscript.embedding.base import Vectors
+from toolscript.embedding.base import Vectors, unit_rows
 from toolscript.embedding.models import family
 from toolscript.errors import ModelError, UnreachableError
 from toolscript.text import printable, redact
@@ -133,8 +133,7 @@ class RemoteEncoder:
             self._failure = f"{error}; it is asked again after {RETRY_AFTER_S:g} s"
             self._retry_at = time.monotonic() + RETRY_AFTER_S
             raise
-        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-        return (rows / np.maximum(lengths, 1e-12)).astype(np.float32)
+        return unit_rows(rows)
 
     def _post(self, texts: list[str], answer_s: float) -> Any:
         # A text of nothing but white space is refused by some servers.

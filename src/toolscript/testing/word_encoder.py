@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from toolscript.embedding.base import Vectors
+from toolscript.embedding.base import Vectors, unit_rows
 from toolscript.text import words
 
 
@@ -35,7 +35,7 @@ class WordEncoder:
     def documents(self, texts: Sequence[str]) -> Vectors:
         """Returns a unit vector for each of ``texts``: float32 [len(texts), dim]."""
         rows = np.array([self._sum(text) for text in texts]).reshape(len(texts), self.dim)
-        return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+        return unit_rows(rows)
 
     def query(self, text: str) -> Vectors:
         """Returns the unit vector of ``text``, a question: float32 [dim]."""

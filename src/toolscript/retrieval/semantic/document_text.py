@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from toolscript.embedding.base import Encoder, Vectors
+from toolscript.embedding.base import Encoder, Vectors, unit_rows
 from toolscript.text import first_sentence, words
 from toolscript.types import Document
 
@@ -55,4 +55,4 @@ def document_vectors(encoder: Encoder, documents: list[Document]) -> Vectors:
         rows = [row for row, each in enumerate(texts) if name in each]
         if rows:
             mean[rows] += weight * encoder.documents([texts[row][name] for row in rows])
-    return (mean / np.linalg.norm(mean, axis=1, keepdims=True)).astype(np.float32)
+    return unit_rows(mean)

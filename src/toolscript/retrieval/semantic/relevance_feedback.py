@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from toolscript.embedding.base import Vectors
+from toolscript.embedding.base import Vectors, unit_rows
 from toolscript.graph.usage import Usage
 from toolscript.types import Document
 
@@ -88,13 +88,8 @@ class RelevanceFeedback:
         if not found:
             none = np.zeros((0, dim), dtype=np.float32)
             return _Known(version, rows, none, none)
-        asked = _unit(np.stack([total for _, _, total in found]))
+        asked = unit_rows(np.stack([total for _, _, total in found]))
         counts = np.array([count for _, count, _ in found])
         weight = (MAX_SHIFT * counts / (counts + HALF_SHIFT))[:, None]
-        adjusted = _unit((1.0 - weight) * self.vectors[rows] + weight * asked)
+        adjusted = unit_rows((1.0 - weight) * self.vectors[rows] + weight * asked)
         return _Known(version, rows, adjusted, asked)
-
-
-def _unit(rows: NDArray[np.floating]) -> Vectors:
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return (rows / np.maximum(lengths, 1e-9)).astype(np.float32)
