@@ -37,6 +37,8 @@ Every message says what is wrong, the value seen, and what to do. Each branch
 of the tree has its codes in one table (``surfaces/server/error_codes.py``).
 """
 
+from typing import cast
+
 
 class ToolscriptError(Exception):
     """The root of the tree; its message is for the user."""
@@ -173,3 +175,10 @@ class PortInUseError(GatewayError):
 
 class UnprotectedError(GatewayError):
     """Other machines could use the gateway without a token."""
+
+
+def innermost(error: BaseException) -> BaseException:
+    """Returns the first leaf of an exception group, or the error itself."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return error

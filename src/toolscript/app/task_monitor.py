@@ -7,11 +7,11 @@ logged with its traceback, `TaskMonitor.failure` says so from then on, and the p
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import anyio
 
-from toolscript.errors import TaskDiedError
+from toolscript.errors import TaskDiedError, innermost
 
 log = logging.getLogger(__name__)
 RUNNING, ENDED, DIED = "running", "ended", "died"
@@ -61,7 +61,7 @@ class TaskMonitor:
 
     def _note(self, name: str, error: BaseException) -> None:
         self._states[name] = DIED
-        cause = _innermost(error)
+        cause = innermost(error)
         kind = type(cause).__name__
         log.error("the background task %s died: %s: %s", name, kind, cause, exc_info=error)
         if self.failure is None:
@@ -98,10 +98,3 @@ async def run_unless(
     if not results:
         raise error()
     return results[0]
-
-
-def _innermost(error: BaseException) -> BaseException:
-    """What task groups have wrapped."""
-    while isinstance(error, BaseExceptionGroup):
-        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
-    return error

@@ -1,7 +1,6 @@
 """Says what went wrong with a server in words for its user."""
 
 from http import HTTPStatus
-from typing import cast
 
 import httpx2
 import mcp_types
@@ -36,13 +35,6 @@ def answered(status: int, may_log_in: str = "") -> str:
     if may_log_in and status == HTTPStatus.UNAUTHORIZED:
         hint = f"; log in with toolscript auth {may_log_in}, or check its headers"
     return f"answered HTTP {status:d}{hint}"
-
-
-def innermost(error: BaseException) -> BaseException:
-    """Returns the first leaf of an exception group, or the error itself."""
-    while isinstance(error, BaseExceptionGroup):
-        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
-    return error
 
 
 def message(error: BaseException) -> str:  # noqa: PLR0911 - a table

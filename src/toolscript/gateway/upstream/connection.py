@@ -25,12 +25,11 @@ from pydantic import ValidationError
 
 from toolscript import __version__
 from toolscript.config.settings import Settings
-from toolscript.errors import UpstreamError
+from toolscript.errors import UpstreamError, innermost
 from toolscript.gateway.base import LAST_WORDS, Caller, Failed, Ready, Report
 from toolscript.gateway.diagnosis import (
     ClosedError,
     answered,
-    innermost,
     is_closed,
     is_status_only,
     message,
