@@ -31,10 +31,11 @@ MAX_ENTRIES = 100_000
 QUIET_S = 0.05
 """How long a file must not have changed before it is read: the clock of a file system ticks
 every few milliseconds, and a single write takes time after it has set the time of change."""
-_ATTEMPTS = 12
+_ATTEMPTS = 20
 _SHOWN = 200
 _DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_FOLDER = _DIRECTORY | _NO_FOLLOW
 _FILE = (
     os.O_RDONLY
     | _NO_FOLLOW
@@ -94,11 +95,11 @@ class ConfinedReader:
         """
         parts = _parts(path)
         with _refusing(path):
-            for attempt in range(_ATTEMPTS):
+            for _ in range(_ATTEMPTS):
                 content = self._read_once(path, parts)
                 if content is not None:
                     return content
-                time.sleep(QUIET_S * (0.5 + attempt / 4))
+                time.sleep(QUIET_S)
         raise SkillError(f"{_shown(path)} changes while it is read; try again when it is whole")
 
     def walk(self) -> "Walk":
@@ -111,20 +112,49 @@ class ConfinedReader:
         """
         walk = Walk(self._most)
         with _refusing(str(self.root)):
-            descriptor = os.open(self.root, _DIRECTORY)
-        try:
-            _walk(descriptor, "", 0, walk)
-        finally:
-            os.close(descriptor)
+            folders = self._list([], walk)
+        for parts in folders:  # which grows on the way
+            shown = _shown("/".join(parts))
+            if len(parts) > MAX_DEPTH:
+                walk.problems.append(f"{shown} is nested too deeply to be looked into")
+                continue
+            try:
+                folders += self._list(parts, walk)
+            except OSError as error:
+                if error.errno != errno.ENOENT:  # gone by now
+                    walk.problems.append(f"{shown} {_reason(error)}")
         walk.files.sort(key=lambda found: found.path)
         return walk
 
+    def _list(self, parts: list[str], walk: "Walk") -> list[list[str]]:
+        """Add the files of one folder to the walk; returns the folders in it."""
+        folders: list[list[str]] = []
+        with _opened(self.root, parts, _FOLDER) as folder, os.scandir(folder) as entries:
+            for entry in entries:
+                if _is_left_out(entry.name) or walk.is_over():
+                    continue
+                path = "/".join([*parts, entry.name])
+                if entry.name != entry.name.encode(errors="replace").decode():
+                    walk.problems.append(f"{_shown(path)} has a name that is no UTF-8; rename it")
+                    continue
+                with contextlib.suppress(OSError):
+                    if entry.is_symlink():
+                        walk.problems.append(
+                            f"{_shown(path)} is a symbolic link; it is not followed"
+                        )
+                    elif entry.is_dir(follow_symlinks=False):
+                        folders.append([*parts, entry.name])
+                    elif entry.is_file(follow_symlinks=False):
+                        walk.add(path, entry.stat(follow_symlinks=False))
+        return folders
+
     def _read_once(self, path: str, parts: list[str]) -> FileText | None:
         """Returns the content; None where the file has changed just now, or during the read."""
-        with _opened(self.root, parts) as descriptor:
+        with _opened(self.root, parts, _FILE) as descriptor:
             before = os.fstat(descriptor)
             _check(path, before)
-            data = _all(descriptor)
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                data = file.read(MAX_FILE_BYTES + 1)
             after = os.fstat(descriptor)
         if stamp_of(before) != stamp_of(after) or len(data) != after.st_size or _young(after):
             return None
@@ -141,6 +171,20 @@ class Walk:
         self.problems: list[str] = []
         """Why files were left out that might be skills, a line each."""
         self.seen = 0
+
+    def is_over(self) -> bool:
+        """Count one more name; returns whether these are too many, which is said once."""
+        self.seen += 1
+        if self.seen == self.most + 1:
+            self.problems.append(f"there are more than {self.most} files; the rest is left out")
+        return self.seen > self.most
+
+    def add(self, path: str, status: os.stat_result) -> None:
+        """Add a regular file, unless it has another name somewhere."""
+        if status.st_nlink > 1:
+            self.problems.append(f"{_shown(path)} {_LINKED}")
+        else:
+            self.files.append(FileEntry(path, stamp_of(status)))
 
 
 def relative(path: str) -> str:
@@ -182,21 +226,18 @@ def _parts(path: str) -> list[str]:
 
 
 @contextmanager
-def _opened(root: Path, parts: list[str]) -> Generator[int]:
+def _opened(root: Path, parts: list[str], flags: int) -> Generator[int]:
     """The last component, opened; every directory on the way is held only for the next step."""
     descriptor = os.open(root, _DIRECTORY)
     try:
-        for part in parts[:-1]:
-            below = os.open(part, _DIRECTORY | _NO_FOLLOW, dir_fd=descriptor)
+        for number, part in enumerate(parts, 1):
+            how = flags if number == len(parts) else _FOLDER
+            below = os.open(part, how, dir_fd=descriptor)
             os.close(descriptor)
             descriptor = below
-        file = os.open(parts[-1], _FILE, dir_fd=descriptor)
+        yield descriptor
     finally:
         os.close(descriptor)
-    try:
-        yield file
-    finally:
-        os.close(file)
 
 
 @contextmanager
@@ -248,20 +289,8 @@ def _kind(mode: int) -> str:
         stat.S_IFIFO: "a FIFO",
         stat.S_IFCHR: "a device",
         stat.S_IFBLK: "a device",
-        stat.S_IFSOCK: "a socket",
     }
     return kinds.get(stat.S_IFMT(mode), "no regular file")
-
-
-def _all(descriptor: int) -> bytes:
-    """The whole file, and at most one byte more than may be."""
-    data = bytearray()
-    while len(data) <= MAX_FILE_BYTES:
-        chunk = os.read(descriptor, MAX_FILE_BYTES + 1 - len(data))
-        if not chunk:
-            break
-        data += chunk
-    return bytes(data)
 
 
 def _decoded(path: str, data: bytes) -> str:
@@ -277,72 +306,12 @@ def _decoded(path: str, data: bytes) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _walk(descriptor: int, below: str, depth: int, walk: Walk) -> None:
-    """The files of one open directory, then those of its folders."""
-    folders: list[str] = []
-    with contextlib.suppress(OSError), os.scandir(descriptor) as entries:
-        for entry in entries:
-            if _is_left_out(entry.name) or _many(walk):
-                continue
-            path = f"{below}{entry.name}"
-            if not _is_text(entry.name):
-                walk.problems.append(f"{_shown(path)} has a name that is no UTF-8; rename it")
-                continue
-            with contextlib.suppress(OSError):
-                if entry.is_symlink():
-                    walk.problems.append(f"{_shown(path)} is a symbolic link; it is not followed")
-                elif entry.is_dir(follow_symlinks=False):
-                    folders.append(entry.name)
-                elif entry.is_file(follow_symlinks=False):
-                    status = entry.stat(follow_symlinks=False)
-                    if status.st_nlink > 1:
-                        walk.problems.append(f"{_shown(path)} {_LINKED}")
-                    else:
-                        walk.files.append(FileEntry(path, stamp_of(status)))
-    for name in folders:
-        if depth >= MAX_DEPTH:
-            walk.problems.append(f"{_shown(below + name)} is nested too deeply to be looked into")
-            continue
-        _enter(descriptor, name, below, depth, walk)
-
-
 _OTHERS = frozenset({"node_modules", "__pycache__", "venv"})
 
 
 def _is_left_out(name: str) -> bool:
     """Whether neither a file of this name nor what lies in such a folder is read."""
     return name.startswith(".") or name in _OTHERS
-
-
-def _is_text(name: str) -> bool:
-    """Whether a name can be written down; the system's names are bytes."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _many(walk: Walk) -> bool:
-    """Whether enough was looked at below this root; said once."""
-    walk.seen += 1
-    if walk.seen == walk.most + 1:
-        walk.problems.append(f"there are more than {walk.most} files; the rest is left out")
-    return walk.seen > walk.most
-
-
-def _enter(descriptor: int, name: str, below: str, depth: int, walk: Walk) -> None:
-    path = f"{below}{name}"
-    try:
-        folder = os.open(name, _DIRECTORY | _NO_FOLLOW, dir_fd=descriptor)
-    except OSError as error:
-        if error.errno != errno.ENOENT:  # gone by now
-            walk.problems.append(f"{_shown(path)} {_reason(error)}")
-        return
-    try:
-        _walk(folder, f"{path}/", depth + 1, walk)
-    finally:
-        os.close(folder)
 
 
 def _shown(path: str) -> str:
