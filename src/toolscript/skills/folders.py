@@ -8,7 +8,7 @@ where two have a skill of the same name.
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from toolscript.storage.atomic_files import is_dir, locked, write_atomically
 log = logging.getLogger(__name__)
 USUAL = (".agents/skills", ".claude/skills")
 """The usual folders of agents, below a project and below the home directory."""
-_VERSION = 1
 _LOCK_TIMEOUT_S = 30.0
 
 
@@ -55,12 +54,11 @@ class AddedFolders:
         real = folder.resolve()
         if real in {Path(real.anchor), Path.home().resolve()}:
             raise SkillError(f"{real} holds more than skills; give a folder below it")
-        return self._change(lambda folders: [*folders, real], real, wanted=True)
+        return self._change(real, wanted=True)
 
     def remove(self, folder: Path) -> bool:
         """Remove a folder; returns False where it was not there."""
-        real = Path(os.path.realpath(folder))
-        return self._change(lambda folders: [f for f in folders if f != real], real, wanted=False)
+        return self._change(Path(os.path.realpath(folder)), wanted=False)
 
     def _read(self) -> list[Path]:
         try:
@@ -75,15 +73,13 @@ class AddedFolders:
                 f"{self.path} cannot be read: {error}; repair or delete it, and add the folders"
             ) from None
 
-    def _change(
-        self, change: Callable[[list[Path]], list[Path]], folder: Path, *, wanted: bool
-    ) -> bool:
+    def _change(self, folder: Path, *, wanted: bool) -> bool:
         with locked(Path(f"{self.path}.lock"), _LOCK_TIMEOUT_S):
             folders = self._read()
             if (folder in folders) is wanted:
                 return False
-            kept = [str(each) for each in change(folders)]
-            note = json.dumps({"version": _VERSION, "folders": kept}, indent=2)
+            changed = [*folders, folder] if wanted else [f for f in folders if f != folder]
+            note = json.dumps({"version": 1, "folders": [*map(str, changed)]}, indent=2)
             write_atomically(self.path, note.encode())
         return True
 

@@ -15,7 +15,6 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 import msgspec
-from msgspec.structs import replace
 
 from toolscript.errors import SkillError
 from toolscript.skills.confined_reader import MAX_FILE_BYTES, ConfinedReader, FileEntry, Stamp
@@ -36,7 +35,7 @@ _NOT_SKILLS = frozenset(
 MAX_PROBLEMS = 200
 MAX_TOTAL_BYTES = 64 * 1024 * 1024
 """Of all files that are skills; what comes later in the order of the folders is left out."""
-MADE_BY = "4"
+MADE_BY = "5"
 """Raised when a text is read or cut differently: what is kept of unchanged files is then of no
 use any more."""
 
@@ -53,8 +52,6 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
     path: str
     """the file's path below it."""
     passages: tuple[Passage, ...]
-    digests: tuple[str, ...] = ()
-    """SHA-256 of what each of its `documents` says."""
 
     @property
     def id(self) -> str:
@@ -87,7 +84,8 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
     def documents(self) -> list[Document]:
         """What is searched: the text as a whole, and each passage, all under one name."""
         mine, called = self.id, self.called
-        texts = _searched(self.description, self.passages)
+        texts = (f"{each.heading}\n{each.text}".strip() for each in self.passages)
+        whole = Passage("", "\n\n".join(filter(None, (self.description, *texts))))
         return [
             Document(
                 id=mine if number == 0 else f"{mine}#{number - 1}",
@@ -96,16 +94,10 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
                 name=called,
                 title=text.heading,
                 description=text.text,
-                digest=digest,
+                digest=_digest(called, text, whole=number == 0),
             )
-            for number, (text, digest) in enumerate(zip(texts, self.digests, strict=True))
+            for number, text in enumerate((whole, *self.passages))
         ]
-
-
-def _searched(description: str, passages: Iterable[Passage]) -> list[Passage]:
-    """The text as a whole, and each passage."""
-    texts = (f"{each.heading}\n{each.text}".strip() for each in passages)
-    return [Passage("", "\n\n".join(filter(None, (description, *texts)))), *passages]
 
 
 @dataclass(frozen=True)
@@ -145,8 +137,6 @@ class SkillScanner:
     def __init__(self, blobs: Callable[[], BlobStore | None] = lambda: None) -> None:
         self._blobs = blobs
         self._loaded_from: Path | None = None
-        self._stored: set[str] = set()
-        """The keys that the store has, as far as is known."""
         self._known: dict[tuple[str, str], _ReadFile] = {}
         self.files_read = 0
         """How many times a file was read, for the statistics."""
@@ -169,16 +159,15 @@ class SkillScanner:
     def save(self) -> None:
         """Write the files that were read to the store."""
         blobs = self._blobs()
+        if blobs is None:
+            return
         rows = {
-            _key(key, file.stamp): file
+            "\0".join((*key, *map(str, file.stamp))): file
             for key, file in self._known.items()
             if file.skill is not None  # why a file is none may have been of the moment
         }
-        if blobs is None or (blobs.path == self._loaded_from and rows.keys() == self._stored):
-            return
         encode = msgspec.msgpack.encode
-        done = blobs.sync("files", MADE_BY, rows.keys(), lambda key: encode(rows[key]))
-        self._stored = {*rows} if done else set()
+        blobs.sync("files", MADE_BY, rows.keys(), lambda key: encode(rows[key]))
 
     def _load(self) -> None:
         """Take over what another process has read; a row that is damaged is read again."""
@@ -186,11 +175,9 @@ class SkillScanner:
         if blobs is None or blobs.path == self._loaded_from:
             return
         self._loaded_from = blobs.path
-        rows = blobs.load("files", MADE_BY)
-        self._stored = {*rows}
         decode = msgspec.msgpack.Decoder(_ReadFile).decode
         loaded: dict[tuple[str, str], _ReadFile] = {}
-        for value in rows.values():
+        for value in blobs.load("files", MADE_BY).values():
             with suppress(ValueError):
                 file = decode(value)
                 if file.skill is not None:
@@ -261,11 +248,6 @@ def _stands_alone(path: str, owned: set[str]) -> bool:
     return folder not in owned
 
 
-def _key(file: tuple[str, str], stamp: Stamp) -> str:
-    """A state of a file, which root and path name."""
-    return "\0".join((*file, *map(str, stamp)))
-
-
 def _catalogue_of(read: Iterable[_ReadFile], problems: list[str]) -> SkillCatalogue:
     skills: dict[str, Skill] = {}
     for each in read:
@@ -298,16 +280,13 @@ def read_skill(root: str, path: str, text: str) -> Skill:
     passages = split(body, headings=markdown)
     if not passages and not description:
         raise SkillError("it is empty; nothing in it can be searched")
-    skill = Skill(
+    return Skill(
         name=name or printable(path),
         description=description,
         root=root,
         path=path,
         passages=passages,
     )
-    texts = _searched(description, passages)
-    digests = (_digest(skill.called, each, whole=each is texts[0]) for each in texts)
-    return replace(skill, digests=tuple(digests))
 
 
 def _digest(called: str, text: Passage, *, whole: bool) -> str:

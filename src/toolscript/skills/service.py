@@ -14,7 +14,7 @@ from toolscript.retrieval.lexical.spelling import not_known
 from toolscript.retrieval.live_index import LiveIndex
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.skills.confined_reader import ConfinedReader, relative
-from toolscript.skills.scanner import Skill, SkillCatalogue
+from toolscript.skills.scanner import Skill
 from toolscript.skills.skill_feed import SkillFeed
 from toolscript.types import EVERYTHING, Grant, SearchRequest, SearchResult
 
@@ -52,11 +52,6 @@ class SkillService:
         self._semantic = semantic
 
     @property
-    def catalogue(self) -> SkillCatalogue:
-        """The skills as they are now."""
-        return self.feed.catalogue
-
-    @property
     def ready(self) -> bool:
         """Whether the folders were scanned, and every skill in them is fully indexed."""
         return self.feed.mode == "off" or (self.feed.scanned and self.index.ready)
@@ -92,14 +87,14 @@ class SkillService:
         """
         result = await self.index.search(request)
         unscanned = self.feed.mode != "off" and not self.feed.scanned
-        if unscanned or (self.catalogue.skills and not self.index.indexed):
+        if unscanned or (self.feed.catalogue.skills and not self.index.indexed):
             note = "skills: they are being looked for; try again in a moment"
             return replace(result, degraded=(*result.degraded, note))
         return result
 
     def visible(self, grant: Grant = EVERYTHING) -> list[Skill]:
         """Every skill that is the caller's, by name."""
-        return [skill for skill in self.catalogue.skills.values() if grant.allows(skill.id)]
+        return [skill for skill in self.feed.catalogue.skills.values() if grant.allows(skill.id)]
 
     def report(self, grant: Grant = EVERYTHING) -> SkillReport:
         """Returns the caller's skills; where they come from, for who may see everything."""
@@ -108,9 +103,9 @@ class SkillService:
             return SkillReport(skills, self.ready)
         folders, counters = self.feed.folders, self._semantic.counters
         missing = [f"{folder} does not exist" for folder in folders.missing()]
-        problems = [*filter(None, [folders.problem]), *missing, *self.catalogue.problems]
+        problems = [*filter(None, [folders.problem]), *missing, *self.feed.catalogue.problems]
         stats = {
-            "skills": len(self.catalogue.skills),
+            "skills": len(self.feed.catalogue.skills),
             "passages": self.index.indexed,
             "passagesWaiting": self.index.waiting,
             "passagesEmbedded": counters.documents_embedded,
@@ -120,7 +115,7 @@ class SkillService:
 
     def find(self, name: str, grant: Grant = EVERYTHING) -> Skill:
         """The skill of this name or id; `UnknownNameError` names the nearest instead."""
-        skill = self.catalogue.find(name)
+        skill = self.feed.catalogue.find(name)
         if skill is None or not grant.allows(skill.id):
             names = [skill.name for skill in self.visible(grant)]
             advice = "search for what it should explain"
