@@ -11,7 +11,6 @@ from toolscript.retrieval.capability import (
     ANSWERED,
     BOOST,
     DEDICATED,
-    Capabilities,
     Capability,
     CapabilityIndex,
     load_table,
@@ -25,7 +24,7 @@ READ = Document(id="fs__read_file", server="fs", name="read_file", description="
 
 
 def index(*documents: Document) -> CapabilityIndex:
-    return Capabilities(Stemmer()).index(Corpus(documents))
+    return CapabilityIndex(Corpus(documents), Stemmer())
 
 
 @dataclass(frozen=True)

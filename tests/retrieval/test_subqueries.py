@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from toolscript.retrieval.base import Corpus
 from toolscript.retrieval.lexical.analyzer import Stemmer
-from toolscript.retrieval.subqueries import MAX_SUBQUERIES, MIN_TOOLS, Actions, split
+from toolscript.retrieval.subqueries import MAX_SUBQUERIES, MIN_TOOLS, actions, split
 from toolscript.types import Document
 
 ACTIONS = {"find", "read", "push", "post"}
@@ -66,7 +66,7 @@ def test_an_action_is_a_word_with_which_several_tools_begin() -> None:
     corpus = Corpus(
         Document(id=name, server="s", name=name, description=text) for name, text in texts
     )
-    is_action = Actions(Stemmer()).index(corpus)
+    is_action = actions(corpus, Stemmer())
     assert MIN_TOOLS == 2
     assert [w for w in ("sending", "mail", "posts", "letter", "it") if is_action(w)] == [
         "sending",

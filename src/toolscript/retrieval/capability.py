@@ -7,7 +7,7 @@ description never says git.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from toolscript.retrieval.base import Corpus, Query, Rows
 from toolscript.retrieval.lexical.analyzer import Stemmer
-from toolscript.retrieval.per_document_cache import PerDocumentCache
 from toolscript.text import first_sentence, words
 from toolscript.types import Document
 
@@ -92,19 +91,23 @@ class _Purpose:
     """Whether it runs commands."""
 
 
-class Capabilities:
-    """Reads what documents are for out of the table; remembers it."""
+class CapabilityIndex:
+    """What each document of a corpus is for; a text about running commands runs none."""
 
-    def __init__(self, stem: Stemmer, table: CapabilityTable | None = None) -> None:
+    def __init__(self, corpus: Corpus, stem: Stemmer) -> None:
         self._stem = stem
-        self._table = table or load_table(stem)
-        self._purposes = PerDocumentCache(self._purpose)
-
-    def index(self, corpus: Corpus) -> "CapabilityIndex":
-        """What each document of a corpus is for; a text about running commands runs none."""
-        rows = [row for row, document in enumerate(corpus.documents) if not document.parent_id]
-        purposes = self._purposes.of(corpus.documents[row] for row in rows)
-        return CapabilityIndex(dict(zip(rows, purposes, strict=True)), self._stem, self._table)
+        self._table = load_table(stem)
+        self._purposes = {
+            row: self._purpose(document)
+            for row, document in enumerate(corpus.documents)
+            if not document.parent_id
+        }
+        self._members: dict[str, list[int]] = {c.name: [] for c in self._table.capabilities}
+        for row, purpose in self._purposes.items():
+            for name in purpose.capabilities:
+                self._members[name].append(row)
+        executors = [row for row, purpose in self._purposes.items() if purpose.executes]
+        self._executors = np.array(executors, dtype=np.intp)
 
     def _purpose(self, document: Document) -> _Purpose:
         title = self._stems(f"{document.server} {document.name}")
@@ -121,27 +124,6 @@ class Capabilities:
     def _stems(self, text: str) -> _Pattern:
         return frozenset(self._stem(word) for word in words(text))
 
-
-def _weight(capability: Capability, name: _Pattern, text: _Pattern) -> int:
-    return sum(_NAME_WEIGHT if p <= name else 1 for p in capability.tools if p <= text)
-
-
-class CapabilityIndex:
-    """What each document of a corpus is for."""
-
-    def __init__(
-        self, purposes: Mapping[int, _Purpose], stem: Stemmer, table: CapabilityTable
-    ) -> None:
-        self._stem = stem
-        self._table = table
-        self._purposes = purposes
-        self._members: dict[str, list[int]] = {c.name: [] for c in table.capabilities}
-        for row, purpose in purposes.items():
-            for name in purpose.capabilities:
-                self._members[name].append(row)
-        executors = [row for row, purpose in purposes.items() if purpose.executes]
-        self._executors = np.array(executors, dtype=np.intp)
-
     def label(self, row: int, query: Query) -> str:
         """The document's likeliest capability that the question speaks of, in two words.
 
@@ -151,17 +133,14 @@ class CapabilityIndex:
         purpose = self._purposes.get(row)
         if purpose is None or not purpose.capabilities:
             return ""
-        asked = self._asked(query)
+        asked = self._stems(query.text)
         of = {c.name: (*c.intents, *c.tools) for c in self._table.capabilities}
         return next((n for n in purpose.capabilities if any(p <= asked for p in of[n])), "")
 
     def wanted(self, query: Query) -> list[Capability]:
         """The capabilities that the question asks for."""
-        asked = self._asked(query)
+        asked = self._stems(query.text)
         return [c for c in self._table.capabilities if any(p <= asked for p in c.intents)]
-
-    def _asked(self, query: Query) -> _Pattern:
-        return frozenset(self._stem(word) for word in query.words)
 
     def infer_shell(
         self, query: Query, scores: NDArray[np.floating], reachable: Rows
@@ -190,3 +169,7 @@ class CapabilityIndex:
     def _has_dedicated(self, capability: Capability, scores: NDArray[np.floating]) -> bool:
         dedicated = np.setdiff1d(self._members[capability.name], self._executors)
         return bool(scores[dedicated.astype(np.intp)].max(initial=0.0) >= DEDICATED)
+
+
+def _weight(capability: Capability, name: _Pattern, text: _Pattern) -> int:
+    return sum(_NAME_WEIGHT if p <= name else 1 for p in capability.tools if p <= text)

@@ -15,12 +15,12 @@ from toolscript.graph.forecast import Forecast
 from toolscript.graph.learning import Learning
 from toolscript.graph.related import relations
 from toolscript.retrieval.base import Corpus, EmbeddingIndex, EmbeddingSignal, Rows
-from toolscript.retrieval.capability import Capabilities
+from toolscript.retrieval.capability import CapabilityIndex
 from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.lexical.name_matching import NameIndex
 from toolscript.retrieval.pipeline import STEPS, begin
 from toolscript.retrieval.profiles import Profile
-from toolscript.retrieval.subqueries import Actions
+from toolscript.retrieval.subqueries import actions
 from toolscript.retrieval.trace import IndexState, Trace
 from toolscript.text import compact, words
 from toolscript.types import Document, Hit, MissExplanation, SearchRequest, SearchResult
@@ -51,8 +51,6 @@ class SearchEngine:
         self._lexical = lexical or LexicalSignal()
         self._semantic = semantic
         self._learning = learning
-        self._capabilities = Capabilities(self._lexical.stemmer)
-        self._actions = Actions(self._lexical.stemmer)
         self._writing = threading.Lock()
         self._state = self._index(Corpus(()))
         self._waiting = 0
@@ -133,8 +131,8 @@ class SearchEngine:
             lexical=lexical,
             semantic=semantic,
             names=NameIndex(corpus, lexical),
-            capabilities=self._capabilities.index(corpus),
-            is_action=self._actions.index(corpus) if self.profile.subqueries else None,
+            capabilities=CapabilityIndex(corpus, lexical.stemmer),
+            is_action=actions(corpus, lexical.stemmer) if self.profile.subqueries else None,
             forecast=self._forecast(corpus, semantic),
         )
 

@@ -12,9 +12,7 @@ from collections.abc import Callable, Iterator
 
 from toolscript.retrieval.base import Corpus
 from toolscript.retrieval.lexical.analyzer import Stemmer
-from toolscript.retrieval.per_document_cache import PerDocumentCache
 from toolscript.text import STOP_WORDS, words
-from toolscript.types import Document
 
 MAX_SUBQUERIES = 6
 """Of a longer question the first subqueries are looked at one by one."""
@@ -40,27 +38,16 @@ _OBJECTS = frozenset(
 )
 
 
-class Actions:
-    """The words with which the names and descriptions of a corpus begin."""
-
-    def __init__(self, stem: Stemmer) -> None:
-        self._stem = stem
-        self._openings = PerDocumentCache(self._opening)
-
-    def index(self, corpus: Corpus) -> Callable[[str], bool]:
-        """Whether a word is an action in this corpus."""
-        counts = Counter(
-            stem for opening in self._openings.of(corpus.documents) for stem in opening
-        )
-        actions = frozenset(stem for stem, count in counts.items() if count >= MIN_TOOLS)
-        return lambda word: self._stem(word) in actions
-
-    def _opening(self, document: Document) -> tuple[str, ...]:
-        first = (
-            *words(document.name[:_OPENING_CHARS])[:1],
-            *words(document.description[:_OPENING_CHARS])[:1],
-        )
-        return tuple([self._stem(word) for word in first if len(word) >= _SHORTEST])
+def actions(corpus: Corpus, stem: Stemmer) -> Callable[[str], bool]:
+    """Returns whether a word is an action: whether several documents' texts begin with it."""
+    counts = Counter(
+        stem(word)
+        for document in corpus.documents
+        for text in (document.name, document.description)
+        for word in words(text[:_OPENING_CHARS])[:1]
+        if len(word) >= _SHORTEST
+    )
+    return lambda word: counts[stem(word)] >= MIN_TOOLS
 
 
 def split(text: str, is_action: Callable[[str], bool]) -> list[str]:

@@ -31,6 +31,21 @@ def test_a_document_becomes_the_numbers_of_its_words_field_by_field() -> None:
     assert vocabulary.stem_of[vocabulary["reads"]] == vocabulary.stem_of[vocabulary["read"]]
 
 
+def test_only_documents_that_changed_are_taken_apart_again() -> None:
+    """upstream:live"""
+
+    def document(name: str, description: str = "") -> Document:
+        return Document(id=name, server="s", name=name, description=description)
+
+    analyzer = Analyzer(Stemmer())
+    a, b = analyzer.of(Corpus([document("a"), document("b")]))
+    again, changed, _ = analyzer.of(Corpus([document("a"), document("b", "x"), document("c")]))
+    assert again is a
+    assert (b.numbers.size, changed.numbers.size) == (2, 3)
+    analyzer.of(Corpus([document("b")]))
+    assert analyzer.of(Corpus([document("a")]))[0] is not a
+
+
 def test_threads_that_ask_at_once_get_the_right_stems() -> None:
     words = [
         f"{start}{end}" for start in ("walk", "hop", "relat") for end in ("ing", "ed", "ional")

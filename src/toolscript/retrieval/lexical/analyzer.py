@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from Stemmer import Stemmer as SnowballStemmer  # pyright: ignore[reportUnknownVariableType] - has no types
 
 from toolscript.retrieval.base import Corpus
-from toolscript.retrieval.per_document_cache import PerDocumentCache
 from toolscript.text import words
 from toolscript.types import Document
 
@@ -64,20 +63,23 @@ class TokenIds(msgspec.Struct, frozen=True, gc=False):
 
 
 class Analyzer:
-    """Takes documents apart. One thread at a time."""
+    """Takes documents apart, again only those that changed. One thread at a time."""
 
     def __init__(self, stemmer: Stemmer) -> None:
         self.vocabulary = Vocabulary(stemmer)
-        self._documents = PerDocumentCache(self._token_ids)
+        self._known: dict[str, tuple[Document, TokenIds]] = {}
+        """By id the documents of the last corpus."""
 
     def of(self, corpus: Corpus) -> list[TokenIds]:
         """The words of each document, in the corpus' order."""
-        return self._documents.of(corpus.documents)
-
-    def reset(self) -> None:
-        """Forget everything, so that words which no document has any more go."""
-        self.vocabulary = Vocabulary(self.vocabulary.stemmer)
-        self._documents = PerDocumentCache(self._token_ids)
+        known = self._known
+        self._known = {
+            each.id: known[each.id]
+            if each.id in known and each == known[each.id][0]
+            else (each, self._token_ids(each))
+            for each in corpus.documents
+        }
+        return [token_ids for _, token_ids in self._known.values()]
 
     def _token_ids(self, document: Document) -> TokenIds:
         fields = [words(text) for text in _texts(document)]

@@ -70,7 +70,7 @@ class LexicalSignal:
         token_ids, vocabulary = self._analyzer.of(corpus), self._analyzer.vocabulary
         index = LexicalIndex(token_ids, vocabulary, parent_of)
         if index.unused_words > max(_MAX_UNUSED_WORDS, len(index.spellings.words)):
-            self._analyzer.reset()
+            self._analyzer = Analyzer(self.stemmer)
         return index
 
 
