@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from toolscript.graph.inference import Inference, inferred
+from toolscript.graph.inference import inferred
 from toolscript.types import ToolSpec
 
 
@@ -82,15 +82,3 @@ def test_two_tools_that_name_each_other_tell_nothing() -> None:
 )
 def test_schemas_of_any_kind_are_read(odd: dict[str, Any]) -> None:
     assert inferred([tool("a_b", input_schema=odd, output_schema=odd), tool("c_d")]) == {}
-
-
-def test_only_servers_that_changed_are_asked_again() -> None:
-    needing = (tool("close_it", "Call open_it first."), tool("open_it"))
-    other = (tool("a_b", server="t"),)
-    inference = Inference()
-    first = inference.of({"s": needing, "t": other})
-    assert first == {"s__close_it": {"s__open_it": "its description names open_it first"}}
-    again = inference.of({"s": needing, "t": (*other, tool("c_d", "After a_b.", server="t"))})
-    assert again["s__close_it"] is first["s__close_it"]
-    assert again["t__c_d"] == {"t__a_b": "its description names a_b first"}
-    assert inference.of({}) == {}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from toolscript.gateway.catalogue import Catalogue
 from toolscript.gateway.gateway import Gateway
 from toolscript.gateway.snapshot import SnapshotStore
-from toolscript.graph.inference import Inference
+from toolscript.graph.inference import inferred
 from toolscript.graph.learning import Learning
 from toolscript.types import Document
 
@@ -24,7 +24,6 @@ class ToolFeed:
         self._gateway = gateway
         self._snapshots = snapshots
         self._learning = learning
-        self._inference = Inference()
         self._saved: Catalogue | None = None
 
     @property
@@ -39,8 +38,7 @@ class ToolFeed:
     def documents(self, catalogue: Catalogue) -> Sequence[Document]:
         """See `Feed`. What the tools' schemas say of each other goes into the graph."""
         if self._learning is not None:
-            servers = {name: entry.tools for name, entry in catalogue.servers.items()}
-            self._learning.graph.set_inferred(self._inference.of(servers))
+            self._learning.graph.set_inferred(inferred(catalogue.tools.values()))
         return [Document.of(tool) for tool in catalogue.tools.values()]
 
     def save(self, catalogue: Catalogue) -> None:

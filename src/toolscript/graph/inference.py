@@ -10,7 +10,7 @@ Only where that is hardly ambiguous, and only within a server:
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 from toolscript.types import ToolSpec
@@ -52,24 +52,6 @@ def inferred(tools: Iterable[ToolSpec]) -> dict[str, dict[str, str]]:
         for tool, needed in needs.items()
     }
     return {tool: needed for tool, needed in one_way.items() if needed}
-
-
-class Inference:
-    """The same for servers that change; infers again only for those that did."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[tuple[ToolSpec, ...], dict[str, dict[str, str]]]] = {}
-
-    def of(self, servers: Mapping[str, tuple[ToolSpec, ...]]) -> dict[str, dict[str, str]]:
-        """Returns for each tool of every server what it most likely needs first, and why."""
-        known = self._known
-        self._known = {
-            name: known[name]
-            if name in known and known[name][0] is tools
-            else (tools, inferred(tools))
-            for name, tools in servers.items()
-        }
-        return {tool: needs for _, found in self._known.values() for tool, needs in found.items()}
 
 
 def _named(tools: list[ToolSpec]) -> Iterator[tuple[str, str, str]]:
