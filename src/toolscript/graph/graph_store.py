@@ -8,23 +8,21 @@ changed byte is noticed, and never other evidence.
 """
 
 import logging
+import sqlite3
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from msgspec.structs import asdict, astuple
 
 from toolscript.graph.counts import EdgeCounts, GlobalCounts, GraphDelta, ToolCounts
 from toolscript.graph.tool_graph import ToolGraph
 from toolscript.graph.usage import Usage, UsageChange
 from toolscript.storage.atomic_files import write_failure
 from toolscript.storage.database import DamagedError, Database
-
-if TYPE_CHECKING:
-    import sqlite3
 
 log = logging.getLogger(__name__)
 VERSION = 2
@@ -43,7 +41,6 @@ _EDGES = np.dtype(
         ("kinds", "<u1"),
     ]
 )
-_HABITS = ("steps", "repeats", "same_server", "gain", "foreseen")
 _SCRIPT = f"""
 create table habit (name text primary key, value real not null, sum integer) without rowid;
 create table tool (
@@ -155,7 +152,7 @@ class GraphStore:
         self._warned = str(error)
 
 
-def _check(db: "sqlite3.Connection") -> None:
+def _check(db: sqlite3.Connection) -> None:
     """Raise `DamagedError` where anything in the file is not as it was written."""
     version = _version(db)
     found = str(_one(db, "pragma integrity_check(1)"))
@@ -166,7 +163,7 @@ def _check(db: "sqlite3.Connection") -> None:
 
 
 def _check_rows(
-    db: "sqlite3.Connection", table: str, where: str = "true", values: Sequence[str] = ()
+    db: sqlite3.Connection, table: str, where: str = "true", values: Sequence[str] = ()
 ) -> None:
     query = f"select count(*) from {table} where {where} and sum is not crc({_SUMMED[table]})"  # noqa: S608 - ours
     wrong = _one(db, query, values)
@@ -175,7 +172,7 @@ def _check_rows(
 
 
 def _sum_rows(
-    db: "sqlite3.Connection", table: str, where: str = "true", values: Sequence[str] = ()
+    db: sqlite3.Connection, table: str, where: str = "true", values: Sequence[str] = ()
 ) -> None:
     db.execute(f"update {table} set sum = crc({_SUMMED[table]}) where {where}", values)  # noqa: S608 - ours
 
@@ -188,7 +185,7 @@ def _crc(*values: object) -> int:
     return total
 
 
-def _version(db: "sqlite3.Connection") -> int:
+def _version(db: sqlite3.Connection) -> int:
     """The file's version; `OSError` for one that is left to those who know it."""
     db.create_function("crc", -1, _crc)
     version = int(_one(db, "pragma user_version"))
@@ -197,7 +194,7 @@ def _version(db: "sqlite3.Connection") -> int:
     return version
 
 
-def _bring_up_to_date(db: "sqlite3.Connection") -> None:
+def _bring_up_to_date(db: sqlite3.Connection) -> None:
     if _version(db) == VERSION:
         return
     for table in _SUMMED:
@@ -206,11 +203,11 @@ def _bring_up_to_date(db: "sqlite3.Connection") -> None:
     db.execute(f"pragma user_version = {VERSION}")
 
 
-def _one(db: "sqlite3.Connection", query: str, values: Sequence[str] = ()) -> Any:
+def _one(db: sqlite3.Connection, query: str, values: Sequence[str] = ()) -> Any:
     return db.execute(query, values).fetchone()[0]
 
 
-def _stored(db: "sqlite3.Connection") -> GraphDelta:
+def _stored(db: sqlite3.Connection) -> GraphDelta:
     """Returns the tools, edges and totals of the file."""
     rows = db.execute(
         "select number, id, weight, times, failed, failures, edges from tool order by number"
@@ -219,13 +216,13 @@ def _stored(db: "sqlite3.Connection") -> GraphDelta:
     totals = GlobalCounts(**dict(db.execute("select name, value from habit").fetchall()))
     stored = GraphDelta({row[1]: ToolCounts(*row[2:6]) for row in rows}, totals=totals)
     for _, source, *_, blob in rows:
-        for target, *counts in np.frombuffer(blob, _EDGES).tolist():
+        for target, counts in _edges(blob).items():
             if target in ids:
-                stored.edges[source, ids[target]] = EdgeCounts(*counts)
+                stored.edges[source, ids[target]] = counts
     return stored
 
 
-def _add(db: "sqlite3.Connection", change: GraphDelta) -> None:
+def _add(db: sqlite3.Connection, change: GraphDelta) -> None:
     for each in change.tools:
         _check_rows(db, "tool", "id = ?", (each,))
     _check_rows(db, "habit")
@@ -242,41 +239,32 @@ def _add(db: "sqlite3.Connection", change: GraphDelta) -> None:
         rows[numbers[source]][numbers[target]] = seen
     for source, edges in rows.items():
         (blob,) = db.execute("select edges from tool where number = ?", (source,)).fetchone()
-        merged = _merged(np.frombuffer(blob, _EDGES), edges)
+        known = _edges(blob)
+        for target, seen in edges.items():
+            known.setdefault(target, EdgeCounts()).add(seen)
+        merged = np.array([(target, *astuple(known[target])) for target in known], _EDGES)
         db.execute("update tool set edges = ? where number = ?", (merged.tobytes(), source))
     db.executemany(
         "insert into habit (name, value) values (?, ?) on conflict (name) do update set "
         "value = value + excluded.value",
-        [(name, getattr(change.totals, name)) for name in _HABITS],
+        asdict(change.totals).items(),
     )
     for each in change.tools:
         _sum_rows(db, "tool", "id = ?", (each,))
     _sum_rows(db, "habit")
 
 
-def _numbers(db: "sqlite3.Connection", identifiers: Iterable[str]) -> dict[str, int]:
+def _numbers(db: sqlite3.Connection, identifiers: Iterable[str]) -> dict[str, int]:
     return {each: _one(db, "select number from tool where id = ?", (each,)) for each in identifiers}
 
 
-def _merged(known: NDArray[np.void], new: dict[int, EdgeCounts]) -> NDArray[np.void]:
-    """A tool's edges with what was seen since added."""
-    place = {int(target): at for at, target in enumerate(known["target"])}
-    fresh = [target for target in new if target not in place]
-    merged = np.zeros(len(known) + len(fresh), dtype=_EDGES)
-    merged[: len(known)] = known
-    for at, target in enumerate(fresh, len(known)):
-        place[target] = at
-        merged[at]["target"] = target
-    for target, seen in new.items():
-        row = merged[place[target]]
-        for name in ("next", "later", "next_times", "later_times"):
-            row[name] += getattr(seen, name)
-        row["stated"] = max(float(row["stated"]), seen.stated)
-        row["kinds"] |= seen.kinds
-    return merged
+def _edges(blob: bytes) -> dict[int, EdgeCounts]:
+    """A tool's edges by the numbers of their targets."""
+    rows = np.frombuffer(blob, _EDGES).tolist()
+    return {target: EdgeCounts(*counts) for target, *counts in rows}
 
 
-def _usage(db: "sqlite3.Connection") -> UsageChange:
+def _usage(db: sqlite3.Connection) -> UsageChange:
     rows = db.execute("select tool, model, count, total from usage").fetchall()
     found = UsageChange()
     for tool, model, count, total in rows:
@@ -284,7 +272,7 @@ def _usage(db: "sqlite3.Connection") -> UsageChange:
     return found
 
 
-def _add_usage(db: "sqlite3.Connection", usage: UsageChange) -> None:
+def _add_usage(db: sqlite3.Connection, usage: UsageChange) -> None:
     for key, learned in usage.learned.items():
         _check_rows(db, "usage", _KEY, key)
         known = db.execute(f"select count, total from usage where {_KEY}", key).fetchone()  # noqa: S608 - ours
