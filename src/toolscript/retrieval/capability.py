@@ -66,19 +66,11 @@ def load_table(stem: Stemmer) -> CapabilityTable:
         return tuple(frozenset(stem(word) for word in pattern) for pattern in lists)
 
     capabilities = tuple(
-        Capability(
-            name=row["name"],
-            short=row["short"],
-            shell=row["shell"],
-            intents=patterns(row["intents"]),
-            tools=patterns(row["tools"]),
-        )
+        Capability(**row | {key: patterns(row[key]) for key in ("intents", "tools")})
         for row in raw["capabilities"]
     )
-    executors = raw["executors"]
-    return CapabilityTable(
-        capabilities, patterns(executors["name"]), patterns(executors["description"])
-    )
+    executors = (patterns(raw["executors"][key]) for key in ("name", "description"))
+    return CapabilityTable(capabilities, *executors)
 
 
 @dataclass(frozen=True, slots=True)

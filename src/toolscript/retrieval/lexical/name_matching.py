@@ -9,9 +9,9 @@ that any tool knows.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain
 
 from toolscript.retrieval.base import Corpus, Query
 from toolscript.retrieval.lexical.bm25f import LexicalIndex
@@ -30,16 +30,6 @@ _IDENTIFIER = re.compile(r"[^\W_][_\-.:][^\W_]|[a-z][A-Z]")
 _ID_MARK = re.compile(f"{SEPARATOR}|:")
 MAX_TOKENS = 64
 """Of a longer question only so many words are looked at for names."""
-
-
-def _compact_spellings(server: str, name: str) -> tuple[str, ...]:
-    """Letters and digits only: of the name alone, and after the server's."""
-    return tuple({compact(name), compact(server + name)} - {""})
-
-
-def _literal_spellings(server: str, name: str) -> tuple[str, ...]:
-    """As it stands: for names in symbols only, and to prefer the one meant among near twins."""
-    return tuple({name.strip(), f"{server}:{name}".strip()})
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -66,16 +56,6 @@ IMPERSONATOR = 0.99
 """A name that is spelled like another server's id counts this much of that id."""
 
 
-def _by_spelling(spelled: Iterable[tuple[tuple[str, ...], list[int]]]) -> dict[str, list[int]]:
-    """Each spelling with the rows of all names that are spelled like it."""
-    found: dict[str, list[int]] = {}
-    for spellings, rows in spelled:
-        for spelling in spellings:
-            there = found.get(spelling)
-            found[spelling] = rows if there is None else there + rows
-    return found
-
-
 def _impersonating(corpus: Corpus) -> Iterator[int]:
     """The rows of tools that are called ``server__tool`` or ``server:tool`` like another's id."""
     posing = [(row, d) for row, d in enumerate(corpus.documents) if _ID_MARK.search(d.name)]
@@ -85,22 +65,19 @@ def _impersonating(corpus: Corpus) -> Iterator[int]:
             yield row
 
 
-def _padded(identifier: str) -> bool:
-    return identifier != identifier.strip()
-
-
 class NameIndex:
     """The spellings of every document's name; ``vocabulary`` knows the corpus' words."""
 
     def __init__(self, corpus: Corpus, vocabulary: LexicalIndex) -> None:
-        names: dict[tuple[str, str], list[int]] = {}
-        for row, document in enumerate(corpus.documents):
-            names.setdefault((document.server, document.name), []).append(row)
-        self._rows = _by_spelling((_compact_spellings(*key), rows) for key, rows in names.items())
-        padded = (((each.strip(),), [row]) for each, row in corpus.rows.items() if _padded(each))
-        literal = ((_literal_spellings(*key), rows) for key, rows in names.items())
-        self._exact = _by_spelling(chain(literal, padded))
-        self._ids = corpus.rows
+        self._rows: defaultdict[str, list[int]] = defaultdict(list)
+        """By letters and digits only: of the name alone, and after the server's."""
+        self._exact: defaultdict[str, list[int]] = defaultdict(list)
+        """As it stands: for names in symbols only, and to prefer the one meant among near twins."""
+        for row, each in enumerate(corpus.documents):
+            for spelling in {compact(each.name), compact(each.server + each.name)} - {""}:
+                self._rows[spelling].append(row)
+            for spelling in {each.name, f"{each.server}:{each.name}", each.id}:
+                self._exact[spelling.strip()].append(row)
         self.impersonating = frozenset(_impersonating(corpus))
         """The documents, by row, that are named like another's id."""
         self._spellings = Spellings(list(self._rows))
@@ -108,8 +85,7 @@ class NameIndex:
 
     def match(self, query: Query) -> dict[int, NameMatch]:
         """The documents, by row, whose names the query spells."""
-        text = query.text.strip()
-        literal = {*self._exact.get(text, ()), self._ids.get(text, -1)} - {-1}
+        literal = self._exact.get(query.text.strip())
         if literal:
             return self._exactly(literal)
         spelled = query.compact
