@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from benchmarks.graph.data import Item, Used, load
 from benchmarks.graph.results import Figures, Result
-from benchmarks.quality.own import document, semantic
+from benchmarks.quality.own import document, encoder, semantic
+from toolscript.embedding.base import CachedVector
 from toolscript.graph.forecast import Forecast
 from toolscript.graph.tool_graph import ToolGraph
 from toolscript.graph.usage import Usage
@@ -48,7 +49,11 @@ class Place:
 
     def signal(self, usage: Usage) -> SemanticSignal:
         """A semantic signal that knows the embeddings, and learns from use."""
-        return self.embedded.with_usage(usage)
+        signal = SemanticSignal(self.embedded.model, lambda: None, usage=usage)
+        vectors = np.zeros((0, 0), np.float32) if self.vectors is None else self.vectors
+        known = zip(self.corpus.documents, vectors, strict=True)
+        signal.take(encoder().name, {d.id: CachedVector(d.digest, v) for d, v in known})
+        return signal
 
     @property
     def sequences(self) -> list[list[int]]:

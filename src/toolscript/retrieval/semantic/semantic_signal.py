@@ -172,13 +172,6 @@ class SemanticSignal:
         self._name, self._vectors = model, vectors
         self._dim = next((each.vector.size for each in vectors.values()), 0)
 
-    def with_usage(self, usage: Usage) -> "SemanticSignal":
-        """Returns a copy of the signal, its vectors included, that is moved by other ``usage``."""
-        other = SemanticSignal(self.model, self.cache, noun=self._noun, usage=usage)
-        other._curves = self._curves
-        other.take(self._name, dict(self._vectors))
-        return other
-
     def embed_query(self, text: str) -> tuple[str, Vectors] | None:
         """Returns the model's name and the vector of a ``text``; None where no model answers."""
         try:
