@@ -2,9 +2,8 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable
 
-from toolscript.text.redaction import blanked
+from toolscript.text.redaction import redact as redact
 
 _CAMEL = re.compile(r"(?=[A-Z])(?:(?<=[a-z0-9])|(?<=[A-Z])(?=[A-Z][a-z]))")
 """A place inside a word such as ``readFile``; the capital is tested first, for speed."""
@@ -125,8 +124,3 @@ def _is_mixed(word: str) -> bool:
 def encodable(text: str) -> str:
     """Returns the text with lone surrogates, which UTF-8 cannot encode, written as escapes."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def redact(text: str, secrets: Iterable[str]) -> str:
-    """Returns the text with ``***`` for secrets, what looks like one, and logins in URLs."""
-    return blanked(text, tuple(secrets))

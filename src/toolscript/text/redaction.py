@@ -278,12 +278,12 @@ def redactable(values: Iterable[str]) -> tuple[str, ...]:
 # Blanking
 
 
-def blanked(text: str, secrets: tuple[str, ...]) -> str:
-    """Returns the text without the secrets in any spelling, nor what has the shape of one.
+def redact(text: str, secrets: Iterable[str]) -> str:
+    """Returns the text with ``***`` for secrets in any spelling and for what looks like one.
 
-    Takes time in proportion to the text, whatever it holds.
+    Logins in URLs are among that. Takes time in proportion to the text, whatever it holds.
     """
-    long, short = _matchers(secrets)
+    long, short = _matchers(tuple(secrets))
     looked = text[:MAX_CHARS]
     for spelling in long:
         looked = looked.replace(spelling, BLANK)
