@@ -28,6 +28,8 @@ from toolscript.config import servers as configuration
 from toolscript.config import settings
 from toolscript.config.trust import ProjectFile, TrustStore
 from toolscript.embedding.loader import LazyModel, Loaded
+from toolscript.graph.base import Edge
+from toolscript.graph.tool_graph import ToolGraph
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
@@ -305,3 +307,9 @@ def fetch(  # noqa: PLR0913 - as many as a request has parts
         return response.status, json.loads(received) if "json" in kind else received
     finally:
         connection.close()
+
+
+def edge_of(graph: ToolGraph, source: str, target: str) -> Edge | None:
+    """An edge of a graph; None where there is none."""
+    edges = graph.strongest(graph.edge_count)
+    return next((e for e in edges if (e.source, e.target) == (source, target)), None)

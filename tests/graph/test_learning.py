@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.graph.test_tool_graph import Clock, graph_of
+from tests.support import edge_of
 from toolscript.graph.base import Template
 from toolscript.graph.counts import GraphDelta, discount
 from toolscript.graph.graph_files import read
@@ -71,7 +72,7 @@ class TestStore:
         for graph in (one, other):
             GraphStore(tmp_path, "key").add(graph.drain_changes(), UsageChange())
         both, _ = stored(tmp_path)
-        edge = both.edge("s__a", "s__b")
+        edge = edge_of(both, "s__a", "s__b")
         assert edge is not None
         assert (edge.weight, edge.times) == (2.0, 2)
         assert both.edge_count == 3
@@ -120,7 +121,7 @@ class TestStore:
             store.path.write_bytes(whole[:length])
             stored(tmp_path)
             assert store.add(graph_of("ab").drain_changes(), UsageChange())
-            assert stored(tmp_path)[0].edge("s__a", "s__b")
+            assert edge_of(stored(tmp_path)[0], "s__a", "s__b")
             store.path.unlink()
 
     def test_what_cannot_be_kept_is_kept_for_later(

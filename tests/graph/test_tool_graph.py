@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support import edge_of
 from toolscript.graph.base import Edge, Template, adaptive_alpha
 from toolscript.graph.counts import discount
 from toolscript.graph.tool_graph import EPOCH, MAX_DEPTH, WINDOW, ToolGraph, relatedness
@@ -110,14 +111,14 @@ def test_alpha_follows_the_number_of_edges(edges: int, alpha: float) -> None:
 def test_a_sequence_leads_from_each_tool_to_all_after_it() -> None:
     """graph:learning"""
     graph = graph_of("abc", "ab")
-    assert graph.edge("s__a", "s__b") == Edge(
+    assert edge_of(graph, "s__a", "s__b") == Edge(
         source="s__a", target="s__b", kinds=("observed",), weight=2.0, times=2
     )
-    after = graph.edge("s__a", "s__c")
+    after = edge_of(graph, "s__a", "s__c")
     assert after is not None
     assert after.times == 1
-    assert graph.edge("s__b", "s__a") is None
-    assert graph.edge("s__a", "s__z") is None
+    assert edge_of(graph, "s__b", "s__a") is None
+    assert edge_of(graph, "s__a", "s__z") is None
     assert [edge.target for edge in graph.strongest(1)] == ["s__b"]
 
 
@@ -154,7 +155,7 @@ def test_what_was_long_ago_weighs_less() -> None:
     graph.learn(["s__a", "s__b"])
     clock.now += 20 * DAY_S
     graph.learn(["s__a", "s__c"])
-    old, new = graph.edge("s__a", "s__b"), graph.edge("s__a", "s__c")
+    old, new = edge_of(graph, "s__a", "s__b"), edge_of(graph, "s__a", "s__c")
     assert old is not None
     assert new is not None
     assert (old.weight, new.weight) == (0.25, 1.0)
@@ -170,11 +171,11 @@ def test_templates_are_taken_over_once_and_do_not_decay() -> None:
     assert graph.bootstrap_from_templates([template]) == 2
     assert graph.bootstrap_from_templates([template]) == 0
     clock.now += 1000 * DAY_S
-    edge = graph.edge("s__a", "s__b")
+    edge = edge_of(graph, "s__a", "s__b")
     assert edge is not None
     assert (edge.weight, edge.times, edge.kinds) == (1.0, 0, ("template",))
     graph.learn(["s__a", "s__b"])
-    seen = graph.edge("s__a", "s__b")
+    seen = edge_of(graph, "s__a", "s__b")
     assert seen is not None
     assert seen.kinds == ("observed", "template")
     assert seen.weight == 2.0
@@ -222,7 +223,7 @@ def test_the_weakest_edges_go_where_there_are_too_many_and_stated_ones_stay() ->
         graph.learn([f"s__{number}", f"s__{number}-2"])
         assert graph.edge_count <= 20
     for kept in (("s__x", "s__y"), ("s__a", "s__b")):
-        assert graph.edge(*kept)
+        assert edge_of(graph, *kept)
     assert graph.neighbors("s__a") == ["s__b"]
 
 

@@ -125,12 +125,6 @@ class ToolGraph:
         sums = (self.adamic_adar_between(tool, used) for used in context_tools if used != tool)
         return relatedness(max(sums, default=0.0))
 
-    def edge(self, source: str, target: str) -> Edge | None:
-        """Returns one edge; None where there is none."""
-        with self.lock:
-            counts = self._node(source).out.get(target)
-            return None if counts is None else self._edge(source, target, counts)
-
     def strongest(self, limit: int, allows: Callable[[str], bool] | None = None) -> list[Edge]:
         """Returns the edges that weigh most, strongest first, then by id.
 
