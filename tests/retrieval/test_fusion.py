@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolscript.retrieval.base import Ranking
-from toolscript.retrieval.fusion import contributions, fuse
+from toolscript.retrieval.fusion import fuse, shares
 from toolscript.retrieval.profiles import search_profile
 
 NAN = math.nan
@@ -106,13 +106,10 @@ def test_the_order_of_the_signals_does_not_matter(row: list[float]) -> None:
 
 
 @pytest.mark.requirement("search:reason")
-def test_contributions_are_what_each_signal_added() -> None:
+def test_the_shares_of_the_signals_that_answered_sum_to_1() -> None:
     """search:reason"""
-    found = contributions(
-        rankings(semantic=[0.8, NAN], fuzzy=[0.5, 0.5]), {"semantic": 0.7, "fuzzy": 0.3}, 0
-    )
-    assert found == pytest.approx({"semantic": 0.56, "fuzzy": 0.15})
-    silent = contributions(
-        rankings(semantic=[NAN], fuzzy=[0.5]), {"semantic": 0.7, "fuzzy": 0.3}, 0
-    )
-    assert silent == pytest.approx({"fuzzy": 0.5})
+    weights = {"semantic": 0.7, "fuzzy": 0.3}
+    found = shares(rankings(semantic=[0.8, NAN], fuzzy=[0.5, 0.5]), weights, 0)
+    assert found == pytest.approx(weights)
+    silent = shares(rankings(semantic=[NAN], fuzzy=[0.5]), weights, 0)
+    assert silent == pytest.approx({"fuzzy": 1.0})

@@ -38,16 +38,6 @@ def rounded(scores: Vectors | Scores) -> Scores:
     return np.clip(np.round(scores.astype(np.float64), DECIMALS), 0.0, 1.0 - 10.0**-DECIMALS)
 
 
-def contributions(
-    rankings: Mapping[str, Ranking], weights: Mapping[str, float], row: int
-) -> dict[str, float]:
-    """What each signal added to one document's score; silent ones are left out."""
-    return {
-        name: weight * float(rankings[name].scores[row])
-        for name, weight in shares(rankings, weights, row).items()
-    }
-
-
 def shares(
     rankings: Mapping[str, Ranking], weights: Mapping[str, float], row: int
 ) -> dict[str, float]:

@@ -15,7 +15,7 @@ from toolscript.embedding.base import Vectors
 from toolscript.graph.forecast import Forecast
 from toolscript.retrieval.base import Corpus, EmbeddingIndex, Query, Ranking, Rows
 from toolscript.retrieval.capability import CapabilityIndex
-from toolscript.retrieval.fusion import DECIMALS, Scores, contributions, shares
+from toolscript.retrieval.fusion import DECIMALS, Scores, shares
 from toolscript.retrieval.lexical.bm25f import LexicalIndex
 from toolscript.retrieval.lexical.name_matching import NameIndex
 from toolscript.text import printable
@@ -166,7 +166,8 @@ class Trace:
         query, rankings = self.queries[number], self.rankings[number]
         boost = 0.0 if self.name_boost is None else float(self.name_boost[number, row])
         label = self.state.capabilities.label(row, query)
-        added = contributions(rankings, self.weights, row)
+        weights = shares(rankings, self.weights, row)
+        added = {name: weights[name] * float(rankings[name].scores[row]) for name in weights}
         return signal_phrase(added, boost, label, query.text if number else "")
 
 
