@@ -11,7 +11,6 @@ not how near the nearest of them is. Only a question that was nearly asked befor
 with a calibrated score from `REPEATED` to 1, keeps part of the rise, up to all of it.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -24,8 +23,6 @@ from toolscript.types import Document
 
 MAX_SHIFT, HALF_SHIFT = 0.6, 3.0
 REPEATED = 0.9
-REFRESH_S = 1.0
-"""How long newly learned use may wait before searches see it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +47,7 @@ class RelevanceFeedback:
     vectors: Vectors
     """float32 [n, dim], unit rows: one for each document."""
     curve: Callable[[Vectors], Vectors]
-    clock: Callable[[], float] = time.monotonic
     _known: _Known | None = field(default=None, init=False)
-    _until_s: float = field(default=0.0, init=False)
 
     def adjusted(self, cosines: Vectors, question: Vectors) -> Vectors:
         """The cosines moved by use: float32 [n]; the same array where nothing was learned."""
@@ -70,10 +65,8 @@ class RelevanceFeedback:
 
     def _current(self) -> _Known:
         known = self._known
-        stale = known is None or known.version != self.usage.version
-        if known is None or (stale and self.clock() >= self._until_s):
+        if known is None or known.version != self.usage.version:
             known = self._known = self._read()
-            self._until_s = self.clock() + REFRESH_S
         return known
 
     def _read(self) -> _Known:
