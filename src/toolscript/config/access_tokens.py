@@ -70,7 +70,7 @@ class TokenStore:
         return _exists(self.path) or _exists(self._marker)
 
     def clear(self) -> None:
-        """Revoke every token and open the gateway to callers without one."""
+        """Revokes every token and opens the gateway to callers without one."""
         with locked(self._lock):
             self.path.unlink(missing_ok=True)
             self._marker.unlink(missing_ok=True)
@@ -87,7 +87,7 @@ class TokenStore:
         return self._tokens
 
     def create(self, grant: Grant, name: str = "", days: float | None = None) -> tuple[Token, str]:
-        """Create a token; returns what is stored, and the token itself, which is not stored.
+        """Creates a token; returns what is stored, and the token itself, which is not stored.
 
         ``days`` is how long it is valid; None means for ever.
         """
@@ -106,7 +106,7 @@ class TokenStore:
         return token, secret
 
     def revoke(self, identifier: str) -> Token:
-        """Revoke the token of this id and return it; raises `UnknownNameError` without one."""
+        """Revokes the token of this id and returns it; raises `UnknownNameError` without one."""
         with locked(self._lock):
             tokens = self.all()
             revoked = next((token for token in tokens if token.id == identifier), None)

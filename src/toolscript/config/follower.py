@@ -36,7 +36,7 @@ class Follower:
         self.problem = ""
 
     async def run(self, apply: Callable[[Config], None]) -> None:
-        """Call ``apply`` with each new configuration, until cancelled."""
+        """Calls ``apply`` with each new configuration, until cancelled."""
         while True:
             await anyio.sleep(POLL_S)
             config = await anyio.to_thread.run_sync(self.poll, abandon_on_cancel=True)

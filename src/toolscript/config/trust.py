@@ -56,7 +56,7 @@ class ProjectFile:
 
     @classmethod
     def read(cls, path: Path) -> "ProjectFile":
-        """Read a file; raises `ConfigSyntaxError` where that is not possible."""
+        """Reads a file; raises `ConfigSyntaxError` where that is not possible."""
         place = _place(path)
         data, status = read_file(place)
         target = resolved(place)
@@ -133,7 +133,7 @@ class TrustStore:
         return not file.flaw and (before is None or before.sha256 != file.sha256)
 
     def decide(self, file: ProjectFile, *, trusted: bool) -> None:
-        """Store a decision; raises `ConfigUntrustedError` for trust in what others can write."""
+        """Stores a decision; raises `ConfigUntrustedError` for trust in what others can write."""
         if trusted and file.flaw:
             raise ConfigUntrustedError(refusal(file))
         made = Decision(
@@ -146,7 +146,7 @@ class TrustStore:
         write_atomically(self.record(file.path), msgspec.json.encode(made))
 
     def forget(self, path: Path) -> bool:
-        """Delete the decision about a file; returns whether there was one."""
+        """Deletes the decision about a file; returns whether there was one."""
         known = self.decision(path) is not None
         self.record(path).unlink(missing_ok=True)
         return known

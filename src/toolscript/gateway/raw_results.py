@@ -44,7 +44,7 @@ def is_moderate(text: bytes) -> bool:
 
 
 def decode_moderate(text: bytes) -> dict[str, Any]:
-    """Return a result as objects; raises `UnreadableError` where it is too large for that."""
+    """Returns a result as objects; raises `UnreadableError` where it is too large for that."""
     if not is_moderate(text):
         size = f"{len(text) / 2**20:.1f} MiB"
         raise UnreadableError(
