@@ -26,7 +26,10 @@ def without_last_words(error: str) -> str:
 
 
 class Ready(msgspec.Struct, frozen=True, kw_only=True):
-    """The server is connected and has these tools. Reported again whenever they change."""
+    """The server is connected and has these tools. Reported again whenever they change.
+
+    The fields are those of a `ServerEntry`.
+    """
 
     tools: tuple[ToolSpec, ...]
     version: str = ""

@@ -231,13 +231,8 @@ class Gateway:
         entry = ServerEntry(name=spec.name, digest=spec.digest, state="failed", since=_from_now(0))
         if isinstance(event, Ready):
             slot.retry = ""
-            entry = msgspec.structs.replace(
-                entry,
-                state="ready",
-                tools=event.tools,
-                version=event.version,
-                rejected=event.rejected,
-            )
+            reported = msgspec.structs.asdict(event)
+            entry = msgspec.structs.replace(entry, state="ready", **reported)
         else:
             slot.retry = _from_now(event.retry_s)
             if event.retrying:
