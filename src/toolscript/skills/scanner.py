@@ -18,7 +18,7 @@ import msgspec
 
 from toolscript.errors import SkillError
 from toolscript.skills.confined_reader import MAX_FILE_BYTES, ConfinedReader, FileEntry, Stamp
-from toolscript.skills.front_matter import read_front_matter
+from toolscript.skills.front_matter import FrontMatter, read_front_matter
 from toolscript.skills.passages import Passage, split
 from toolscript.storage.blob_store import BlobStore
 from toolscript.text import compact, printable
@@ -268,21 +268,19 @@ def _catalogue_of(read: Iterable[_ReadFile], problems: list[str]) -> SkillCatalo
 def read_skill(root: str, path: str, text: str) -> Skill:
     """The skill that a file's text makes; raises `SkillError` where it makes none."""
     markdown = not path.casefold().endswith(".txt")
-    front = read_front_matter(text) if markdown else None
-    name, description, body = (
-        (front.name, front.description, front.body) if front else ("", "", text)
-    )
-    if is_manifest(path) and not (name and description):
+    front = read_front_matter(text) if markdown else FrontMatter("", "", text)
+    if is_manifest(path) and not (front.name and front.description):
+        missing = "description" if front.name else "name"
         raise SkillError(
-            f"its front matter states no {'description' if name else 'name'}; a {MANIFEST} begins "
+            f"its front matter states no {missing}; a {MANIFEST} begins "
             "with ---, name: …, description: …, ---"
         )
-    passages = split(body, headings=markdown)
-    if not passages and not description:
+    passages = split(front.body, headings=markdown)
+    if not passages and not front.description:
         raise SkillError("it is empty; nothing in it can be searched")
     return Skill(
-        name=name or printable(path),
-        description=description,
+        name=front.name or printable(path),
+        description=front.description,
         root=root,
         path=path,
         passages=passages,
