@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from toolscript.errors import GatewayError, ModelError
+from toolscript.surfaces.cli.connect import wait_until_ready
 from toolscript.surfaces.cli.gateway_client import Parameters
-from toolscript.surfaces.cli.progress import wait_until_ready
 
 
 class Answers:

@@ -1,14 +1,15 @@
 """Chooses what answers a command: the running gateway, or an application in this process."""
 
+import sys
 import time
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from toolscript.config import servers as configuration
 from toolscript.config.settings import Settings, load_settings
-from toolscript.errors import GatewayMissingError, ToolscriptError
+from toolscript.errors import GatewayError, GatewayMissingError, ToolscriptError
 from toolscript.storage.atomic_files import check_owner
 from toolscript.surfaces.cli.gateway_client import (
     TIMEOUT_S,
@@ -22,6 +23,9 @@ from toolscript.surfaces.server.gateway_file import GatewayFile, GatewayRecord
 _PROBE_TIMEOUT_S = 2.0
 _EDIT_S, _POLL_S = 2.0, 0.02
 """How long a gateway may take to notice an edit, and how often its health is polled."""
+_FIRST_POLL_S, _LAST_POLL_S = 0.01, 0.1
+_MARGIN_S = 60.0
+"""How long nothing may change beyond the time that servers have to connect."""
 _STALE_S = 0.5
 """How old its report on the files may be: it takes less time to look at them again."""
 
@@ -96,7 +100,43 @@ def connected(
     from toolscript.surfaces.cli.local_client import local_client  # noqa: PLC0415 - imports the engine
 
     with local_client(settings, wiring, refresh=refresh) as client:
+        wait_until_ready(client, settings.connect_timeout_s)
         yield client
+
+
+def wait_until_ready(client: Client, connect_timeout_s: float, margin_s: float = _MARGIN_S) -> None:
+    """Return when every server has become ready or failed and every tool is indexed.
+
+    Raises `GatewayError` once nothing has changed for both times together, and whatever
+    error the application answers instead of its health.
+    """
+    pause = _FIRST_POLL_S
+    before, changed = None, time.monotonic()
+    with _display(client) as show:
+        while (health := client.get("/health"))["status"] != "ready":
+            if health != before:
+                before, changed = health, time.monotonic()
+            elif time.monotonic() - changed > connect_timeout_s + margin_s:
+                raise GatewayError(_stuck(health))
+            show(health)
+            time.sleep(pause)
+            pause = min(_LAST_POLL_S, pause * 1.5)
+
+
+def _stuck(health: dict[str, Any]) -> str:
+    passages = health.get("passagesWaiting")
+    left = f"{passages} passages of skills" if passages else f"{health['toolsWaiting']} tools"
+    waiting = ", ".join(health["waitingFor"]) or f"{left} to be indexed"
+    return f"nothing happens any more while waiting for {waiting}; try again, or with --refresh"
+
+
+def _display(client: Client) -> AbstractContextManager[Callable[[dict[str, Any]], None]]:
+    """Returns a function that shows the state, on a terminal only."""
+    if not sys.stderr.isatty():
+        return nullcontext(lambda _: None)
+    from toolscript.surfaces.cli.progress import display  # noqa: PLC0415 - only a terminal pays for it
+
+    return display(client)
 
 
 def gateway(flags: Mapping[str, object]) -> RemoteClient:

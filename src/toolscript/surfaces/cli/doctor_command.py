@@ -59,12 +59,14 @@ def doctor(output: str, **flags: Any) -> int:
 
 
 def _check_all(settings: Settings, flags: dict[str, Any]) -> Iterator[Finding]:
-    configured = _checked("configuration", _configuration, settings)
-    yield configured
-    yield _checked("data", _data, settings)
-    if not configured.ok:
+    try:
+        config = load(settings)
+    except (ToolscriptError, OSError) as error:
+        yield Finding("configuration", ok=False, found=str(error))
+        yield _checked("data", _data, settings)
         return
-    yield from _trust(load(settings))
+    yield from _configuration(config)
+    yield _checked("data", _data, settings)
     yield _checked("tokens", _tokens, settings)
     gateway = _checked("gateway", _gateway, settings)
     yield gateway
@@ -86,15 +88,11 @@ def _checked(what: str, check: Callable[[Settings], Finding], settings: Settings
         return Finding(what, ok=False, found=str(error))
 
 
-def _configuration(settings: Settings) -> Finding:
-    config = load(settings)
+def _configuration(config: Config) -> Iterator[Finding]:
+    """The files, one that is not trusted, and those that other users may write."""
     paths = ", ".join(str(path) for path in config.sources)
     empty = not config.servers and not config.problems
-    return Finding("configuration", not empty, f"{paths} names no server" if empty else paths)
-
-
-def _trust(config: Config) -> Iterator[Finding]:
-    """Files that are not used because they are not trusted, or are although others write them."""
+    yield Finding("configuration", not empty, f"{paths} names no server" if empty else paths)
     if config.refused:
         yield Finding("project", ok=False, found=config.refused)
     for path in config.sources:

@@ -14,10 +14,15 @@ import click
 from toolscript.config.settings import OPTION, Settings, load_settings
 from toolscript.errors import GatewayError, GatewayMissingError, GatewayRunningError
 from toolscript.storage.atomic_files import open_private
-from toolscript.surfaces.cli.connect import RunningGateway, record_file, recorded, running_gateway
+from toolscript.surfaces.cli.connect import (
+    RunningGateway,
+    record_file,
+    recorded,
+    running_gateway,
+    wait_until_ready,
+)
 from toolscript.surfaces.cli.options import output_option, settings_options
 from toolscript.surfaces.cli.output import counted, note, print_json
-from toolscript.surfaces.cli.progress import wait_until_ready
 from toolscript.surfaces.server.config_sources import load
 from toolscript.surfaces.server.gateway_file import GatewayFile, GatewayRecord
 

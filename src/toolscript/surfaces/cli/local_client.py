@@ -14,7 +14,6 @@ from toolscript import bootstrap
 from toolscript.app.application import App
 from toolscript.config.settings import Settings
 from toolscript.surfaces.cli.gateway_client import Parameters, answer, target
-from toolscript.surfaces.cli.progress import wait_until_ready
 from toolscript.surfaces.http.routes import local_app
 from toolscript.surfaces.server.authentication import ACCESS, OWNERS
 from toolscript.surfaces.server.config_sources import load
@@ -73,7 +72,7 @@ class LocalClient:
 def local_client(
     settings: Settings, wiring: Mapping[str, Any], *, refresh: bool
 ) -> Generator[LocalClient]:
-    """A client of the application once that is ready; shows progress. See `connected`."""
+    """A client of an application that runs for as long as the block lasts. See `connected`."""
     # The answer itself says that it is degraded, and why.
     logging.getLogger("toolscript.embedding.loader").setLevel(logging.ERROR)
     chosen: dict[str, Any] = {"reconnect": refresh, "skills": "off", **wiring}
@@ -85,6 +84,4 @@ def local_client(
         # Errors of this thread, such as an interruption by the user, stay in it: in the
         # event loop they would end it before the connections are closed.
         stack.callback(running.__exit__, None, None, None)
-        client = LocalClient(portal, app)
-        wait_until_ready(client, settings.connect_timeout_s)
-        yield client
+        yield LocalClient(portal, app)
