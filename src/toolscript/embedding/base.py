@@ -92,7 +92,7 @@ class VectorCache(Protocol):
         self,
         model: str,
         entries: Mapping[str, CachedVector],
-        keep: Callable[[str], bool] = ...,
+        keep: Callable[[str], bool] | None = None,
     ) -> bool:
         """Makes the cache hold ``entries``; returns False where that fails.
 

@@ -12,7 +12,7 @@ import numpy as np
 import orjson
 
 from toolscript.embedding.base import CachedVector
-from toolscript.embedding.vector_cache import VERSION, newest_first, no_document
+from toolscript.embedding.vector_cache import VERSION, load_others
 from toolscript.storage.atomic_files import locked, write_atomically, write_failure
 
 log = logging.getLogger(__name__)
@@ -40,23 +40,19 @@ class JsonVectorCache:
 
     def load(self, model: str, wanted: Mapping[str, str] | None = None) -> dict[str, CachedVector]:
         """See `VectorCache.load`."""
-        return _vectors(_rows(self.path, model, logging.WARNING), wanted)
+        return _load(self.path, model, wanted, logging.WARNING)
 
     def load_from_other_caches(
         self, model: str, wanted: Mapping[str, str] | None = None
     ) -> dict[str, CachedVector]:
         """See `VectorCache.load_from_other_caches`."""
-        entries: dict[str, CachedVector] = {}
-        for path in newest_first(self.path, "embeddings-*.json"):
-            rows = _rows(path, model, logging.DEBUG)
-            entries = _vectors(rows, wanted) | entries
-        return entries
+        return load_others(_load, self.path, "embeddings-*.json", model, wanted)
 
     def save(
         self,
         model: str,
         entries: Mapping[str, CachedVector],
-        keep: Callable[[str], bool] = no_document,
+        keep: Callable[[str], bool] | None = None,
     ) -> bool:
         """See `VectorCache.save`."""
         try:
@@ -69,14 +65,17 @@ class JsonVectorCache:
         return True
 
     def _write(
-        self, model: str, entries: Mapping[str, CachedVector], keep: Callable[[str], bool]
+        self,
+        model: str,
+        entries: Mapping[str, CachedVector],
+        keep: Callable[[str], bool] | None,
     ) -> None:
         former = _rows(self.path, model, logging.DEBUG)
         size = next((entry.vector.size for entry in entries.values()), 0)
         rows = {
             each: row
             for each, row in former.items()
-            if keep(each) and size in {0, len(row["embedding"])}
+            if keep and keep(each) and size in {0, len(row["embedding"])}
         }
         now = datetime.now(UTC).isoformat(timespec="seconds")
         for each, entry in entries.items():
@@ -141,10 +140,12 @@ def _decode(data: bytes, model: str) -> dict[str, _Row]:
     return msgspec.json.decode(body, type=dict[str, _Row])
 
 
-def _vectors(rows: Mapping[str, _Row], wanted: Mapping[str, str] | None) -> dict[str, CachedVector]:
+def _load(
+    path: Path, model: str, wanted: Mapping[str, str] | None, level: int
+) -> dict[str, CachedVector]:
     return {
         each: CachedVector(row["hash"], np.asarray(row["embedding"], np.float32))
-        for each, row in rows.items()
+        for each, row in _rows(path, model, level).items()
         if wanted is None or wanted.get(each) == row["hash"]
     }
 

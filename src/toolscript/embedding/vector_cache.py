@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
@@ -18,12 +19,8 @@ FALLBACK = "fallback"
 """The folder for vectors of a model that stands in for the one that the settings name."""
 _SEPARATOR = "\n"
 """Between a document's id and its digest in a row's key; no digest contains it."""
-
-
-def no_document(identifier: str) -> bool:
-    """Selects no document."""
-    del identifier
-    return False
+_Wanted: TypeAlias = Mapping[str, str] | None
+"""See `VectorCache.load`."""
 
 
 class SqliteVectorCache:
@@ -42,12 +39,7 @@ class SqliteVectorCache:
 
         See `VectorCache.load`. Logs a warning where another model's vectors are there.
         """
-        writer = self._store.writer_version("vectors")
-        if writer and not writer.startswith(_prefix(model)):
-            message = "%s was written by model %r (version %s), now %r (%s); rebuilding"
-            version = writer.partition(" ")[0]
-            log.warning(message, self.path, model_of(writer), version, model, VERSION)
-        return self._load(writer, model, wanted)
+        return _load(self.path, model, wanted, logging.WARNING)
 
     def load_from_other_caches(
         self, model: str, wanted: Mapping[str, str] | None = None
@@ -56,18 +48,13 @@ class SqliteVectorCache:
 
         See `VectorCache.load_from_other_caches`.
         """
-        entries: dict[str, CachedVector] = {}
-        for path in newest_first(self.path, "*.sqlite"):
-            other = SqliteVectorCache(path)
-            writer = other._store.writer_version("vectors")
-            entries = other._load(writer, model, wanted) | entries  # the newest one's count
-        return entries
+        return load_others(_load, self.path, "*.sqlite", model, wanted)
 
     def save(
         self,
         model: str,
         entries: Mapping[str, CachedVector],
-        keep: Callable[[str], bool] = no_document,
+        keep: Callable[[str], bool] | None = None,
     ) -> bool:
         """Makes the cache hold ``entries`` of ``model``, and others where ``keep`` says so.
 
@@ -80,31 +67,45 @@ class SqliteVectorCache:
             f"{_prefix(model)}{dimensions}" if dimensions else self._writer(model),
             vectors.keys(),
             lambda key: np.ascontiguousarray(vectors[key], "<f4").tobytes(),
-            lambda key: keep(key.rpartition(_SEPARATOR)[0]),
+            keep and (lambda key: keep(key.rpartition(_SEPARATOR)[0])),
         )
 
     def _writer(self, model: str) -> str:
         writer = self._store.writer_version("vectors")
         return writer if writer.startswith(_prefix(model)) else _prefix(model)
 
-    def _load(
-        self, writer: str, model: str, wanted: Mapping[str, str] | None
-    ) -> dict[str, CachedVector]:
-        if not writer.startswith(_prefix(model)):
-            return {}
-        keys = None if wanted is None else [_key(*each) for each in wanted.items()]
-        entries: dict[str, CachedVector] = {}
-        for key, value in self._store.load("vectors", writer, keys).items():
-            identifier, _, digest = key.rpartition(_SEPARATOR)
-            entries[identifier] = CachedVector(digest, np.frombuffer(value, "<f4"))
-        return entries
 
-
-def newest_first(path: Path, pattern: str) -> list[Path]:
-    """Returns the other caches' files beside ``path``, those of `FALLBACK` included."""
+def load_others(
+    load: Callable[[Path, str, _Wanted, int], dict[str, CachedVector]],
+    path: Path,
+    pattern: str,
+    model: str,
+    wanted: _Wanted,
+) -> dict[str, CachedVector]:
+    """Returns what ``load`` finds in the other caches beside ``path``; the newest one counts."""
     folder = path.parent.parent if path.parent.name == FALLBACK else path.parent
     others = {*folder.glob(pattern), *folder.glob(f"{FALLBACK}/{pattern}")} - {path}
-    return sorted(others, key=_modified_ns, reverse=True)[:MAX_OTHER_CACHES]
+    newest = sorted(others, key=_modified_ns)[-MAX_OTHER_CACHES:]
+    loaded = [load(other, model, wanted, logging.DEBUG) for other in newest]
+    return {each: entry for vectors in loaded for each, entry in vectors.items()}
+
+
+def _load(path: Path, model: str, wanted: _Wanted, level: int) -> dict[str, CachedVector]:
+    """The vectors in a file; that another model wrote them is logged at ``level``."""
+    store = BlobStore(path)
+    writer = store.writer_version("vectors")
+    if not writer.startswith(_prefix(model)):
+        if writer:
+            message = "%s was written by model %r (version %s), now %r (%s); rebuilding"
+            version = writer.partition(" ")[0]
+            log.log(level, message, path, model_of(writer), version, model, VERSION)
+        return {}
+    keys = None if wanted is None else [_key(*each) for each in wanted.items()]
+    entries: dict[str, CachedVector] = {}
+    for key, value in store.load("vectors", writer, keys).items():
+        identifier, _, digest = key.rpartition(_SEPARATOR)
+        entries[identifier] = CachedVector(digest, np.frombuffer(value, "<f4"))
+    return entries
 
 
 def _prefix(model: str) -> str:

@@ -45,11 +45,6 @@ _Row: TypeAlias = tuple[int, bytes, bytes, int]
 """Row number, key, value and checksum. In a damaged file they may have other types."""
 
 
-def _no_key(key: str) -> bool:
-    del key
-    return False
-
-
 class BlobStore:
     """One file. Holds nothing open between calls; any thread may call."""
 
@@ -88,7 +83,7 @@ class BlobStore:
         writer_version: str,
         keys: Collection[str],
         value: Callable[[str], bytes],
-        keep_if: Callable[[str], bool] = _no_key,
+        keep_if: Callable[[str], bool] | None = None,
     ) -> bool:
         """Makes a table have exactly ``keys``, and other keys only where ``keep_if`` says so.
 
@@ -100,7 +95,7 @@ class BlobStore:
 
         def missing_and_gone(db: sqlite3.Connection) -> tuple[list[str], list[str]]:
             there = {_text(row[0]) for row in db.execute(f'select key from "{table}"')}  # noqa: S608 - see BlobTable
-            gone = [key for key in there if key not in wanted and not keep_if(key)]
+            gone = [key for key in there if key not in wanted and not (keep_if and keep_if(key))]
             return [key for key in wanted if key not in there], gone
 
         def change(db: sqlite3.Connection) -> None:
