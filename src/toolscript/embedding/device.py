@@ -1,11 +1,10 @@
 """Chooses where a model runs, from the setting and from what ONNX Runtime offers."""
 
 from collections.abc import Sequence
-from typing import Literal, cast
+from typing import cast
 
 from toolscript.errors import DeviceError
 
-Asked = Literal["auto", "cpu", "gpu"]
 CPU = "CPUExecutionProvider"
 ACCELERATORS = {
     "CUDAExecutionProvider": "cuda",

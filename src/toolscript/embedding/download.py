@@ -12,6 +12,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TypeVar
@@ -107,30 +108,27 @@ class ModelDownload:
         It runs in a thread that is left behind when it hangs, since looking up a
         name cannot be interrupted. A thread that was left behind writes nothing.
         """
-        done = threading.Event()
-        results: list[_T] = []
-        failures: list[BaseException] = []
+        future: Future[_T] = Future()
 
         def run() -> None:
             try:
-                results.append(work())
+                future.set_result(work())
             except BaseException as error:  # noqa: BLE001 - handed to the thread that waits
-                failures.append(error)
-            finally:
-                done.set()
+                future.set_exception(error)
 
         threading.Thread(target=run, daemon=True, name="toolscript-hub").start()
         steps, since = self._progress.steps, time.monotonic()
-        while not done.wait(_POLL_S):
+        while not wait([future], _POLL_S).done:
             if self._progress.steps != steps:
                 steps, since = self._progress.steps, time.monotonic()
             limit_s = self._stall_s if self._progress.received_bytes else self._reach_s
             if time.monotonic() - since > limit_s:
                 self._progress.cancel()
                 raise UnreachableError(f"{self._hub} did not answer within {limit_s:g} s")
-        if failures:
-            raise self._explained(failures[0]) from None
-        return results[0]
+        error = future.exception()
+        if error is not None:
+            raise self._explained(error) from None
+        return future.result()
 
     def _all(self, weights: Sequence[str]) -> list[str]:
         files = [self._first((name,)) for name in REQUIRED]
@@ -299,6 +297,4 @@ def _is_intact(path: Path, remote: _RemoteFile) -> bool:
     else:
         return True
     with path.open("rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest() == remote.etag
+        return hashlib.file_digest(file, lambda: digest).hexdigest() == remote.etag

@@ -118,11 +118,16 @@ class LazyModel:
     def get(self) -> Loaded:
         """Returns what was loaded, loading it now if need be; raises `DeviceError`."""
         with self._lock:
-            if self._loaded is None:
-                self._loaded = self._load_or_refuse()
-                if self._loaded.degraded:
-                    log.warning("%s", self._loaded.degraded)
-            return self._loaded
+            loaded = self.loaded
+            if loaded is None:
+                try:
+                    loaded = self._loaded = self._load()
+                except DeviceError as error:
+                    self._refusal = error
+                    raise
+                if loaded.degraded:
+                    log.warning("%s", loaded.degraded)
+            return loaded
 
     def give_up(self, reason: str) -> Loaded:
         """Stops using the model, which was loaded but does not work; returns the new state.
@@ -133,15 +138,6 @@ class LazyModel:
             self._loaded = Loaded(None, f"searching without meaning: {reason}")
             log.warning("%s", self._loaded.degraded)
             return self._loaded
-
-    def _load_or_refuse(self) -> Loaded:
-        if self._refusal is not None:
-            raise self._refusal
-        try:
-            return self._load()
-        except DeviceError as error:
-            self._refusal = error
-            raise
 
 
 def lazy(choice: Choice) -> LazyModel:

@@ -44,7 +44,6 @@ class Address:
     url: str
     """The address that texts are posted to."""
     model: str
-    host: str
     ollama: bool
 
     @classmethod
@@ -65,14 +64,14 @@ class Address:
         at = f"[{host}]" if ":" in host else host
         if parts.scheme == "ollama":
             url = f"http://{at}:{port or 11434}/api/embed"
-            return cls(text, url, path, host, ollama=True)
+            return cls(text, url, path, ollama=True)
         if parts.scheme not in {"openai+http", "openai+https"}:
             raise ModelError(f"model {_shown(text)!r} is no address that is known; {_EXPECTED}")
         before, version, model = path.rpartition("v1/")
         if not version or not model:
             raise ModelError(f"model {_shown(text)!r} has no /v1/ before the model; {_EXPECTED}")
         server = f"{parts.scheme.removeprefix('openai+')}://{at}{f':{port}' if port else ''}"
-        return cls(text, f"{server}/{before}v1/embeddings", model, host, ollama=False)
+        return cls(text, f"{server}/{before}v1/embeddings", model, ollama=False)
 
 
 _EXPECTED = (
