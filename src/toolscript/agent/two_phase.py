@@ -7,6 +7,7 @@ servers do.
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeAlias, cast
 
 import httpx2
@@ -164,27 +165,18 @@ class Llm:
         return LlmError(redact(f"the model at {self._url} {what}", self._secrets))
 
 
+@dataclass
 class Executor:
-    """Answers questions with a model and a toolbox; keeps nothing between two questions.
+    """Answers questions with a model and a toolbox; keeps nothing between two questions."""
 
-    Args:
-        llm: The language model, opened.
-        toolbox: The tools that it may use.
-        max_tool_calls: The most calls for one question.
-        on_step: Called after each call.
-    """
-
-    def __init__(
-        self,
-        llm: Llm,
-        toolbox: Toolbox,
-        max_tool_calls: int = MAX_TOOL_CALLS,
-        on_step: Callable[[ToolCall], None] = lambda _: None,
-    ) -> None:
-        self.llm = llm
-        self.toolbox = toolbox
-        self.max_tool_calls = max_tool_calls
-        self.on_step = on_step
+    llm: Llm
+    """The language model, opened."""
+    toolbox: Toolbox
+    """The tools that it may use."""
+    max_tool_calls: int = MAX_TOOL_CALLS
+    """The most calls for one question."""
+    on_step: Callable[[ToolCall], None] | None = None
+    """Called after each call."""
 
     async def ask(self, question: str) -> Outcome:
         """Let the model search for tools, call them and answer ``question``.
@@ -246,7 +238,8 @@ class _Conversation:
         result, failed = await self._result(name, arguments)
         step = ToolCall(tool=name, arguments=arguments, result=result, failed=failed)
         self._steps.append(step)
-        self._executor.on_step(step)
+        if self._executor.on_step:
+            self._executor.on_step(step)
         return {"role": "tool", "tool_call_id": call.get("id", ""), "content": result}
 
     async def _result(self, name: str, arguments: str) -> tuple[str, bool]:

@@ -1,7 +1,7 @@
 """``toolscript ask``."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -85,7 +85,7 @@ class ClientToolbox:
 
 
 async def _run(settings: Settings, toolbox: ClientToolbox, question: str, output: str) -> Outcome:
-    on_step: Callable[[ToolCall], None] = _note_step if output == "text" else lambda _: None
+    on_step = _note_step if output == "text" else None
     async with Llm(settings.llm_url or "", settings.llm_model or "", settings.llm_key or "") as llm:
         return await Executor(llm, toolbox, on_step=on_step).ask(question)
 
