@@ -43,17 +43,13 @@ def _value(kind: tree.Type, hint: str, shape: tree.Shape, depth: int) -> Any:
         case tree.Reference():
             meant = shape.definitions.get(kind.name, shape.root)
             value = _value(meant, hint, shape, depth + 1)
+        case tree.Constant():
+            value = json.loads(kind.json)
+        case tree.Scalar() if kind.kind != "string":
+            value = _SCALARS[kind.kind]
         case _:
-            value = _simple(kind, hint)
+            value = next((text for part, text in _TEXTS.items() if part in hint), "text")
     return value
-
-
-def _simple(kind: tree.Type, hint: str) -> Any:
-    if type(kind) is tree.Constant:
-        return json.loads(kind.json)
-    if type(kind) is tree.Scalar and kind.kind != "string":
-        return _SCALARS[kind.kind]
-    return next((text for part, text in _TEXTS.items() if part in hint), "text")
 
 
 def _of_field(field: tree.Field, shape: tree.Shape, depth: int) -> Any:
