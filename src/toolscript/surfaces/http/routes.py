@@ -24,16 +24,7 @@ from toolscript.errors import QueryError, RangeError, TaskDiedError, ToolscriptE
 from toolscript.gateway.raw_results import RawResult
 from toolscript.surfaces.http import answers, graph_routes, openapi, runtime_routes
 from toolscript.surfaces.http.client_sessions import ClientSessions, session_of
-from toolscript.surfaces.http.openapi import (
-    BOOLEAN,
-    OBJECT,
-    TEXT,
-    TEXTS,
-    Endpoint,
-    Endpoints,
-    Handler,
-    parameter,
-)
+from toolscript.surfaces.http.openapi import BOOLEAN, TEXT, TEXTS, parameter
 from toolscript.surfaces.http.request_input import (
     BodyLimit,
     check_content_type,
@@ -69,10 +60,10 @@ _PIECE_BYTES = 256 * 1024
 """The size of the pieces of a large result: between two the event loop does other work."""
 _CLIENT_CLOSED = 499
 _NO_METRICS = "metrics need one more package; install it with: pip install 'toolscript[metrics]'"
-ENDPOINTS = Endpoints()
+ENDPOINTS = openapi.Endpoints()
 
 
-def every_endpoint() -> list[Endpoint]:
+def every_endpoint() -> list[openapi.Endpoint]:
     """Returns the routes of every module, in the order in which they are named."""
     every = [*ENDPOINTS, *graph_routes.ENDPOINTS, *runtime_routes.ENDPOINTS]
     return sorted(every, key=lambda endpoint: endpoint.method)
@@ -133,11 +124,11 @@ def _asgi(routes: Sequence[BaseRoute], **more: Any) -> Starlette:
     return Starlette(routes=routes, exception_handlers=handlers, **more)
 
 
-def _routes(app: App, endpoints: Iterable[Endpoint]) -> list[Route]:
+def _routes(app: App, endpoints: Iterable[openapi.Endpoint]) -> list[Route]:
     return [Route(e.path, _answering(app, e.handler), methods=[e.method]) for e in endpoints]
 
 
-def _answering(app: App, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+def _answering(app: App, handler: openapi.Handler) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         try:
             if handler is not health:
@@ -301,7 +292,7 @@ async def list_tools(app: App, request: Request) -> Any:
     "/tools/{tool:path}",
     answers.CallAnswer,
     parameter("tool", "The tool's id, `server__tool`.", TEXT, required=True, place="path"),
-    body=OBJECT,
+    body=openapi.OBJECT,
 )
 async def call_tool(app: App, request: Request) -> Any:
     """Call a tool; one that fails says so in `isError`, with status 200."""

@@ -9,6 +9,7 @@ little else.
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -177,16 +178,16 @@ class McpRoutes:
             self._ready.set()
 
 
+@dataclass(frozen=True, slots=True)
 class _AsgiEndpoint:
     """An ASGI application: Starlette takes a plain function for one that returns a response."""
 
-    def __init__(self, routes: McpRoutes, exposure: Exposure) -> None:
-        self._routes = routes
-        self._exposure: Exposure = exposure
+    routes: McpRoutes
+    exposure: Exposure
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
-        await self._routes.answer(self._exposure, scope, receive, send)
+        await self.routes.answer(self.exposure, scope, receive, send)
 
 
 def _import() -> None:

@@ -130,7 +130,7 @@ class McpServer(Server[Any]):
         return self._subscribers[grant]
 
     async def _listen(self, ctx: _SdkContext, params: Any) -> Any:
-        return await self._subscribers_of(self._grant(ctx)).listen(ctx, params)
+        return await self._subscribers_of(_grant(ctx)).listen(ctx, params)
 
     async def _answer(self, ctx: _SdkContext, checked: types.RequestParams) -> _Raw:
         """Answer a request from its raw parameters, which the SDK has checked by its version.
@@ -167,22 +167,22 @@ class McpServer(Server[Any]):
         request = params["name"], arguments, context.grant
         return self._elicitations.answer(request, params, context.caller, begin)
 
-    @staticmethod
-    def _grant(ctx: _SdkContext) -> Grant:
-        return EVERYTHING if ctx.request is None else grant_of(ctx.request)
-
     def _context(self, ctx: _SdkContext) -> RequestContext:
         session = _connection(ctx).state.setdefault(_SESSION, Session())
         more = _more(ctx.params or {})
-        return RequestContext(_SdkCaller(ctx), self._grant(ctx), session, more)
+        return RequestContext(_SdkCaller(ctx), _grant(ctx), session, more)
 
     def _subscribe(self, ctx: _SdkContext) -> None:
         """Notify a client that has listed tools of changes, as long as its connection lives."""
-        connection, sessions = _connection(ctx), self._subscribers_of(self._grant(ctx)).sessions
+        connection, sessions = _connection(ctx), self._subscribers_of(_grant(ctx)).sessions
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS or connection in sessions:
             return
         sessions[connection] = ctx.session
         connection.exit_stack.callback(sessions.pop, connection, None)
+
+
+def _grant(ctx: _SdkContext) -> Grant:
+    return EVERYTHING if ctx.request is None else grant_of(ctx.request)
 
 
 class _SdkCaller:
