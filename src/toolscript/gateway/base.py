@@ -50,43 +50,35 @@ Report = Ready | Failed
 
 
 class Caller(Protocol):
-    """Waits for the answer to a request. It hears of progress and may be asked questions."""
+    """Waits for the answer to a request. It hears of progress and may be asked questions.
+
+    A subclass that overrides nothing ignores progress and answers no questions.
+    """
 
     @property
     def session_key(self) -> object:
         """The same object for all requests of one user."""
-        ...
+        return None
 
     @property
     def accepts_input_required(self) -> bool:
         """Whether it takes a result that asks for input, and then repeats its request with it."""
-        ...
+        return False
 
     async def on_progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Takes a notice of progress."""
-        ...
 
     async def elicit(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Answers a server's request, such as ``elicitation/create``.
 
         Raises `RefusedError` if it does not.
         """
-        ...
-
-
-class SilentCaller:
-    """A caller that ignores progress and answers no questions, such as a script."""
-
-    session_key: object = None
-    accepts_input_required = False
-
-    async def on_progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """See `Caller`."""
-
-    async def elicit(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """See `Caller`."""
         del params
         raise RefusedError(f"the caller cannot be asked ({method})", CANNOT_BE_ASKED)
+
+
+class SilentCaller(Caller):
+    """A caller that ignores progress and answers no questions, such as a script."""
 
 
 SILENT_CALLER = SilentCaller()
