@@ -9,8 +9,8 @@ import pytest
 from tests.support import FUZZY, Cli, Scripted, fetch, post, stop_all, tool
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.profiles import search_profile
-from toolscript.surfaces.mcp.meta_tools import OWN_NAMES, meta_tools, name_warning
-from toolscript.text import deceptive_name
+from toolscript.surfaces.mcp.meta_tools import OWN_NAMES, meta_tools
+from toolscript.text import deceptive_name, name_warning
 from toolscript.types import Document, SearchRequest, tool_id
 
 
@@ -90,13 +90,14 @@ def test_m10_an_honest_name_in_any_language_is_not(name: str) -> None:
 @pytest.mark.parametrize("name", FOREIGN)
 def test_m10_a_name_beyond_the_safe_set_is_marked(name: str) -> None:
     """Marked only: that a reader cannot spell it does not make it false."""
-    assert "U+" in name_warning(name)
-    assert not name_warning("read_file")
+    assert "U+" in name_warning(name, OWN_NAMES)
+    assert not name_warning("read_file", OWN_NAMES)
 
 
 def test_m10_every_name_of_our_own_tools_is_known() -> None:
     assert meta_tools("", 1).keys() == OWN_NAMES
-    assert name_warning("Search Tools") == name_warning("search_tools") != ""
+    warning = name_warning("Search Tools", OWN_NAMES)
+    assert warning == name_warning("search_tools", OWN_NAMES) != ""
 
 
 @pytest.fixture

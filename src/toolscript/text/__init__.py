@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
 from toolscript.text.redaction import redact as redact
 
@@ -98,12 +99,18 @@ def deceptive_name(name: str) -> str:
     return ""
 
 
-def unusual_name(name: str) -> str:
-    """Returns which characters of a name are unusual in names of tools; "" where none is."""
+def name_warning(name: str, own: Iterable[str]) -> str:
+    """Returns what to know before trusting a server's tool of this name; "" for most names.
+
+    ``own`` are the names of toolscript's own tools.
+    """
+    if compact(name) in map(compact, own):
+        return "it is called like a tool of toolscript's own"
     if _SAFE_NAME.fullmatch(name):
         return ""
     odd = dict.fromkeys(c for c in name if not _SAFE_NAME.match(c))
-    return ", ".join(_code_point(c) for c in list(odd)[:3])
+    shown = ", ".join(_code_point(c) for c in list(odd)[:3])
+    return f"its name has unusual characters ({shown})"
 
 
 def _code_point(character: str) -> str:

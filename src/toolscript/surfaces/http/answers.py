@@ -15,8 +15,9 @@ from msgspec.structs import replace
 from toolscript import __version__
 from toolscript.app.health import Health
 from toolscript.graph.base import Edge, Stats
-from toolscript.surfaces.mcp.meta_tools import name_warning
+from toolscript.surfaces.mcp.meta_tools import OWN_NAMES
 from toolscript.surfaces.server.error_answers import ErrorAnswer
+from toolscript.text import name_warning
 from toolscript.types import (
     Explanation,
     Hit,
@@ -325,7 +326,7 @@ def _tool_hit(hit: Hit, *, mark: bool = False) -> ToolHit:
         tool_id=hit.document.id,
         server_name=hit.document.server,
         tool_name=hit.document.name,
-        warning=name_warning(hit.document.name) or UNSET,
+        warning=name_warning(hit.document.name, OWN_NAMES) or UNSET,
         confidence=hit.score,
         reason=hit.reason,
         description=hit.document.description,
@@ -364,7 +365,7 @@ def tool_answer(spec: ToolSpec) -> ToolAnswer:
         tool_id=spec.id,
         server_name=spec.server,
         tool_name=spec.name,
-        warning=name_warning(spec.name) or UNSET,
+        warning=name_warning(spec.name, OWN_NAMES) or UNSET,
         title=spec.title,
         description=spec.description,
         input_schema=spec.input_schema,

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from toolscript.retrieval.profiles import SEARCH_SKILLS, SEARCH_TOOLS, TOOL_SEARCH
-from toolscript.text import compact, printable, unusual_name
+from toolscript.text import name_warning, printable
 from toolscript.types import ServerStatus
 
 SEARCH, DESCRIBE, CALL, FIND = "search_tools", "describe_tools", "call_tool", "tool_search"
@@ -28,17 +28,9 @@ def summary(servers: Iterable[ServerStatus]) -> str:
     return f"{sum(s.tools for s in ready)} tools: {', '.join(listed)}"
 
 
-def name_warning(name: str) -> str:
-    """Returns what to know before trusting a server's tool of this name; mostly nothing."""
-    unusual = unusual_name(name)
-    if compact(name) in {compact(own) for own in OWN_NAMES}:
-        return "it is called like a tool of toolscript's own"
-    return f"its name has unusual characters ({unusual})" if unusual else ""
-
-
 def marked(name: str) -> dict[str, str]:
     """Returns the field ``warning`` of an answer about a tool, where there is a warning."""
-    warning = name_warning(name)
+    warning = name_warning(name, OWN_NAMES)
     return {"warning": warning} if warning else {}
 
 
