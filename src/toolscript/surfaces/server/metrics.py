@@ -12,17 +12,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
-    CollectorRegistry,
     Histogram,
     ProcessCollector,
     disable_created_metrics,
     generate_latest,
 )
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    Metric,
-)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from starlette.responses import Response
 
@@ -66,8 +61,8 @@ def _histogram(name: str, what: str) -> Histogram:
 
 
 class _Families(Collector):
-    def __init__(self, families: Iterable[Metric]) -> None:
-        self._families = list(families)
+    def __init__(self, families: Sequence[Metric]) -> None:
+        self._families = families
 
     def collect(self) -> Iterable[Metric]:
         return self._families
@@ -79,14 +74,12 @@ def metrics_response(app: App, access: Access, stats: RequestStats, lag: EventLo
     A caller who is not granted everything sees their own requests, and nothing of the process.
     """
     grant = access.grant
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Families(_servers(app.catalogue(grant).servers(), app.health(grant).tools)))
+    families = [*_servers(app.catalogue(grant).servers(), app.health(grant).tools)]
     if grant.is_everything:
-        registry.register(_Families([*_requests(stats.total), *_process(stats, lag)]))
-        ProcessCollector(registry=registry)
+        families += [*_requests(stats.total), *_process(stats, lag)]
     else:
-        registry.register(_Families(_requests(stats.by_holder[access.holder])))
-    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+        families += _requests(stats.by_holder[access.holder])
+    return Response(generate_latest(_Families(families)), media_type=CONTENT_TYPE_LATEST)
 
 
 def _servers(statuses: Sequence[ServerStatus], tools: int) -> Iterator[Metric]:
@@ -115,4 +108,5 @@ def _requests(counts: RequestCounts) -> Iterator[Metric]:
 def _process(stats: RequestStats, lag: EventLoopLag) -> Iterator[Metric]:
     name = "toolscript_requests_running"
     yield GaugeMetricFamily(name, "Requests under way", value=stats.running)
-    yield from (*lag.lag.collect(), *lag.cpu.collect())
+    for collector in (lag.lag, lag.cpu, ProcessCollector(registry=None)):
+        yield from collector.collect()
