@@ -43,7 +43,7 @@ SHARPNESS = 1.2
 SIMILAR_TOOLS = 16
 """The number of tools like the last one that count for what followed such tools."""
 MAX_COMMON = 32
-"""The number of a tool's neighbours for Adamic-Adar: those with the fewest of their own."""
+"""The number of a tool's neighbours for Adamic-Adar: those with the fewest neighbours."""
 REDUCED_ABOVE, REDUCED_DIMS = 2000, 64
 """Above that number of tools vectors are reduced to so many dimensions."""
 _TINY = 1e-12
@@ -281,8 +281,8 @@ class Forecast:
     def _shared_neighbors(self, context: Sequence[str]) -> dict[str, Floats]:
         """Returns Adamic-Adar's sums with each tool of the context that the graph knows: [n].
 
-        Over at most `MAX_COMMON` neighbours: those with the fewest of their own, since
-        they say most.
+        Over at most `MAX_COMMON` neighbours: those with the fewest neighbours, since they
+        say most.
         """
         nodes, shared = self.graph.data.nodes, dict[str, Floats]()
         for tool in context:

@@ -12,7 +12,7 @@ that needs it for each step in between, if it is declared, and `SUPPOSED` if tha
 was inferred.
 """
 
-from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -22,17 +22,10 @@ from toolscript.retrieval.fusion import Scores, rounded
 from toolscript.retrieval.trace import Column, Evidence, Trace
 
 NEEDED, SUPPOSED = 0.95, 0.8
+Needs: TypeAlias = dict[int, tuple[str, str]]
+"""By the rows of tools that others need: the id of one that needs it, and why."""
 _STRONGER = {"name", "capability"}
 """The steps whose reason stands before that of the context."""
-
-
-@dataclass(frozen=True, slots=True)
-class Need:
-    """Why a tool is ranked that the question does not ask for: another needs it."""
-
-    by: str
-    """The id of the tool that needs it."""
-    why: str
 
 
 def rerank_by_context(trace: Trace) -> Column | None:
@@ -51,7 +44,7 @@ def rerank_by_context(trace: Trace) -> Column | None:
         scores = np.where(own >= 1.0, 1.0, rounded(alpha * own + (1.0 - alpha) * graph))
         beside = forecast.connected(request.context)
         scores[beside] = np.maximum(scores[beside], own[beside])
-    needs: dict[int, Need] = {}
+    needs: Needs = {}
     if request.needed:
         scores, needs = _raise_needed(trace, scores.astype(np.float64), forecast.graph)
     before = tuple(trace.columns)
@@ -59,7 +52,7 @@ def rerank_by_context(trace: Trace) -> Column | None:
     def evidence(row: int) -> Evidence | None:
         signals = {} if graph is None else {"graph": float(graph[row])}
         if row in needs:
-            by, why = needs[row].by, needs[row].why
+            by, why = needs[row]
             return Evidence("needed", f"needed by {by}: {why}", f"Needed by {by}", signals)
         if graph is None:
             return None
@@ -74,9 +67,9 @@ def rerank_by_context(trace: Trace) -> Column | None:
     return Column(scores[None], evidence, alpha)
 
 
-def _raise_needed(trace: Trace, scores: Scores, graph: ToolGraph) -> tuple[Scores, dict[int, Need]]:
+def _raise_needed(trace: Trace, scores: Scores, graph: ToolGraph) -> tuple[Scores, Needs]:
     """Scores in which what the best tools need is raised, and why, by row."""
-    corpus, raised, needs = trace.state.corpus, scores.copy(), dict[int, Need]()
+    corpus, raised, needs = trace.state.corpus, scores.copy(), dict[int, tuple[str, str]]()
     order = trace.reachable[np.argsort(-scores[trace.reachable], kind="stable")]
     best: list[int] = order[: trace.limit].tolist()
     for row in best:
@@ -87,5 +80,5 @@ def _raise_needed(trace: Trace, scores: Scores, graph: ToolGraph) -> tuple[Score
             factor = NEEDED if why == DECLARED else SUPPOSED
             score = float(rounded(scores[row] * factor**dependency.depth))
             if needed is not None and score > raised[needed]:
-                raised[needed], needs[needed] = score, Need(by, why)
+                raised[needed], needs[needed] = score, (by, why)
     return raised, needs

@@ -17,7 +17,7 @@ from toolscript.text import STOP_WORDS, words
 MAX_SUBQUERIES = 6
 """Of a longer question the first subqueries are looked at one by one."""
 MIN_WORDS = 2
-"""Fewer words that mean something are no question of their own."""
+"""A text with fewer words that mean something is no question."""
 MIN_TOOLS = 2
 """So many tools' texts begin with a word that is an action."""
 _OPENING_CHARS = 80

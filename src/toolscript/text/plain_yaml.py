@@ -1,7 +1,7 @@
 """Parses YAML into strings, lists and mappings; rejects tags, anchors and aliases.
 
 The files are other people's. A tag makes the library construct an object, and its constructors
-fail in ways of their own; an alias or a merge key lets a few hundred bytes stand for gigabytes.
+fail in many ways; an alias or a merge key lets a few hundred bytes stand for gigabytes.
 """
 
 from functools import cache
