@@ -1,6 +1,10 @@
+from typing import Any
+
+import numpy as np
 import pytest
 
-from toolscript.retrieval.trace import signal_phrase
+from toolscript.retrieval.trace import Column, Evidence, Trace, signal_phrase
+from toolscript.types import SearchRequest
 
 
 @pytest.mark.requirement("search:reason")
@@ -38,3 +42,20 @@ def test_the_reason_names_what_contributed_most(
     contributions: dict[str, float], more: dict[str, str], expected: str
 ) -> None:
     assert signal_phrase(contributions, **more) == expected  # pyright: ignore[reportArgumentType] - any argument
+
+
+def test_a_steps_evidence_is_computed_once_per_document() -> None:
+    """search:reason"""
+    rows: list[int] = []
+    state: Any = None
+    trace = Trace(state, SearchRequest(text="x"), {}, 1, 0.0, np.arange(2), (), ())
+
+    def evidence(row: int) -> Evidence:
+        rows.append(row)
+        return Evidence(phrase=f"row {row}", signals={"fuzzy": 0.5})
+
+    trace.apply(lambda _: Column(np.zeros((1, 2)), evidence))
+    for row in (0, 1):
+        assert trace.reason(row) == f"row {row}"
+        assert trace.signals(row) == {"fuzzy": 0.5}
+    assert rows == [0, 1]
