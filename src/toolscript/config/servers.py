@@ -7,8 +7,9 @@ file, the server, the key and what was expected.
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -201,7 +202,9 @@ def _read(path: Path, data: bytes, environ: Mapping[str, str], base: Path | None
 
 def _document(path: Path, data: bytes) -> dict[str, Any]:
     try:
-        document: Any = json.loads(data.decode("utf-8-sig"), object_pairs_hook=_unique(path))
+        document: Any = json.loads(
+            data.decode("utf-8-sig"), object_pairs_hook=partial(_unique, path)
+        )
     except json.JSONDecodeError as error:
         raise ConfigSyntaxError(
             f"{path} is not valid JSON: line {error.lineno}, column {error.colno}: {error.msg}"
@@ -226,13 +229,11 @@ def _section(path: Path, document: dict[str, Any]) -> dict[str, Any]:
     return cast("dict[str, Any]", section)
 
 
-def _unique(path: Path) -> Callable[[list[tuple[str, Any]]], dict[str, Any]]:
-    def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(pairs)
-        if len(made) < len(pairs):
-            names = [name for name, _ in pairs]
-            twice = next(name for name in names if names.count(name) > 1)
-            raise ConfigSyntaxError(f"{path} has the key {twice!r} twice in one object")
-        return made
-
-    return build
+def _unique(path: Path, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns an object of the file; raises `ConfigSyntaxError` where it has a key twice."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ConfigSyntaxError(f"{path} has the key {twice!r} twice in one object")
+    return made
