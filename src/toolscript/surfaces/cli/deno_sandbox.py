@@ -122,12 +122,8 @@ def _folder() -> Generator[Path]:
     """A folder for the run, locked while this process lives; deletes abandoned ones."""
     _delete_abandoned(Path(tempfile.gettempdir()))
     with tempfile.TemporaryDirectory(prefix=_FOLDER) as name:
-        lock = _lock(Path(name))
-        try:
-            yield Path(name).resolve()
-        finally:
-            if lock is not None:
-                os.close(lock)
+        _lock(Path(name))
+        yield Path(name).resolve()
 
 
 def _delete_abandoned(directory: Path) -> None:
