@@ -65,17 +65,9 @@ class RequestLogMiddleware:
         request = HTTPConnection(scope)
         given = request.headers.get("x-request-id", "")
         identifier = given if _ID.fullmatch(given) else secrets.token_hex(8)
-        token = REQUEST.set(identifier)
-        try:
-            await self._answer(request, identifier, receive, send)
-        finally:
-            REQUEST.reset(token)
-
-    async def _answer(
-        self, request: HTTPConnection, identifier: str, receive: Receive, send: Send
-    ) -> None:
+        REQUEST.set(identifier)  # in the task of this request
         began, status = time.perf_counter(), 0
-        method, path = request.scope["method"], request.url.path
+        method, path = scope["method"], request.url.path
         listens = method == "GET" and "text/event-stream" in request.headers.get("accept", "")
 
         async def send_with_id(message: Message) -> None:
@@ -92,13 +84,13 @@ class RequestLogMiddleware:
         self._stats.running += not listens
         log.debug("%s %s: begun", method, path)
         try:
-            await app(request.scope, receive, send_with_id)
+            await app(scope, receive, send_with_id)
         finally:
             self._stats.running -= not listens
             seconds = time.perf_counter() - began
-            access: Access | None = request.scope.get(ACCESS)  # None where it was refused
+            access: Access | None = scope.get(ACCESS)  # None where it was refused
             holder = access.holder if access else ""
-            self._stats.add(holder, _route(request.scope), status, seconds)
+            self._stats.add(holder, _route(scope), status, seconds)
             took = round(seconds * 1000, 1)
             log.info(
                 "%s %s: %s in %s ms",
