@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, cast
 
@@ -217,10 +218,8 @@ class ToolEndpoint:
         """Returns the ids of those tools that still exist."""
         ids: list[str] = []
         for name in names:
-            try:
+            with suppress(InputError):
                 ids.append(self._catalogue(context).tool(name).id)
-            except InputError:
-                continue
         return tuple(ids)
 
 
