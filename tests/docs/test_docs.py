@@ -229,7 +229,8 @@ class Place:
     @property
     def environ(self) -> dict[str, str]:
         """This one's, with a home of its own and any free port."""
-        own = {k: v for k, v in os.environ.items() if not k.startswith("TOOLSCRIPT_")}
+        ours = ("PYTHON", "TOOLSCRIPT_")
+        own = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
         home = str(self.folder / "home")
         return own | {"HOME": home, "PATH": path, "TOOLSCRIPT_PORT": "0", **NO_HUB}
