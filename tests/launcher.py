@@ -1,9 +1,9 @@
-"""Runs commands as forks of a process that has imported them, which saves most of their time.
+"""Runs programs as forks of a process that has imported them, which saves most of their time.
 
-A fork runs ``python -m toolscript`` as the interpreter would: with the arguments, the environment,
-the directory and the output of its own, and as ``__main__``. What it does not do is start the
-interpreter and import. So what depends on either (``PYTHONPATH``, for one) is tested with
-processes that are started the long way.
+A fork runs ``python -m toolscript``, or a helper server, as the interpreter would: with the
+arguments, the environment, the directory and the output of its own, and as ``__main__``. What it
+does not do is start the interpreter and import. So what depends on either (``PYTHONPATH``, for one)
+is tested with processes that are started the long way.
 """
 
 import atexit
@@ -14,24 +14,26 @@ import os
 import runpy
 import select
 import selectors
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, Self
 
 import click
 
 IMPORTED = (
     *("anyio._backends._asyncio", "mcp.client.stdio", "mcp.client.streamable_http"),
     *("toolscript.bootstrap", "toolscript.surfaces.cli.local_client"),
+    *("uvicorn", "mcp.server.mcpserver", "mcp.server.sse", "mcp.server.subscriptions"),
 )
-"""What nearly every command needs, beside its own module."""
+"""What nearly every command needs, beside its own module; and what servers of the SDK need."""
 _LEFT_OUT = ("huggingface_hub", "onnxruntime")
 """Reads its settings from the environment as it is imported; begins threads."""
 
@@ -62,23 +64,67 @@ def _fork(
     assert len(text) <= select.PIPE_BUF * 16, "more than fits into a pipe"
     os.write(read[1], text)
     os.close(read[1])
-    request = {"arguments": arguments, "cwd": str(cwd), "env": dict(env)}
-    data = json.dumps(request).encode()
-    with socket.socket(socket.AF_UNIX) as channel:
-        channel.connect(_launcher())
-        theirs = [read[0], out[1], err[1]]
-        socket.send_fds(channel, [len(data).to_bytes(4)], theirs)
-        channel.sendall(data)
-        for each in theirs:
-            os.close(each)
-        pid = int.from_bytes(_received(channel, 4))
+    request = {"arguments": list(arguments), "cwd": str(cwd), "env": dict(env)}
+    with Forked(request, [read[0], out[1], err[1]]) as process:
         try:
             stdout, stderr = _contents([out[0], err[0]], timeout_s)
         except TimeoutError:
-            os.kill(pid, 9)
+            process.kill()
             raise subprocess.TimeoutExpired(list(arguments), timeout_s) from None
-        code = int.from_bytes(_received(channel, 4), signed=True)
-    return subprocess.CompletedProcess(list(arguments), code, stdout, stderr)
+        return subprocess.CompletedProcess(list(arguments), process.wait(), stdout, stderr)
+
+
+@contextlib.contextmanager
+def helper(
+    script: Path, *arguments: str, env: Mapping[str, str]
+) -> Generator[tuple[str, "Forked | subprocess.Popen[str]"]]:
+    """A server of ``tests/servers`` over HTTP: the URL that it prints, and its process."""
+    out = os.pipe()
+    if sys.platform == "linux":
+        request = {"script": str(script), "arguments": arguments, "cwd": "/", "env": dict(env)}
+        process = Forked(request, [os.open(os.devnull, os.O_RDONLY), out[1], os.dup(2)])
+    else:
+        command = [sys.executable, str(script), *arguments]
+        process = subprocess.Popen(command, env=env, stdout=out[1], text=True)
+        os.close(out[1])
+    with os.fdopen(out[0], encoding="utf-8") as said, process:
+        try:
+            yield said.readline().strip(), process
+        finally:
+            process.kill()
+
+
+class Forked:
+    """A process that the launcher has forked."""
+
+    def __init__(self, request: Mapping[str, Any], descriptors: list[int]) -> None:
+        data = json.dumps(request).encode()
+        self._channel = socket.socket(socket.AF_UNIX)
+        self._channel.connect(_launcher())
+        socket.send_fds(self._channel, [len(data).to_bytes(4)], descriptors)
+        self._channel.sendall(data)
+        for each in descriptors:
+            os.close(each)
+        self._pid = int.from_bytes(_received(self._channel, 4))
+        self._code: int | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.wait()
+        self._channel.close()
+
+    def kill(self) -> None:
+        """As `subprocess.Popen.kill`."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGKILL)
+
+    def wait(self) -> int:
+        """As `subprocess.Popen.wait`."""
+        if self._code is None:
+            self._code = int.from_bytes(_received(self._channel, 4), signed=True)
+        return self._code
 
 
 def _contents(descriptors: list[int], timeout_s: float) -> list[str]:
@@ -140,8 +186,8 @@ def _end(process: "subprocess.Popen[bytes]", folder: "tempfile.TemporaryDirector
 # The launcher itself
 
 
-def _serve(path: str) -> None:
-    """Fork for each request until standard input is closed. Returns in a fork only, set up."""
+def _serve(path: str) -> NoReturn:
+    """Fork for each request until standard input is closed."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
     listener.listen()
@@ -173,10 +219,9 @@ def _serve(path: str) -> None:
             os._exit(0)
         channel.close()
         _become(request, descriptors)
-        return
 
 
-def _become(request: dict[str, Any], descriptors: list[int]) -> None:
+def _become(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
     for target, source in enumerate(descriptors):
         os.dup2(source, target)
         os.close(source)
@@ -185,8 +230,14 @@ def _become(request: dict[str, Any], descriptors: list[int]) -> None:
     os.environ.clear()
     os.environ.update(({"LC_CTYPE": coerced} if coerced else {}) | request["env"])
     time.tzset()
-    sys.path[0] = request["cwd"]
     sys.argv[1:] = request["arguments"]
+    if script := request.get("script"):
+        sys.path[0], sys.argv[0] = str(Path(script).parent), script
+        runpy.run_path(script, run_name="__main__")
+    else:
+        sys.path[0] = request["cwd"]
+        runpy.run_module("toolscript", run_name="__main__", alter_sys=True)
+    sys.exit()
 
 
 if __name__ == "__main__":
@@ -201,4 +252,3 @@ if __name__ == "__main__":
         import_module(name)
     assert not set(_LEFT_OUT) & set(sys.modules)
     _serve(sys.argv[1])
-    runpy.run_module("toolscript", run_name="__main__", alter_sys=True)

@@ -3,12 +3,13 @@
 import os
 import re
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+from tests import launcher
 
 SERVER = Path(__file__).with_name("oauth.py")
 
@@ -16,18 +17,8 @@ SERVER = Path(__file__).with_name("oauth.py")
 @contextmanager
 def oauth_server(**variables: str) -> Generator[str]:
     """Yields the URL of a server that asks for a login; `oauth.py` describes the variables."""
-    with subprocess.Popen(
-        [sys.executable, str(SERVER)],
-        env={"PATH": os.environ["PATH"], **variables},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as process:
-        try:
-            assert process.stdout
-            yield process.stdout.readline().strip()
-        finally:
-            process.kill()
+    with launcher.helper(SERVER, env={"PATH": os.environ["PATH"], **variables}) as (url, _):
+        yield url
 
 
 @contextmanager

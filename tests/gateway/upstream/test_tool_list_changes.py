@@ -1,6 +1,7 @@
 """Changes of tools are noticed on every kind of connection: upstream:live."""
 
-import subprocess
+import contextlib
+import os
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import launcher
 from tests.support import HELPERS, Entry, Running, running, until, write_config
 
 CONNECTIONS = [(t, p) for t in ("stdio", "http", "sse") for p in ("auto", "legacy")]
@@ -28,25 +30,20 @@ def connected(
     name: Path, transport: str, protocol: str, environ: dict[str, str], *more: str
 ) -> Generator[Running]:
     """An application with the server, over this kind of connection."""
-    command = [sys.executable, str(HELPERS / "changing.py"), transport, str(name), *more]
-    entry: Entry = {"command": command[0], "args": command[1:], "protocol": protocol}
-    if transport == "stdio":
-        with running(write_config(name.with_name("c.json"), {"one": entry}), environ) as now:
-            now.wait_for("one", "ready")
-            now.settle()
-            yield now
-        return
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout
-            entry = {"url": process.stdout.readline().strip(), "protocol": protocol}
-            entry["type"] = transport
-            with running(write_config(name.with_name("c.json"), {"one": entry}), environ) as now:
-                now.wait_for("one", "ready")
-                now.settle()
-                yield now
-        finally:
-            process.kill()
+    script, arguments = HELPERS / "changing.py", [transport, str(name), *more]
+    entry: Entry = {"protocol": protocol}
+    with contextlib.ExitStack() as stack:
+        if transport == "stdio":
+            entry |= {"command": sys.executable, "args": [str(script), *arguments]}
+        else:
+            own = {"PATH": os.environ["PATH"]}
+            url, _ = stack.enter_context(launcher.helper(script, *arguments, env=own))
+            entry |= {"url": url, "type": transport}
+        config = write_config(name.with_name("c.json"), {"one": entry})
+        now = stack.enter_context(running(config, environ))
+        now.wait_for("one", "ready")
+        now.settle()
+        yield now
 
 
 def rename(name: Path, to: str) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import launcher
 from tests.support import (
     HELPERS,
     READ_FILE,
@@ -29,19 +30,11 @@ STDIO: Entry = {"command": sys.executable, "args": [str(HELPERS / "sdk.py"), "st
 @contextmanager
 def listening(
     transport: str, port: int = 0, env: dict[str, str] | None = None
-) -> Generator[tuple[str, "subprocess.Popen[str]"]]:
+) -> Generator[tuple[str, "launcher.Forked | subprocess.Popen[str]"]]:
     """A server of the SDK on a port of this machine: its URL, its process."""
-    with subprocess.Popen(
-        [sys.executable, str(HELPERS / "sdk.py"), transport, str(port)],
-        env={"PATH": os.environ["PATH"], **(env or {})},
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            assert process.stdout
-            yield process.stdout.readline().strip(), process
-        finally:
-            process.kill()
+    environ = {"PATH": os.environ["PATH"], **(env or {})}
+    with launcher.helper(HELPERS / "sdk.py", transport, str(port), env=environ) as started:
+        yield started
 
 
 @pytest.fixture(scope="module")
