@@ -165,20 +165,17 @@ def load_choice(choice: Choice, progress: Progress) -> Loaded:
 
     Raises `DeviceError` where the model has to run on a GPU and cannot.
     """
-    try:
-        return Loaded(_source(choice).load(progress))
-    except DeviceError:
-        raise
-    except ModelError as error:
-        reason = str(error)
-    if choice.model == "bundled" or choice.fallback == "fuzzy":
-        return Loaded(None, f"searching without meaning: {reason}")
-    try:
-        return Loaded(_bundled(choice).load(progress), _standing_in(reason))
-    except DeviceError:
-        raise
-    except ModelError as error:
-        return Loaded(None, f"searching without meaning: {reason}; {error}")
+    alone = choice.model == "bundled" or choice.fallback == "fuzzy"
+    reasons: list[str] = []
+    for find in (_source,) if alone else (_source, _bundled):
+        try:
+            encoder = find(choice).load(progress)
+            return Loaded(encoder, _standing_in(reasons[0]) if reasons else "")
+        except DeviceError:
+            raise
+        except ModelError as error:
+            reasons.append(str(error))
+    return Loaded(None, f"searching without meaning: {'; '.join(reasons)}")
 
 
 def identify(choice: Choice) -> ModelIdentity | None:
