@@ -170,11 +170,14 @@ def select(trace: Trace, candidates: Rows) -> tuple[list[int], int | None]:
 
     The latter only where there is no hit. Rows are sorted by id already.
     """
-    scores = trace.scores
-    order = candidates[np.argsort(-scores[candidates], kind="stable")[: trace.limit]].tolist()
-    surest = (
-        scores if trace.own is None else np.maximum(scores, trace.own)
-    )  # a context keeps nothing out
+    scores, limit = trace.scores, trace.limit
+    if candidates.size > limit:  # sorting ten thousand rows takes as long as ranking them
+        shown = scores[candidates]
+        least = np.partition(shown, candidates.size - limit)[candidates.size - limit]
+        candidates = candidates[shown >= least]
+    order = candidates[np.argsort(-scores[candidates], kind="stable")[:limit]].tolist()
+    # A context keeps nothing out.
+    surest = scores if trace.own is None else np.maximum(scores, trace.own)
     passing = [row for row in order if surest[row] >= trace.threshold]
     below = (row for row in order if 0 < surest[row] < trace.threshold)
     return passing, None if passing else next(below, None)
