@@ -172,6 +172,12 @@ class Client:
         [record] = self.cli.records
         key = record.stem.removeprefix("gateway-")
         self.store = TokenStore(record.parent.parent, key)
+        self.connections: list[HTTPConnection] = []
+
+    def close(self) -> None:
+        for each in self.connections:
+            each.close()
+        stop_all(json.loads(path.read_text("utf-8"))["pid"] for path in self.cli.records)
 
     def send(
         self, method: str, path: str, token: str, body: bytes | None = None, **more: str
@@ -179,6 +185,7 @@ class Client:
         """Send a request; the response as soon as it begins."""
         parts = urlsplit(self.url)
         connection = HTTPConnection(parts.hostname or "", parts.port, timeout=PATIENCE_S)
+        self.connections.append(connection)
         named = {name.replace("_", "-"): value for name, value in more.items()}
         headers = {**ACCEPT, "Authorization": f"Bearer {token}", **named}
         connection.request(method, path, body, headers)
@@ -207,7 +214,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Generator[Client]:
     try:
         yield client
     finally:
-        stop_all(json.loads(path.read_text("utf-8"))["pid"] for path in client.cli.records)
+        client.close()
 
 
 def test_m7_a_request_ends_with_its_holder() -> None:
