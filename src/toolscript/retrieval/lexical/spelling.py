@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from rapidfuzz import fuzz, process
 from rapidfuzz.distance import OSA
 
@@ -19,31 +18,33 @@ class Spellings:
 
     def __init__(self, words: Sequence[str]) -> None:
         self.words = words
-        self._lengths = np.fromiter(map(len, words), np.int64, len(words))
+        self._positions = sorted(range(len(words)), key=lambda position: len(words[position]))
+        self._by_length = [words[position] for position in self._positions]
+        self._lengths = np.fromiter(map(len, self._by_length), np.int64, len(words))
 
     def within(self, word: str, edits: int) -> list[tuple[str, int]]:
         """The words at most ``edits`` away, in their order, and how far each is."""
-        return self._near(word, np.array(edits))
+        bounds = (len(word) - edits, len(word) + edits + 1)
+        start, end = (int(each) for each in np.searchsorted(self._lengths, bounds))
+        if start == end:
+            return []
+        candidates = self._by_length[start:end]
+        distances = process.cdist(
+            [word], candidates, scorer=OSA.distance, score_cutoff=edits, dtype=np.int32
+        )[0]
+        rows: list[int] = np.flatnonzero(distances <= edits).tolist()
+        near = sorted((self._positions[start + row], int(distances[row])) for row in rows)
+        return [(self.words[position], distance) for position, distance in near]
 
     def alike(self, word: str, similarity: float) -> list[tuple[str, float]]:
         """The words at least so similar, in their order: 1 − edits / the longer one's length."""
-        longer = np.maximum(self._lengths, len(word))
-        found = self._near(word, ((1 - similarity) * longer + 1e-9).astype(np.int64))
-        return [(near, 1 - edits / max(len(near), len(word))) for near, edits in found]
-
-    def _near(self, word: str, allowed: NDArray[np.int64]) -> list[tuple[str, int]]:
-        """The words at most ``allowed`` away, a number for each word or one for all."""
-        likely = np.abs(self._lengths - len(word)) <= allowed
-        positions: list[int] = np.flatnonzero(likely).tolist()
-        if not positions:
-            return []
-        most = np.broadcast_to(allowed, likely.shape)[positions]
-        candidates = [self.words[position] for position in positions]
-        distances = process.cdist(
-            [word], candidates, scorer=OSA.distance, score_cutoff=int(most.max()), dtype=np.int32
-        )[0]
-        near = np.flatnonzero(distances <= most).tolist()
-        return [(candidates[position], int(distances[position])) for position in near]
+        share = 1 - similarity
+        longest = len(word) / similarity
+        return [
+            (near, 1 - edits / longer)
+            for near, edits in self.within(word, int(share * longest + 1e-9))
+            if edits <= share * (longer := max(len(near), len(word))) + 1e-9
+        ]
 
 
 def not_known(kind: str, name: str, known: Iterable[str], instead: str) -> str:
