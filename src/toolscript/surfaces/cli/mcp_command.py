@@ -24,7 +24,7 @@ def mcp(**flags: Any) -> None:
     import anyio  # noqa: PLC0415 - only this command needs the server and all below it
 
     from toolscript import bootstrap  # noqa: PLC0415 - the same
-    from toolscript.storage import process_memory  # noqa: PLC0415 - the same
+    from toolscript.surfaces.server import process_memory  # noqa: PLC0415 - the same
 
     process_memory.skip_sdk_framework()
     from toolscript.surfaces.mcp.endpoint import Exposure  # noqa: PLC0415 - the same

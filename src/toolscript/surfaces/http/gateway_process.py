@@ -21,13 +21,13 @@ from toolscript.config.access_tokens import TokenStore
 from toolscript.config.servers import Config
 from toolscript.config.settings import Settings
 from toolscript.errors import PortInUseError, UnprotectedError
-from toolscript.storage.process_memory import freeze_gc, release_heap, skip_sdk_framework
 from toolscript.surfaces.http.routes import gateway_app
 from toolscript.surfaces.mcp.endpoint import Exposure
 from toolscript.surfaces.server import logs
 from toolscript.surfaces.server.authentication import ANY_HOST, LOOPBACK_HOSTS, TokenAuthenticator
 from toolscript.surfaces.server.config_sources import load
 from toolscript.surfaces.server.gateway_file import GatewayFile, GatewayRecord
+from toolscript.surfaces.server.process_memory import freeze_gc, release_heap, skip_sdk_framework
 from toolscript.surfaces.server.request_log import RequestStats
 from toolscript.surfaces.server.signals import end_signals
 

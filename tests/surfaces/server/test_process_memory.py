@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from tests.support import FUZZY, READ_FILE, Cli, Scripted
 
 MAPS = Path("/proc/self/maps")
@@ -62,7 +61,7 @@ def test_a_gateway_does_not_load_the_framework_of_the_sdk(cli: Cli, scripted: Sc
 def test_what_stands_in_for_the_framework_has_every_name_and_module() -> None:
     """Another version of the SDK may import more of the framework than this one."""
     program = """
-from toolscript.storage.process_memory import skip_sdk_framework
+from toolscript.surfaces.server.process_memory import skip_sdk_framework
 skip_sdk_framework()
 from mcp.server import MCPServer
 from mcp.server.mcpserver import AnyName
