@@ -28,6 +28,11 @@ class Passage(msgspec.Struct, frozen=True, gc=False):
     heading: str
     text: str
 
+    @property
+    def full_text(self) -> str:
+        """The headings, and the text below them."""
+        return f"{self.heading}\n{self.text}".strip()
+
 
 def split(text: str, most: int = MAX_CHARS, *, headings: bool = True) -> tuple[Passage, ...]:
     """Returns a text's passages in order: at most `MAX_PASSAGES`, of ``most`` characters each.

@@ -84,7 +84,7 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
     def documents(self) -> list[Document]:
         """What is searched: the text as a whole, and each passage, all under one name."""
         mine, called = self.id, self.called
-        texts = (f"{each.heading}\n{each.text}".strip() for each in self.passages)
+        texts = (each.full_text for each in self.passages)
         whole = Passage("", "\n\n".join(filter(None, (self.description, *texts))))
         return [
             Document(

@@ -184,4 +184,4 @@ def _passages(path: str, text: str) -> tuple[str, ...]:
     """The texts that are embedded for a file; an empty one has none."""
     markdown = path.casefold().endswith((".md", ".markdown"))
     passages = split(text, PASSAGE_CHARS, headings=markdown)
-    return tuple(f"{each.heading}\n{each.text}".strip() for each in passages)
+    return tuple(each.full_text for each in passages)
