@@ -39,7 +39,7 @@ class App:
     """Gateway, index and engine, wired. Use it inside ``async with app.running()``.
 
     A ``grant`` says what the caller may see: what else there is, is neither named nor counted.
-    `toolscript.application` makes one; its parts are
+    `toolscript.application` makes one.
 
     Args:
         gateway: Connects to the servers and knows their tools.
