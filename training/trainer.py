@@ -1,0 +1,168 @@
+"""Training: in-batch contrast between questions and tools, seeded and resumable."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from toolscript.retrieval.semantic.document_text import TEXT_WEIGHTS, embedding_inputs
+from toolscript.types import Document
+from training.batches import batches
+from training.data import Question, TrainingData
+from training.encoder import Encoder
+
+SAVE_EVERY = 50
+"""Steps between two states on the disk, from which an interrupted training goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What a training does; the bundled model's is the default."""
+
+    epochs: int = 2
+    batch: int = 64
+    siblings: int = 8
+    """Questions about one server that stand together in a batch."""
+    learning_rate: float = 5e-5
+    warm_up: float = 0.1
+    """The share of the steps in which the learning rate rises; it then falls to zero."""
+    temperature: float = 0.05
+    memory: int = 0
+    """How many tools of earlier batches count as wrong answers too (cross-batch memory, Wang et
+    al. 2020, arXiv:1912.06798)."""
+    max_tokens: int = 128
+    weight_decay: float = 0.01
+    seed: int = 0
+
+
+class Trainer:
+    """One training; `run` goes on where the last one on the same folder ended.
+
+    Args:
+        encoder: The model with the weights to begin from.
+        data: The tools and the questions.
+        recipe: How it is trained.
+        folder: Where the state is kept.
+    """
+
+    def __init__(self, encoder: Encoder, data: TrainingData, recipe: Recipe, folder: Path) -> None:
+        self._encoder = encoder
+        self._tools = data.tools
+        self._recipe = recipe
+        self._state = folder / "state.pt"
+        # Without dropout: it costs a sixth of the time, and few steps overfit nothing.
+        encoder.eval()
+        self._same = _same_texts(data.tools)
+        self._batches = [
+            batch
+            for epoch in range(recipe.epochs)
+            for batch in batches(data.questions, recipe.batch, recipe.siblings, recipe.seed + epoch)
+        ]
+        self._optimiser = torch.optim.AdamW(
+            encoder.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay
+        )
+        self._memory: list[tuple[int, Tensor]] = []
+
+    @property
+    def steps(self) -> int:
+        """How many steps the training has."""
+        return len(self._batches)
+
+    def run(self, progress: Callable[[int, float], None]) -> None:
+        """Train to the end; ``progress`` gets the number of steps done and the loss."""
+        for number in range(self._resume(), self.steps):
+            loss = self._step(number)
+            progress(number + 1, loss)
+            if (number + 1) % SAVE_EVERY == 0:
+                self._save(number + 1)
+
+    def _step(self, number: int) -> float:
+        recipe, batch = self._recipe, self._batches[number]
+        choice = random.Random(f"{recipe.seed}/{number}")  # noqa: S311 - the same texts every time
+        tools = [choice.choice(question.relevant) for question in batch]
+        texts = [self._text(self._tools[tool], choice) for tool in tools]
+        for group in self._optimiser.param_groups:
+            group["lr"] = recipe.learning_rate * self._rate(number)
+        with torch.autocast(self._encoder.bert.device.type, torch.bfloat16):
+            vectors = self._encoder([question.text for question in batch] + texts)
+        loss = self._loss(batch, tools, vectors[: len(batch)], vectors[len(batch) :])
+        self._optimiser.zero_grad()
+        loss.backward()  # pyright: ignore[reportUnknownMemberType]
+        torch.nn.utils.clip_grad_norm_(self._encoder.parameters(), 1.0)
+        self._optimiser.step()
+        return float(loss.detach())
+
+    def _loss(
+        self, batch: Sequence[Question], tools: list[int], asked: Tensor, offered: Tensor
+    ) -> Tensor:
+        """InfoNCE from questions to tools and back; other right tools do not count as wrong."""
+        known = [number for number, _ in self._memory]
+        all_offered = torch.cat([offered, *(vector[None] for _, vector in self._memory)])
+        right = [{self._same[tool] for tool in question.relevant} for question in batch]
+        mask = torch.tensor(
+            [
+                [
+                    self._same[tool] in right[row] and row != place
+                    for place, tool in enumerate([*tools, *known])
+                ]
+                for row in range(len(batch))
+            ],
+            device=asked.device,
+        )
+        scores = (asked @ all_offered.T / self._recipe.temperature).masked_fill(mask, -1e4)
+        answers = torch.arange(len(batch), device=asked.device)
+        if self._recipe.memory:
+            fresh = zip(tools, offered.detach(), strict=True)
+            self._memory = [*self._memory, *fresh][-self._recipe.memory :]
+        back = scores[:, : len(batch)].T
+        return (
+            functional.cross_entropy(scores, answers) + functional.cross_entropy(back, answers)
+        ) / 2
+
+    def _text(self, tool: Document, choice: random.Random) -> str:
+        """One of the texts that the engine embeds for a tool, as often as it weighs."""
+        texts = embedding_inputs(tool)
+        weights = [TEXT_WEIGHTS[name] for name in texts]
+        return choice.choices(list(texts.values()), weights)[0]
+
+    def _rate(self, number: int) -> float:
+        steps = len(self._batches)
+        rising = max(1, round(self._recipe.warm_up * steps))
+        return min((number + 1) / rising, (steps - number) / max(1, steps - rising))
+
+    def _save(self, done: int) -> None:
+        state = {
+            "recipe": asdict(self._recipe),
+            "done": done,
+            "encoder": self._encoder.state_dict(),
+            "optimiser": self._optimiser.state_dict(),
+            "memory": self._memory,
+        }
+        beside = self._state.with_suffix(".new")
+        torch.save(state, beside)
+        beside.replace(self._state)
+
+    def _resume(self) -> int:
+        """The number of steps that are done already."""
+        if not self._state.is_file():
+            return 0
+        state: dict[str, Any] = torch.load(self._state, weights_only=True)
+        if state["recipe"] != asdict(self._recipe):
+            return 0
+        self._encoder.load_state_dict(state["encoder"])
+        self._optimiser.load_state_dict(state["optimiser"])
+        self._memory = state["memory"]
+        return int(state["done"])
+
+
+def _same_texts(tools: Sequence[Document]) -> list[int]:
+    """For each tool the number of the first one with the same name and description."""
+    first: dict[tuple[str, str], int] = {}
+    return [
+        first.setdefault((tool.name, tool.description), number) for number, tool in enumerate(tools)
+    ]
