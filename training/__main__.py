@@ -108,6 +108,7 @@ def _train(
                 task, completed=done, description=f"training, loss {loss:.3f}"
             )
         )
+    encoder.mix(Encoder(source, recipe.max_tokens), recipe.share)
     weights = work / bundle.WEIGHTS
     encoder.save(weights)
     about = bundle.described(recipe, data.digest(options.data), trainer.steps)

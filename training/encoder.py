@@ -58,6 +58,17 @@ class Encoder(torch.nn.Module):
         weights = mask[:, :, None].to(hidden.dtype)
         return (hidden * weights).sum(dim=1) / weights.sum(dim=1)
 
+    def mix(self, other: "Encoder", share: float) -> None:
+        """Move the weights to ``share`` of these and the rest of the other's."""
+        others = other.state_dict()
+        mixed = {
+            name: share * value + (1 - share) * others[name].to(value)
+            if value.is_floating_point()
+            else value
+            for name, value in self.state_dict().items()
+        }
+        self.load_state_dict(mixed)
+
     def save(self, path: Path) -> None:
         """Write the weights with the names that the published file has."""
         path.parent.mkdir(parents=True, exist_ok=True)

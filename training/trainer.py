@@ -24,7 +24,7 @@ SAVE_EVERY = 50
 class Recipe:
     """What a training does; the bundled model's is the default."""
 
-    epochs: int = 2
+    epochs: int = 1
     batch: int = 64
     siblings: int = 8
     """Questions about one server that stand together in a batch."""
@@ -37,6 +37,9 @@ class Recipe:
     al. 2020, arXiv:1912.06798)."""
     max_tokens: int = 128
     weight_decay: float = 0.01
+    share: float = 0.7
+    """The share of the trained weights in the mean with the published ones (Wortsman et al. 2022,
+    arXiv:2109.01903): what the model knew of other texts stays."""
     seed: int = 0
 
 
