@@ -67,7 +67,7 @@ REQUIREMENTS: dict[str, Requirement] = {
         "What is indexed, by what, and how much of it was cached.",
     ),
     "model:default": Requirement(
-        "The default model comes from the hub, once, with progress.",
+        "The default model is bundled; the seed's comes from the hub, once, with progress.",
         open="the real hub was out of reach: bge-small itself, and its 5 s, are not measured",
     ),
     "model:bundled": Requirement(

@@ -224,7 +224,7 @@ def test_nothing_is_loaded_by_wiring(place: Place) -> None:
     """model:lazy"""
     stats = place.application().stats()
     assert (stats["modelLoaded"], stats["device"], stats["toolsIndexed"]) == (False, None, 0)
-    assert str(stats["model"]).startswith("all-MiniLM-L6-v2@")  # its files say that much
+    assert str(stats["model"]).startswith("toolscript-minilm-l6@")  # its files say that much
     assert place.files == []
 
 
@@ -232,7 +232,7 @@ def test_nothing_is_loaded_by_wiring(place: Place) -> None:
 def test_the_statistics_say_what_answers(place: Place) -> None:
     """search:stats, model:bundled"""
     stats = place.stats()
-    assert stats["model"].startswith("all-MiniLM-L6-v2@")
+    assert stats["model"].startswith("toolscript-minilm-l6@")
     assert stats["signals"] == ["semantic", "fuzzy"]
     assert (stats["device"], stats["degraded"]) == ("cpu", None)
 
@@ -285,7 +285,7 @@ def test_a_model_that_is_not_there_is_replaced_as_the_settings_say(
 def test_a_model_folder_is_used_where_there_is_one(place: Place) -> None:
     """model:select"""
 
-    folder = place.home / "all-MiniLM-L6-v2"
+    folder = place.home / "toolscript-minilm-l6"
     shutil.copytree(BUNDLED_FOLDER, folder)
     assert place.search("download a web page", model=str(folder)).degraded == ()
 

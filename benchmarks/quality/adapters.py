@@ -107,7 +107,7 @@ def stackone_local(tools: Sequence[Tool]) -> Find:
 @functools.cache
 def _encoder() -> Any:
     """Our encoder, loaded once."""
-    return _module("toolscript.embedding.loader").load("bundled", "bundled", 1).encoder
+    return _module("toolscript.embedding.loader").load_model("bundled", "bundled", 1).encoder
 
 
 def langgraph_bigtool(tools: Sequence[Tool]) -> Find:

@@ -32,7 +32,7 @@ def test_the_defaults_are_those_of_the_specification() -> None:
     """search:limit, search:threshold, search:fusion, cache:place, model:default, model:device"""
     found = load_settings({}, {"HOME": "/home/ana"})
     assert (found.limit, found.threshold, found.alpha) == (3, 0.35, 0.7)
-    assert (found.model, found.fallback) == ("Xenova/bge-small-en-v1.5", "bundled")
+    assert (found.model, found.fallback) == ("bundled", "bundled")
     assert (found.device, found.no_cache) == ("auto", False)
     assert found.data_dir == Path("/home/ana/.toolscript")
     assert found.config is None

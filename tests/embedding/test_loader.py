@@ -13,7 +13,7 @@ from toolscript.embedding.loader import BUNDLED_FOLDER, LazyModel, Loaded, Model
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """The bundled model as a user's own folder."""
-    made = tmp_path / "all-MiniLM-L6-v2"
+    made = tmp_path / "toolscript-minilm-l6"
     shutil.copytree(BUNDLED_FOLDER, made)
     return made
 
@@ -23,7 +23,7 @@ def test_the_bundled_model_is_loaded_with_no_network_and_no_download() -> None:
     """model:bundled"""
     loaded = load_model("bundled", "bundled", 1)
     assert loaded.encoder is not None
-    assert loaded.encoder.model == "all-MiniLM-L6-v2"
+    assert loaded.encoder.model == "toolscript-minilm-l6"
     assert loaded.encoder.dim == 384
     assert not loaded.degraded
 
@@ -48,7 +48,7 @@ def test_where_a_model_cannot_be_the_bundled_one_answers_and_says_why(model: str
     """search:degraded, model:bundled"""
     loaded = load_model(model, "bundled", 1)
     assert loaded.encoder is not None
-    assert loaded.encoder.model == "all-MiniLM-L6-v2"
+    assert loaded.encoder.model == "toolscript-minilm-l6"
     assert loaded.degraded.startswith("using the bundled model: ")
     assert repr(model)[:100] in loaded.degraded or not model
 

@@ -10,6 +10,8 @@ from toolscript.embedding.models import BUNDLED, MODELS, ModelSpec, Repository, 
 from toolscript.errors import ModelError
 from toolscript.retrieval.semantic.calibration import CURVES
 
+BGE = next(spec for spec in MODELS if spec.name == "bge-small-en-v1.5")
+
 
 @pytest.mark.requirement("model:table")
 @pytest.mark.parametrize("spec", MODELS, ids=lambda spec: spec.name)
@@ -32,9 +34,9 @@ def test_no_model_is_in_the_table_twice() -> None:
 
 
 @pytest.mark.requirement("model:default", "model:table", "model:prefix")
-def test_the_table_has_the_three_models_of_the_specification_and_the_default_is_one() -> None:
+def test_the_table_has_the_three_models_of_the_specification_beside_the_default() -> None:
     """model:table, model:default, model:prefix: prefix, pooling and size as published."""
-    rows = {spec.repository: spec for spec in MODELS}
+    rows = {spec.repository: spec for spec in MODELS if spec.repository}
     assert {name: (s.dimensions, s.pooling, s.licence) for name, s in rows.items()} == {
         "Xenova/bge-small-en-v1.5": (384, "cls", "MIT"),
         "Xenova/all-MiniLM-L6-v2": (384, "mean", "Apache-2.0"),
@@ -43,7 +45,8 @@ def test_the_table_has_the_three_models_of_the_specification_and_the_default_is_
     prefix = "Represent this sentence for searching relevant passages: "
     assert [s.name for s in MODELS if s.query_prefix] == ["bge-small-en-v1.5"]
     assert rows["Xenova/bge-small-en-v1.5"].query_prefix == prefix
-    assert OPTION["model"].default == "Xenova/bge-small-en-v1.5"
+    assert OPTION["model"].default == "bundled"
+    assert [spec.name for spec in MODELS if not spec.repository] == [BUNDLED]
 
 
 @pytest.mark.requirement("search:calibrated", "model:table")
@@ -64,7 +67,7 @@ def test_the_bundled_models_row_says_what_its_files_say() -> None:
     assert spec.max_tokens == provenance["max_tokens"] <= config["max_position_embeddings"]
     assert provenance["pooling"].startswith(spec.pooling)
     assert provenance["licence"] == spec.licence
-    assert provenance["upstream"].endswith(f"/{spec.name}")
+    assert provenance["name"] == spec.name
 
 
 @pytest.mark.requirement("model:table")
@@ -83,14 +86,15 @@ def test_a_model_is_known_whatever_repository_publishes_it(name: str) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("bge-small-en-v1.5", Repository(MODELS[0].repository, MODELS[0].revision)),
-        ("xenova/BGE-small-en-v1.5", Repository(MODELS[0].repository, MODELS[0].revision)),
+        ("bge-small-en-v1.5", Repository(BGE.repository, BGE.revision)),
+        ("xenova/BGE-small-en-v1.5", Repository(BGE.repository, BGE.revision)),
         ("Xenova/bge-small-en-v1.5@main", Repository("Xenova/bge-small-en-v1.5", "main")),
         ("BAAI/bge-small-en-v1.5", Repository("BAAI/bge-small-en-v1.5", "main")),
         ("a/b@refs/pr/1", Repository("a/b", "refs/pr/1")),
         ("a/b", Repository("a/b", "main")),
         ("", None),
         ("a", None),
+        (BUNDLED, None),
         ("a/b/c", None),
         ("../b", None),
         ("a/..", None),
@@ -130,9 +134,9 @@ SIZES = {"hidden_size": 96, "max_position_embeddings": 1024}
         ("my-model", None, "mean", ""),
         ("my-model", {"pooling_mode_cls_token": True}, "cls", ""),
         ("my-model", {"pooling_mode_mean_tokens": True}, "mean", ""),
-        ("BAAI/bge-large-en-v1.5", None, "cls", MODELS[0].query_prefix),
+        ("BAAI/bge-large-en-v1.5", None, "cls", BGE.query_prefix),
         ("BAAI/bge-m3", None, "cls", ""),
-        ("bge-base-en", {"pooling_mode_mean_tokens": True}, "mean", MODELS[0].query_prefix),
+        ("bge-base-en", {"pooling_mode_mean_tokens": True}, "mean", BGE.query_prefix),
     ],
 )
 def test_an_unknown_model_is_read_from_its_files_and_its_family(

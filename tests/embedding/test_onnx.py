@@ -19,7 +19,7 @@ from toolscript.embedding.onnx import BATCH_TEXTS, OnnxEncoder
 from toolscript.errors import ModelError
 
 REFERENCE: list[dict[str, Any]] = json.loads(
-    (Path(__file__).parent / "data" / "minilm_fp32_reference.json").read_text("utf-8")
+    (Path(__file__).parent / "data" / "fp32_reference.json").read_text("utf-8")
 )["items"]
 
 

@@ -281,7 +281,7 @@ def test_where_it_does_not_answer_the_bundled_model_does_and_that_is_remembered(
     asked = Choice(address, directory=tmp_path)
     loaded = load_choice(asked, Progress())
     assert loaded.encoder is not None
-    assert loaded.encoder.model == "all-MiniLM-L6-v2"
+    assert loaded.encoder.model == "toolscript-minilm-l6"
     assert address in loaded.degraded
     requests = len(server.batches)
     assert load_choice(asked, Progress()).degraded == loaded.degraded

@@ -124,8 +124,8 @@ class Settings:
         bounds=(0, 1),
     )
     model: str = _setting(
-        "Xenova/bge-small-en-v1.5",
-        "Embedding model: a repository on the hub, a folder, an address, or bundled.",
+        "bundled",
+        "Embedding model: bundled, a repository on the hub, a folder or an address.",
         "TOOLSCRIPT_SEARCH_MODEL",
         "--model",
     )

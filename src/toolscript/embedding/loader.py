@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 FORGET_REMOTE_S = 60.0
 """How long it is remembered that an embedding server did not answer."""
 BUNDLED_FOLDER = Path(__file__).parent / "bundled"
+_BUNDLED_NAMES = ("bundled", BUNDLED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +166,7 @@ def load_choice(choice: Choice, progress: Progress) -> Loaded:
 
     Raises `DeviceError` where the model has to run on a GPU and cannot.
     """
-    alone = choice.model == "bundled" or choice.fallback == "fuzzy"
+    alone = choice.model in _BUNDLED_NAMES or choice.fallback == "fuzzy"
     reasons: list[str] = []
     for find in (_source,) if alone else (_source, _bundled):
         try:
@@ -290,7 +291,7 @@ class _Remote:
 
 def _source(choice: Choice) -> _Folder | _FromHub | _Remote:
     """Where the model asked for comes from; raises `ModelError` for a text of no known form."""
-    if choice.model == "bundled":
+    if choice.model in _BUNDLED_NAMES:
         return _bundled(choice)
     if "://" in choice.model:
         return _Remote(choice)

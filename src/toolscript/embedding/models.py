@@ -23,12 +23,23 @@ class ModelSpec:
     source: str
     """Where pooling and prefix are stated."""
     repository: str = ""
-    """Where the hub has it in the layout that is read here."""
+    """Where the hub has it in the layout that is read here; empty for the bundled one."""
     revision: str = "main"
     """A commit, which cannot be given other files; else a branch."""
 
 
+BUNDLED = "toolscript-minilm-l6"
+"""The model that the package carries."""
 MODELS: tuple[ModelSpec, ...] = (
+    ModelSpec(
+        name=BUNDLED,
+        dimensions=384,
+        pooling="mean",
+        query_prefix="",
+        max_tokens=256,
+        licence="Apache-2.0",
+        source="PROVENANCE.json beside the model",
+    ),
     ModelSpec(
         name="bge-small-en-v1.5",
         dimensions=384,
@@ -62,7 +73,6 @@ MODELS: tuple[ModelSpec, ...] = (
         repository="Xenova/all-mpnet-base-v2",
     ),
 )
-BUNDLED = "all-MiniLM-L6-v2"
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 _REVISION = re.compile(r"[A-Za-z0-9][\w./-]{0,99}")
 
@@ -133,8 +143,10 @@ class Repository:
         """Parses ``owner/name``, ``owner/name@revision`` or a name of the table; else None."""
         name, separator, revision = text.partition("@")
         row = known(name)
-        if row is not None and name.casefold() in {row.name.casefold(), row.repository.casefold()}:
-            return cls(row.repository, revision or row.revision)
+        if row is not None and row.repository:
+            names = {row.name.casefold(), row.repository.casefold()}
+            if name.casefold() in names:
+                return cls(row.repository, revision or row.revision)
         if not _NAME.fullmatch(name) or ".." in text:
             return None
         if separator and not _REVISION.fullmatch(revision):

@@ -23,7 +23,7 @@ def test_what_is_kept_is_shown(used: Cli) -> None:
     [path] = kept(used)
     [row] = used.json("cache", "info")["embeddings"]
     assert row["file"] == path.name
-    assert row["model"].startswith("all-MiniLM-L6-v2@")
+    assert row["model"].startswith("toolscript-minilm-l6@")
     assert row["bytes"] == path.stat().st_size
     assert path.name in used("cache", "info").stdout
 

@@ -100,7 +100,7 @@ def test_the_model_that_stands_in_leaves_the_others_vectors_alone(online: Cli, h
     assert not online(*QUERY).stderr
     kept = {path.parent.name: path for path in online.home.rglob("embeddings-*.json")}
     models = {name: model_in(path) for name, path in kept.items()}
-    assert models["fallback"].startswith("all-MiniLM-L6-v2@")
+    assert models["fallback"].startswith("toolscript-minilm-l6@")
     assert models["embeddings"].startswith("mini@")
 
 
