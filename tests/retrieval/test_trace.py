@@ -48,7 +48,17 @@ def test_a_steps_evidence_is_computed_once_per_document() -> None:
     """search:reason"""
     rows: list[int] = []
     state: Any = None
-    trace = Trace(state, SearchRequest(text="x"), {}, 1, 0.0, np.arange(2), (), ())
+    trace = Trace(
+        state,
+        SearchRequest(text="x"),
+        weights={},
+        word_match=True,
+        limit=1,
+        threshold=0.0,
+        reachable=np.arange(2),
+        queries=(),
+        rankings=(),
+    )
 
     def evidence(row: int) -> Evidence:
         rows.append(row)

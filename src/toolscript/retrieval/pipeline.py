@@ -1,8 +1,9 @@
 """The steps of a search in the order in which they change a score.
 
     fused    = weighted mean of the signals                       (see `fusion`)
-    known    = known-word ratio · fused
-    boosted  = known + `NAME_BOOST` · fuzzy · coverage² · (1 − known)
+    trusted  = the mean with the weights that the question speaks for
+    known    = known-word ratio · trusted
+    boosted  = known + `NAME_BOOST` · fuzzy² · coverage² · (1 − known)
     blended  = max((1 − `SUBQUERY_WEIGHT`) · boosted + `SUBQUERY_WEIGHT` · subquery,
                    `SUBQUERY_FLOOR` · subquery)
     score    = blended, raised for what a shell can do, at least a name's similarity
@@ -13,6 +14,7 @@ signal; the coverage is the share of a document's name that the question says.
 To add evidence, write a function like these and put it into `STEPS`.
 """
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -30,6 +32,10 @@ from toolscript.retrieval.trace import Column, Evidence, IndexState, Trace
 from toolscript.text import printable
 from toolscript.types import SearchRequest
 
+WORD_MATCH_EVEN = 0.77
+"""The lexical score of the best document at which α stays as it is."""
+WORD_MATCH_SLOPE = 7.0
+"""How fast the odds of the meaning fall as that score rises. Both were learned: see ADR 20."""
 MIN_KNOWN_WORDS = 0.5
 """The share of a question's words that have to mean something."""
 NAME_BOOST = 0.65
@@ -54,6 +60,7 @@ def begin(state: IndexState, request: SearchRequest, profile: Profile) -> Trace:
         state,
         request,
         profile.weights,
+        profile.word_match,
         max(1, len(state.corpus)) if limit is None else OPTION["limit"].parse(limit, "limit"),
         float(OPTION["threshold"].parse(float(threshold), "threshold")),
         reachable_rows(state, request),
@@ -111,6 +118,34 @@ def fuse_signals(trace: Trace) -> Column:
     return Column(np.stack([fuse(each, trace.weights) for each in trace.rankings]), evidence)
 
 
+def weigh_by_word_match(trace: Trace) -> Column | None:
+    """Move each score towards the words where they match well, else towards the meaning.
+
+    The semantic weight β has odds(β) = odds(α) · exp(`WORD_MATCH_SLOPE` · (`WORD_MATCH_EVEN` − b))
+    where the best document has the lexical score b. Where α is 0 or 1, the mean stays as it is. The
+    scores are scaled so that the best one is what it was: the order changes, and the threshold
+    keeps its meaning.
+    """
+    weights, rankings = trace.weights, trace.rankings
+    if not trace.word_match or len(rankings[0]) < len(weights):
+        return None
+    alpha, best = (
+        weights["semantic"],
+        [float(each["fuzzy"].scores.max(initial=0.0)) for each in rankings],
+    )
+    factors = [math.exp(WORD_MATCH_SLOPE * (WORD_MATCH_EVEN - score)) for score in best]
+    betas = [alpha * factor / (alpha * factor + 1 - alpha) for factor in factors]
+    trace.weighed = tuple({"semantic": beta, "fuzzy": 1 - beta} for beta in betas)
+    pairs = zip(rankings, trace.weighed, strict=True)
+    scores = np.stack([fuse(each, weights) for each, weights in pairs])
+    match = "well" if betas[0] < alpha else "little"
+    text = f"the best words match {match} ({best[0]:.2f}), so meaning weighs {betas[0]:.2f}"
+    evidence = Evidence("word match", text)
+    before = trace.columns[-1].scores.max(axis=1, keepdims=True, initial=0.0)
+    scale = before / np.maximum(scores.max(axis=1, keepdims=True, initial=0.0), 1e-6)
+    return Column((scores * scale).astype(np.float32), lambda _: evidence)
+
+
 def scale_by_known_words(trace: Trace) -> Column | None:
     """Scale down a question most of whose words mean nothing: any text is near to some other."""
     ratios = [known_word_ratio(trace.state, query) for query in trace.queries]
@@ -134,7 +169,7 @@ def boost_names(trace: Trace) -> Column:
     scores = trace.columns[-1].scores
     coverage = np.stack([trace.state.lexical.name_coverage(query) for query in trace.queries])
     lexical = np.stack([rankings["fuzzy"].scores for rankings in trace.rankings])
-    boost: Vectors = (NAME_BOOST * lexical * coverage**2 * (1 - scores)).astype(np.float32)
+    boost: Vectors = (NAME_BOOST * lexical**2 * coverage**2 * (1 - scores)).astype(np.float32)
     trace.name_boost = boost
 
     def evidence(row: int) -> Evidence | None:
@@ -214,6 +249,7 @@ def _name_matches(trace: Trace) -> dict[int, NameMatch]:
 
 STEPS = (
     fuse_signals,
+    weigh_by_word_match,
     scale_by_known_words,
     boost_names,
     blend_subqueries,

@@ -21,6 +21,8 @@ class Profile:
     threshold: float
     subqueries: bool = True
     """Whether a question that has several wishes is split."""
+    word_match: bool = True
+    """Whether the weights follow how well the question's words match."""
     raw_cosine: bool = False
     """Whether the score is the semantic signal's cosine as it is."""
 

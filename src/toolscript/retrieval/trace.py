@@ -72,6 +72,8 @@ class Trace:
     state: IndexState
     request: SearchRequest
     weights: Mapping[str, float]
+    word_match: bool
+    """Whether the weights follow how well the words match."""
     limit: int
     threshold: float
     reachable: Rows
@@ -81,6 +83,8 @@ class Trace:
     rankings: tuple[Mapping[str, Ranking], ...]
     """Per query what each signal says."""
     columns: list[Column] = field(default_factory=list[Column])
+    weighed: tuple[Mapping[str, float], ...] = ()
+    """Per query the weights that its word match has led to; empty where it had no say."""
     name_boost: Vectors | None = None
     """What the words of names have added: float32 [queries, n]."""
 
@@ -166,7 +170,7 @@ class Trace:
         query, rankings = self.queries[number], self.rankings[number]
         boost = 0.0 if self.name_boost is None else float(self.name_boost[number, row])
         label = self.state.capabilities.label(row, query)
-        weights = shares(rankings, self.weights, row)
+        weights = shares(rankings, self.weighed[number] if self.weighed else self.weights, row)
         added = {name: weights[name] * float(rankings[name].scores[row]) for name in weights}
         return signal_phrase(added, boost, label, query.text if number else "")
 

@@ -26,6 +26,7 @@ from toolscript.retrieval.semantic.calibration import CURVES
 from toolscript.retrieval.semantic.document_text import document_vectors, embedding_inputs
 from toolscript.retrieval.semantic.semantic_index import MAX_CACHED_QUERIES
 from toolscript.retrieval.semantic.semantic_signal import BATCH_DOCUMENTS, SemanticSignal
+from toolscript.retrieval.semantic.server_context import SHARE
 from toolscript.types import Document
 
 
@@ -119,7 +120,10 @@ def test_a_score_is_the_calibrated_cosine_with_the_question(
     found = signal.index(corpus).rank(Query("open a document")).scores
     rows = document_vectors(encoder, list(corpus.documents))
     question = encoder.query("open a document")
-    cosines = [float(np.dot(row.astype(float), question.astype(float))) for row in rows]
+    servers = [document.server for document in corpus.documents]
+    means = {name: rows[[each == name for each in servers]].mean(axis=0) for name in servers}
+    moved = [row + SHARE * means[name] for row, name in zip(rows, servers, strict=True)]
+    cosines = [float(np.dot(row, question) / np.linalg.norm(row)) for row in moved]
     expected = CURVES[encoder.model](np.array(cosines, dtype=np.float32))
     np.testing.assert_allclose(found, expected, atol=1e-5)
 

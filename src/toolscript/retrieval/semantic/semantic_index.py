@@ -16,6 +16,7 @@ from toolscript.retrieval.base import Query, Ranking
 from toolscript.retrieval.semantic.calibration import Curves
 from toolscript.retrieval.semantic.document_text import embedding_inputs
 from toolscript.retrieval.semantic.relevance_feedback import RelevanceFeedback
+from toolscript.retrieval.semantic.server_context import ServerContext
 from toolscript.text import printable
 from toolscript.types import Document
 
@@ -94,6 +95,15 @@ class SemanticIndex:
         curve = self._curves.of(encoder)
         return RelevanceFeedback(self._usage, self._name, known, self._rows, curve)
 
+    @cached_property
+    def _context(self) -> ServerContext | None:
+        """None for passages, which have their parents instead."""
+        if self._rows is None or self._parents is not None:
+            return None
+        return ServerContext.of(
+            [self._documents[int(row)].server for row in self._known], self._rows
+        )
+
     @property
     def vectors(self) -> Vectors | None:
         """Every document's vector: float32 [n, dim], zero where there is none; None without any."""
@@ -134,13 +144,15 @@ class SemanticIndex:
         return Ranking(scores)
 
     def _calibrated(self, encoder: Encoder, vector: Vectors, cosines: Vectors) -> Vectors:
-        """Scores from cosines: the parent's share, what use has taught, the model's curve."""
+        """Scores from cosines: the parent's share, what use has taught, the server, the curve."""
         curve = self._curves.of(encoder)
         if self._parents is not None:
             share = np.float32(PARENT_SHARE)
             cosines = ((1 - share) * cosines + share * cosines[self._parents]).astype(np.float32)
         if self._feedback is not None:
             cosines = self._feedback.adjusted(cosines, vector)
+        if self._context is not None:
+            cosines = self._context.applied(cosines, vector)
         return curve(cosines)
 
     def _waiting(self, count: int) -> str:

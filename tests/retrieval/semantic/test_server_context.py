@@ -1,0 +1,36 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolscript.embedding.base import unit_rows
+from toolscript.retrieval.semantic.server_context import SHARE, ServerContext
+
+
+@given(st.integers(0, 2**32 - 1), st.lists(st.sampled_from("abc"), min_size=1, max_size=12))
+def test_the_cosines_are_those_of_the_moved_vectors(seed: int, servers: list[str]) -> None:
+    random = np.random.default_rng(seed)
+    vectors = unit_rows(random.normal(size=(len(servers), 5)).astype(np.float32))
+    question = unit_rows(random.normal(size=(1, 5)).astype(np.float32))[0]
+    names = np.array(servers)
+    means = np.stack([vectors[names == name].mean(axis=0) for name in servers])
+    expected = unit_rows((vectors + SHARE * means).astype(np.float32)) @ question
+    found = ServerContext.of(servers, vectors).applied(vectors @ question, question)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("servers", [["a"], ["a", "b", "c"]])
+def test_a_tool_that_is_alone_stays_where_it_is(servers: list[str]) -> None:
+    vectors = np.eye(len(servers), 4, dtype=np.float32)
+    question = unit_rows(np.ones((1, 4), dtype=np.float32))[0]
+    found = ServerContext.of(servers, vectors).applied(vectors @ question, question)
+    np.testing.assert_allclose(found, vectors @ question, atol=1e-6)
+
+
+def test_of_two_tools_alike_the_one_whose_server_is_about_it_comes_first() -> None:
+    calendar, note = [1.0, 0.0, 0.0], [0.6, 0.8, 0.0]
+    vectors = np.array([note, calendar, note, [0.0, 0.0, 1.0]], dtype=np.float32)
+    question = np.array([1.0, 0.0, 0.0], dtype=np.float32)
+    servers = ["calendars", "calendars", "files", "files"]
+    found = ServerContext.of(servers, vectors).applied(vectors @ question, question)
+    assert found[0] > found[2]
