@@ -36,7 +36,7 @@ def test_skills_are_found_in_other_words(found: Found) -> None:
     """skills:folders: a little below what was measured."""
     assert found["guides"][OURS].within(1) >= 0.85
     assert found["guides"][OURS].within(3) >= 0.95
-    assert found["notes"][OURS].within(1) >= 0.77
+    assert found["notes"][OURS].within(1) >= 0.75
     assert found["notes"][OURS].within(3) >= 0.88
 
 
@@ -46,8 +46,8 @@ def test_the_ranking_beats_words_and_the_model_alone(found: Found, collection: s
     """skills:folders"""
     ours = found[collection][OURS]
     for other in (found[collection][COSINE], found[collection][WORDS]):
-        assert ours.within(1) >= other.within(1) + 0.04
-        assert ours.within(3) >= other.within(3) + 0.03
+        assert ours.within(1) >= other.within(1) + 0.03
+        assert ours.within(3) >= other.within(3) + 0.02
         assert ours.reciprocal > other.reciprocal
 
 

@@ -44,5 +44,5 @@ class ServerContext:
 
     def applied(self, cosines: Vectors, question: Vectors) -> Vectors:
         """The cosines with v' in place of v: float32 [n]; ``question`` has length 1."""
-        moved: Vectors = (cosines + SHARE * (self.means @ question)[self.server]) / self.length
-        return moved
+        beside = (self.means @ question)[self.server]
+        return ((cosines + SHARE * beside) / self.length).astype(np.float32)
