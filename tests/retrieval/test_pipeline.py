@@ -87,3 +87,8 @@ def test_the_step_tells_how_well_the_words_match() -> None:
     even = trace([0.8], [WORD_MATCH_EVEN]).columns[1].evidence(0)
     assert even is not None
     assert even.text.endswith("so meaning weighs 0.70")
+
+
+def test_without_a_semantic_signal_words_are_weighed_as_ever() -> None:
+    """search:degraded"""
+    assert len(trace([math.nan, math.nan], [0.2, 0.5]).columns) == 1

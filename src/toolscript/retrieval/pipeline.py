@@ -3,14 +3,15 @@
     fused    = weighted mean of the signals                       (see `fusion`)
     trusted  = the mean with the weights that the question speaks for
     known    = known-word ratio · trusted
-    boosted  = known + `NAME_BOOST` · fuzzy² · coverage² · (1 − known)
+    boosted  = known + `NAME_BOOST` · match · fuzzy · coverage² · (1 − known)
     blended  = max((1 − `SUBQUERY_WEIGHT`) · boosted + `SUBQUERY_WEIGHT` · subquery,
                    `SUBQUERY_FLOOR` · subquery)
     score    = blended, raised for what a shell can do, at least a name's similarity
     reranked = score and what the graph expects of the context    (see `rerank`)
 
 The ratio is below 1 only where most of the question's words mean nothing to any
-signal; the coverage is the share of a document's name that the question says.
+signal; the coverage is the share of a document's name that the question says. The
+match is the lexical score where there is a semantic one beside it, and 1 without.
 To add evidence, write a function like these and put it into `STEPS`.
 """
 
@@ -127,7 +128,9 @@ def weigh_by_word_match(trace: Trace) -> Column | None:
     keeps its meaning.
     """
     weights, rankings = trace.weights, trace.rankings
-    if not trace.word_match or len(rankings[0]) < len(weights):
+    if not trace.word_match or not rankings[0].keys() >= weights.keys():
+        return None
+    if np.isnan(rankings[0]["semantic"].scores).all():
         return None
     alpha, best = (
         weights["semantic"],
@@ -169,7 +172,9 @@ def boost_names(trace: Trace) -> Column:
     scores = trace.columns[-1].scores
     coverage = np.stack([trace.state.lexical.name_coverage(query) for query in trace.queries])
     lexical = np.stack([rankings["fuzzy"].scores for rankings in trace.rankings])
-    boost: Vectors = (NAME_BOOST * lexical**2 * coverage**2 * (1 - scores)).astype(np.float32)
+    # Where there is a meaning to go by, names count only as far as the words match.
+    match = lexical if trace.weighed else np.ones_like(lexical)
+    boost: Vectors = (NAME_BOOST * match * lexical * coverage**2 * (1 - scores)).astype(np.float32)
     trace.name_boost = boost
 
     def evidence(row: int) -> Evidence | None:

@@ -30,7 +30,7 @@ def test_nothing_is_wrong(cli: Cli, scripted: Scripted, port: str) -> None:
     assert found["port"]["found"] == f"127.0.0.1 port {port} is free"
     assert found["server files"]["found"] == "1 tool"
     assert found["cache"]["found"] == "1 tool indexed, 1 embedded"
-    assert "MiniLM" in found["model"]["found"]
+    assert "toolscript-minilm" in found["model"]["found"]
     url = cli.start_gateway()
     found = findings(cli, port, 0)
     assert found["gateway"]["found"].startswith(url)

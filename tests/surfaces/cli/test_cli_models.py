@@ -9,7 +9,6 @@ import pytest
 from tests.hub import Hub
 from tests.support import READ_FILE, SEND_MAIL, Cli, Scripted, on_a_terminal
 
-from toolscript.config.settings import OPTION
 from toolscript.embedding.loader import BUNDLED_FOLDER
 
 MODEL = "acme/mini"
@@ -69,7 +68,7 @@ def test_a_download_is_shown_on_a_terminal(online: Cli, hub: Hub) -> None:
 
 
 @pytest.mark.requirement("model:bundled")
-@pytest.mark.parametrize("model", [OPTION["model"].default, MODEL])
+@pytest.mark.parametrize("model", ["Xenova/bge-small-en-v1.5", MODEL])
 def test_with_a_hub_that_hangs_the_bundled_model_answers_with_one_warning(
     online: Cli, hub: Hub, model: str
 ) -> None:
