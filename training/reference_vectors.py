@@ -16,9 +16,9 @@ from pathlib import Path
 
 import torch
 
-from training import bundle
-from training.base_model import sha256
+from training import bundled_model
 from training.encoder import Encoder
+from training.published_model import sha256
 
 MAX_TOKENS = 256
 DECIMALS = 6
@@ -98,14 +98,16 @@ TEXTS: tuple[str, ...] = (
 def main() -> int:
     """Embed every text alone, so that no padding takes part, and write the reference file."""
     parser = argparse.ArgumentParser(prog="python -m training.reference_vectors")
-    parser.add_argument("--work", type=Path, default=bundle.WORK, help="the training's work folder")
+    parser.add_argument(
+        "--work", type=Path, default=bundled_model.WORK, help="the training's work folder"
+    )
     parser.add_argument("--out", type=Path, default=OUT, help="the JSON file to write")
     options = parser.parse_args()
-    weights = options.work / bundle.WEIGHTS
+    weights = options.work / bundled_model.WEIGHTS
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as name, torch.inference_mode():
         folder = Path(name)
-        shutil.copytree(options.work / bundle.PUBLISHED, folder, dirs_exist_ok=True)
+        shutil.copytree(options.work / bundled_model.PUBLISHED, folder, dirs_exist_ok=True)
         shutil.copy(weights, folder / "model.safetensors")
         encoder = Encoder(folder, MAX_TOKENS)
         encoder.eval()
@@ -117,7 +119,7 @@ def main() -> int:
             for text in TEXTS
         ]
     meta = {
-        "model": bundle.NAME,
+        "model": bundled_model.NAME,
         "weights_sha256": sha256(weights.read_bytes()),
         "method": "PyTorch in full precision, one text at a time",
         "max_tokens": MAX_TOKENS,

@@ -9,7 +9,7 @@ from benchmarks.quality import metrics
 
 from toolscript.embedding.models import ModelSpec
 from toolscript.embedding.onnx import OnnxEncoder
-from training.bundle import NAME, recorded
+from training.bundled_model import NAME, recorded
 from training.data import TrainingData
 
 QUERIES = 1000

@@ -7,9 +7,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from training import base_model
-from training.base_model import sha256
+from training import published_model
 from training.onnx_graph import build_model
+from training.published_model import sha256
 from training.trainer import Recipe
 
 NAME = "toolscript-minilm-l6"
@@ -28,12 +28,12 @@ def write(folder: Path, source: Path, weights: Path, training: dict[str, Any]) -
 
     Args:
         folder: Gets the files.
-        source: The published model, as `base_model.unpack` writes it.
+        source: The published model, as `published_model.unpack` writes it.
         weights: The trained weights, a safetensors file.
         training: What `PROVENANCE.json` says about the training.
     """
     config = json.loads((source / "config.json").read_bytes())
-    properties = {"source": base_model.UPSTREAM, "license": base_model.LICENCE}
+    properties = {"source": published_model.UPSTREAM, "license": published_model.LICENCE}
     built = {name: (source / name).read_bytes() for name in COPIED}
     built[MODEL_FILE] = build_model(config, weights.read_bytes(), properties)
     for name, data in built.items():
@@ -44,12 +44,12 @@ def write(folder: Path, source: Path, weights: Path, training: dict[str, Any]) -
     limits = json.loads((source / "sentence_bert_config.json").read_bytes())
     provenance = {
         "name": NAME,
-        "licence": base_model.LICENCE,
+        "licence": published_model.LICENCE,
         "begins_from": {
-            "upstream": base_model.UPSTREAM,
-            "package": base_model.PACKAGE,
-            "version": base_model.PACKAGE_VERSION,
-            "files": base_model.SOURCE_SHA256,
+            "upstream": published_model.UPSTREAM,
+            "package": published_model.PACKAGE,
+            "version": published_model.PACKAGE_VERSION,
+            "files": published_model.SOURCE_SHA256,
         },
         "training": training,
         "quantisation": {
