@@ -5,13 +5,14 @@ import os
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import torch
+from benchmarks.arguments import Parser
 from benchmarks.quality.datasets import DataError
 from benchmarks.quality.metrics import Scores
 from rich.console import Console
@@ -26,14 +27,8 @@ THREADS = 2
 """A sum's order, and so its last bits, depends on how many threads share it."""
 CLOSE = 0.005
 """Figures of two trainings that differ by less count as the same."""
-DIFFERENT, WRONG = 1, 2
-"""Exit codes: the check found a difference; something given cannot be used."""
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """One line, without the usage."""
-        self.exit(WRONG, f"{self.prog}: {message}\n")
+DIFFERENT = 1
+"""Exit code: the check found a difference."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -56,8 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _parser() -> _Parser:
-    parser = _Parser(prog="python -m training", description=__doc__)
+def _parser() -> Parser:
+    parser = Parser(prog="python -m training", description=__doc__)
     add = parser.add_argument
     add("--data", type=Path, required=True, metavar="DIR", help="folder with the dataset folders")
     add("--out", type=Path, default=bundled_model.BUNDLED, metavar="DIR", help="the model's folder")
@@ -122,7 +117,7 @@ def _check(
     said = bundled_model.recorded(options.out)
     if said["training"]["data_sha256"] != data.digest(options.data):
         raise ValueError(f"--data {options.data}: {options.out} was trained on other data")
-    if said["training"]["recipe"] != bundled_model.described(recipe, "", 0)["recipe"]:
+    if said["training"]["recipe"] != asdict(recipe):
         raise ValueError(f"{options.out} was trained with another recipe")
     built = _train(options, recipe, given, scratch, scratch / "built")
     if built == said["results"]:

@@ -4,9 +4,10 @@ import argparse
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from benchmarks import report
+from benchmarks.arguments import WRONG, Parser
 from benchmarks.graph import cost, next_tool, searching
 from benchmarks.graph.data import GRAPH, NEXT
 from benchmarks.graph.results import Result, averages, compared
@@ -14,7 +15,6 @@ from benchmarks.quality import datasets
 from benchmarks.quality.datasets import QUERIES, DataError
 from toolscript.errors import ToolscriptError
 
-WRONG = 2
 TASKS: dict[str, Callable[[Path, int | None], list[Result]]] = {
     "next-tool": next_tool.run,
     "next-tool-asked": searching.asked,
@@ -35,17 +35,9 @@ NEEDED = {
 COMPARED = [*next_tool.COMPARED, *searching.COMPARED]
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """One line, without the usage."""
-        self.exit(WRONG, f"{self.prog}: {message}\n")
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print, write; the exit code."""
-    parser = _Parser(
-        prog="python -m benchmarks.graph", description="What the graph of tools knows."
-    )
+    parser = Parser(prog="python -m benchmarks.graph", description="What the graph of tools knows.")
     add = parser.add_argument
     add("--data", type=Path, required=True, metavar="DIR", help="folder of the dataset folders")
     add("--datasets", type=_names, metavar="A,B", help="only these")

@@ -5,9 +5,10 @@ import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from benchmarks import report
+from benchmarks.arguments import WRONG, Parser
 from benchmarks.quality import compare, datasets, peers
 from benchmarks.quality.adapters import PEERS
 from benchmarks.quality.datasets import DataError, Dataset
@@ -22,14 +23,8 @@ GATED = "toolscript"
 """The engine that ``--fail-under`` looks at."""
 COMPARED = "ndcg10"
 ENGINES = (*OWN, *PEERS)
-BELOW, WRONG = 1, 2
-"""Exit codes: something measured is not as it should be; something given cannot be used."""
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """One line, without the usage."""
-        self.exit(WRONG, f"{self.prog}: {message}\n")
+BELOW = 1
+"""Exit code: something measured is not as it should be."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,8 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return _report(options, loaded, measured)
 
 
-def _parser() -> _Parser:
-    parser = _Parser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="python -m benchmarks.quality",
         description="Measure how well search engines find the tools of labelled datasets.",
         epilog=f"Engines of our own: {', '.join(OWN)}. Other projects': {', '.join(PEERS)}.",
