@@ -35,11 +35,12 @@ def write(folder: Path, source: Path, weights: Path, training: dict[str, Any]) -
     config = json.loads((source / "config.json").read_bytes())
     properties = {"source": published_model.UPSTREAM, "license": published_model.LICENCE}
     built = {name: (source / name).read_bytes() for name in COPIED}
-    built[MODEL_FILE] = build_model(config, weights.read_bytes(), properties)
+    trained = weights.read_bytes()
+    built[MODEL_FILE] = build_model(config, trained, properties)
     for name, data in built.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)
-    training = training | {"weights_sha256": sha256(weights.read_bytes())}
+    training = training | {"weights_sha256": sha256(trained)}
     results = {name: sha256(data) for name, data in sorted(built.items())}
     limits = json.loads((source / "sentence_bert_config.json").read_bytes())
     provenance = {

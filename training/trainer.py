@@ -32,9 +32,6 @@ class Recipe:
     warm_up: float = 0.1
     """The share of the steps in which the learning rate rises; it then falls to zero."""
     temperature: float = 0.05
-    memory: int = 0
-    """How many tools of earlier batches count as wrong answers too (cross-batch memory, Wang et
-    al. 2020, arXiv:1912.06798)."""
     max_tokens: int = 128
     weight_decay: float = 0.01
     share: float = 0.7
@@ -69,7 +66,6 @@ class Trainer:
         self._optimiser = torch.optim.AdamW(
             encoder.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay
         )
-        self._memory: list[tuple[int, Tensor]] = []
 
     @property
     def steps(self) -> int:
@@ -104,28 +100,21 @@ class Trainer:
         self, batch: Sequence[Question], tools: list[int], asked: Tensor, offered: Tensor
     ) -> Tensor:
         """InfoNCE from questions to tools and back; other right tools do not count as wrong."""
-        known = [number for number, _ in self._memory]
-        all_offered = torch.cat([offered, *(vector[None] for _, vector in self._memory)])
         right = [{self._same[tool] for tool in question.relevant} for question in batch]
         mask = torch.tensor(
             [
                 [
                     self._same[tool] in right[row] and row != place
-                    for place, tool in enumerate([*tools, *known])
+                    for place, tool in enumerate(tools)
                 ]
                 for row in range(len(batch))
             ],
             device=asked.device,
         )
-        scores = (asked @ all_offered.T / self._recipe.temperature).masked_fill(mask, -1e4)
+        scores = (asked @ offered.T / self._recipe.temperature).masked_fill(mask, -1e4)
         answers = torch.arange(len(batch), device=asked.device)
-        if self._recipe.memory:
-            fresh = zip(tools, offered.detach(), strict=True)
-            self._memory = [*self._memory, *fresh][-self._recipe.memory :]
-        back = scores[:, : len(batch)].T
-        return (
-            functional.cross_entropy(scores, answers) + functional.cross_entropy(back, answers)
-        ) / 2
+        forth = functional.cross_entropy(scores, answers)
+        return (forth + functional.cross_entropy(scores.T, answers)) / 2
 
     def _text(self, tool: Document, choice: random.Random) -> str:
         """One of the texts that the engine embeds for a tool, as often as it weighs."""
@@ -144,7 +133,6 @@ class Trainer:
             "done": done,
             "encoder": self._encoder.state_dict(),
             "optimiser": self._optimiser.state_dict(),
-            "memory": self._memory,
         }
         beside = self._state.with_suffix(".new")
         torch.save(state, beside)
@@ -159,7 +147,6 @@ class Trainer:
             return 0
         self._encoder.load_state_dict(state["encoder"])
         self._optimiser.load_state_dict(state["optimiser"])
-        self._memory = state["memory"]
         return int(state["done"])
 
 

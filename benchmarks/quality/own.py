@@ -83,9 +83,8 @@ def _alone(make: Callable[[], LexicalSignal | SemanticSignal]) -> Build:
     return build
 
 
-def _cosine(tools: Sequence[Tool]) -> Find:
-    """The bundled model and nothing else: cosine to ``server name: description``."""
-    model = encoder()
+def cosine(tools: Sequence[Tool], model: Encoder) -> Find:
+    """A model and nothing else: cosine to ``server name: description``."""
     texts = [f"{tool.server} {tool.name}: {tool.description or ''}" for tool in tools]
     vectors = model.documents(texts)
 
@@ -106,5 +105,5 @@ OWN: dict[str, Build] = {
     "toolscript-lexical": _engine(lambda: None),
     "semantic": _alone(semantic),
     "fuzzy": _alone(LexicalSignal),
-    "minilm": _cosine,
+    "minilm": lambda tools: cosine(tools, encoder()),
 }
