@@ -122,6 +122,12 @@ REQUIREMENTS: dict[str, Requirement] = {
     "upstream:live": Requirement(
         "Changes of servers and configuration reach catalogue and index within a second.",
     ),
+    "upstream:lazy": Requirement(
+        "A server whose tools are known starts when something is asked of it.",
+    ),
+    "upstream:idle": Requirement(
+        "A server without requests is stopped, never in the middle of one; its tools stay.",
+    ),
     "catalogue:progressive": Requirement(
         "Tools are searchable as their server connects.",
     ),

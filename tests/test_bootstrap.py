@@ -53,7 +53,7 @@ class Place:
     def application(self, **flags: object) -> App:
         config = configuration.load_config(None, self.home, self.environ)
         found = settings.load_settings(flags, self.environ)
-        return application(found, config, Wiring(reconnect=False), self.environ)
+        return application(found, config, Wiring(start="needed"), self.environ)
 
     def use(self, what: Callable[[App], Awaitable[T]], **flags: object) -> T:
         """What an application that has indexed everything answers."""

@@ -7,9 +7,10 @@ first needed.
 import hashlib
 import logging
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from toolscript.app.application import App
 from toolscript.app.builtin_tools import vector_tools
@@ -39,6 +40,7 @@ from toolscript.skills.skill_feed import SkillFeed
 from toolscript.skills.vector_pair import VectorPair
 from toolscript.storage.atomic_files import check_owner
 from toolscript.storage.blob_store import BlobStore
+from toolscript.types import ServerSpec
 
 log = logging.getLogger(__name__)
 
@@ -47,8 +49,8 @@ log = logging.getLogger(__name__)
 class Wiring:
     """How much of the outside world the application may use."""
 
-    reconnect: bool = True
-    """Connect to servers that the snapshot knows already."""
+    start: Literal["configured", "all", "needed"] = "configured"
+    """Of the servers that the snapshot knows, which are started before they are needed."""
     only: str | None = None
     """Connect to no other server than this."""
     use_snapshot: bool = True
@@ -82,7 +84,8 @@ def application(
         config,
         known,
         lambda: _connect(settings, config.key),
-        reconnect=wiring.reconnect,
+        starts=_starting(settings, wiring),
+        idle_s=settings.idle_timeout_s,
         only=wiring.only,
     )
     model = _model(settings)
@@ -110,6 +113,13 @@ def application(
         follower=_follower(settings, config, environ) if wiring.follow else None,
         learning=learning,
     )
+
+
+def _starting(settings: Settings, wiring: Wiring) -> Callable[[ServerSpec], bool]:
+    """Returns which servers are started before they are needed."""
+    if wiring.start != "configured":
+        return lambda _: wiring.start == "all"
+    return lambda spec: (spec.start or settings.start) == "eager"
 
 
 def _configuration(settings: Settings, environ: Mapping[str, str]) -> Config:

@@ -38,6 +38,7 @@ BUILTIN = "Vector"
 
 Transport = Literal["stdio", "http", "sse"]
 Protocol = Literal["auto", "legacy"]
+Start = Literal["lazy", "eager"]
 
 
 def tool_id(server: str, name: str) -> str:
@@ -109,6 +110,10 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Replaces the settings' ``connect_timeout_s``."""
     call_timeout_s: float | None = None
     """Replaces the settings' ``call_timeout_s``."""
+    start: Start | None = None
+    """Replaces the settings' ``start``."""
+    idle_timeout_s: float | None = None
+    """Replaces the settings' ``idle_timeout_s``."""
     hidden: tuple[str, ...] = ()
     """Values of variables that are part of the other fields: most of them are keys."""
 
@@ -382,8 +387,11 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     """Of the graph."""
 
 
-ServerState = Literal["connecting", "ready", "failed", "disabled", "invalid"]
-"""The state of a configured server; ``invalid`` means a mistake in its configuration."""
+ServerState = Literal["connecting", "ready", "resting", "failed", "disabled", "invalid"]
+"""The state of a configured server; ``invalid`` means a mistake in its configuration.
+
+A ``resting`` server is not connected: its tools are known, and it is started when it is needed.
+"""
 
 
 class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -405,3 +413,8 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
         bool, Meta(description="Whether this comes from the snapshot: it is not connected yet.")
     ] = False
     retry: Annotated[str, Meta(description="When a failed server is tried again (UTC).")] = ""
+
+    @property
+    def works(self) -> bool:
+        """Whether its tools can be called: it is ready, or is started when that is done."""
+        return self.state in {"ready", "resting"}

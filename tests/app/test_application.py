@@ -23,7 +23,7 @@ from toolscript.bootstrap import Wiring
 from toolscript.errors import NotReadyError, QueryError, RangeError, UnknownNameError
 from toolscript.types import Grant
 
-OFFLINE = Wiring(reconnect=False)
+OFFLINE = Wiring(start="needed")
 FOREVER = {"TOOLSCRIPT_CONNECT_TIMEOUT": "600"}
 
 
@@ -256,7 +256,7 @@ def test_what_is_known_is_not_connected_to(known: Counted) -> None:
     with running(known.config, wiring=OFFLINE) as now:
         now.settle()
         assert now.finds("send_mail") == ["mail__send_mail"]
-        assert now.status("mail").state == "ready"
+        assert now.status("mail").state == "resting"
     assert (known.starts("files"), known.starts("mail")) == (1, 1)
 
 
@@ -294,7 +294,7 @@ def test_answers_before_its_servers_are_up(scripted: Scripted) -> None:
     with running(config) as now:
         now.settle()
     program.write_text("import time, sys\nsys.argv\ntime.sleep(600)\n", "utf-8")
-    with running(config, FOREVER) as now:
+    with running(config, {**FOREVER, "TOOLSCRIPT_START": "eager"}) as now:
         until(lambda: now.portal.call(now.app.health).tools, "the snapshot is indexed")
         assert now.finds("read_file") == ["files__read_file"]
         assert now.status("files").state == "connecting"

@@ -58,6 +58,8 @@ VALUES: dict[str, tuple[object, str, object]] = {
     "call_timeout_s": (1.0, "2.5", 2.5),
     "message_limit_mib": (2, "3", 3),
     "ping_interval_s": (1.0, "2.5", 2.5),
+    "start": ("eager", "lazy", "lazy"),
+    "idle_timeout_s": (1.0, "2.5", 2.5),
     "sandbox": (Path("/a"), "/b", Path("/b")),
     "exposure": ("all", "two-phase", "two-phase"),
     "llm_url": ("http://a/v1", "https://b/v1", "https://b/v1"),

@@ -100,10 +100,11 @@ def stage() -> Stage:
 
 
 def make(
-    stage: Stage, *specs: ServerSpec, snapshot: Catalogue | None = None, reconnect: bool = True
+    stage: Stage, *specs: ServerSpec, snapshot: Catalogue | None = None, eager: bool = True
 ) -> Gateway:
     config = Config((SOURCE,), specs)
-    return Gateway(config, snapshot or Catalogue({}), stage.connector, reconnect=reconnect)
+    known = snapshot or Catalogue({})
+    return Gateway(config, known, stage.connector, starts=lambda _: eager)
 
 
 @asynccontextmanager
@@ -242,15 +243,15 @@ def test_what_the_snapshot_knows_counts_until_the_server_says_otherwise(stage: S
     play(scene)
 
 
-def test_without_reconnecting_only_unknown_servers_are_connected_to(stage: Stage) -> None:
+def test_only_servers_that_the_snapshot_lacks_are_started_at_once(stage: Stage) -> None:
     """catalogue:snapshot"""
     snapshot = Catalogue.of([known(A, "old")])
-    gateway = make(stage, A, B, snapshot=snapshot, reconnect=False)
+    gateway = make(stage, A, B, snapshot=snapshot, eager=False)
     assert gateway.unsettled == ["b"]
 
     async def scene() -> None:
         async with run(gateway, stage, "b"):
-            assert states(gateway) == {"a": "ready", "b": "connecting"}
+            assert states(gateway) == {"a": "resting", "b": "connecting"}
             assert gateway.statuses()[0].snapshot is True
 
     play(scene)
@@ -262,7 +263,7 @@ def test_where_nothing_is_connected_to_no_client_is_loaded(
     stage: Stage, specs: tuple[ServerSpec, ...]
 ) -> None:
     """catalogue:snapshot"""
-    gateway = make(stage, *specs, snapshot=Catalogue.of([known(A, "x")]), reconnect=False)
+    gateway = make(stage, *specs, snapshot=Catalogue.of([known(A, "x")]), eager=False)
 
     async def scene() -> None:
         async with run(gateway, stage):
@@ -389,7 +390,8 @@ def test_a_server_is_started_again_when_it_has_ended(stage: Stage) -> None:
             await anyio.wait_all_tasks_blocked()
             assert stage.started == [A]
             stage.may_end.set()
-            await anyio.wait_all_tasks_blocked()
+            while len(stage.started) == 1:
+                await anyio.lowlevel.checkpoint()
             assert stage.started == [A, third]
             told(ready("a", "old"))
             assert list(gateway.catalogue.tools) == [], "what it reports does not count any more"

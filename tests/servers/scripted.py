@@ -101,6 +101,8 @@ class MisbehavingServer(ScriptedServer):
     def answer(self, identifier: Any, method: str, params: JsonObject) -> None:
         if method == "tools/list":
             self.list_tools(identifier, params)
+        elif method in self.script.get("others", {}):
+            super().answer(identifier, method, params)
         elif method.startswith(("resources/", "completion/")):
             self.send(id=identifier, result=self.resource(method, params))
         elif method == "server/discover" and self.script.get("discover") == "answer":

@@ -85,6 +85,10 @@ class ScopedCatalogue:
                 raise
             raise NotConnectedError(without_last_words(str(error))) from None
 
+    def resting_list(self, server: str, method: str) -> Sequence[dict[str, Any]] | None:
+        """The entries that a resting server last gave to ``method``; None for any other server."""
+        return self.gateway.resting_list(server, method) if self.grant.shows(server) else None
+
     def check(self, servers: Iterable[str]) -> None:
         """Raise `UnknownNameError` for a server that is not configured."""
         known = [status.name for status in self._statuses()]
@@ -149,7 +153,7 @@ class ScopedCatalogue:
             return f"no tools yet: waiting for {', '.join(waiting)}; try again in a moment"
         if self.gateway.catalogue.tools:
             return "the tools are being indexed; try again in a moment"
-        bad = [f"{s.name} ({s.error or s.state})" for s in self.servers() if s.state != "ready"]
+        bad = [f"{s.name} ({s.error or s.state})" for s in self.servers() if not s.works]
         if bad:
             return f"no tools: {'; '.join(bad)}"
         if not self.gateway.statuses():

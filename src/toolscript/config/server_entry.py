@@ -12,7 +12,7 @@ import msgspec
 from toolscript.storage.atomic_files import expanded
 from toolscript.text import encodable, printable, redact
 from toolscript.text.redaction import is_harmless, redactable, url_secrets
-from toolscript.types import SEPARATOR, OAuthClient, Protocol, ServerSpec, Transport
+from toolscript.types import SEPARATOR, OAuthClient, Protocol, ServerSpec, Start, Transport
 
 MAX_TIMEOUT_S = 86_400
 MAX_PORT = 65_535
@@ -36,6 +36,7 @@ _PUBLIC_VARIABLES = {
 
 
 _Seconds = Annotated[float, msgspec.Meta(gt=0, le=MAX_TIMEOUT_S)]
+_IdleSeconds = Annotated[float, msgspec.Meta(ge=0, le=MAX_TIMEOUT_S)]
 _Port = Annotated[int, msgspec.Meta(ge=0, le=MAX_PORT)]
 
 
@@ -83,6 +84,11 @@ class Entry:
         key = next((key for key in keys if key in self.raw), None)
         expected = f"seconds, such as 60 and at most {MAX_TIMEOUT_S}"
         return None if key is None else self._typed(key, _Seconds, expected)
+
+    def idle_seconds(self, key: str) -> float | None:
+        """Returns the duration at this key, 0 for never; None without the key."""
+        expected = f"seconds, 0 for never and at most {MAX_TIMEOUT_S}"
+        return self._typed(key, _IdleSeconds, expected) if key in self.raw else None
 
     def mapping(self, key: str) -> dict[str, str]:
         """Returns the object at this key, its numbers and booleans as strings."""
@@ -162,6 +168,8 @@ def server(name: str, raw: Any, environ: Mapping[str, str], base: Path | None) -
         protocol=_protocol(reader),
         start_timeout_s=reader.seconds("startTimeout", "startup_timeout_sec"),
         call_timeout_s=reader.seconds("callTimeout", "tool_timeout_sec"),
+        start=_start(reader),
+        idle_timeout_s=reader.idle_seconds("idleTimeout"),
         sse_fallback=transport == "http" and not _stated(reader)[1],
         **(_process(reader, base) if transport == "stdio" else _remote(reader, url_key)),
         hidden=tuple(sorted(reader.hidden)),
@@ -207,6 +215,13 @@ def _protocol(reader: Entry) -> Protocol:
     if stated not in {"auto", "legacy"}:
         raise EntryError(f"protocol is {reader.written('protocol')}; expected auto or legacy")
     return cast("Protocol", stated)
+
+
+def _start(reader: Entry) -> Start | None:
+    stated = reader.text("start") or None
+    if stated not in {None, "lazy", "eager"}:
+        raise EntryError(f"start is {reader.written('start')}; expected lazy or eager")
+    return cast("Start | None", stated)
 
 
 def _process(reader: Entry, base: Path | None) -> dict[str, Any]:

@@ -178,6 +178,18 @@ class Settings:
         "TOOLSCRIPT_MESSAGE_LIMIT",
         bounds=(1, 16),
     )
+    start: str = _setting(
+        "lazy",
+        "When servers whose tools are known are started: with the gateway, or when needed.",
+        "TOOLSCRIPT_START",
+        choices=("lazy", "eager"),
+    )
+    idle_timeout_s: float = _setting(
+        600.0,
+        "Seconds without a request after which a server is stopped; 0 for never.",
+        "TOOLSCRIPT_IDLE_TIMEOUT",
+        bounds=(0, 86400),
+    )
     ping_interval_s: float = _setting(
         15.0,
         "Seconds between two checks that a connected server still answers.",

@@ -34,6 +34,8 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[ToolSpec, ...]
     version: str = ""
     rejected: tuple[str, ...] = ()
+    lists: dict[str, tuple[Any, ...]] = {}
+    """The entries of its other lists, such as ``prompts/list``, by their method."""
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True):

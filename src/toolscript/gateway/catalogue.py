@@ -5,6 +5,7 @@ import re
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import msgspec
 
@@ -27,6 +28,8 @@ class ServerEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     since: str = ""
     version: str = ""
     rejected: tuple[str, ...] = ()
+    lists: dict[str, tuple[Any, ...]] = {}
+    """The entries of its other lists, such as ``prompts/list``, by their method."""
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,10 @@
-"""Runs an upstream for each configured server, and merges their tools into a catalogue."""
+"""Runs an instance of each configured server, and merges their tools into a catalogue."""
 
-import logging
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
-from functools import partial
 from typing import Any
 
 import anyio
@@ -16,69 +14,74 @@ from anyio.abc import TaskGroup
 
 from toolscript.config.servers import Config
 from toolscript.errors import NotConnectedError
-from toolscript.gateway.base import Caller, Connect, Failed, Ready, Report, Upstream
+from toolscript.gateway.base import Caller, Connect, Ready, Report
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
+from toolscript.gateway.instance import Instance
 from toolscript.text import encodable
 from toolscript.types import ServerSpec, ServerStatus, ToolSpec
-
-log = logging.getLogger(__name__)
-FAULT_PAUSE_S = 60.0
-"""The pause after a connection that failed for a fault of toolscript's own."""
 
 
 @dataclass(eq=False)
 class _Slot:
-    """One server as it is configured now, and the state of its upstream."""
+    """One server as it is configured now."""
 
     spec: ServerSpec
+    instance: Instance
     scope: anyio.CancelScope | None = None
-    upstream: Upstream | None = None
-    begun: anyio.Event = field(default_factory=anyio.Event)
-    """Set once there is an upstream, or there will be none."""
     settled: anyio.Event = field(default_factory=anyio.Event)
-    """Set once the server is ready or has failed, or has been released."""
+    """Set once its tools are known, it has failed, or it has been released."""
     retry: str = ""
     """The time of the next attempt: ISO 8601, UTC."""
+    reported: bool = False
+    """Whether it has been connected to, or has failed, in this process."""
 
 
 class Gateway:
-    """All upstreams of one configuration. They are connected while `run` runs.
+    """All servers of one configuration, which are connected to while `run` runs.
 
-    ``known`` is the snapshot to start from: an entry counts until its server reports.
-    With ``reconnect=False`` only servers that it lacks are connected, with ``only`` only
-    the server of that name.
+    Args:
+        config: The configuration.
+        known: The snapshot to start from: an entry counts until its server reports.
+        connector: Returns what makes upstreams; its imports take most of a second.
+        starts: Whether a server is started at once, though the snapshot knows its tools. Any
+            other rests until a request needs it.
+        idle_s: Seconds without a request after which a server is stopped; 0 for never. A server
+            may have its own.
+        only: The one server that may be connected to; None for all.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what bootstrap wires, each by its name
         self,
         config: Config,
         known: Catalogue,
         connector: Callable[[], Connect],
         *,
-        reconnect: bool = True,
+        starts: Callable[[ServerSpec], bool] = lambda _: True,
+        idle_s: float = 0,
         only: str | None = None,
     ) -> None:
         self.config = config
+        self.catalogue = known
         self._connector = connector
-        missing = [s for s in _enabled(config) if reconnect or s.name not in known.servers]
-        wanted = missing if only is None else [s for s in _enabled(config) if s.name == only]
-        self._slots = {spec.name: _Slot(spec) for spec in wanted}
+        self._starts = starts
+        self._idle_s = idle_s
+        wanted = [spec for spec in _enabled(config) if only in {None, spec.name}]
+        self._slots = {spec.name: self._slot(spec) for spec in wanted}
         self._running: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)
         """Held by the task of the server of this name."""
         self._tasks: TaskGroup | None = None
         self._loading = anyio.Lock()
         self._connect: Connect | None = None
         self._changed = anyio.Event()
-        self.catalogue = known
 
     @property
     def settled(self) -> bool:
-        """Whether every upstream has become ready or failed, at least once."""
+        """Whether of every server the tools are known, or it has failed."""
         return not self.unsettled
 
     @property
     def unsettled(self) -> list[str]:
-        """The servers that have neither become ready nor failed yet."""
+        """The servers whose tools are not known yet, and that have not failed either."""
         return [name for name, slot in self._slots.items() if not slot.settled.is_set()]
 
     async def run(self) -> None:
@@ -105,10 +108,11 @@ class Gateway:
             if name not in wanted or wanted[name].digest != slot.spec.digest:
                 if slot.scope is not None:
                     slot.scope.cancel()
+                slot.instance.end()
                 slot.settled.set()
                 del self._slots[name]
         for name in [name for name in wanted if name not in self._slots]:
-            slot = self._slots[name] = _Slot(wanted[name])
+            slot = self._slots[name] = self._slot(wanted[name])
             if self._tasks is not None:
                 self._tasks.start_soon(self._hold, slot, name=name)
         self._publish(self.catalogue.keeping(wanted))
@@ -120,10 +124,17 @@ class Gateway:
         slot = self._slots.get(server)
         if slot is None:
             raise NotConnectedError(f"{server} is not connected to by this process")
-        await slot.begun.wait()
-        if slot.upstream is None:
-            raise NotConnectedError(f"{server} has just been reconfigured; try again")
-        return await slot.upstream.request(method, params, caller)
+        return await slot.instance.request(method, params, caller)
+
+    def resting_list(self, server: str, method: str) -> Sequence[dict[str, Any]] | None:
+        """Returns the entries that a resting server last gave; None for a server that is started.
+
+        ``method`` is one such as ``prompts/list``.
+        """
+        slot, entry = self._slots.get(server), self.catalogue.servers.get(server)
+        if slot is None or entry is None or not slot.instance.is_resting:
+            return None
+        return entry.lists.get(method, ())
 
     def pinned(self) -> list[ToolSpec]:
         """Returns the tools that the configuration pins, by id: models always see them."""
@@ -139,33 +150,34 @@ class Gateway:
         while waiting := [name for name in self.unsettled if server in {None, name}]:
             await self._slots[waiting[0]].settled.wait()
 
+    def _slot(self, spec: ServerSpec) -> _Slot:
+        known = self.catalogue.servers.get(spec.name)
+        rests = (
+            known is not None
+            and (known.digest, known.state) == (spec.digest, "ready")
+            and not self._starts(spec)
+        )
+        idle_s = self._idle_s if spec.idle_timeout_s is None else spec.idle_timeout_s
+
+        def report(event: Report) -> None:
+            self._take(slot, event)
+
+        slot = _Slot(spec, Instance(spec, self._client, report, idle_s=idle_s, is_known=rests))
+        if rests:
+            slot.settled.set()
+        return slot
+
     async def _hold(self, slot: _Slot) -> None:
-        """Runs one server's task, once the previous one of the same server has ended."""
+        """Runs one server's instance, once the previous one of the same server has ended."""
         name = slot.spec.name
         try:
             async with self._running[name]:
                 if self._slots.get(name) is not slot:
                     return  # it has been released already
                 with anyio.CancelScope() as slot.scope:
-                    connect = await self._client()
-                    while await self._has_failed(slot, connect):  # noqa: ASYNC110 - there is no event for it
-                        await anyio.sleep(FAULT_PAUSE_S)
+                    await slot.instance.run()
         finally:
-            slot.begun.set()
-
-    async def _has_failed(self, slot: _Slot, connect: Connect) -> bool:
-        """Runs one server's upstream; returns whether that raised, a fault of toolscript's own."""
-        report = partial(self._take, slot)
-        try:
-            slot.upstream = connect(slot.spec, report)
-            slot.begun.set()
-            await slot.upstream.run()
-        except Exception as error:
-            log.exception("the connection to %s failed", slot.spec.name)
-            reason = f"toolscript failed ({type(error).__name__}); its log says why"
-            report(Failed(error=reason, retry_s=FAULT_PAUSE_S))
-            return True
-        return False
+            slot.instance.end()
 
     async def _client(self) -> Connect:
         async with self._loading:
@@ -193,7 +205,7 @@ class Gateway:
         status = next((status for status in self.statuses() if status.name == server), None)
         if status is None:
             return ""
-        if status.state != "ready":
+        if not status.works:
             error = f": {status.error}" if status.error else ""
             return f"its server {server} is {status.state}{error}"
         spec = next(spec for spec in self.config.servers if spec.name == server)
@@ -209,16 +221,17 @@ class Gateway:
             return ServerStatus(name=spec.name, state="connecting", transport=spec.transport)
         slot = self._slots.get(spec.name)
         waiting = slot is not None and not slot.settled.is_set()
+        rests = entry.state == "ready" and (slot is None or slot.instance.is_resting)
         return ServerStatus(
             name=spec.name,
-            state="connecting" if waiting else entry.state,
+            state="connecting" if waiting else "resting" if rests else entry.state,
             transport=spec.transport,
             tools=len(entry.tools),
             error=entry.error,
             since=entry.since,
             version=entry.version,
             rejected=entry.rejected,
-            snapshot=waiting or slot is None,
+            snapshot=slot is None or not slot.reported,
             retry=slot.retry if slot else "",
         )
 
@@ -227,6 +240,7 @@ class Gateway:
         spec = slot.spec
         if self._slots.get(spec.name) is not slot:
             return
+        slot.reported = True
         before = self.catalogue.servers.get(spec.name)
         entry = ServerEntry(name=spec.name, digest=spec.digest, state="failed", since=_from_now(0))
         if isinstance(event, Ready):

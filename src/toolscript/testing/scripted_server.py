@@ -11,6 +11,7 @@ It needs nothing but the standard library, so that it starts at once. Every key 
     slow      seconds before a call is answered
     progress  how many notifications of progress precede the answer to a call
     pace      seconds after each of these notifications
+    others    the method of another list, such as ``prompts/list``, to its result
 """
 
 import json
@@ -59,6 +60,8 @@ class ScriptedServer:
             threading.Thread(target=self.call, args=(identifier, params), daemon=True).start()
         elif method == "ping":
             self.send(id=identifier, result={})
+        elif method in self.script.get("others", {}):
+            self.send(id=identifier, result=self.script["others"][method])
         else:
             error = {"code": self.script.get("refusal", -32601), "message": "Method not found"}
             self.send(id=identifier, error=error)
@@ -66,9 +69,12 @@ class ScriptedServer:
     def _initialized(self, params: JsonObject) -> JsonObject:
         return {
             "protocolVersion": params.get("protocolVersion", "2025-06-18"),
-            "capabilities": {"tools": {"listChanged": True}},
+            "capabilities": {"tools": {"listChanged": True}, **self._other_capabilities()},
             "serverInfo": {"name": self.script.get("name", "scripted"), "version": "1"},
         }
+
+    def _other_capabilities(self) -> JsonObject:
+        return {method.partition("/")[0]: {} for method in self.script.get("others", {})}
 
     def call(self, identifier: Any, params: JsonObject) -> None:
         """Answer a call of a tool, after what the script has happen before."""

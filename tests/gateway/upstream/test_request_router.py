@@ -350,7 +350,7 @@ def test_only_one_server_is_started_for_a_call(scripted: Scripted, tmp_path: Pat
     starts = tmp_path / "starts"
     other = scripted(tool("echo"), starts=str(starts))
     config = served(tmp_path, s=scripted(tool("echo")), other=other)
-    with running(config, wiring=Wiring(reconnect=False, only="s")) as app:
+    with running(config, wiring=Wiring(start="needed", only="s")) as app:
         assert echoed(call(app, "s__echo"))["name"] == "echo"
     assert not starts.exists()
 

@@ -40,6 +40,7 @@ from toolscript.gateway.process.stderr_log import StderrLog
 from toolscript.gateway.process.stdio_transport import process_streams
 from toolscript.gateway.upstream.backoff import Backoff
 from toolscript.gateway.upstream.http_responses import BoundedResponses
+from toolscript.gateway.upstream.other_lists import other_lists
 from toolscript.gateway.upstream.raw_dispatcher import RawDispatcher
 from toolscript.gateway.upstream.request_router import RequestRouter
 from toolscript.gateway.upstream.tool_list_changes import ToolListChanges
@@ -56,6 +57,10 @@ LISTING_PAUSE_S = 0.5
 _MAX_REJECTED = 20
 _GONE = {401, 403, 404, 500, 502, 503, 504}
 """Statuses of a server that has forgotten the session or has gone away."""
+_OTHER_LISTS_CHANGED = (
+    mcp_types.PromptListChangedNotification,
+    mcp_types.ResourceListChangedNotification,
+)
 _IDENTITY = mcp_types.Implementation(name="toolscript", version=__version__)
 
 
@@ -81,6 +86,9 @@ class McpUpstream:
         self._is_closed = False
         self._is_stale = False
         """Whether the server has reported a change of its tools since they were listed."""
+        self._ready = Ready(tools=())
+        self._has_other_lists = False
+        """Whether the lists of prompts and resources are those that the server has now."""
         self._noise = ""
         self._refused = 0
         """The status of the last POST if that was an error, or 0."""
@@ -131,7 +139,7 @@ class McpUpstream:
 
     async def _connect(self, transport: Transport) -> str:
         self._noise, self._refused, self._wake = "", 0, anyio.Event()
-        self._is_stale = self._is_closed = False
+        self._is_stale = self._is_closed = self._has_other_lists = False
         deadline = anyio.current_time() + self._connect_s
         try:
             with anyio.CancelScope(deadline=deadline) as scope:
@@ -213,7 +221,16 @@ class McpUpstream:
         version = self._shown(f"{info.name} {info.version}", 80) if info else ""
         self._listed_at = anyio.current_time()
         self._ready_at = min(self._ready_at, self._listed_at)
-        self._report(Ready(tools=tools, version=version, rejected=self._first_lines(rejected)))
+        lists, rejected = self._ready.lists, self._first_lines(rejected)
+        self._ready = Ready(tools=tools, version=version, rejected=rejected, lists=lists)
+        self._report(self._ready)
+
+    async def _publish_other_lists(self, session: ClientSession) -> None:
+        self._has_other_lists = True
+        lists = await other_lists(session)
+        if lists != self._ready.lists:
+            self._ready = msgspec.structs.replace(self._ready, lists=lists)
+            self._report(self._ready)
 
     async def _publish_again(self, session: ClientSession) -> None:
         """Lists the tools again, after a pause and within the time to connect: no ping does."""
@@ -232,6 +249,8 @@ class McpUpstream:
     async def _watch(self, session: ClientSession, changes: ToolListChanges) -> None:
         """Lists the tools again when they change, and pings, until the connection ends."""
         while True:
+            if not self._has_other_lists:
+                await self._publish_other_lists(session)
             due_at = math.inf if changes.is_notified else self._listed_at + self._poll_s
             with anyio.move_on_after(min(self._ping_s, due_at - anyio.current_time())):
                 await self._wake.wait()
@@ -261,6 +280,9 @@ class McpUpstream:
     async def _hear(self, message: IncomingMessage) -> None:
         if isinstance(message, mcp_types.ToolListChangedNotification):
             self._note_change()
+        elif isinstance(message, _OTHER_LISTS_CHANGED):
+            self._has_other_lists = False
+            self._wake_up()
         elif isinstance(message, ValidationError) and not self._noise:
             self._noise = self._shown(str(message.errors()[0].get("input")), 60)
 

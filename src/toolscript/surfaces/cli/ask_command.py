@@ -40,7 +40,7 @@ def ask(question: str, output: str, **flags: Any) -> None:
         if not getattr(settings, name):
             flag, variable = f"--{name.replace('_', '-')}", f"TOOLSCRIPT_{name.upper()}"
             raise InputError(f"no model to ask; give {flag}, or set {variable}")
-    with connected(flags, reconnect=True) as client:
+    with connected(flags) as client:
         outcome = anyio.run(_run, settings, ClientToolbox(client), question, output)
     if output == "json":
         steps = msgspec.to_builtins(outcome.steps)

@@ -154,8 +154,9 @@ def _port(settings: Settings) -> Finding:
 
 def _server(server: dict[str, Any]) -> Finding:
     what, state = f"server {server['name']}", server["state"]
-    if state in {"ready", "disabled"}:
-        found = counted(server["tools"], "tool") if state == "ready" else state
+    if state in {"ready", "resting", "disabled"}:
+        resting = ", started when needed" if state == "resting" else ""
+        found = state if state == "disabled" else counted(server["tools"], "tool") + resting
         left_out = [f"left out {line}" for line in server["rejected"]]
         return Finding(what, ok=not left_out, found="; ".join([found, *left_out]))
     return Finding(what, ok=False, found=server["error"] or state, advice=_ADVICE[state])

@@ -49,5 +49,5 @@ def _description(tool: dict[str, Any]) -> str:
 def _row(server: dict[str, Any]) -> list[str]:
     problems = [server["error"]] if server["error"] else []
     problems += [f"left out {line}" for line in server["rejected"]]
-    tools = str(server["tools"]) if server["state"] in {"ready", "connecting"} else ""
+    tools = str(server["tools"]) if server["state"] in {"ready", "resting", "connecting"} else ""
     return [server["name"], server["state"], tools, server["transport"], "; ".join(problems)]

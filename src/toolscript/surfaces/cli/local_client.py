@@ -75,7 +75,7 @@ def local_client(
     """A client of an application that runs for as long as the block lasts. See `connected`."""
     # The answer itself says that it is degraded, and why.
     logging.getLogger("toolscript.embedding.loader").setLevel(logging.ERROR)
-    chosen: dict[str, Any] = {"reconnect": refresh, "skills": "off", **wiring}
+    chosen: dict[str, Any] = {"start": "all" if refresh else "needed", "skills": "off", **wiring}
     wired = bootstrap.Wiring(use_snapshot=not refresh, **chosen)
     app = bootstrap.application(settings, load(settings), wired)
     with start_blocking_portal() as portal, ExitStack() as stack:

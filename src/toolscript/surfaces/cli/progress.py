@@ -15,6 +15,7 @@ from toolscript.text import printable
 _MARKS = {
     "connecting": "[yellow]…",
     "ready": "[green]✓",
+    "resting": "[green]✓",
     "failed": "[red]✗",
     "invalid": "[red]✗",
 }
@@ -32,8 +33,8 @@ def _view(servers: list[dict[str, Any]], health: dict[str, Any]) -> Table:
     rows: list[tuple[str, str, str]] = []
     for server in servers:
         state = server["state"]
-        detail = f"{server['tools']} tools" if state == "ready" else state
-        if server["error"] and state != "ready":
+        detail = f"{server['tools']} tools" if state in {"ready", "resting"} else state
+        if server["error"] and state not in {"ready", "resting"}:
             detail = f"{state}: {server['error']}"
         rows.append((_MARKS.get(state, "[dim]-"), server["name"], detail))
     if health["toolsWaiting"]:

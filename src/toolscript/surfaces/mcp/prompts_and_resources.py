@@ -149,9 +149,9 @@ class PromptsAndResources:
         ]
 
     def _servers(self, grant: Grant) -> list[str]:
-        """Returns the ready servers that are granted as a whole."""
-        ready = (each for each in self._app.catalogue(grant).servers() if each.state == "ready")
-        return [each.name for each in ready if grant.allows(tool_id(each.name, "*"))]
+        """Returns the servers that work and are granted as a whole."""
+        working = (each for each in self._app.catalogue(grant).servers() if each.works)
+        return [each.name for each in working if grant.allows(tool_id(each.name, "*"))]
 
     def _check(self, server: str, grant: Grant) -> None:
         known = self._servers(grant)
@@ -160,10 +160,18 @@ class PromptsAndResources:
             raise UnknownNameError(f"no server {printable(server, 60)!r}; there are: {shown}")
 
     async def _list(self, method: str, key: str, context: RequestContext) -> dict[str, list[_Raw]]:
-        """Returns every server's entries; of a slow server those that came in time."""
+        """Returns every server's entries; of a slow server those that came in time.
+
+        A resting server is not started for it.
+        """
         listed: dict[str, list[_Raw]] = {server: [] for server in self._servers(context.grant)}
+        catalogue = self._app.catalogue(context.grant)
 
         async def collect(server: str, entries: list[_Raw]) -> None:
+            known = catalogue.resting_list(server, method)
+            if known is not None:
+                entries += known
+                return
             with anyio.move_on_after(PATIENCE_S):
                 await self._pages(server, method, key, entries)
 

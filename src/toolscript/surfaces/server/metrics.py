@@ -86,10 +86,10 @@ def _servers(statuses: Sequence[ServerStatus], tools: int) -> Iterator[Metric]:
     states = GaugeMetricFamily("toolscript_servers", "Servers by state", labels=["state"])
     for state, number in sorted(Counter(status.state for status in statuses).items()):
         states.add_metric([state], number)
-    up = GaugeMetricFamily("toolscript_server_up", "Whether it is ready", labels=["server"])
+    up = GaugeMetricFamily("toolscript_server_up", "Whether it works", labels=["server"])
     listed = GaugeMetricFamily("toolscript_server_tools", "Tools it lists", labels=["server"])
     for status in statuses:
-        up.add_metric([status.name], status.state == "ready")
+        up.add_metric([status.name], status.works)
         listed.add_metric([status.name], status.tools)
     yield from (states, up, listed)
     yield GaugeMetricFamily("toolscript_tools", "Tools that can be found", value=tools)

@@ -1,0 +1,156 @@
+"""An instance of a server: started when it is needed, stopped once it is idle.
+
+The upstream of an instance connects and reconnects for as long as it runs. An instance whose
+tools are known rests until a request needs it.
+"""
+
+import logging
+import math
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+import anyio
+
+from toolscript.errors import NotConnectedError
+from toolscript.gateway.base import Caller, Connect, Failed, Ready, Report, Upstream
+from toolscript.types import ServerSpec
+
+log = logging.getLogger(__name__)
+FAULT_PAUSE_S = 60.0
+"""The pause after a connection that failed for a fault of toolscript's own."""
+
+
+class Instance:
+    """One server's upstream, which comes and goes. `run` needs a task for itself.
+
+    Args:
+        spec: The server.
+        connector: Returns what makes upstreams.
+        report: Takes what the upstream reports, and whether it has worked since it was started.
+        idle_s: Seconds without a request after which the server is stopped; 0 for never.
+        is_known: Whether its tools are known, so that it rests until it is needed.
+    """
+
+    def __init__(
+        self,
+        spec: ServerSpec,
+        connector: Callable[[], Awaitable[Connect]],
+        report: Callable[[Report], None],
+        *,
+        idle_s: float,
+        is_known: bool,
+    ) -> None:
+        self.spec = spec
+        self._connector = connector
+        self._report = report
+        self._idle_s = idle_s or math.inf
+        self._works = is_known
+        """Whether its last report, or the snapshot, says that it works."""
+        self._upstream: Upstream | None = None
+        self._is_ended = False
+        self._active = 0
+        self.used_at = -math.inf
+        """When its last request ended, by the event loop's clock."""
+        self._needed = anyio.Event()
+        self._begun = anyio.Event()
+        """Set once there is an upstream, or there will be none."""
+        self._stopped = anyio.Event()
+        """Set to stop an idle server before its time."""
+        if not is_known:
+            self._needed.set()
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether it is not connected, and will be once it is needed."""
+        return not self._needed.is_set() and not self._is_ended
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it is started, works, and has no request under way."""
+        return self._upstream is not None and self._works and not self._active
+
+    async def run(self) -> None:
+        """Starts the server whenever it is needed, and stops it whenever it is idle."""
+        try:
+            while True:
+                await self._needed.wait()
+                connect = await self._connector()
+                self.used_at = anyio.current_time()
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._run_upstream, connect)
+                    await self._until_idle()
+                    self._upstream = None  # further requests wait for the next one
+                    self._needed, self._begun = anyio.Event(), anyio.Event()
+                    tasks.cancel_scope.cancel()
+        finally:
+            self.end()
+
+    def end(self) -> None:
+        """Refuses every request from now on."""
+        self._is_ended = True
+        self._upstream = None
+        self._begun.set()
+
+    def start(self) -> None:
+        """Starts the server, unless it is started already."""
+        self._needed.set()
+
+    def stop(self) -> None:
+        """Stops the server now if it is idle."""
+        self._stopped.set()
+
+    async def request(self, method: str, params: dict[str, Any], caller: Caller) -> dict[str, Any]:
+        """Passes a request on to the server, which is started if need be.
+
+        See `Upstream.request`. The caller hears that the server is being started.
+        """
+        self._active += 1
+        try:
+            if self.is_resting:
+                self.start()
+                with suppress(Exception):  # whoever does not listen still gets an answer
+                    await caller.on_progress(0, None, f"starting {self.spec.name}…")
+            while (upstream := self._upstream) is None:
+                if self._is_ended:
+                    name = self.spec.name
+                    raise NotConnectedError(f"{name} has just been reconfigured; try again")
+                self.start()
+                await self._begun.wait()
+            return await upstream.request(method, params, caller)
+        finally:
+            self._active -= 1
+            self.used_at = anyio.current_time()
+
+    async def _run_upstream(self, connect: Connect) -> None:
+        """Runs the upstream, and another one after a fault of toolscript's own."""
+        while True:
+            try:
+                self._upstream = connect(self.spec, self._take)
+                self._begun.set()
+                await self._upstream.run()
+            except Exception as error:
+                log.exception("the connection to %s failed", self.spec.name)
+                reason = f"toolscript failed ({type(error).__name__}); its log says why"
+                self._take(Failed(error=reason, retry_s=FAULT_PAUSE_S))
+            await anyio.sleep(FAULT_PAUSE_S)
+
+    def _take(self, report: Report) -> None:
+        self._works = isinstance(report, Ready)
+        self._report(report)
+
+    async def _until_idle(self) -> None:
+        """Returns once nothing has been asked of a server that works for the whole idle time."""
+        while (left_s := self._busy_s()) > 0:
+            with anyio.move_on_after(left_s):
+                await self._stopped.wait()
+            if self._stopped.is_set():
+                self._stopped = anyio.Event()
+                if self.is_idle:
+                    return
+
+    def _busy_s(self) -> float:
+        """Returns for how many seconds the server stays started at least."""
+        if self.is_idle:
+            return self.used_at + self._idle_s - anyio.current_time()
+        return self._idle_s

@@ -1,0 +1,69 @@
+"""Lists what a server offers beside tools: prompts, resources and resource templates.
+
+The snapshot keeps these lists, so that a server need not be started to be listed.
+"""
+
+from typing import Any, TypeAlias
+
+import anyio
+import mcp_types
+from mcp.client.session import ClientSession
+from mcp.shared.exceptions import MCPError
+from pydantic import TypeAdapter
+
+from toolscript.gateway.diagnosis import is_closed
+from toolscript.gateway.upstream.raw_dispatcher import SessionBypassError
+
+TIMEOUT_S = 5.0
+MAX_ENTRIES, MAX_PAGES = 1000, 20
+"""Of one list: the rest is listed by the running server alone."""
+_LISTS = {
+    "prompts/list": ("prompts", "prompts"),
+    "resources/list": ("resources", "resources"),
+    "resources/templates/list": ("resources", "resourceTemplates"),
+}
+"""By method: the capability that a server declares for it, and the key of the entries."""
+_RESULT: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
+Lists: TypeAlias = dict[str, tuple[Any, ...]]
+
+
+async def other_lists(session: ClientSession) -> Lists:
+    """Returns the entries of every list that is not empty, by its method.
+
+    A list that a server refuses, or does not give in `TIMEOUT_S`, is left out.
+    """
+    capabilities = session.server_capabilities
+    lists: Lists = {}
+    for method, (capability, key) in _LISTS.items():
+        if getattr(capabilities, capability, None) is None:
+            continue
+        with anyio.move_on_after(TIMEOUT_S):
+            entries = await _entries(session, method, key)
+            if entries:
+                lists[method] = tuple(entries)
+    return lists
+
+
+async def _entries(session: ClientSession, method: str, key: str) -> list[Any]:
+    entries: list[Any] = []
+    params: dict[str, Any] = {}
+    for _ in range(MAX_PAGES):
+        page = await _page(session, method, params)
+        found = page.get(key)
+        entries += [each for each in found if isinstance(each, dict)] if found else []
+        if not page.get("nextCursor") or len(entries) >= MAX_ENTRIES:
+            break
+        params = {"cursor": page["nextCursor"]}
+    return entries[:MAX_ENTRIES]
+
+
+async def _page(session: ClientSession, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    request = mcp_types.Request[dict[str, Any], str](method=method, params=params)
+    try:
+        return await session.send_request(request, _RESULT)
+    except SessionBypassError as bypass:
+        return bypass.result
+    except MCPError as error:
+        if is_closed(error):
+            raise
+        return {}
