@@ -128,6 +128,12 @@ REQUIREMENTS: dict[str, Requirement] = {
     "upstream:idle": Requirement(
         "A server without requests is stopped, never in the middle of one; its tools stay.",
     ),
+    "upstream:instances": Requirement(
+        "A server that names the project, or is not shared, has instances that do not mix.",
+    ),
+    "upstream:limits": Requirement(
+        "Processes and requests at a time are bounded, and sessions take turns.",
+    ),
     "catalogue:progressive": Requirement(
         "Tools are searchable as their server connects.",
     ),

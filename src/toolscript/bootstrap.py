@@ -86,6 +86,8 @@ def application(
         lambda: _connect(settings, config.key),
         starts=_starting(settings, wiring),
         idle_s=settings.idle_timeout_s,
+        max_processes=settings.max_processes,
+        project=str(Path.cwd()),
         only=wiring.only,
     )
     model = _model(settings)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from itertools import islice
 from typing import Annotated, Any, Literal, cast
+from urllib.parse import quote
 
 import msgspec
 from msgspec import Meta
@@ -39,6 +40,8 @@ BUILTIN = "Vector"
 Transport = Literal["stdio", "http", "sse"]
 Protocol = Literal["auto", "legacy"]
 Start = Literal["lazy", "eager"]
+PROJECT = "${PROJECT}"
+"""In an entry, stands for the folder that the caller works in."""
 
 
 def tool_id(server: str, name: str) -> str:
@@ -114,6 +117,12 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Replaces the settings' ``start``."""
     idle_timeout_s: float | None = None
     """Replaces the settings' ``idle_timeout_s``."""
+    is_shared: bool = True
+    """Whether all sessions use the same instance."""
+    max_concurrent: int = 0
+    """How many requests it gets at a time; 0 for any number."""
+    project: str = ""
+    """The folder that `PROJECT` stands for in an instance's fields; empty in the entry itself."""
     hidden: tuple[str, ...] = ()
     """Values of variables that are part of the other fields: most of them are keys."""
 
@@ -121,6 +130,31 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the configuration includes the tool of this name."""
         included = self.include_tools is None or _matches(tool, self.include_tools)
         return included and not _matches(tool, self.exclude_tools)
+
+    @property
+    def is_per_project(self) -> bool:
+        """Whether the entry names the caller's project."""
+        stated = (self.cwd or "", self.url, *self.args, *self.env.values(), *self.headers.values())
+        return any(PROJECT in text for text in stated)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether one instance serves all callers."""
+        return self.is_shared and not self.is_per_project
+
+    def in_project(self, folder: str) -> "ServerSpec":
+        """Returns the server as it is started for a project; itself where its entry names none."""
+        if not self.is_per_project:
+            return self
+        return msgspec.structs.replace(
+            self,
+            project=folder,
+            cwd=self.cwd and self.cwd.replace(PROJECT, folder),
+            url=self.url.replace(PROJECT, quote(folder)),
+            args=tuple(text.replace(PROJECT, folder) for text in self.args),
+            env={name: text.replace(PROJECT, folder) for name, text in self.env.items()},
+            headers={name: text.replace(PROJECT, folder) for name, text in self.headers.items()},
+        )
 
     @property
     def digest(self) -> str:

@@ -23,7 +23,14 @@ def known(config: Path) -> Path:
     """The configuration, once the snapshot knows its servers."""
     with running(config, NEVER) as app:
         app.settle()
+        until(lambda: known_lists(app), "its prompts and resources are known")
     return config
+
+
+def known_lists(app: Running) -> bool:
+    """Whether every server's other lists are known."""
+    servers = app.app.catalogue().gateway.catalogue.servers
+    return all(entry.lists is not None for entry in servers.values())
 
 
 def served(scripted: Scripted, tmp_path: Path, starts: Path, **script: Any) -> Path:
@@ -153,9 +160,12 @@ def test_prompts_and_resources_of_a_resting_server_are_listed(
     with running(config, NEVER) as app:
         app.settle()
         listing, context = PromptsAndResources(app.app), RequestContext()
-        prompts = app.portal.call(listing.list_prompts, {}, context)
+        nothing: dict[str, Any] = {}
+        prompts = app.portal.call(listing.list_prompts, nothing, context)
         assert prompts == {"prompts": [{"name": "s__greet", "description": "d"}]}
-        resources = app.portal.call(listing.list_resources, {}, context)
+        resources = app.portal.call(listing.list_resources, nothing, context)
         assert resources == {"resources": [{"name": "r", "uri": "file:///r"}]}
-        assert app.portal.call(listing.list_templates, {}, context) == {"resourceTemplates": []}
+        assert app.portal.call(listing.list_templates, nothing, context) == {
+            "resourceTemplates": []
+        }
     assert len(lines(starts)) == 1

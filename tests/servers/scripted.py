@@ -28,6 +28,7 @@ It is the server of ``toolscript.testing``, whose keys it knows, with more of th
     cancels        a file that gets a line with the request's id at each cancellation
     elicits        asks this of the user before it answers a call, and answers with the reply
     fields         the properties of the form that "elicits" shows; else one, "name"
+    tells          a call is answered with the process id and the working directory
     resources      URIs that are listed; every URI that is asked for is answered, with "says"
     templates      URI templates that are listed
     reads          a file that gets a line with the URI at each resource that is asked for
@@ -171,6 +172,9 @@ class MisbehavingServer(ScriptedServer):
             question = {"mode": "form", "message": self.script["elicits"]}
             question["requestedSchema"] = schema
             self.send(id=question_id, method="elicitation/create", params=question)
+        elif self.script.get("tells"):
+            place = {"pid": os.getpid(), "cwd": str(Path.cwd())}
+            self.send(id=identifier, result=text_result(place))
         else:
             super().reply(identifier, params)
 

@@ -182,6 +182,21 @@ class App:
         public = {name: stats[name] for name in PUBLIC_STATS}
         return {"toolsIndexed": len(self.catalogue(grant).tools()), **public}
 
+    # Who calls
+
+    @property
+    def separates_callers(self) -> bool:
+        """Whether any server has instances of its own for projects or sessions."""
+        return self._gateway.separates_callers
+
+    def meet(self, caller: Caller) -> None:
+        """Takes note of a caller: see `Gateway.meet`."""
+        self._gateway.meet(caller)
+
+    def end_session(self, session: str) -> None:
+        """Stops the servers that only a session has used, which has ended."""
+        self._gateway.end_session(session)
+
     # Searching
 
     async def search(

@@ -86,7 +86,7 @@ class ScopedCatalogue:
             raise NotConnectedError(without_last_words(str(error))) from None
 
     def resting_list(self, server: str, method: str) -> Sequence[dict[str, Any]] | None:
-        """The entries that a resting server last gave to ``method``; None for any other server."""
+        """The entries that a resting server last gave; None where it has to be asked."""
         return self.gateway.resting_list(server, method) if self.grant.shows(server) else None
 
     def check(self, servers: Iterable[str]) -> None:

@@ -12,10 +12,11 @@ import msgspec
 from toolscript.storage.atomic_files import expanded
 from toolscript.text import encodable, printable, redact
 from toolscript.text.redaction import is_harmless, redactable, url_secrets
-from toolscript.types import SEPARATOR, OAuthClient, Protocol, ServerSpec, Start, Transport
+from toolscript.types import PROJECT, SEPARATOR, OAuthClient, Protocol, ServerSpec, Start, Transport
 
 MAX_TIMEOUT_S = 86_400
 MAX_PORT = 65_535
+MAX_CONCURRENT = 10_000
 SECTIONS = ("mcpServers", "servers")  # the second is how VS Code spells it
 URL_KEYS = ("url", "serverUrl", "httpUrl")  # the field's, Windsurf's, Gemini's
 _TRANSPORTS: dict[str, Transport] = {
@@ -28,6 +29,14 @@ _TRANSPORTS: dict[str, Transport] = {
     "sse": "sse",
 }
 _VARIABLE = re.compile(r"\$\{(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
+BROWSERS = (
+    "@playwright/mcp",
+    "chrome-devtools-mcp",
+    "server-puppeteer",
+    "browser-use",
+    "@browsermcp/mcp",
+)
+"""Parts of the commands of servers that drive a browser, whose pages are one session's alone."""
 _PUBLIC_VARIABLES = {
     *("HOME", "PATH", "USER", "LOGNAME", "PWD", "OLDPWD", "SHELL", "LANG", "HOSTNAME"),
     *("TMPDIR", "TMP", "TEMP", "USERPROFILE", "USERNAME", "APPDATA", "LOCALAPPDATA"),
@@ -37,6 +46,7 @@ _PUBLIC_VARIABLES = {
 
 _Seconds = Annotated[float, msgspec.Meta(gt=0, le=MAX_TIMEOUT_S)]
 _IdleSeconds = Annotated[float, msgspec.Meta(ge=0, le=MAX_TIMEOUT_S)]
+_Count = Annotated[int, msgspec.Meta(ge=1, le=MAX_CONCURRENT)]
 _Port = Annotated[int, msgspec.Meta(ge=0, le=MAX_PORT)]
 
 
@@ -71,6 +81,11 @@ class Entry:
     def port(self, key: str) -> int:
         """Returns the port at this key; 0 without the key."""
         return self._typed(key, _Port, f"a port, 1 to {MAX_PORT}") if key in self.raw else 0
+
+    def count(self, key: str) -> int:
+        """Returns the number at this key; 0 without the key."""
+        expected = f"a number of requests, 1 to {MAX_CONCURRENT}"
+        return self._typed(key, _Count, expected) if key in self.raw else 0
 
     def texts(self, key: str) -> tuple[str, ...] | None:
         """Returns the list of strings at this key; None without the key."""
@@ -117,6 +132,8 @@ class Entry:
     def _expand(self, key: str, text: str) -> str:
         def replace(match: re.Match[str]) -> str:
             name, default = match["name"], match["default"]
+            if match[0] == PROJECT:  # known when a caller is
+                return PROJECT
             value = self.environ.get(name)
             if value is None and default is None:
                 raise EntryError(f"{key} needs ${{{name}}}, which is not set in the environment")
@@ -170,6 +187,8 @@ def server(name: str, raw: Any, environ: Mapping[str, str], base: Path | None) -
         call_timeout_s=reader.seconds("callTimeout", "tool_timeout_sec"),
         start=_start(reader),
         idle_timeout_s=reader.idle_seconds("idleTimeout"),
+        is_shared=_is_shared(reader),
+        max_concurrent=reader.count("maxConcurrent"),
         sse_fallback=transport == "http" and not _stated(reader)[1],
         **(_process(reader, base) if transport == "stdio" else _remote(reader, url_key)),
         hidden=tuple(sorted(reader.hidden)),
@@ -224,6 +243,14 @@ def _start(reader: Entry) -> Start | None:
     return cast("Start | None", stated)
 
 
+def _is_shared(reader: Entry) -> bool:
+    """Whether all sessions use one instance: as the entry says, or unless it is a browser."""
+    if reader.raw.get("share") is not None:
+        return reader.flag("share")
+    started = [reader.text("command"), *(reader.texts("args") or ())]
+    return not any(browser in text for text in started for browser in BROWSERS)
+
+
 def _process(reader: Entry, base: Path | None) -> dict[str, Any]:
     """Returns the fields of a server that is a process."""
     command = reader.text("command")
@@ -231,6 +258,8 @@ def _process(reader: Entry, base: Path | None) -> dict[str, Any]:
         raise EntryError("command is empty; expected the program that starts the server")
     stated = reader.text("cwd")
     directory = (base or Path()) / expanded(stated) if stated else base
+    if stated.startswith(PROJECT):
+        directory = Path(stated)
     return {
         "command": command,
         "args": reader.texts("args") or (),

@@ -190,6 +190,12 @@ class Settings:
         "TOOLSCRIPT_IDLE_TIMEOUT",
         bounds=(0, 86400),
     )
+    max_processes: int = _setting(
+        40,
+        "How many servers may run at a time; the longest unused one makes room. 0 for any number.",
+        "TOOLSCRIPT_MAX_PROCESSES",
+        bounds=(0, 10000),
+    )
     ping_interval_s: float = _setting(
         15.0,
         "Seconds between two checks that a connected server still answers.",

@@ -34,8 +34,9 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[ToolSpec, ...]
     version: str = ""
     rejected: tuple[str, ...] = ()
-    lists: dict[str, tuple[Any, ...]] = {}
-    """The entries of its other lists, such as ``prompts/list``, by their method."""
+    lists: dict[str, tuple[Any, ...]] | None = None
+    """The entries of its other lists, such as ``prompts/list``, by their method; None where they
+    are not known yet."""
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +64,16 @@ class Caller(Protocol):
         return None
 
     @property
+    def session_id(self) -> str:
+        """A session that lasts for several requests; empty for a request by itself."""
+        return ""
+
+    @property
+    def project(self) -> str:
+        """The folder that the caller works in; empty where that is not known."""
+        return ""
+
+    @property
     def accepts_input_required(self) -> bool:
         """Whether it takes a result that asks for input, and then repeats its request with it."""
         return False
@@ -81,6 +92,14 @@ class Caller(Protocol):
 
 class SilentCaller(Caller):
     """A caller that ignores progress and answers no questions, such as a script."""
+
+    def __init__(self, project: str = "") -> None:
+        self._project = project
+
+    @property
+    def project(self) -> str:
+        """See `Caller`."""
+        return self._project
 
 
 SILENT_CALLER = SilentCaller()

@@ -28,8 +28,9 @@ class ServerEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     since: str = ""
     version: str = ""
     rejected: tuple[str, ...] = ()
-    lists: dict[str, tuple[Any, ...]] = {}
-    """The entries of its other lists, such as ``prompts/list``, by their method."""
+    lists: dict[str, tuple[Any, ...]] | None = None
+    """The entries of its other lists, such as ``prompts/list``, by their method; None where they
+    are not known yet."""
 
 
 @dataclass(frozen=True)

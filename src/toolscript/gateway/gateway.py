@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
@@ -16,7 +17,10 @@ from toolscript.config.servers import Config
 from toolscript.errors import NotConnectedError
 from toolscript.gateway.base import Caller, Connect, Ready, Report
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
-from toolscript.gateway.instance import Instance
+from toolscript.gateway.fair_queue import FairQueue
+from toolscript.gateway.instance import EndedError, Instance
+from toolscript.gateway.process_limit import ProcessLimit
+from toolscript.gateway.server_instances import ServerInstances
 from toolscript.text import encodable
 from toolscript.types import ServerSpec, ServerStatus, ToolSpec
 
@@ -26,8 +30,10 @@ class _Slot:
     """One server as it is configured now."""
 
     spec: ServerSpec
-    instance: Instance
-    scope: anyio.CancelScope | None = None
+    instances: ServerInstances
+    queue: FairQueue
+    scopes: set[anyio.CancelScope] = field(default_factory=set[anyio.CancelScope])
+    """Of its instances' tasks."""
     settled: anyio.Event = field(default_factory=anyio.Event)
     """Set once its tools are known, it has failed, or it has been released."""
     retry: str = ""
@@ -47,6 +53,8 @@ class Gateway:
             other rests until a request needs it.
         idle_s: Seconds without a request after which a server is stopped; 0 for never. A server
             may have its own.
+        max_processes: How many servers may run at a time; 0 for any number.
+        project: The folder that counts as the project of callers that name none.
         only: The one server that may be connected to; None for all.
     """
 
@@ -58,6 +66,8 @@ class Gateway:
         *,
         starts: Callable[[ServerSpec], bool] = lambda _: True,
         idle_s: float = 0,
+        max_processes: int = 0,
+        project: str = "",
         only: str | None = None,
     ) -> None:
         self.config = config
@@ -65,11 +75,14 @@ class Gateway:
         self._connector = connector
         self._starts = starts
         self._idle_s = idle_s
+        self._limit = ProcessLimit(max_processes)
+        self._project = project
+        self._projects = {project}
+        self._tasks: TaskGroup | None = None
         wanted = [spec for spec in _enabled(config) if only in {None, spec.name}]
         self._slots = {spec.name: self._slot(spec) for spec in wanted}
         self._running: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)
         """Held by the task of the server of this name."""
-        self._tasks: TaskGroup | None = None
         self._loading = anyio.Lock()
         self._connect: Connect | None = None
         self._changed = anyio.Event()
@@ -106,9 +119,9 @@ class Gateway:
         self.config = config
         for name, slot in list(self._slots.items()):
             if name not in wanted or wanted[name].digest != slot.spec.digest:
-                if slot.scope is not None:
-                    slot.scope.cancel()
-                slot.instance.end()
+                for scope in slot.scopes:
+                    scope.cancel()
+                slot.instances.end()
                 slot.settled.set()
                 del self._slots[name]
         for name in [name for name in wanted if name not in self._slots]:
@@ -120,21 +133,48 @@ class Gateway:
     async def request(
         self, server: str, method: str, params: dict[str, Any], caller: Caller
     ) -> dict[str, Any]:
-        """Passes a request on to a server; see `Upstream.request`."""
+        """Passes a request on to the instance of a server that serves the caller.
+
+        See `Upstream.request`.
+        """
         slot = self._slots.get(server)
         if slot is None:
             raise NotConnectedError(f"{server} is not connected to by this process")
-        return await slot.instance.request(method, params, caller)
+        async with slot.queue.turn(caller.session_id or id(caller.session_key)):
+            while self._slots.get(server) is slot:
+                with suppress(EndedError):  # it was stopped just now, and there is a new one
+                    return await slot.instances.of(caller).request(method, params, caller)
+        raise NotConnectedError(f"{server} has just been reconfigured; try again")
+
+    @property
+    def separates_callers(self) -> bool:
+        """Whether any server has instances of its own for projects or sessions."""
+        return any(not spec.is_single for spec in self.config.servers)
+
+    def meet(self, caller: Caller) -> None:
+        """Starts the servers that can list their tools in the caller's project, if none did yet."""
+        if caller.project in self._projects:
+            return
+        self._projects.add(caller.project)
+        for name, slot in self._slots.items():
+            entry = self.catalogue.servers.get(name)
+            if slot.spec.is_per_project and (entry is None or entry.state != "ready"):
+                slot.instances.of(caller)
+
+    def end_session(self, session: str) -> None:
+        """Stops the servers that only this session has used."""
+        for slot in self._slots.values():
+            slot.instances.end_session(session)
 
     def resting_list(self, server: str, method: str) -> Sequence[dict[str, Any]] | None:
-        """Returns the entries that a resting server last gave; None for a server that is started.
+        """Returns the entries that a resting server last gave; None where it has to be asked.
 
         ``method`` is one such as ``prompts/list``.
         """
         slot, entry = self._slots.get(server), self.catalogue.servers.get(server)
-        if slot is None or entry is None or not slot.instance.is_resting:
+        if slot is None or entry is None or not slot.instances.default.is_resting:
             return None
-        return entry.lists.get(method, ())
+        return None if entry.lists is None else entry.lists.get(method, ())
 
     def pinned(self) -> list[ToolSpec]:
         """Returns the tools that the configuration pins, by id: models always see them."""
@@ -152,17 +192,26 @@ class Gateway:
 
     def _slot(self, spec: ServerSpec) -> _Slot:
         known = self.catalogue.servers.get(spec.name)
-        rests = (
-            known is not None
-            and (known.digest, known.state) == (spec.digest, "ready")
-            and not self._starts(spec)
-        )
-        idle_s = self._idle_s if spec.idle_timeout_s is None else spec.idle_timeout_s
+        is_known = known is not None and (known.digest, known.state) == (spec.digest, "ready")
+        rests = is_known and not self._starts(spec)
 
-        def report(event: Report) -> None:
-            self._take(slot, event)
+        def make(expanded: ServerSpec, temporary: bool) -> Instance:  # noqa: FBT001 - of two kinds
+            return Instance(
+                expanded,
+                self._client,
+                lambda event: self._take(slot, event),
+                self._limit,
+                idle_s=self._idle_s if spec.idle_timeout_s is None else spec.idle_timeout_s,
+                is_known=rests and not temporary,
+                is_temporary=temporary,
+            )
 
-        slot = _Slot(spec, Instance(spec, self._client, report, idle_s=idle_s, is_known=rests))
+        def begin(instance: Instance) -> None:
+            if self._tasks is not None:
+                self._tasks.start_soon(self._hold_temporary, slot, instance)
+
+        instances = ServerInstances(spec, self._project, make, begin)
+        slot = _Slot(spec, instances, FairQueue(spec.max_concurrent))
         if rests:
             slot.settled.set()
         return slot
@@ -174,10 +223,27 @@ class Gateway:
             async with self._running[name]:
                 if self._slots.get(name) is not slot:
                     return  # it has been released already
-                with anyio.CancelScope() as slot.scope:
-                    await slot.instance.run()
+                await self._run(slot, slot.instances.default)
         finally:
-            slot.instance.end()
+            slot.instances.end()
+
+    async def _hold_temporary(self, slot: _Slot, instance: Instance) -> None:
+        """Runs an instance beside a server's default one, until it is idle."""
+        try:
+            if self._slots.get(slot.spec.name) is slot:
+                await self._run(slot, instance)
+        finally:
+            instance.end()
+            slot.instances.remove(instance)
+
+    @staticmethod
+    async def _run(slot: _Slot, instance: Instance) -> None:
+        with anyio.CancelScope() as scope:
+            slot.scopes.add(scope)
+            try:
+                await instance.run()
+            finally:
+                slot.scopes.discard(scope)
 
     async def _client(self) -> Connect:
         async with self._loading:
@@ -221,7 +287,7 @@ class Gateway:
             return ServerStatus(name=spec.name, state="connecting", transport=spec.transport)
         slot = self._slots.get(spec.name)
         waiting = slot is not None and not slot.settled.is_set()
-        rests = entry.state == "ready" and (slot is None or slot.instance.is_resting)
+        rests = entry.state == "ready" and (slot is None or slot.instances.is_resting)
         return ServerStatus(
             name=spec.name,
             state="connecting" if waiting else "resting" if rests else entry.state,
@@ -235,13 +301,20 @@ class Gateway:
             retry=slot.retry if slot else "",
         )
 
-    def _take(self, slot: _Slot, event: Report) -> None:
-        """Puts what an upstream reports into the catalogue, unless it has been replaced."""
+    def _take(self, slot: _Slot, event: Report) -> bool:
+        """Puts what an upstream reports into the catalogue, unless its server was replaced.
+
+        Returns whether the server's tools are known. Where it has several instances, one that
+        fails says nothing about the others.
+        """
         spec = slot.spec
         if self._slots.get(spec.name) is not slot:
-            return
+            return False
         slot.reported = True
         before = self.catalogue.servers.get(spec.name)
+        failed_alone = not spec.is_single and not isinstance(event, Ready)
+        if failed_alone and before and before.state == "ready":
+            return True
         entry = ServerEntry(name=spec.name, digest=spec.digest, state="failed", since=_from_now(0))
         if isinstance(event, Ready):
             slot.retry = ""
@@ -255,6 +328,7 @@ class Gateway:
         if before is None or msgspec.structs.replace(entry, since=before.since) != before:
             self._publish(self.catalogue.replacing(entry))
         slot.settled.set()
+        return entry.state == "ready"
 
     def _publish(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue

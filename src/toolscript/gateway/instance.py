@@ -13,12 +13,21 @@ from typing import Any
 import anyio
 
 from toolscript.errors import NotConnectedError
-from toolscript.gateway.base import Caller, Connect, Failed, Ready, Report, Upstream
+from toolscript.gateway.base import Caller, Connect, Failed, Report, Upstream
+from toolscript.gateway.process_limit import ProcessLimit
 from toolscript.types import ServerSpec
 
 log = logging.getLogger(__name__)
 FAULT_PAUSE_S = 60.0
 """The pause after a connection that failed for a fault of toolscript's own."""
+
+
+ROOM_S = 60.0
+"""How long a request waits for a server that has to wait for another one's end."""
+
+
+class EndedError(Exception):
+    """The instance has ended before it took a request, which another one may take."""
 
 
 class Instance:
@@ -27,26 +36,33 @@ class Instance:
     Args:
         spec: The server.
         connector: Returns what makes upstreams.
-        report: Takes what the upstream reports, and whether it has worked since it was started.
+        report: Takes what the upstream reports; returns whether the server's tools are known
+            now, so that it may be stopped once it is idle.
+        limit: The servers that run: this one waits for room among them.
         idle_s: Seconds without a request after which the server is stopped; 0 for never.
         is_known: Whether its tools are known, so that it rests until it is needed.
+        is_temporary: Whether it ends for good once it is idle.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what the gateway wires, each by its name
         self,
         spec: ServerSpec,
         connector: Callable[[], Awaitable[Connect]],
-        report: Callable[[Report], None],
+        report: Callable[[Report], bool],
+        limit: ProcessLimit,
         *,
         idle_s: float,
         is_known: bool,
+        is_temporary: bool = False,
     ) -> None:
         self.spec = spec
         self._connector = connector
         self._report = report
+        self._limit = limit
         self._idle_s = idle_s or math.inf
-        self._works = is_known
-        """Whether its last report, or the snapshot, says that it works."""
+        self._is_temporary = is_temporary
+        self._is_known: bool | None = None
+        """Whether the last report says so; None until there is one."""
         self._upstream: Upstream | None = None
         self._is_ended = False
         self._active = 0
@@ -67,24 +83,32 @@ class Instance:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it is started, works, and has no request under way."""
-        return self._upstream is not None and self._works and not self._active
+        """Whether it may be stopped: it has reported, and has no request under way."""
+        return self._upstream is not None and self._is_known is not None and not self._active
 
     async def run(self) -> None:
         """Starts the server whenever it is needed, and stops it whenever it is idle."""
         try:
-            while True:
+            while not self._is_ended:
                 await self._needed.wait()
                 connect = await self._connector()
-                self.used_at = anyio.current_time()
-                async with anyio.create_task_group() as tasks:
+                async with self._limit.running(self), anyio.create_task_group() as tasks:
+                    self._is_known, self.used_at = None, anyio.current_time()
                     tasks.start_soon(self._run_upstream, connect)
                     await self._until_idle()
-                    self._upstream = None  # further requests wait for the next one
-                    self._needed, self._begun = anyio.Event(), anyio.Event()
+                    self._rest()
                     tasks.cancel_scope.cancel()
         finally:
             self.end()
+
+    def _rest(self) -> None:
+        """Lets further requests wait for the next start, or refuses them for good."""
+        if self._is_temporary:
+            self.end()
+            return
+        self._upstream, self._begun = None, anyio.Event()
+        if self._is_known:  # else it is tried again as soon as there is room
+            self._needed = anyio.Event()
 
     def end(self) -> None:
         """Refuses every request from now on."""
@@ -103,7 +127,8 @@ class Instance:
     async def request(self, method: str, params: dict[str, Any], caller: Caller) -> dict[str, Any]:
         """Passes a request on to the server, which is started if need be.
 
-        See `Upstream.request`. The caller hears that the server is being started.
+        See `Upstream.request`. The caller hears that the server is being started. Raises
+        `EndedError`, too.
         """
         self._active += 1
         try:
@@ -113,14 +138,24 @@ class Instance:
                     await caller.on_progress(0, None, f"starting {self.spec.name}…")
             while (upstream := self._upstream) is None:
                 if self._is_ended:
-                    name = self.spec.name
-                    raise NotConnectedError(f"{name} has just been reconfigured; try again")
+                    raise EndedError
                 self.start()
-                await self._begun.wait()
+                await self._room()
             return await upstream.request(method, params, caller)
         finally:
             self._active -= 1
             self.used_at = anyio.current_time()
+            self._limit.notify()
+
+    async def _room(self) -> None:
+        """Waits until the upstream is there, which may have to wait for room."""
+        with anyio.move_on_after(ROOM_S):
+            await self._begun.wait()
+            return
+        raise NotConnectedError(
+            f"{self.spec.name} cannot be started: as many servers as may run are busy; "
+            "allow more with TOOLSCRIPT_MAX_PROCESSES"
+        )
 
     async def _run_upstream(self, connect: Connect) -> None:
         """Runs the upstream, and another one after a fault of toolscript's own."""
@@ -136,11 +171,11 @@ class Instance:
             await anyio.sleep(FAULT_PAUSE_S)
 
     def _take(self, report: Report) -> None:
-        self._works = isinstance(report, Ready)
-        self._report(report)
+        self._is_known = self._report(report)
+        self._limit.notify()
 
     async def _until_idle(self) -> None:
-        """Returns once nothing has been asked of a server that works for the whole idle time."""
+        """Returns once nothing has been asked for the whole idle time, or on `stop`."""
         while (left_s := self._busy_s()) > 0:
             with anyio.move_on_after(left_s):
                 await self._stopped.wait()
@@ -151,6 +186,6 @@ class Instance:
 
     def _busy_s(self) -> float:
         """Returns for how many seconds the server stays started at least."""
-        if self.is_idle:
+        if self.is_idle and self._is_known:
             return self.used_at + self._idle_s - anyio.current_time()
         return self._idle_s

@@ -60,6 +60,8 @@ class Asked:
 
     session_key: object = field(default_factory=object)
     accepts_input_required: bool = False
+    session_id: str = ""
+    project: str = ""
     thinks_s: float = 0
     answer: dict[str, Any] = field(default_factory=lambda: {"action": "decline"})
     progress: list[tuple[float, float | None, str | None]] = field(

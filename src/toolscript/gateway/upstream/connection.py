@@ -40,7 +40,7 @@ from toolscript.gateway.process.stderr_log import StderrLog
 from toolscript.gateway.process.stdio_transport import process_streams
 from toolscript.gateway.upstream.backoff import Backoff
 from toolscript.gateway.upstream.http_responses import BoundedResponses
-from toolscript.gateway.upstream.other_lists import other_lists
+from toolscript.gateway.upstream.other_lists import has_other_lists, other_lists
 from toolscript.gateway.upstream.raw_dispatcher import RawDispatcher
 from toolscript.gateway.upstream.request_router import RequestRouter
 from toolscript.gateway.upstream.tool_list_changes import ToolListChanges
@@ -78,7 +78,8 @@ class McpUpstream:
         self._call_s = spec.call_timeout_s or settings.call_timeout_s
         self._ping_s, self._poll_s = settings.ping_interval_s, settings.poll_interval_s
         self._message_bytes = settings.message_limit_mib * 2**20
-        self._stderr = StderrLog(shared.logs / f"{file_name(spec.name)}.log")
+        apart = f".{spec.digest[:8]}" if spec.project else ""
+        self._stderr = StderrLog(shared.logs / f"{file_name(spec.name)}{apart}.log")
         stated = any(name.lower() == "authorization" for name in spec.headers)
         has_login = spec.transport != "stdio" and not stated
         self._login = Login(settings.data_dir / "auth", spec) if has_login else None
@@ -221,7 +222,8 @@ class McpUpstream:
         version = self._shown(f"{info.name} {info.version}", 80) if info else ""
         self._listed_at = anyio.current_time()
         self._ready_at = min(self._ready_at, self._listed_at)
-        lists, rejected = self._ready.lists, self._first_lines(rejected)
+        lists = self._ready.lists if has_other_lists(session) else {}
+        rejected = self._first_lines(rejected)
         self._ready = Ready(tools=tools, version=version, rejected=rejected, lists=lists)
         self._report(self._ready)
 
@@ -249,7 +251,7 @@ class McpUpstream:
     async def _watch(self, session: ClientSession, changes: ToolListChanges) -> None:
         """Lists the tools again when they change, and pings, until the connection ends."""
         while True:
-            if not self._has_other_lists:
+            if has_other_lists(session) and not self._has_other_lists:
                 await self._publish_other_lists(session)
             due_at = math.inf if changes.is_notified else self._listed_at + self._poll_s
             with anyio.move_on_after(min(self._ping_s, due_at - anyio.current_time())):

@@ -27,6 +27,12 @@ _RESULT: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
 Lists: TypeAlias = dict[str, tuple[Any, ...]]
 
 
+def has_other_lists(session: ClientSession) -> bool:
+    """Whether a server declares that it offers any."""
+    capabilities = session.server_capabilities
+    return any(getattr(capabilities, name, None) for name, _ in _LISTS.values())
+
+
 async def other_lists(session: ClientSession) -> Lists:
     """Returns the entries of every list that is not empty, by its method.
 

@@ -21,6 +21,7 @@ from toolscript import __version__
 from toolscript.app.application import App
 from toolscript.config.settings import OPTION
 from toolscript.errors import QueryError, RangeError, TaskDiedError, ToolscriptError
+from toolscript.gateway.base import SilentCaller
 from toolscript.gateway.raw_results import RawResult
 from toolscript.surfaces.http import answers, graph_routes, openapi, runtime_routes
 from toolscript.surfaces.http.client_sessions import ClientSessions, session_of
@@ -47,6 +48,7 @@ from toolscript.surfaces.server.authentication import (
 )
 from toolscript.surfaces.server.error_answers import error_response, json_response, refusal
 from toolscript.surfaces.server.error_codes import codes_of
+from toolscript.surfaces.server.project_header import project_of
 from toolscript.surfaces.server.request_log import RequestLogMiddleware, RequestStats
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 from toolscript.text import printable
@@ -299,7 +301,8 @@ async def call_tool(app: App, request: Request) -> Any:
     arguments = await json_object(request)
     history = session_of(request).history
     tool = request.path_params["tool"]
-    call = app.call(tool, arguments, grant=grant_of(request), history=history)
+    caller = SilentCaller(project_of(request))
+    call = app.call(tool, arguments, caller, grant_of(request), history=history)
     return await while_connected(request, audited(tool, call))
 
 
@@ -309,7 +312,8 @@ async def call_tool(app: App, request: Request) -> Any:
 async def message(_: App, request: Request) -> Any:
     """One JSON-RPC request of MCP, without a session."""
     sent = await json_value(request)
-    context = RequestContext(grant=grant_of(request), session=session_of(request))
+    caller = SilentCaller(project_of(request))
+    context = RequestContext(caller, grant_of(request), session_of(request))
     messages: SessionlessEndpoint = request.app.state.messages
     return await while_connected(request, messages.answer(sent, context))
 

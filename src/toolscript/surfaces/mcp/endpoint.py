@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, cast
+from uuid import uuid4
 
 import anyio
 import anyio.to_thread
@@ -47,6 +48,9 @@ class Session:
 
     chosen: tuple[str, ...] = ()
     history: SessionHistory = field(default_factory=SessionHistory)
+    id: str = field(default_factory=lambda: uuid4().hex)
+    project: str | None = None
+    """The folder that the client works in, empty for none; None until it was asked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,8 @@ class _PendingCall:
         self.request = request
         self.caller = caller
         """The client's request that waits just now: each one brings another caller."""
-        self.session_key = caller.session_key
+        self.session_key, self.session_id = caller.session_key, caller.session_id
+        self.project = caller.project
         self.scope = anyio.CancelScope()
         self.questions: dict[str, _Question] = {}
         self.result: _Raw | None = None

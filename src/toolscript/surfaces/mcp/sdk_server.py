@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeAlias, cast
+from urllib.parse import unquote, urlsplit
 
 import anyio
 import mcp_types as types
@@ -34,12 +35,17 @@ from toolscript.retrieval.live_index import Feed
 from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext, Session, ToolEndpoint
 from toolscript.surfaces.mcp.pending_elicitations import PendingElicitations
 from toolscript.surfaces.mcp.sessionless import error_fields, mcp_methods
-from toolscript.surfaces.server.authentication import grant_of
+from toolscript.surfaces.server.audit_log import ANYONE, OWNER
+from toolscript.surfaces.server.authentication import grant_of, holder_of
+from toolscript.surfaces.server.project_header import existing_folder, project_of
 from toolscript.types import EVERYTHING, Grant
 
 _Raw: TypeAlias = dict[str, Any]
 _SdkContext: TypeAlias = ServerRequestContext[Any, Any]
-_SESSION = "toolscript.session"
+_SESSION, _ENDS = "toolscript.session", "toolscript.ends"
+_STREAM = "/stream"
+"""The end of the addresses that carry a whole session in one request."""
+_ROOTS_TIMEOUT_S = 5
 _NOTIFY_TIMEOUT_S = 1
 """A client that reads nothing for this long misses a notification."""
 _COMPLETE = {"resultType": "complete"}
@@ -98,6 +104,8 @@ class McpServer(Server[Any]):
         self._app = app
         self._endpoint = ToolEndpoint(app, exposure)
         self._methods = mcp_methods(app, self._endpoint)
+        changed, params = "notifications/roots/list_changed", types.NotificationParams
+        self.add_notification_handler(changed, params, self._forget_project)
         for method in self._methods:
             self.add_request_handler(method, types.RequestParams, self._answer)
         self._subscribers: dict[Grant, _Subscribers] = {}
@@ -138,7 +146,7 @@ class McpServer(Server[Any]):
         The SDK's models would drop unknown fields.
         """
         del checked
-        context = self._context(ctx)
+        context = await self._context(ctx)
         params = {key: value for key, value in (ctx.params or {}).items() if value is not None}
         chosen = context.session.chosen
         try:
@@ -167,10 +175,27 @@ class McpServer(Server[Any]):
         request = params["name"], arguments, context.grant
         return self._elicitations.answer(request, params, context.caller, begin)
 
-    def _context(self, ctx: _SdkContext) -> RequestContext:
-        session = _connection(ctx).state.setdefault(_SESSION, Session())
-        more = _more(ctx.params or {})
-        return RequestContext(_SdkCaller(ctx), _grant(ctx), session, more)
+    async def _context(self, ctx: _SdkContext) -> RequestContext:
+        session, caller = _session(ctx), _SdkCaller(ctx)
+        if self._app.separates_callers:
+            if session.project is None:
+                session.project = await _project(ctx)
+            caller.project, caller.session_id = session.project, self._session_id(ctx, session)
+            self._app.meet(caller)
+        return RequestContext(caller, _grant(ctx), session, _more(ctx.params or {}))
+
+    def _session_id(self, ctx: _SdkContext, session: Session) -> str:
+        """Returns the id of a session that lasts, whose end is noticed; else an empty string."""
+        lasts = ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS or not _is_single(ctx)
+        connection = _connection(ctx)
+        if lasts and not connection.state.get(_ENDS):
+            connection.state[_ENDS] = True
+            connection.exit_stack.callback(self._app.end_session, session.id)
+        return session.id if lasts else ""
+
+    async def _forget_project(self, ctx: _SdkContext, params: Any) -> None:
+        del params
+        _session(ctx).project = None
 
     def _subscribe(self, ctx: _SdkContext) -> None:
         """Notify a client that has listed tools of changes, as long as its connection lives."""
@@ -191,6 +216,7 @@ class _SdkCaller:
     def __init__(self, ctx: _SdkContext) -> None:
         self._ctx = ctx
         self.session_key: object = _connection(ctx)
+        self.session_id = self.project = ""
         self.accepts_input_required = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
 
     async def on_progress(self, progress: float, total: float | None, message: str | None) -> None:
@@ -208,6 +234,32 @@ class _SdkCaller:
         except MCPError as error:
             raise RefusedError(error.message, error.code, data=error.data) from None
         return answer.root
+
+
+def _session(ctx: _SdkContext) -> Session:
+    return _connection(ctx).state.setdefault(_SESSION, Session())
+
+
+def _is_single(ctx: _SdkContext) -> bool:
+    """Whether a request of the newest protocol came by itself, and not in a stream of them."""
+    return ctx.request is not None and not ctx.request.url.path.endswith(_STREAM)
+
+
+async def _project(ctx: _SdkContext) -> str:
+    """Returns the folder that the client works in: its first root, else what its header names."""
+    named = project_of(ctx.request)
+    capabilities = ctx.session.client_capabilities
+    may_name = ctx.request is None or holder_of(ctx.request) in {OWNER, ANYONE}
+    if not (may_name and capabilities and capabilities.roots and ctx.session.can_send_request):
+        return named
+    try:
+        with anyio.fail_after(_ROOTS_TIMEOUT_S):
+            request = types.ListRootsRequest()
+            roots = (await ctx.session.send_request(request, types.ListRootsResult)).roots
+    except (MCPError, TimeoutError):
+        return named
+    folders = (existing_folder(unquote(urlsplit(str(root.uri)).path)) for root in roots)
+    return next(filter(None, folders), named)
 
 
 def _can_elicit(ctx: _SdkContext) -> bool:
