@@ -61,6 +61,7 @@ VALUES: dict[str, tuple[object, str, object]] = {
     "start": ("eager", "lazy", "lazy"),
     "idle_timeout_s": (1.0, "2.5", 2.5),
     "max_processes": (1, "2", 2),
+    "gateway_idle_s": (1.0, "2.5", 2.5),
     "sandbox": (Path("/a"), "/b", Path("/b")),
     "exposure": ("all", "two-phase", "two-phase"),
     "llm_url": ("http://a/v1", "https://b/v1", "https://b/v1"),

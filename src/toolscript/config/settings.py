@@ -259,6 +259,12 @@ class Settings:
         "--memory",
         bounds=(32, 65536),
     )
+    gateway_idle_s: float = _setting(
+        1800.0,
+        "Seconds without a client after which a gateway started on demand ends; 0 for never.",
+        "TOOLSCRIPT_GATEWAY_IDLE",
+        bounds=(0, 604800),
+    )
     host: str = _setting(
         "127.0.0.1", "Address the gateway listens on.", "TOOLSCRIPT_HOST", "--host"
     )

@@ -3,17 +3,13 @@
 import contextlib
 import os
 import signal
-import subprocess
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import click
 
-from toolscript.config.settings import OPTION, Settings, load_settings
-from toolscript.errors import GatewayError, GatewayMissingError, GatewayRunningError
-from toolscript.storage.atomic_files import open_private
+from toolscript.config.settings import Settings, load_settings
+from toolscript.errors import GatewayError, GatewayRunningError
 from toolscript.surfaces.cli.connect import (
     RunningGateway,
     record_file,
@@ -21,6 +17,7 @@ from toolscript.surfaces.cli.connect import (
     running_gateway,
     wait_until_ready,
 )
+from toolscript.surfaces.cli.gateway_starter import STOP_TIMEOUT_S, BackgroundGateway
 from toolscript.surfaces.cli.options import output_option, settings_options
 from toolscript.surfaces.cli.output import counted, note, print_json
 from toolscript.surfaces.server.config_sources import load
@@ -30,8 +27,6 @@ NOT_RUNNING = 3
 """The exit status of ``gateway status`` with no gateway, as in the LSB's status actions."""
 NOT_ANSWERING = 1
 """The exit status of ``gateway status`` with a gateway that does not answer."""
-LISTEN_TIMEOUT_S = 30.0
-STOP_TIMEOUT_S = 60.0
 _KILL_TIMEOUT_S = 10.0
 _POLL_S = 0.02
 
@@ -44,7 +39,8 @@ def gateway() -> None:
 @gateway.command()
 @settings_options("host", "port", "exposure", "model", "config", "data_dir")
 @click.option("--foreground", is_flag=True, help="Stay in the foreground, for a supervisor.")
-def start(foreground: bool, **flags: Any) -> None:
+@click.option("--on-demand", is_flag=True, hidden=True)
+def start(foreground: bool, on_demand: bool, **flags: Any) -> None:
     """Start the gateway, and return when every server is ready or has failed."""
     settings = load_settings(flags)
     config = load(settings)
@@ -57,12 +53,12 @@ def start(foreground: bool, **flags: Any) -> None:
     if foreground:
         from toolscript.surfaces.http.gateway_process import serve  # noqa: PLC0415 - the server and all below it
 
-        serve(settings)
+        serve(settings, on_demand=on_demand)
         return
     for problem in config.problems:
         note(str(problem))
     record, servers = _start_in_background(settings, flags)
-    ready = [server for server in servers if server["state"] == "ready"]
+    ready = [server for server in servers if server["state"] in {"ready", "resting"}]
     tools = sum(server["tools"] for server in ready)
     click.echo(
         f"running at {record.url}: {counted(tools, 'tool')} of {counted(len(ready), 'server')}"
@@ -157,67 +153,8 @@ def _start_in_background(
     settings: Settings, flags: dict[str, Any]
 ) -> tuple[GatewayRecord, list[dict[str, Any]]]:
     """Start a gateway as a process, and return its record and servers; leave none on errors."""
-    file = record_file(settings)
-    log = settings.data_dir / "logs" / f"{file.path.stem}.log"
-    # The log of another gateway is left alone until this one is known to be the only one.
-    early = log.with_suffix(f".{os.getpid()}.log")
-    process = _spawn(early, flags)
-    try:
-        record = _record_of(process, file, early)
-        early.replace(log)
+    with BackgroundGateway(settings, flags) as started:
+        record = started.record()
         client = recorded(record)
         wait_until_ready(client, settings.connect_timeout_s)
         return record, client.get("/servers")["servers"]
-    except BaseException:
-        _end_child(process)
-        if early.exists() and not file.is_locked():
-            early.replace(log)
-        raise
-    finally:
-        early.unlink(missing_ok=True)
-
-
-def _spawn(log: Path, flags: dict[str, Any]) -> "subprocess.Popen[bytes]":
-    # With -P a project's own click.py, for example, is not imported.
-    command = [sys.executable, "-P", "-m", "toolscript", "gateway", "start", "--foreground"]
-    for name, value in flags.items():
-        if value is not None:
-            command += [OPTION[name].flag or "", str(value)]
-    with open_private(log) as output:
-        return subprocess.Popen(  # noqa: S603 - this interpreter, with options of our own
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
-
-
-def _end_child(process: "subprocess.Popen[bytes]") -> None:
-    process.terminate()
-    try:
-        process.wait(STOP_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def _record_of(process: "subprocess.Popen[bytes]", file: GatewayFile, log: Path) -> GatewayRecord:
-    deadline = time.monotonic() + LISTEN_TIMEOUT_S
-    while time.monotonic() < deadline:
-        code = process.poll()
-        if code is not None:
-            raise GatewayError(_last_line(log) or f"the gateway ended with code {code}")
-        record = file.read()
-        if record is not None and record.pid == process.pid:
-            with contextlib.suppress(GatewayMissingError):
-                recorded(record).get("/health")
-                return record
-        time.sleep(_POLL_S)
-    silent = f"the gateway did not answer within {LISTEN_TIMEOUT_S:g} s"
-    raise GatewayError(": ".join(filter(None, (silent, _last_line(log)))))
-
-
-def _last_line(log: Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    return lines[-1].removeprefix("toolscript: ") if lines else ""

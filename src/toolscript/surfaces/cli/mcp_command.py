@@ -1,27 +1,74 @@
 """``toolscript mcp``."""
 
+import sys
 from typing import Any, cast
 
 import click
 
-from toolscript.config.settings import load_settings
+from toolscript import __version__
+from toolscript.config.settings import Settings, load_settings
+from toolscript.surfaces.cli.bridge import Bridge, Stream
+from toolscript.surfaces.cli.connect import record_file, running_gateway
+from toolscript.surfaces.cli.gateway_starter import ensure_gateway
 from toolscript.surfaces.cli.options import settings_options
 from toolscript.surfaces.cli.output import note
-from toolscript.surfaces.server.config_sources import load
 
 
 @click.command()
+@click.option("--alone", is_flag=True, help="Run the servers in this process, without a gateway.")
 @settings_options("exposure", "model", "config", "data_dir")
-def mcp(**flags: Any) -> None:
+def mcp(alone: bool, **flags: Any) -> None:
     """Serve an MCP client over standard input and output.
 
-    Put this command into the configuration of a client that starts its servers.
+    Put this command into the configuration of a client that starts its servers. It passes the
+    client's messages on to the gateway of its configuration, which it starts where none runs.
     """
     settings = load_settings(flags)
+    if alone or _needs_another(settings, flags):
+        _serve_alone(settings)
+        return
+    path = f"/mcp/{settings.exposure}/stream"
+    if settings.gateway_url and not _chosen(flags):
+        url, token = settings.gateway_url, settings.gateway_token or ""
+        Bridge(lambda: Stream(url, token, path), sys.stdin.buffer, sys.stdout.buffer).run()
+        return
+    started_with = {name: flags[name] for name in ("model", "config", "data_dir")}
+
+    def connect() -> Stream:
+        record = ensure_gateway(settings, started_with)
+        if record.version != __version__:
+            note(
+                f"the gateway has version {record.version}, and this is {__version__}; "
+                "to change that: toolscript gateway stop"
+            )
+        return Stream(record.url, record.key, path)
+
+    Bridge(connect, sys.stdin.buffer, sys.stdout.buffer).run()
+
+
+def _chosen(flags: dict[str, Any]) -> bool:
+    """Whether a flag says which gateway is meant, so that the environment's does not count."""
+    return any(flags.get(name) is not None for name in ("model", "data_dir", "config"))
+
+
+def _needs_another(settings: Settings, flags: dict[str, Any]) -> bool:
+    """Whether the gateway that runs was started with another model than this call names."""
+    if flags.get("model") is None or not record_file(settings).is_locked():
+        return False
+    running = running_gateway(settings)
+    if running is None or running.record.model == settings.model:
+        return False
+    note("the gateway that runs has another model, so this process serves without it")
+    return True
+
+
+def _serve_alone(settings: Settings) -> None:
+    from toolscript.surfaces.server.config_sources import load  # noqa: PLC0415 - only needed here
+
     config = load(settings)
     for problem in config.problems:
         note(str(problem))
-    import anyio  # noqa: PLC0415 - only this command needs the server and all below it
+    import anyio  # noqa: PLC0415 - only this needs the server and all below it
 
     from toolscript import bootstrap  # noqa: PLC0415 - the same
     from toolscript.surfaces.server import process_memory  # noqa: PLC0415 - the same

@@ -38,8 +38,11 @@ _STREAMS_S = 2
 """The same for streams that clients only read."""
 
 
-def serve(settings: Settings) -> None:
+def serve(settings: Settings, *, on_demand: bool = False) -> None:
     """Serve until SIGTERM, SIGINT or SIGHUP; then close every connection.
+
+    ``on_demand`` says that the gateway was started for a client that needs one. It takes another
+    port where its own is taken, and ends once no client has been there for a while.
 
     Raises:
         PortInUseError: The address is taken.
@@ -53,9 +56,10 @@ def serve(settings: Settings) -> None:
     skip_sdk_framework()
     config = load(settings)
     file = GatewayFile(settings.data_dir, config.key)
-    with file.lock(), _listen(settings.host, settings.port) as listening:
+    with file.lock(), _listening(settings, on_demand=on_demand) as listening:
         key = secrets.token_urlsafe(32)
         server = _server(settings, config, listening, key)
+        server.idle_s = settings.gateway_idle_s if on_demand else 0
         url = _url(listening)
         try:
             file.write(GatewayRecord(url, os.getpid(), __version__, settings.model, key))
@@ -129,6 +133,8 @@ class _Server(uvicorn.Server):
         self._was_ready = False
         self._deadline = 0.0
         self._logged = self._failing = False
+        self.idle_s = 0.0
+        """Seconds without any client after which it ends; 0 for never."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """See `uvicorn.Server`."""
@@ -150,6 +156,9 @@ class _Server(uvicorn.Server):
         if not self._was_ready and self.app.health().ready:
             self._was_ready = True
             freeze_gc()
+        if self.idle_s and self._stats.is_idle(self.idle_s) and not self._stats.closed:
+            log.warning("stopping: no client has been there for %g s", self.idle_s)
+            self._stats.closed = True
         waiting = self._stats.running and time.monotonic() < self._deadline
         if self._stats.closed and waiting and not self._logged:
             self._logged = True
@@ -176,6 +185,15 @@ def _run(server: "_Server", listening: socket.socket) -> None:
         server.run(sockets=[listening])
     server.app.tasks.check()
     log.warning("stopped")
+
+
+def _listening(settings: Settings, *, on_demand: bool) -> socket.socket:
+    try:
+        return _listen(settings.host, settings.port)
+    except PortInUseError:
+        if not on_demand:
+            raise
+        return _listen(settings.host, 0)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -11,6 +11,7 @@ from toolscript.app.task_monitor import run_unless
 from toolscript.config.settings import Option
 from toolscript.errors import InputError, NotReadyError, ToolscriptError
 from toolscript.surfaces.server.error_answers import error_response
+from toolscript.surfaces.server.request_log import is_stream
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 MAX_BODIES_BYTES = 64 * 1024 * 1024
@@ -24,6 +25,7 @@ class BodyLimit:
     """Reads the body of a POST before its route runs, and refuses one that exceeds a bound.
 
     The bounds are on the length and the brackets of one body, and on the length of all together.
+    A stream of messages has bounds of its own.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -32,7 +34,7 @@ class BodyLimit:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
-        if scope["type"] != "http" or scope["method"] != "POST":
+        if scope["type"] != "http" or scope["method"] != "POST" or is_stream(scope["path"]):
             await self._app(scope, receive, send)
             return
         data, app = bytearray(), self._app

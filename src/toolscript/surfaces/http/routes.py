@@ -99,7 +99,7 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
         exposure: What the MCP surface shows.
     """
     revocations = RevocationWatcher(is_admitted)
-    mount = McpRoutes(app, exposure, revocations)
+    mount = McpRoutes(app, exposure, revocations, stats)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:

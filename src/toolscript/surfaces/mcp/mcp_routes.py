@@ -29,10 +29,13 @@ from toolscript.surfaces.mcp.session_limit import IDLE_S, MAX_SESSIONS, OpenSess
 from toolscript.surfaces.mcp.sessionless import INVALID_REQUEST, json_rpc_error
 from toolscript.surfaces.server.authentication import holder_of
 from toolscript.surfaces.server.error_answers import json_response
+from toolscript.surfaces.server.request_log import STREAM, RequestStats
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+    from toolscript.surfaces.mcp.sdk_server import McpServer
 
 log = logging.getLogger(__name__)
 PATH = "/mcp"
@@ -50,21 +53,24 @@ class McpRoutes:
     ends when ``revocations`` says so.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a gateway wires
         self,
         app: App,
         exposure: Exposure,
         revocations: RevocationWatcher,
+        stats: RequestStats,
         *,
         max_sessions: int = MAX_SESSIONS,
         idle_s: float = IDLE_S,
     ) -> None:
         self._app = app
+        self._stats = stats
         self._sessions = SessionLimit(self._end_soon, revocations, max_sessions)
         self._idle_s = idle_s
         self._tasks: TaskGroup | None = None
         self.exposure: Exposure = exposure
         self._managers: dict[Exposure, StreamableHTTPSessionManager] = {}
+        self._servers: dict[Exposure, McpServer] = {}
         self._versions: frozenset[str] = frozenset()
         """The protocol's versions that have sessions."""
         self._due = anyio.Event()
@@ -74,8 +80,10 @@ class McpRoutes:
     @property
     def routes(self) -> list[Route]:
         """The addresses, each answered by its exposure."""
-        own = [Route(f"{PATH}/{name}", _AsgiEndpoint(self, name)) for name in EXPOSURES]
-        return [Route(PATH, _AsgiEndpoint(self, self.exposure)), *own]
+        places: list[tuple[str, Exposure]] = [(PATH, self.exposure)]
+        places += [(f"{PATH}/{name}", name) for name in EXPOSURES]
+        streams = [Route(f"{place}{STREAM}", _Stream(self, name)) for place, name in places]
+        return [*streams, *(Route(place, _AsgiEndpoint(self, name)) for place, name in places)]
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -127,6 +135,19 @@ class McpRoutes:
 
         await self._managers[exposure].handle_request(scope, receive, send_and_count)
 
+    async def stream(self, exposure: Exposure, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a session that is one HTTP request; see `SessionStream`."""
+        self._due.set()
+        await self._ready.wait()
+        from toolscript.surfaces.mcp.session_stream import SessionStream  # noqa: PLC0415 - the SDK
+
+        stream = SessionStream(scope, receive, send, self._stats)
+        self._stats.streams += 1
+        try:
+            await stream.answer(self._servers[exposure], exposure)
+        finally:
+            self._stats.streams -= 1
+
     def _end_soon(self, session: OpenSession) -> None:
         if self._tasks is not None:
             self._tasks.start_soon(self._end, session)
@@ -166,14 +187,14 @@ class McpRoutes:
 
         self._versions = frozenset(HANDSHAKE_PROTOCOL_VERSIONS)
         async with AsyncExitStack() as stack:
-            servers = [McpServer(self._app, name) for name in EXPOSURES]
-            for name, server in zip(EXPOSURES, servers, strict=True):
+            self._servers = {name: McpServer(self._app, name) for name in EXPOSURES}
+            for name, server in self._servers.items():
                 # The SDK's own guard of origins is off: ours stands before every route.
                 manager = StreamableHTTPSessionManager(server, session_idle_timeout=self._idle_s)
                 await stack.enter_async_context(manager.run())
                 self._managers[name] = manager
             tasks = await stack.enter_async_context(anyio.create_task_group())
-            for server in servers:
+            for server in self._servers.values():
                 tasks.start_soon(server.run_background)
             self._ready.set()
 
@@ -190,7 +211,20 @@ class _AsgiEndpoint:
         await self.routes.answer(self.exposure, scope, receive, send)
 
 
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """An ASGI application, as `_AsgiEndpoint` is."""
+
+    routes: McpRoutes
+    exposure: Exposure
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        await self.routes.stream(self.exposure, scope, receive, send)
+
+
 def _import() -> None:
     with IMPORTING:
         import_module("toolscript.surfaces.mcp.sdk_server")
+        import_module("toolscript.surfaces.mcp.session_stream")
         argument_checks.prepare()

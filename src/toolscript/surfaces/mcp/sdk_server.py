@@ -38,13 +38,12 @@ from toolscript.surfaces.mcp.sessionless import error_fields, mcp_methods
 from toolscript.surfaces.server.audit_log import ANYONE, OWNER
 from toolscript.surfaces.server.authentication import grant_of, holder_of
 from toolscript.surfaces.server.project_header import existing_folder, project_of
+from toolscript.surfaces.server.request_log import is_stream
 from toolscript.types import EVERYTHING, Grant
 
 _Raw: TypeAlias = dict[str, Any]
 _SdkContext: TypeAlias = ServerRequestContext[Any, Any]
 _SESSION, _ENDS = "toolscript.session", "toolscript.ends"
-_STREAM = "/stream"
-"""The end of the addresses that carry a whole session in one request."""
 _ROOTS_TIMEOUT_S = 5
 _NOTIFY_TIMEOUT_S = 1
 """A client that reads nothing for this long misses a notification."""
@@ -242,7 +241,7 @@ def _session(ctx: _SdkContext) -> Session:
 
 def _is_single(ctx: _SdkContext) -> bool:
     """Whether a request of the newest protocol came by itself, and not in a stream of them."""
-    return ctx.request is not None and not ctx.request.url.path.endswith(_STREAM)
+    return ctx.request is not None and not is_stream(ctx.request.url.path)
 
 
 async def _project(ctx: _SdkContext) -> str:

@@ -175,6 +175,8 @@ class LimitedProtocol(HttpToolsProtocol):
     def _end_late(self) -> None:
         """End a request that has not arrived in time, but not the answer to the one before."""
         self._timer = None
+        if self._stage == "body" and self._busy and self.cycle.response_started:
+            return  # a session of messages both ways, which has been let in
         if not (self.transport.is_closing() or self.pipeline or self._answers_another):
             self._refuse(_TOO_LATE, "the request did not arrive in time")
 

@@ -15,6 +15,8 @@ from toolscript.surfaces.server.error_answers import refusal
 from toolscript.surfaces.server.logs import REQUEST
 
 log = logging.getLogger(__name__)
+STREAM = "/stream"
+_STREAMS = re.compile(rf"/mcp(/[a-z-]+)?{STREAM}")
 _ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
 
@@ -27,6 +29,11 @@ class RequestCounts:
     """How long they took in total."""
 
 
+def is_stream(path: str) -> bool:
+    """Whether requests to this path carry a whole session of MCP."""
+    return _STREAMS.fullmatch(path) is not None
+
+
 class RequestStats:
     """Counts the requests under way and those that have ended, in total and by holder.
 
@@ -35,9 +42,23 @@ class RequestStats:
 
     def __init__(self) -> None:
         self.running = 0
+        self.streams = 0
+        """How many clients have a session open that is one request."""
+        self.latest = time.monotonic()
+        """When the last request began or ended, that of health aside."""
         self.closed = False
         self.total = RequestCounts()
         self.by_holder: defaultdict[str, RequestCounts] = defaultdict(RequestCounts)
+
+    def touch(self, path: str) -> None:
+        """Take note that a request to this path begins or ends."""
+        if path != "/health":
+            self.latest = time.monotonic()
+
+    def is_idle(self, seconds: float) -> bool:
+        """Whether no client has been there for so long."""
+        busy = self.running or self.streams
+        return not busy and time.monotonic() - self.latest > seconds
 
     def add(self, holder: str, route: str, status: int, seconds: float) -> None:
         """Count a request that has ended."""
@@ -50,7 +71,8 @@ class RequestLogMiddleware:
     """Gives each request an id, the caller's own where it sends one, and logs it.
 
     A stream that a client only listens to, a GET that accepts events, does not
-    count as running: it ends when the gateway does.
+    count as running: it ends when the gateway does. Of a stream that is a session, the
+    requests in it count.
     """
 
     def __init__(self, app: ASGIApp, stats: RequestStats) -> None:
@@ -68,7 +90,8 @@ class RequestLogMiddleware:
         REQUEST.set(identifier)  # in the task of this request
         began, status = time.perf_counter(), 0
         method, path = scope["method"], request.url.path
-        listens = method == "GET" and "text/event-stream" in request.headers.get("accept", "")
+        events = method == "GET" and "text/event-stream" in request.headers.get("accept", "")
+        listens = events or is_stream(path)
 
         async def send_with_id(message: Message) -> None:
             nonlocal status
@@ -82,11 +105,13 @@ class RequestLogMiddleware:
 
         app = _refuse if self._stats.closed else self._app
         self._stats.running += not listens
+        self._stats.touch(path)
         log.debug("%s %s: begun", method, path)
         try:
             await app(scope, receive, send_with_id)
         finally:
             self._stats.running -= not listens
+            self._stats.touch(path)
             seconds = time.perf_counter() - began
             access: Access | None = scope.get(ACCESS)  # None where it was refused
             holder = access.holder if access else ""

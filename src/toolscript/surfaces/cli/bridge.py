@@ -1,0 +1,326 @@
+"""The bridge: carries a client's messages between its pipes and the gateway, and back.
+
+The session survives the gateway: where that ends, the bridge connects to the next one, repeats
+what opened the session, and sends again what is safe to do twice. It has two threads, and knows
+of the messages only what it needs for that.
+"""
+
+import http.client
+import json
+import os
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, TypeAlias, cast
+from urllib.parse import quote, urlsplit
+
+from toolscript.errors import GatewayError, ToolscriptError
+from toolscript.surfaces.cli.gateway_client import error_named
+
+_Id: TypeAlias = str | int
+_TIMEOUT_S = 30.0
+"""How long a gateway may take to accept the session."""
+_UNANSWERED = -32000
+_ATTEMPTS = 3
+"""How often a session is opened again at once: the next gateway may end, too."""
+_SAFE_TOOLS = {"search_tools", "describe_tools", "tool_search", "search_skills", "read_skill"}
+"""Tools of toolscript's own that change nothing, so that a call may be repeated."""
+_RESULT = re.compile(rb'\{"jsonrpc":"2\.0","id":("[^"\\]*"|-?\d+),"(?:result|error)":')
+_CONNECTION_ERRORS = (OSError, http.client.HTTPException, ValueError)
+
+
+class Stream:
+    """One connection to a gateway: a request and its response, both open until the end."""
+
+    def __init__(self, url: str, token: str, path: str) -> None:
+        parts = urlsplit(url)
+        secure = parts.scheme == "https"
+        kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+        self._connection = kind(parts.hostname or "", parts.port, timeout=_TIMEOUT_S)
+        self._connection.putrequest("POST", parts.path.rstrip("/") + path)
+        headers = {"Content-Type": "application/x-ndjson", "Transfer-Encoding": "chunked"}
+        headers |= {"Toolscript-Project": quote(os.getcwd())}  # noqa: PTH109 - no need of pathlib
+        headers |= {"Authorization": f"Bearer {token}"} if token else {}
+        for name, value in headers.items():
+            self._connection.putheader(name, value)
+        self._connection.endheaders()
+        self._response = self._connection.getresponse()
+        if self._response.status != http.client.OK:
+            raise _refusal(self._response.status, self._response.read(65536))
+        self._connection.sock.settimeout(None)
+
+    def send(self, line: bytes) -> None:
+        """Sends a line; raises `OSError`."""
+        self._connection.send(b"%x\r\n%b\r\n" % (len(line), line))
+
+    def finish(self) -> None:
+        """Says that nothing more will be sent."""
+        self._connection.send(b"0\r\n\r\n")
+
+    def receive(self) -> bytes:
+        """Returns the next line, or nothing at the end."""
+        try:
+            line = self._response.readline()
+        except _CONNECTION_ERRORS:
+            return b""
+        return line if line.endswith(b"\n") else b""
+
+
+def _refusal(status: int, body: bytes) -> ToolscriptError:
+    try:
+        answer = cast("dict[str, Any]", json.loads(body))
+        return error_named(str(answer["type"]), str(answer["error"]))
+    except (ValueError, KeyError, TypeError):
+        return GatewayError(f"the gateway refused the session with HTTP {status}")
+
+
+@dataclass(eq=False, slots=True)
+class _Request:
+    """A request of the client that is not answered."""
+
+    line: bytes
+    name: str
+    """The tool or the method."""
+    is_safe: bool
+    """Whether it may be sent twice."""
+    is_sent: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class _Opening:
+    """What opened the client's session, in the protocols that open one."""
+
+    initialize: dict[str, Any] | None = None
+    initialized: bytes = b""
+    answered: bool = False
+    has_listed: bool = False
+    """Whether the client has listed tools, and so wants to hear of changes."""
+
+
+@dataclass(eq=False)
+class Bridge:
+    """One client's session.
+
+    Args:
+        connect: Opens a stream to the gateway, which it starts where there is none.
+        source: The client's messages, one per line.
+        sink: Where messages for the client go.
+    """
+
+    connect: Callable[[], Stream]
+    source: BinaryIO
+    sink: BinaryIO
+    _stream: Stream | None = None
+    _number: int = 0
+    """How many streams there have been."""
+    _pending: dict[_Id, _Request] = field(default_factory=dict[_Id, _Request])
+    _questions: dict[str, _Id] = field(default_factory=dict[str, _Id])
+    """The gateway's open requests, by the ids that the client sees."""
+    _opening: _Opening = field(default_factory=_Opening)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+    _output: threading.Lock = field(default_factory=threading.Lock)
+    _reopened: threading.Event = field(default_factory=threading.Event)
+    _reader: threading.Thread | None = None
+
+    def run(self) -> None:
+        """Carry messages until the client ends its input.
+
+        Raises the error for which no gateway can be connected to at the start.
+        """
+        with self._lock:
+            self._open()
+        while line := self.source.readline():
+            if line.strip():
+                self._from_client(line)
+        with self._lock:
+            stream, self._stream = self._stream, None
+        if stream is not None and self._reader is not None:
+            try:
+                stream.finish()
+            except OSError:
+                return
+            self._reader.join(_TIMEOUT_S)
+
+    # From the client
+
+    def _from_client(self, line: bytes) -> None:
+        message = _parsed(line)
+        with self._lock:
+            if "method" in message and "id" in message:
+                self._note_request(message, line)
+            elif "method" in message:
+                self._note_notification(message, line)
+            elif "id" in message:
+                identifier = self._questions.pop(str(message["id"]), None)
+                if identifier is None:
+                    return  # the gateway that asked is gone
+                line = _line({**message, "id": identifier})
+            self._send(line, message)
+
+    def _note_request(self, message: dict[str, Any], line: bytes) -> None:
+        method, params = str(message["method"]), message.get("params")
+        name = str(params.get("name")) if isinstance(params, dict) else ""
+        is_call = method == "tools/call"
+        is_safe = not is_call or name in _SAFE_TOOLS
+        self._pending[message["id"]] = _Request(line, name if is_call else method, is_safe)
+        if method == "initialize":
+            self._opening.initialize = message
+        self._opening.has_listed |= method == "tools/list"
+
+    def _note_notification(self, message: dict[str, Any], line: bytes) -> None:
+        if message["method"] == "notifications/initialized":
+            self._opening.initialized = line
+        elif message["method"] == "notifications/cancelled":
+            params = message.get("params")
+            self._pending.pop(params.get("requestId") if isinstance(params, dict) else None, None)
+
+    def _send(self, line: bytes, message: dict[str, Any]) -> None:
+        """Sends a line, over a new stream where the old one has ended."""
+        if self._stream is None:
+            is_request = message.get("id") in self._pending
+            if self._reopen() and not is_request:  # requests are sent with the other pending ones
+                self._write(line)
+            return
+        if message.get("id") in self._pending and "method" in message:
+            self._pending[message["id"]].is_sent = True
+        self._write(line)
+
+    def _write(self, line: bytes) -> None:
+        if self._stream is not None:
+            try:
+                self._stream.send(line)
+            except OSError:  # the reader sees the end, too
+                self._lost(self._number)
+
+    # From the gateway
+
+    def _read(self, stream: Stream, number: int) -> None:
+        while line := stream.receive():
+            self._from_gateway(line, number)
+        with self._lock:
+            if self._stream is stream:
+                self._lost(number)
+
+    def _from_gateway(self, line: bytes, number: int) -> None:
+        found = _RESULT.match(line)
+        message = {"id": json.loads(found[1])} if found else _parsed(line)
+        if "method" not in message:
+            if message.get("id") == _reopening(number):
+                self._reopened.set()
+                return
+            with self._lock:
+                request = self._pending.pop(message.get("id", ""), None)
+            if request is not None and request.name == "initialize":
+                self._opening.answered = True
+        elif "id" in message:
+            shown = f"{number}-{json.dumps(message['id'])}"
+            with self._lock:
+                self._questions[shown] = message["id"]
+            line = _line({**message, "id": shown})
+        elif message["method"] == "notifications/cancelled":
+            params = cast("dict[str, Any]", message.get("params") or {})
+            shown = f"{number}-{json.dumps(params.get('requestId'))}"
+            with self._lock:
+                self._questions.pop(shown, None)
+            line = _line({**message, "params": {**params, "requestId": shown}})
+        self._tell(line)
+
+    def _tell(self, line: bytes) -> None:
+        with self._output:
+            self.sink.write(line)
+            self.sink.flush()
+
+    # Losing and finding the gateway
+
+    def _lost(self, number: int) -> None:
+        """Tells the client what is lost with a stream, and opens another where that is needed."""
+        if self._stream is None or number != self._number:
+            return
+        self._stream = None
+        for shown in self._questions:
+            params = {"requestId": shown, "reason": "the gateway has ended"}
+            self._tell(_line({"method": "notifications/cancelled", "params": params}))
+        self._questions.clear()
+        for identifier, request in list(self._pending.items()):
+            if request.is_sent and not request.is_safe:
+                del self._pending[identifier]
+                self._refuse(identifier, request)
+        if self._pending:
+            threading.Thread(target=self._reopen_safely, daemon=True).start()
+
+    def _reopen_safely(self) -> None:
+        with self._lock:
+            if self._stream is None:
+                self._reopen()
+
+    def _reopen(self) -> bool:
+        """Opens a stream with the client's session, and sends what is pending."""
+        problem = ""
+        for _ in range(_ATTEMPTS):
+            try:
+                self._open()
+                self._resume()
+            except (ToolscriptError, *_CONNECTION_ERRORS) as error:
+                self._stream, problem = None, str(error)
+            else:
+                return True
+        pending, self._pending = self._pending, {}
+        for identifier, request in pending.items():
+            self._refuse(identifier, request, f"no gateway can be reached: {problem}")
+        return False
+
+    def _open(self) -> None:
+        stream = self.connect()
+        self._number += 1
+        self._stream = stream
+        self._reopened.clear()
+        self._reader = threading.Thread(target=self._read, args=(stream, self._number), daemon=True)
+        self._reader.start()
+
+    def _resume(self) -> None:
+        opening, stream = self._opening, self._stream
+        if stream is None:
+            return
+        if opening.answered and opening.initialize:
+            stream.send(_line({**opening.initialize, "id": _reopening(self._number)}))
+            if not self._reopened.wait(_TIMEOUT_S):
+                raise GatewayError("the gateway did not open the session")
+            if opening.initialized:
+                stream.send(opening.initialized)
+        for identifier, request in list(self._pending.items()):
+            if request.is_sent and not request.is_safe:  # by an attempt before this one
+                del self._pending[identifier]
+                self._refuse(identifier, request)
+                continue
+            request.is_sent = True
+            stream.send(request.line)
+        if opening.answered and opening.has_listed:
+            self._tell(_line({"method": "notifications/tools/list_changed"}))
+
+    def _refuse(self, identifier: _Id, request: _Request, reason: str = "") -> None:
+        if request.is_sent and not request.is_safe:
+            reason = (
+                f"the gateway ended while {request.name} was under way; whether it was done is "
+                "unknown, so look before you call it again"
+            )
+        error = {"code": _UNANSWERED, "message": reason}
+        self._tell(_line({"id": identifier, "error": error}))
+
+
+def _reopening(number: int) -> str:
+    """Returns the id of the request that opens the session again on a stream."""
+    return f"toolscript-{number}"
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    """Returns a message, or an empty one for what the gateway has to refuse."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _line(message: dict[str, Any]) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"

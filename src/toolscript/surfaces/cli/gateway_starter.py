@@ -1,0 +1,136 @@
+"""Starts gateways in the background."""
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from toolscript.config.settings import OPTION, Settings
+from toolscript.errors import GatewayError, GatewayMissingError
+from toolscript.storage.atomic_files import open_private
+from toolscript.surfaces.cli.connect import record_file, recorded, running_gateway
+from toolscript.surfaces.server.gateway_file import GatewayFile, GatewayRecord
+
+LISTEN_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 60.0
+_POLL_S = 0.02
+
+
+class BackgroundGateway:
+    """A gateway that was started as a process; within a block, errors end it.
+
+    Args:
+        settings: Those of this process.
+        flags: The options that the gateway gets, where they are not None.
+        on_demand: Whether it is started for clients that need one, and ends without them.
+    """
+
+    def __init__(
+        self, settings: Settings, flags: Mapping[str, Any], *, on_demand: bool = False
+    ) -> None:
+        self._file = record_file(settings)
+        self._log = settings.data_dir / "logs" / f"{self._file.path.stem}.log"
+        # The log of another gateway is left alone until this one is known to be the only one.
+        self._early = self._log.with_suffix(f".{os.getpid()}.log")
+        self._process = _spawn(self._early, flags, on_demand=on_demand)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:
+            _end_child(self._process)
+            if self._early.exists() and not self._file.is_locked():
+                self._early.replace(self._log)
+        self._early.unlink(missing_ok=True)
+
+    def record(self) -> GatewayRecord:
+        """Returns its record, once it answers; raises `GatewayError` where it does not."""
+        record = _record_of(self._process, self._file, self._early)
+        self._early.replace(self._log)
+        return record
+
+
+def ensure_gateway(settings: Settings, flags: Mapping[str, Any]) -> GatewayRecord:
+    """Returns the gateway of this call's configuration, started on demand where none runs.
+
+    Of several processes that do so at once, one starts it. Raises `GatewayError` where none
+    answers within `LISTEN_TIMEOUT_S`.
+    """
+    file = record_file(settings)
+    deadline = time.monotonic() + LISTEN_TIMEOUT_S
+    while time.monotonic() < deadline:
+        running = running_gateway(settings)
+        if running is not None and running.health is not None:
+            return running.record
+        if not file.is_locked():
+            with contextlib.suppress(_LostRaceError), _on_demand(settings, flags, file) as started:
+                return started.record()
+        time.sleep(_POLL_S)
+    raise GatewayError(f"no gateway answered within {LISTEN_TIMEOUT_S:g} s")
+
+
+class _LostRaceError(Exception):
+    """Another process has started a gateway meanwhile."""
+
+
+@contextlib.contextmanager
+def _on_demand(settings: Settings, flags: Mapping[str, Any], file: GatewayFile) -> Any:
+    try:
+        with BackgroundGateway(settings, flags, on_demand=True) as started:
+            yield started
+    except GatewayError:
+        if file.is_locked():
+            raise _LostRaceError from None
+        raise
+
+
+def _spawn(log: Path, flags: Mapping[str, Any], *, on_demand: bool) -> "subprocess.Popen[bytes]":
+    # With -P a project's own click.py, for example, is not imported.
+    command = [sys.executable, "-P", "-m", "toolscript", "gateway", "start", "--foreground"]
+    command += ["--on-demand"] if on_demand else []
+    for name, value in flags.items():
+        if value is not None:
+            command += [OPTION[name].flag or "", str(value)]
+    with open_private(log) as output:
+        return subprocess.Popen(  # noqa: S603 - this interpreter, with options of our own
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+
+
+def _end_child(process: "subprocess.Popen[bytes]") -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _record_of(process: "subprocess.Popen[bytes]", file: GatewayFile, log: Path) -> GatewayRecord:
+    deadline = time.monotonic() + LISTEN_TIMEOUT_S
+    while time.monotonic() < deadline:
+        code = process.poll()
+        if code is not None:
+            raise GatewayError(_last_line(log) or f"the gateway ended with code {code}")
+        record = file.read()
+        if record is not None and record.pid == process.pid:
+            with contextlib.suppress(GatewayMissingError):
+                recorded(record).get("/health")
+                return record
+        time.sleep(_POLL_S)
+    silent = f"the gateway did not answer within {LISTEN_TIMEOUT_S:g} s"
+    raise GatewayError(": ".join(filter(None, (silent, _last_line(log)))))
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return lines[-1].removeprefix("toolscript: ") if lines else ""
