@@ -134,6 +134,21 @@ REQUIREMENTS: dict[str, Requirement] = {
     "upstream:limits": Requirement(
         "Processes and requests at a time are bounded, and sessions take turns.",
     ),
+    "bridge:shared": Requirement(
+        "Sessions of toolscript mcp share one gateway, which is started on demand.",
+    ),
+    "bridge:light": Requirement(
+        "The bridge needs neither the model nor the SDK, and little memory.",
+    ),
+    "bridge:faithful": Requirement(
+        "The bridge carries every message both ways as it is.",
+    ),
+    "bridge:survives": Requirement(
+        "A session goes on when its gateway dies; no call is made twice, none lost silently.",
+    ),
+    "bridge:idle": Requirement(
+        "A gateway that was started on demand ends when no client has been there for a while.",
+    ),
     "catalogue:progressive": Requirement(
         "Tools are searchable as their server connects.",
     ),

@@ -35,6 +35,7 @@ from toolscript.surfaces.server.authentication import (
     OriginGuard,
     TokenAuthenticator,
 )
+from toolscript.surfaces.server.request_log import RequestStats
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 from toolscript.types import EVERYTHING
 
@@ -108,7 +109,7 @@ def serving(tmp_path: Path, **bounds: Any) -> Generator[RoutesUnderTest]:
     with running(config) as app:
         revocations = RevocationWatcher(admitted.__contains__)
 
-        routes = McpRoutes(app.app, "search", revocations, **bounds)
+        routes = McpRoutes(app.app, "search", revocations, RequestStats(), **bounds)
         portal = app.portal
         with (
             portal.wrap_async_context_manager(revocations.running(TaskMonitor())),

@@ -130,7 +130,7 @@ def test_h1_the_mcp_server_ends_although_its_client_goes_on(
     cli.configure(files=scripted(READ_FILE))
     pipe = subprocess.PIPE
     with subprocess.Popen(
-        cli.command("mcp"),
+        cli.command("mcp", "--alone"),
         env=cli.environment(),
         cwd=cli.home,
         stdin=pipe,

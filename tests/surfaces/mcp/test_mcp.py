@@ -521,9 +521,15 @@ def parameters(cli: Cli, *arguments: str) -> StdioServerParameters:
     return StdioServerParameters(command=command, args=words, env=cli.environment())
 
 
+WAYS = pytest.mark.parametrize("way", [(), ("--alone",)], ids=["bridge", "alone"])
+
+
 @pytest.mark.requirement("mcp:transports")
+@WAYS
 @pytest.mark.parametrize("mode", MODES)
-def test_over_standard_input_and_output(cli: Cli, scripted: Scripted, mode: Mode) -> None:
+def test_over_standard_input_and_output(
+    cli: Cli, scripted: Scripted, mode: Mode, way: tuple[str, ...]
+) -> None:
     """mcp:transports."""
     cli.env = FUZZY
     cli.configure(files=scripted(READ_FILE), mail=scripted(SEND_MAIL))
@@ -538,7 +544,7 @@ def test_over_standard_input_and_output(cli: Cli, scripted: Scripted, mode: Mode
                 if found["tools"][0]["id"] == "files:read_file":
                     break
 
-    talk(stdio_client(parameters(cli)), work, mode)
+    talk(stdio_client(parameters(cli, *way)), work, mode)
 
 
 @pytest.mark.requirement("mcp:search_tools")
@@ -558,9 +564,10 @@ def test_the_first_search_waits_for_the_index(cli: Cli, scripted: Scripted) -> N
 
 
 @pytest.mark.requirement("mcp:tool_search")
+@WAYS
 @pytest.mark.parametrize("mode", MODES)
 def test_two_phases_over_standard_input_and_output(
-    cli: Cli, scripted: Scripted, mode: Mode
+    cli: Cli, scripted: Scripted, mode: Mode, way: tuple[str, ...]
 ) -> None:
     """mcp:tool_search."""
     cli.env = FUZZY
@@ -571,18 +578,18 @@ def test_two_phases_over_standard_input_and_output(
         await said(client, "tool_search", {"query": "read_file"})
         assert "files__read_file" in await names(client)
 
-    talk(stdio_client(parameters(cli, "--exposure", "two-phase")), work, mode)
+    talk(stdio_client(parameters(cli, *way, "--exposure", "two-phase")), work, mode)
 
 
 @pytest.mark.parametrize("sign", [None, signal.SIGTERM, signal.SIGINT])
-def test_it_ends_with_its_client_and_takes_its_servers_along(
+def test_alone_it_ends_with_its_client_and_takes_its_servers_along(
     cli: Cli, scripted: Scripted, sign: int | None
 ) -> None:
     starts = cli.home / "starts"
     cli.env = FUZZY
     cli.configure(files=scripted(READ_FILE, starts=str(starts)))
     with subprocess.Popen(
-        cli.command("mcp"),
+        cli.command("mcp", "--alone"),
         env=cli.environment(),
         cwd=cli.home,
         stdin=subprocess.PIPE,

@@ -13,12 +13,13 @@ import anyio.lowlevel
 from toolscript import bootstrap
 from toolscript.config import settings
 from toolscript.surfaces.mcp.mcp_routes import McpRoutes
+from toolscript.surfaces.server.request_log import RequestStats
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 
 environ = {"HOME": sys.argv[1], "TOOLSCRIPT_CONFIG": sys.argv[1] + "/config.json"}
 app = bootstrap.application(settings.load_settings({}, environ), environ=environ)
 revocations = RevocationWatcher(lambda _: True)
-routes = McpRoutes(app, "search", revocations)
+routes = McpRoutes(app, "search", revocations, RequestStats())
 MODULE = "toolscript.surfaces.mcp.sdk_server"
 ASKED = {"type": "http", "method": "GET", "path": "/mcp", "headers": [], "query_string": b""}
 said = []

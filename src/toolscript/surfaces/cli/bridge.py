@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO, TypeAlias, cast
 from urllib.parse import quote, urlsplit
 
-from toolscript.errors import GatewayError, ToolscriptError
+from toolscript.errors import GatewayError, NotReadyError, ToolscriptError
 from toolscript.surfaces.cli.gateway_client import error_named
 
 _Id: TypeAlias = str | int
@@ -45,18 +45,19 @@ class Stream:
         for name, value in headers.items():
             self._connection.putheader(name, value)
         self._connection.endheaders()
+        self._socket = self._connection.sock
         self._response = self._connection.getresponse()
         if self._response.status != http.client.OK:
             raise _refusal(self._response.status, self._response.read(65536))
-        self._connection.sock.settimeout(None)
+        self._socket.settimeout(None)
 
     def send(self, line: bytes) -> None:
         """Sends a line; raises `OSError`."""
-        self._connection.send(b"%x\r\n%b\r\n" % (len(line), line))
+        self._socket.sendall(b"%x\r\n%b\r\n" % (len(line), line))
 
     def finish(self) -> None:
         """Says that nothing more will be sent."""
-        self._connection.send(b"0\r\n\r\n")
+        self._socket.sendall(b"0\r\n\r\n")
 
     def receive(self) -> bytes:
         """Returns the next line, or nothing at the end."""
@@ -129,7 +130,7 @@ class Bridge:
         Raises the error for which no gateway can be connected to at the start.
         """
         with self._lock:
-            self._open()
+            self._open_first()
         while line := self.source.readline():
             if line.strip():
                 self._from_client(line)
@@ -159,8 +160,7 @@ class Bridge:
             self._send(line, message)
 
     def _note_request(self, message: dict[str, Any], line: bytes) -> None:
-        method, params = str(message["method"]), message.get("params")
-        name = str(params.get("name")) if isinstance(params, dict) else ""
+        method, name = str(message["method"]), str(_params(message).get("name"))
         is_call = method == "tools/call"
         is_safe = not is_call or name in _SAFE_TOOLS
         self._pending[message["id"]] = _Request(line, name if is_call else method, is_safe)
@@ -172,8 +172,7 @@ class Bridge:
         if message["method"] == "notifications/initialized":
             self._opening.initialized = line
         elif message["method"] == "notifications/cancelled":
-            params = message.get("params")
-            self._pending.pop(params.get("requestId") if isinstance(params, dict) else None, None)
+            self._pending.pop(_params(message).get("requestId", ""), None)
 
     def _send(self, line: bytes, message: dict[str, Any]) -> None:
         """Sends a line, over a new stream where the old one has ended."""
@@ -219,7 +218,7 @@ class Bridge:
                 self._questions[shown] = message["id"]
             line = _line({**message, "id": shown})
         elif message["method"] == "notifications/cancelled":
-            params = cast("dict[str, Any]", message.get("params") or {})
+            params = _params(message)
             shown = f"{number}-{json.dumps(params.get('requestId'))}"
             with self._lock:
                 self._questions.pop(shown, None)
@@ -269,6 +268,16 @@ class Bridge:
         for identifier, request in pending.items():
             self._refuse(identifier, request, f"no gateway can be reached: {problem}")
         return False
+
+    def _open_first(self) -> None:
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                self._open()
+            except (NotReadyError, *_CONNECTION_ERRORS) as error:
+                if attempt == _ATTEMPTS:
+                    raise GatewayError(f"no gateway can be reached: {error}") from None
+            else:
+                return
 
     def _open(self) -> None:
         stream = self.connect()
@@ -320,6 +329,11 @@ def _parsed(line: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _params(message: dict[str, Any]) -> dict[str, Any]:
+    params = message.get("params")
+    return cast("dict[str, Any]", params) if isinstance(params, dict) else {}
 
 
 def _line(message: dict[str, Any]) -> bytes:

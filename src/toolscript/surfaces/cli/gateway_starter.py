@@ -13,6 +13,8 @@ from toolscript.config.settings import OPTION, Settings
 from toolscript.errors import GatewayError, GatewayMissingError
 from toolscript.storage.atomic_files import open_private
 from toolscript.surfaces.cli.connect import record_file, recorded, running_gateway
+from toolscript.surfaces.cli.output import note
+from toolscript.surfaces.server.config_sources import load
 from toolscript.surfaces.server.gateway_file import GatewayFile, GatewayRecord
 
 LISTEN_TIMEOUT_S = 30.0
@@ -80,6 +82,8 @@ class _LostRaceError(Exception):
 
 @contextlib.contextmanager
 def _on_demand(settings: Settings, flags: Mapping[str, Any], file: GatewayFile) -> Any:
+    for problem in load(settings).problems:  # and for what is wrong as a whole, its error
+        note(str(problem))
     try:
         with BackgroundGateway(settings, flags, on_demand=True) as started:
             yield started

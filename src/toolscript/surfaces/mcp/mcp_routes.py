@@ -81,7 +81,7 @@ class McpRoutes:
     def routes(self) -> list[Route]:
         """The addresses, each answered by its exposure."""
         places: list[tuple[str, Exposure]] = [(PATH, self.exposure)]
-        places += [(f"{PATH}/{name}", name) for name in EXPOSURES]
+        places.extend((f"{PATH}/{name}", name) for name in EXPOSURES)
         streams = [Route(f"{place}{STREAM}", _Stream(self, name)) for place, name in places]
         return [*streams, *(Route(place, _AsgiEndpoint(self, name)) for place, name in places)]
 
