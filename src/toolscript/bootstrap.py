@@ -24,7 +24,7 @@ from toolscript.embedding.json_vector_cache import JsonVectorCache
 from toolscript.embedding.loader import LazyModel
 from toolscript.embedding.vector_cache import FALLBACK, SqliteVectorCache
 from toolscript.gateway.base import IMPORTING, Connect
-from toolscript.gateway.catalogue import Catalogue
+from toolscript.gateway.catalogue import Catalogue, ServerEntry
 from toolscript.gateway.gateway import Gateway
 from toolscript.gateway.snapshot import SnapshotStore
 from toolscript.graph.graph_store import GraphStore
@@ -87,7 +87,7 @@ def application(
         starts=_starting(settings, wiring),
         idle_s=settings.idle_timeout_s,
         max_processes=settings.max_processes,
-        project=str(Path.cwd()),
+        project=_here(),
         only=wiring.only,
     )
     model = _model(settings)
@@ -117,11 +117,23 @@ def application(
     )
 
 
-def _starting(settings: Settings, wiring: Wiring) -> Callable[[ServerSpec], bool]:
-    """Returns which servers are started before they are needed."""
-    if wiring.start != "configured":
-        return lambda _: wiring.start == "all"
-    return lambda spec: (spec.start or settings.start) == "eager"
+def _starting(settings: Settings, wiring: Wiring) -> Callable[[ServerSpec, ServerEntry], bool]:
+    """Returns which of the servers that are known are started before they are needed."""
+
+    def starts(spec: ServerSpec, known: ServerEntry) -> bool:
+        if wiring.start != "configured":
+            return wiring.start == "all"
+        return known.state != "ready" or (spec.start or settings.start) == "eager"
+
+    return starts
+
+
+def _here() -> str:
+    """Returns the working directory; empty where it is gone."""
+    try:
+        return str(Path.cwd())
+    except OSError:
+        return ""
 
 
 def _configuration(settings: Settings, environ: Mapping[str, str]) -> Config:

@@ -36,7 +36,9 @@ def application(signal: EmbeddingSignal, tmp_path: Path, model: LazyModel | None
     tool = ToolSpec(server="files", name="read_file")
     known = ServerEntry(name="files", digest=spec.digest, state="ready", tools=(tool,))
     config = Config((tmp_path / "config.json",), (spec,))
-    gateway = Gateway(config, Catalogue.of([known]), no_connection, starts=lambda _: False)
+    gateway = Gateway(
+        config, Catalogue.of([known]), no_connection, starts=lambda _spec, _known: False
+    )
     model = model or LazyModel(lambda: load_model("bundled", "bundled", 1))
     semantic = SemanticSignal(model, lambda: None)
     return App(

@@ -104,7 +104,7 @@ def make(
 ) -> Gateway:
     config = Config((SOURCE,), specs)
     known = snapshot or Catalogue({})
-    return Gateway(config, known, stage.connector, starts=lambda _: eager)
+    return Gateway(config, known, stage.connector, starts=lambda _spec, _known: eager)
 
 
 @asynccontextmanager

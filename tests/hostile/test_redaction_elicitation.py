@@ -21,6 +21,8 @@ class User:
 
     accepts_input_required: bool = False
     session_key: object = None
+    session_id: str = ""
+    project: str = ""
     questions: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     async def on_progress(self, progress: float, total: float | None, message: str | None) -> None:

@@ -49,8 +49,8 @@ class Gateway:
         config: The configuration.
         known: The snapshot to start from: an entry counts until its server reports.
         connector: Returns what makes upstreams; its imports take most of a second.
-        starts: Whether a server is started at once, though the snapshot knows its tools. Any
-            other rests until a request needs it.
+        starts: Whether a server that the snapshot knows is started at once. Any other rests
+            until a request needs it.
         idle_s: Seconds without a request after which a server is stopped; 0 for never. A server
             may have its own.
         max_processes: How many servers may run at a time; 0 for any number.
@@ -64,7 +64,7 @@ class Gateway:
         known: Catalogue,
         connector: Callable[[], Connect],
         *,
-        starts: Callable[[ServerSpec], bool] = lambda _: True,
+        starts: Callable[[ServerSpec, ServerEntry], bool] = lambda _spec, _known: True,
         idle_s: float = 0,
         max_processes: int = 0,
         project: str = "",
@@ -192,8 +192,7 @@ class Gateway:
 
     def _slot(self, spec: ServerSpec) -> _Slot:
         known = self.catalogue.servers.get(spec.name)
-        is_known = known is not None and (known.digest, known.state) == (spec.digest, "ready")
-        rests = is_known and not self._starts(spec)
+        rests = known is not None and known.digest == spec.digest and not self._starts(spec, known)
 
         def make(expanded: ServerSpec, temporary: bool) -> Instance:  # noqa: FBT001 - of two kinds
             return Instance(

@@ -418,7 +418,8 @@ def test_a_gateway_answers_before_its_servers_are_up(home: Cli, scripted: Script
     program.write_text("#!/bin/sh\nexec sleep 600\n", "utf-8")
     program.chmod(0o755)
     command = home.command("gateway", "start", "--foreground", "--port", "0")
-    with subprocess.Popen(command, env=home.environment(), cwd=home.home) as process:
+    env = home.environment({"TOOLSCRIPT_START": "eager"})
+    with subprocess.Popen(command, env=env, cwd=home.home) as process:
         try:
             until(lambda: home.records, "the gateway has left its record")
             until(lambda: finds(home), "it answers from the snapshot")

@@ -7,11 +7,12 @@ of the messages only what it needs for that.
 
 import http.client
 import json
-import os
 import re
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias, cast
 from urllib.parse import quote, urlsplit
 
@@ -40,7 +41,8 @@ class Stream:
         self._connection = kind(parts.hostname or "", parts.port, timeout=_TIMEOUT_S)
         self._connection.putrequest("POST", parts.path.rstrip("/") + path)
         headers = {"Content-Type": "application/x-ndjson", "Transfer-Encoding": "chunked"}
-        headers |= {"Toolscript-Project": quote(os.getcwd())}  # noqa: PTH109 - no need of pathlib
+        with suppress(OSError):  # the folder may be gone
+            headers["Toolscript-Project"] = quote(str(Path.cwd()))
         headers |= {"Authorization": f"Bearer {token}"} if token else {}
         for name, value in headers.items():
             self._connection.putheader(name, value)
