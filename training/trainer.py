@@ -152,7 +152,7 @@ class Trainer:
 
 
 def _computes_bfloat16(device: str) -> bool:
-    """Whether a device has instructions for bfloat16: without them it takes twice float32's time."""
+    """Whether a device has instructions for bfloat16; without them it takes twice the time."""
     return device != "cpu" or torch.cpu._is_avx512_bf16_supported()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - PyTorch has no other name for it
 
 

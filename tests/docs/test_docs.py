@@ -13,6 +13,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 import urllib.error
 import urllib.request
 from collections.abc import Generator
@@ -44,7 +45,7 @@ from toolscript.config.settings import OPTIONS
 from toolscript.surfaces.cli.main import cli
 
 CLOSE = 0.03
-LANGUAGES = {"python", "typescript", "json", "bash", "console", "text", "ini"}
+LANGUAGES = {"python", "typescript", "json", "bash", "console", "text", "ini", "toml"}
 
 
 def _ids(fence: Fence) -> str:
@@ -59,6 +60,10 @@ class TestBlocks:
     @pytest.mark.parametrize("fence", every_fence("python"), ids=_ids)
     def test_python_is_python(self, fence: Fence) -> None:
         ast.parse(fence.text)
+
+    @pytest.mark.parametrize("fence", every_fence("toml"), ids=_ids)
+    def test_toml_is_toml(self, fence: Fence) -> None:
+        assert tomllib.loads(fence.text)
 
     @pytest.mark.parametrize("fence", every_fence("json"), ids=_ids)
     def test_json_is_json_and_configurations_work(self, fence: Fence, tmp_path: Path) -> None:

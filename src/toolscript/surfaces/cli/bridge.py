@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias, cast
 from urllib.parse import quote, urlsplit
 
-from toolscript.errors import GatewayError, NotReadyError, ToolscriptError
+from toolscript.errors import AccessError, GatewayError, NotReadyError, ToolscriptError
 from toolscript.surfaces.cli.gateway_client import error_named
 
 _Id: TypeAlias = str | int
@@ -275,7 +275,7 @@ class Bridge:
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 self._open()
-            except (NotReadyError, *_CONNECTION_ERRORS) as error:
+            except (NotReadyError, AccessError, *_CONNECTION_ERRORS) as error:
                 if attempt == _ATTEMPTS:
                     raise GatewayError(f"no gateway can be reached: {error}") from None
             else:

@@ -20,6 +20,8 @@ from toolscript.surfaces.server.gateway_file import GatewayFile, GatewayRecord
 LISTEN_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 60.0
 _POLL_S = 0.02
+_ATTEMPTS = 3
+"""How often a gateway is started that ends before it answers: it may have been killed."""
 
 
 class BackgroundGateway:
@@ -63,34 +65,24 @@ def ensure_gateway(settings: Settings, flags: Mapping[str, Any]) -> GatewayRecor
     Of several processes that do so at once, one starts it. Raises `GatewayError` where none
     answers within `LISTEN_TIMEOUT_S`.
     """
-    file = record_file(settings)
+    file, failures = record_file(settings), 0
     deadline = time.monotonic() + LISTEN_TIMEOUT_S
     while time.monotonic() < deadline:
         running = running_gateway(settings)
         if running is not None and running.health is not None:
             return running.record
         if not file.is_locked():
-            with contextlib.suppress(_LostRaceError), _on_demand(settings, flags, file) as started:
-                return started.record()
+            for problem in load(settings).problems:  # raises what is wrong with the whole of it
+                note(str(problem))
+            try:
+                with BackgroundGateway(settings, flags, on_demand=True) as started:
+                    return started.record()
+            except GatewayError:
+                failures += not file.is_locked()  # else another process was faster
+                if failures == _ATTEMPTS:
+                    raise
         time.sleep(_POLL_S)
     raise GatewayError(f"no gateway answered within {LISTEN_TIMEOUT_S:g} s")
-
-
-class _LostRaceError(Exception):
-    """Another process has started a gateway meanwhile."""
-
-
-@contextlib.contextmanager
-def _on_demand(settings: Settings, flags: Mapping[str, Any], file: GatewayFile) -> Any:
-    for problem in load(settings).problems:  # and for what is wrong as a whole, its error
-        note(str(problem))
-    try:
-        with BackgroundGateway(settings, flags, on_demand=True) as started:
-            yield started
-    except GatewayError:
-        if file.is_locked():
-            raise _LostRaceError from None
-        raise
 
 
 def _spawn(log: Path, flags: Mapping[str, Any], *, on_demand: bool) -> "subprocess.Popen[bytes]":
