@@ -134,6 +134,9 @@ REQUIREMENTS: dict[str, Requirement] = {
     "upstream:limits": Requirement(
         "Processes and requests at a time are bounded, and sessions take turns.",
     ),
+    "mcp:missing": Requirement(
+        "A search names the servers that it could not search, with the reason.",
+    ),
     "bridge:shared": Requirement(
         "Sessions of toolscript mcp share one gateway, which is started on demand.",
     ),

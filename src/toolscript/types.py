@@ -449,6 +449,13 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
     retry: Annotated[str, Meta(description="When a failed server is tried again (UTC).")] = ""
 
     @property
+    def obstacle(self) -> str:
+        """Why its tools are not known, with what to do; "" where nothing is wrong."""
+        if self.state == "connecting":
+            return self.error or "it is connecting; search again in a moment"
+        return "" if self.works else self.error or self.state
+
+    @property
     def works(self) -> bool:
         """Whether its tools can be called: it is ready, or is started when that is done."""
         return self.state in {"ready", "resting"}

@@ -1,7 +1,7 @@
 """What one caller may see and use of the servers and their tools, and what to say of the rest."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -141,6 +141,11 @@ class ScopedCatalogue:
         known = self.gateway.why_missing(server, tool[: -len(SEPARATOR)]) if shown else ""
         known = known if self.grant.is_owner else without_last_words(known)
         return MissExplanation(id=name, verdict=known or self._unknown(name))
+
+    def not_searched(self, servers: Collection[str] = ()) -> list[ServerStatus]:
+        """Those of the given servers, or of all, that should work and whose tools are not known."""
+        asked = [s for s in self.servers() if not servers or s.name in servers]
+        return [s for s in asked if not (s.works or s.tools or s.state == "disabled")]
 
     def unsettled(self) -> tuple[str, ...]:
         """The servers that have neither become ready nor failed yet."""

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 import anyio
 import anyio.to_thread
+import httpx2
 import mcp_types as types
 import pytest
 from mcp.client import Client
@@ -157,6 +158,35 @@ def test_models_see_the_search_and_what_is_pinned(url: str, mode: Mode) -> None:
         assert (await said(client, "mail__send_mail", {}))["name"] == "send_mail"
 
     talk(f"{url}/mcp", work, mode)
+
+
+@pytest.mark.requirement("mcp:missing")
+def test_a_search_names_the_servers_that_it_missed(tmp_path: Path) -> None:
+    """mcp:missing: in both searches, over MCP and over HTTP."""
+    scripted = Scripted(tmp_path)
+    gone = scripted(exit=1, stderr="no key\n")
+
+    def check(row: dict[str, Any]) -> None:
+        assert row["server"] == "gone"
+        assert row["why"] == "closed the connection before it was ready"  # its words: the owner's
+
+    async def search(client: Client) -> None:
+        answer = await said(client, "search_tools", {"query": "read_file"})
+        assert [hit["id"] for hit in answer["tools"]] == ["files:read_file"]
+        [row] = answer["meta"]["not_searched"]
+        check(row)
+
+    async def find(client: Client) -> None:
+        [row] = (await said(client, "tool_search", {"query": "read_file"}))["not_searched"]
+        check(row)
+
+    with gateway(tmp_path, files=scripted(READ_FILE), gone=gone) as address:
+        talk(f"{address}/mcp", search)
+        talk(f"{address}/mcp/two-phase", find)
+        [row] = httpx2.get(f"{address}/search?q=read_file").json()["notSearched"]
+        check(row)
+        among = httpx2.get(f"{address}/search?q=read_file&server=files").json()
+        assert among["notSearched"] == []
 
 
 @pytest.mark.requirement("mcp:search_tools")

@@ -3,7 +3,7 @@
 import json
 
 from toolscript.surfaces.mcp import wire
-from toolscript.types import Document, Hit, SearchResult, ToolSpec
+from toolscript.types import Document, Hit, SearchResult, ServerStatus, ToolSpec
 
 
 def test_an_answer_stays_within_its_budget_and_loses_no_hit() -> None:
@@ -23,7 +23,18 @@ def test_an_answer_stays_within_its_budget_and_loses_no_hit() -> None:
             for spec in tools.values()
         )
         result = SearchResult(hits=hits, limit=count, threshold=0)
-        answer = wire.tools_found("x", result, tools)
+        answer = wire.tools_found("x", result, tools, ())
         assert len(answer["tools"]) == count
         texts = [(hit["description"], hit["signature"]) for hit in answer["tools"]]
         assert len(json.dumps(texts)) <= wire.MAX_ANSWER_CHARS + 10 * count
+
+
+def test_servers_that_were_not_searched_are_named_within_bounds() -> None:
+    states = [
+        ServerStatus(name=f"s{n}", state="failed", error="no key\n" * 1000) for n in range(12)
+    ]
+    answer = wire.tools_chosen((), {}, states)
+    assert [row["server"] for row in answer["not_searched"]] == [f"s{n}" for n in range(10)]
+    assert answer["more_not_searched"] == 2
+    assert all(len(row["why"]) <= 200 and "\n" not in row["why"] for row in answer["not_searched"])
+    assert "not_searched" not in wire.tools_chosen((), {}, ())

@@ -1,5 +1,6 @@
 """``toolscript search``."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -24,6 +25,9 @@ from toolscript.surfaces.cli.output import (
     print_table,
 )
 from toolscript.surfaces.cli.types_command import print_types
+
+_MAX_MISSING = 5
+"""How many servers that were not searched are named."""
 
 
 @click.command()
@@ -72,7 +76,7 @@ def search(
     ]
     with connected(flags, refresh=refresh, skills="scan_once" if skills else "off") as client:
         answer = client.get("/search", parameters)
-        _note_failures(client.get("/servers")["servers"])
+        _note_missing(answer.get("notSearched", ()))
         note_degraded(answer)
         if output == "json":
             print_json(answer)
@@ -105,9 +109,10 @@ def _name(hit: dict[str, Any]) -> str:
     return hit["toolId"] if "toolId" in hit else f"skill: {hit['name']}"
 
 
-def _note_failures(servers: list[dict[str, Any]]) -> None:
-    failed = [server for server in servers if server["state"] in {"failed", "invalid"}]
-    if failed:
-        names = ", ".join(server["name"] for server in failed)
-        again = "; --refresh tries again" if any(server["snapshot"] for server in failed) else ""
-        note(f"not searched: {names} (toolscript list-servers says why){again}")
+def _note_missing(servers: Sequence[dict[str, Any]]) -> None:
+    for server in servers[:_MAX_MISSING]:
+        again = "; --refresh tries again" if server["snapshot"] else ""
+        note(f"not searched: {server['server']}: {server['why']}{again}")
+    more = len(servers) - _MAX_MISSING
+    if more > 0:
+        note(f"not searched either: {more} more servers (toolscript list-servers names them)")

@@ -5,7 +5,7 @@ from these. A client, such as the command line, can decode the answers into them
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -89,6 +89,14 @@ class MissAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     hit: Annotated[ToolHit | None, about("The tool as a result, if it was searched.")]
 
 
+class MissingServer(msgspec.Struct, frozen=True, kw_only=True):
+    """A server whose tools a search could not find."""
+
+    server: str
+    why: Annotated[str, about("With what to do.")]
+    snapshot: Annotated[bool, about("Whether it failed earlier, and has not been tried again.")]
+
+
 class SearchAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The answer of a search."""
 
@@ -107,6 +115,9 @@ class SearchAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         Meta(extra_json_schema={"anyOf": [_HIT, {"type": "null"}]}),
     ]
     degraded: Annotated[tuple[str, ...], about("A line per signal that did not answer in full.")]
+    not_searched: Annotated[
+        tuple[MissingServer, ...], about("The servers whose tools are not known.")
+    ] = ()
     why: Annotated[MissAnswer | UnsetType, about("With `why`: where that tool is.")] = UNSET
 
 
@@ -297,8 +308,17 @@ def schemas() -> Json:
     return msgspec.json.decode(msgspec.json.encode(components))  # defaults are tuples, not lists
 
 
-def search_answer(query: str, result: SearchResult, *, mark: bool = False) -> SearchAnswer:
-    """Returns the answer to a search; with ``mark`` every hit says whether it is a tool."""
+def search_answer(
+    query: str,
+    result: SearchResult,
+    missing: Sequence[ServerStatus] = (),
+    *,
+    mark: bool = False,
+) -> SearchAnswer:
+    """Returns the answer to a search; with ``mark`` every hit says whether it is a tool.
+
+    ``missing`` are the servers that were not searched.
+    """
     return SearchAnswer(
         query=query,
         results=[_hit(hit, mark=mark) for hit in result.hits],
@@ -307,6 +327,10 @@ def search_answer(query: str, result: SearchResult, *, mark: bool = False) -> Se
         limit=result.limit,
         below=_hit(result.below, mark=mark) if result.below else None,
         degraded=result.degraded,
+        not_searched=tuple(
+            MissingServer(server=each.name, why=each.obstacle, snapshot=each.snapshot)
+            for each in missing
+        ),
         why=_miss(result.why) if result.why else UNSET,
     )
 

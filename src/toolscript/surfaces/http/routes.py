@@ -185,7 +185,8 @@ async def search(app: App, request: Request) -> Any:
         needed=flag(request, "needed"),
     )
     result = await app.search(search, session_of(request).history)
-    return answers.search_answer(query, result, mark=search.skills)
+    missing = app.catalogue(search.grant).not_searched(servers)
+    return answers.search_answer(query, result, missing, mark=search.skills)
 
 
 @ENDPOINTS.add(

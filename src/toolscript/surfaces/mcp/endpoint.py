@@ -148,7 +148,7 @@ class ToolEndpoint:
         return [*pinned, *(tool for tool in tools if tool.id in chosen)]
 
     async def _search(self, arguments: _Raw, context: RequestContext) -> _Raw:
-        unknown = await self._wait_for_new_servers(context)
+        await self._wait_for_new_servers(context)
         used = arguments.get("context_tools")
         history = context.session.history
         before = self._ids(used, context) if used else history.context
@@ -156,22 +156,23 @@ class ToolEndpoint:
         request = _request(arguments, context, SEARCH_TOOLS)
         request = replace(request, context=before, skills=both)
         result = await self._app.search(request, history)
-        tools = {tool.id: tool for tool in self._catalogue(context).tools()}
+        catalogue = self._catalogue(context)
+        tools = {tool.id: tool for tool in catalogue.tools()}
         hits = [hit for hit in result.hits if hit.document.parent_id or hit.document.id in tools]
         result = replace(result, hits=tuple(hits))
-        answer = wire.tools_found(arguments["query"], result, tools, mark=both)
-        answer["meta"] |= {"waiting_for": unknown} if unknown else {}
-        return wire.answer(answer)
+        missing = catalogue.not_searched()
+        return wire.answer(wire.tools_found(arguments["query"], result, tools, missing, mark=both))
 
     async def _find(self, arguments: _Raw, context: RequestContext) -> _Raw:
         await self._wait_for_new_servers(context)
         history = context.session.history
         request = _request(arguments, context, TOOL_SEARCH, limit="max_tools")
         result = await self._app.search(replace(request, context=history.context), history)
-        names = self._catalogue(context).exposed
+        catalogue = self._catalogue(context)
+        names = catalogue.exposed
         hits = tuple(hit for hit in result.hits if hit.document.id in names)
         context.session.chosen = tuple(hit.document.id for hit in hits)
-        return wire.answer(wire.tools_chosen(hits, names))
+        return wire.answer(wire.tools_chosen(hits, names, catalogue.not_searched()))
 
     async def _search_skills(self, arguments: _Raw, context: RequestContext) -> _Raw:
         result = await self._app.skills.search(_request(arguments, context, SEARCH_SKILLS))
@@ -203,20 +204,16 @@ class ToolEndpoint:
         except UnreadableError as error:
             raise UpstreamError(f"{name}: {error}") from None
 
-    async def _wait_for_new_servers(self, context: RequestContext) -> list[str]:
-        """Wait a little for servers whose tools are not known yet; return those still unknown.
+    async def _wait_for_new_servers(self, context: RequestContext) -> None:
+        """Wait a little for servers whose tools are not known yet.
 
         A model that does not find a tool believes that there is none, and may not try
         again when told to. The tools of servers in the snapshot are known at once.
         """
-        if self._unknown_servers(context) or not self._app.searchable:
+        unknown = any(s.state == "connecting" for s in self._catalogue(context).not_searched())
+        if unknown or not self._app.searchable:
             with anyio.move_on_after(PATIENCE_S):
                 await self._app.ready()
-        return self._unknown_servers(context)
-
-    def _unknown_servers(self, context: RequestContext) -> list[str]:
-        statuses = self._catalogue(context).servers()
-        return [each.name for each in statuses if each.state == "connecting" and not each.tools]
 
     def _ids(self, names: list[str], context: RequestContext) -> tuple[str, ...]:
         """Returns the ids of those tools that still exist."""

@@ -8,13 +8,22 @@ from toolscript import errors
 from toolscript.app.argument_checks import signature
 from toolscript.surfaces.mcp.meta_tools import marked
 from toolscript.text import printable
-from toolscript.types import SEPARATOR, Hit, SearchResult, ToolSpec, split_tool_id
+from toolscript.types import (
+    SEPARATOR,
+    Hit,
+    SearchResult,
+    ServerStatus,
+    ToolSpec,
+    split_tool_id,
+)
 
 MAX_ANSWER_CHARS = 8000
 """The length of descriptions, signatures or passages in one answer: some 2,000 tokens."""
 _MAX_DESCRIPTION, _MAX_SIGNATURE, _MAX_PASSAGE, _MIN_TEXT = 240, 300, 400, 40
 _MAX_RELATED = 2
 """Related tools of each kind."""
+_MAX_MISSING, _MAX_WHY = 10, 200
+"""How many servers that were not searched are named, and how long each reason may be."""
 
 
 def tool(spec: ToolSpec, name: str) -> dict[str, Any]:
@@ -41,9 +50,16 @@ def seed_id(identifier: str) -> str:
 
 
 def tools_found(
-    query: str, result: SearchResult, tools: Mapping[str, ToolSpec], *, mark: bool = False
+    query: str,
+    result: SearchResult,
+    tools: Mapping[str, ToolSpec],
+    missing: Sequence[ServerStatus],
+    *,
+    mark: bool = False,
 ) -> dict[str, Any]:
     """Returns the answer of ``search_tools``; with ``mark`` each hit has its ``kind``.
+
+    ``missing`` are the servers that were not searched.
 
     ``score`` is ``alpha * semantic_score + (1 - alpha) * graph_score``; ``alpha`` is
     1 where the graph has no score. A tool whose exact name was asked for keeps its score of 1,
@@ -61,7 +77,7 @@ def tools_found(
             kind = {"kind": "tool"} if mark else {}
             hits.append({**kind, **_tool(hit, tools[hit.document.id], chars)})
     meta = {"query": query, "alpha": result.alpha, "graph_edges": result.edges}
-    return {"tools": hits, "meta": {**meta, **_degraded(result)}}
+    return {"tools": hits, "meta": {**meta, **_degraded(result), **_not_searched(missing)}}
 
 
 def _tool(hit: Hit, spec: ToolSpec, chars: int) -> dict[str, Any]:
@@ -110,8 +126,25 @@ def _degraded(result: SearchResult) -> dict[str, Any]:
     return {"degraded": list(result.degraded)} if result.degraded else {}
 
 
-def tools_chosen(hits: Sequence[Hit], names: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the answer of ``tool_search``: names as they are listed from now on, and scores."""
+def _not_searched(missing: Sequence[ServerStatus]) -> dict[str, Any]:
+    """Returns what a model can tell its user of the servers that were not searched, and why."""
+    if not missing:
+        return {}
+    rows = [
+        {"server": each.name, "why": printable(each.obstacle, _MAX_WHY)}
+        for each in missing[:_MAX_MISSING]
+    ]
+    more = len(missing) - len(rows)
+    return {"not_searched": rows, **({"more_not_searched": more} if more else {})}
+
+
+def tools_chosen(
+    hits: Sequence[Hit], names: Mapping[str, str], missing: Sequence[ServerStatus]
+) -> dict[str, Any]:
+    """Returns the answer of ``tool_search``: names as they are listed from now on, and scores.
+
+    ``missing`` are the servers that were not searched.
+    """
     chars = MAX_ANSWER_CHARS // max(1, len(hits))
     length = max(_MIN_TEXT, min(_MAX_DESCRIPTION, chars))
     return {
@@ -122,7 +155,8 @@ def tools_chosen(hits: Sequence[Hit], names: Mapping[str, str]) -> dict[str, Any
                 "description": printable(hit.document.description, length),
             }
             for hit in hits
-        ]
+        ],
+        **_not_searched(missing),
     }
 
 
