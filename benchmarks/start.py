@@ -4,7 +4,7 @@
 
 All of them work once, so that there is a snapshot. Then the gateway is started
 again with some that end at once and some that never answer. A tool of one of
-the latter is asked for.
+the latter is asked for. The servers start with the gateway, not when they are needed.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import httpx2
 from benchmarks import report
 from benchmarks.gateways import at_once, configure, scripted, write
 
-_SETTINGS = {"TOOLSCRIPT_SEARCH_MODEL": "bundled"}
+_SETTINGS = {"TOOLSCRIPT_SEARCH_MODEL": "bundled", "TOOLSCRIPT_START": "eager"}
 _PATIENCE_S = 120.0
 
 
