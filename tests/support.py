@@ -68,6 +68,23 @@ READ_FILE = tool("read_file", "Read the contents of a file from disk")
 SEND_MAIL = tool("send_mail", "Send an e-mail message to somebody")
 
 
+def child_processes(parent: int) -> dict[int, str]:
+    """The living processes that a process has started itself: id to command line."""
+    listed = subprocess.run(
+        ["ps", "-A", "-ww", "-o", "pid=,ppid=,stat=,args="],  # noqa: S607 - as POSIX has it
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=True,
+    ).stdout
+    rows = (line.split(None, 3) for line in listed.splitlines())
+    return {
+        int(row[0]): row[3]
+        for row in rows
+        if len(row) == 4 and int(row[1]) == parent and not row[2].startswith("Z")
+    }
+
+
 def processes(marker: str) -> dict[int, str]:
     """The living processes with ``marker`` among their arguments: id to command line."""
     listed = subprocess.run(

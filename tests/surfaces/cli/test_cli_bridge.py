@@ -5,116 +5,16 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack
 from pathlib import Path
-from queue import Empty, Queue
-from threading import Thread
-from typing import Any
 
 import pytest
 from tests.gateway.upstream.test_request_router import lines
+from tests.stdio_sessions import Session, called, said, session
 from tests.support import FUZZY, PATIENCE_S, Cli, Scripted, alive, fetch, processes, tool, until
 
 MAX_RESIDENT_MIB = 32
 """30 MiB on a quiet machine; what the allocator keeps varies."""
-
-
-@dataclass
-class Session:
-    """A client that speaks the protocol of 2025-06-18 to a process."""
-
-    process: "subprocess.Popen[bytes]"
-    received: "Queue[dict[str, Any] | None]" = field(default_factory=Queue[dict[str, Any] | None])
-    others: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    """Notifications and requests that came meanwhile."""
-    number: int = 0
-
-    def __post_init__(self) -> None:
-        Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        assert self.process.stdout
-        for line in self.process.stdout:
-            self.received.put(json.loads(line))
-        self.received.put(None)
-
-    def send(self, **message: Any) -> None:
-        assert self.process.stdin
-        self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
-        self.process.stdin.flush()
-
-    def begin(self, method: str, **params: Any) -> int:
-        self.number += 1
-        self.send(id=self.number, method=method, params=params)
-        return self.number
-
-    def until(self, fits: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """The next message that fits; the others are kept."""
-        for message in list(self.others):
-            if fits(message):
-                self.others.remove(message)
-                return message
-        while True:
-            try:
-                message = self.received.get(timeout=PATIENCE_S)
-            except Empty:
-                raise AssertionError(f"nothing came; there were {self.others}") from None
-            assert message is not None, "the process has ended"
-            if fits(message):
-                return message
-            self.others.append(message)
-
-    def answer(self, number: int) -> dict[str, Any]:
-        return self.until(lambda each: each.get("id") == number and "method" not in each)
-
-    def ask(self, method: str, **params: Any) -> dict[str, Any]:
-        return self.answer(self.begin(method, **params))["result"]
-
-    def call(self, name: str, **arguments: Any) -> dict[str, Any]:
-        return self.ask(
-            "tools/call", name="call_tool", arguments={"tool": name, "arguments": arguments}
-        )
-
-    def open(self, **capabilities: Any) -> None:
-        self.ask(
-            "initialize",
-            protocolVersion="2025-06-18",
-            capabilities=capabilities,
-            clientInfo={"name": "test", "version": "1"},
-        )
-        self.send(method="notifications/initialized")
-
-
-def called(name: str) -> dict[str, Any]:
-    """The parameters that call a server's tool without arguments."""
-    return {"name": "call_tool", "arguments": {"tool": name}}
-
-
-def said(result: dict[str, Any]) -> Any:
-    return json.loads(result["content"][0]["text"])
-
-
-@contextmanager
-def session(
-    cli: Cli, *arguments: str, cwd: Path | None = None, **capabilities: Any
-) -> Generator[Session]:
-    with subprocess.Popen(
-        cli.command("mcp", *arguments),
-        env=cli.environment({"TOOLSCRIPT_PORT": "0"}),
-        cwd=cwd or cli.home,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as process:
-        try:
-            made = Session(process)
-            made.open(**capabilities)
-            yield made
-        finally:
-            assert process.stdin
-            process.stdin.close()
-            process.wait(PATIENCE_S)
 
 
 def gateway_pid(cli: Cli) -> int:
@@ -216,6 +116,30 @@ def test_a_large_message_passes(here: Cli, scripted: Scripted) -> None:
     with session(here) as one:
         text = "x" * 2_000_000
         assert said(one.call("s:echo", text=text))["arguments"]["text"] == text
+
+
+@pytest.mark.requirement("bridge:faithful")
+def test_a_client_that_stops_reading_gets_no_traceback(here: Cli, scripted: Scripted) -> None:
+    calls = here.home / "calls"
+    here.configure(s=scripted(tool("echo"), calls=str(calls)))
+    pipe = subprocess.PIPE
+    environ = here.environment({"TOOLSCRIPT_PORT": "0"})
+    with subprocess.Popen(
+        here.command("mcp"), env=environ, cwd=here.home, stdin=pipe, stdout=pipe, stderr=pipe
+    ) as process:
+        one = Session(process, reads=False)
+        one.open_blindly()
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        process.stdout.readline()
+        process.stdout.close()
+        for number in (1, 2, 3):
+            one.begin("tools/call", **called("s:echo"))
+            until(lambda n=number: len(lines(calls)) == n, "the server gets the call")
+        process.stdin.close()
+        words = process.stderr.read().decode()
+    assert words in {"", "toolscript: Broken pipe\n"}
 
 
 @pytest.mark.requirement("bridge:survives")

@@ -125,11 +125,14 @@ class Bridge:
     _output: threading.Lock = field(default_factory=threading.Lock)
     _reopened: threading.Event = field(default_factory=threading.Event)
     _reader: threading.Thread | None = None
+    _output_problem: OSError | None = None
+    """Why nothing can be written to the client any more."""
 
     def run(self) -> None:
         """Carry messages until the client ends its input.
 
-        Raises the error for which no gateway can be connected to at the start.
+        Raises the error for which no gateway can be connected to at the start, and `OSError`
+        at the end where the client has stopped to read.
         """
         with self._lock:
             self._open_first()
@@ -139,11 +142,11 @@ class Bridge:
         with self._lock:
             stream, self._stream = self._stream, None
         if stream is not None and self._reader is not None:
-            try:
+            with suppress(OSError):
                 stream.finish()
-            except OSError:
-                return
-            self._reader.join(_TIMEOUT_S)
+                self._reader.join(_TIMEOUT_S)
+        if self._output_problem is not None:
+            raise self._output_problem
 
     # From the client
 
@@ -229,8 +232,12 @@ class Bridge:
 
     def _tell(self, line: bytes) -> None:
         with self._output:
-            self.sink.write(line)
-            self.sink.flush()
+            if self._output_problem is None:
+                try:
+                    self.sink.write(line)
+                    self.sink.flush()
+                except OSError as error:
+                    self._output_problem = error
 
     # Losing and finding the gateway
 
