@@ -1,10 +1,13 @@
 """Lets clients search and call while the servers are killed, hung, flooding and changed at random.
 
-    python -m benchmarks.chaos --minutes 5
+    python -m benchmarks.chaos --minutes 5 [--idle 2] [--projects]
 
 A real gateway, over servers that are real processes. There are two halves; after
 each every server is started anew, and what the gateway then takes is compared.
-The exit code is 1 when a check has failed. Linux only.
+The exit code is 1 when a check has failed. With ``--idle`` a server is started
+when it is needed and stopped after so many seconds without a request, so that
+none runs in the end; with ``--projects`` each runs once for each of three
+folders, and a call has to reach the one of its client's. Linux only.
 """
 
 import argparse
@@ -34,6 +37,7 @@ _SETTINGS = {
     "TOOLSCRIPT_PING_INTERVAL": "3",
     "TOOLSCRIPT_CONNECT_TIMEOUT": "10",
 }
+_EAGER = {"TOOLSCRIPT_START": "eager", "TOOLSCRIPT_IDLE_TIMEOUT": "0"}
 _KINDS = ("http", "http", "session", "newest")
 _RECOVERY_S = 60.0
 _MORE_MIB = 16.0
@@ -47,9 +51,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="toolscript-chaos-") as name:
         folder = Path(name)
         chance = random.Random(arguments.seed)  # noqa: S311 - it only has to be the same again
-        servers = Servers(folder, arguments.servers, chance)
+        servers = Servers(folder, arguments.servers, arguments.projects, chance)
+        lazy = {"TOOLSCRIPT_START": "lazy", "TOOLSCRIPT_IDLE_TIMEOUT": str(arguments.idle)}
+        settings = _SETTINGS | (lazy if arguments.idle else _EAGER)
         with _control() as control:
-            with gateway(folder, **_SETTINGS) as started:
+            with gateway(folder, **settings) as started:
                 found = anyio.run(_run, started, servers, arguments)
             control.stdin.close() if control.stdin else None
             found["control"] = json.loads(control.stdout.read()) if control.stdout else {}
@@ -65,6 +71,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--servers", type=int, default=20)
     parser.add_argument("--clients", type=int, default=8)
+    parser.add_argument("--idle", type=float, default=0.0, help="seconds; 0: servers run always")
+    parser.add_argument("--projects", action="store_true", help="three of each server")
     parser.add_argument("--seed", type=int, default=0, help="what is done depends on it")
     parser.add_argument("--json", type=Path, help="also write the figures as JSON")
     return parser.parse_args()
@@ -95,11 +103,13 @@ async def _run(started: Started, servers: Servers, arguments: argparse.Namespace
             # The edit is noticed a moment later; until then the old ones are what is ready.
             await anyio.sleep(1)
             missing += await settled(http, servers.number, _RECOVERY_S)
+            await anyio.sleep(2 * arguments.idle)
             calm.append(await figures(started, servers.folder))
         loop = lag((await http.get("/metrics")).text)
     return {
         "deeds": dict(servers.deeds),
         "asked": dict(tally.counts),
+        "resting": bool(arguments.idle),
         "wrong": tally.wrong,
         "missing": missing,
         "calm": [each.as_json() for each in calm],
@@ -137,6 +147,7 @@ def failed_checks(found: dict[str, Any]) -> list[str]:
         and found["asked"].get("calls answered"),
         "servers: some did not come back": not found["missing"],
         "processes: more than servers": second["processes"] <= first["processes"],
+        "processes: idle ones run": not (found["resting"] and second["processes"]),
         "processes: some outlived the gateway": not found["left"],
         "descriptors: more and more": grown["descriptors"] <= _MORE_DESCRIPTORS,
         "memory: more and more": grown["memory_mib"] <= _MORE_MIB,

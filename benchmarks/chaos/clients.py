@@ -10,6 +10,7 @@ import anyio
 import httpx2
 import mcp_types as types
 from mcp.client import Client
+from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from benchmarks.chaos.servers import Servers
@@ -81,16 +82,20 @@ async def use(
     url: str, kind: str, servers: Servers, tally: Tally, ready: Callable[[], None]
 ) -> None:
     """Search and call in turns until cancelled: as ``http``, ``session`` or ``newest``."""
-    if kind == "http":
-        async with httpx2.AsyncClient(base_url=url, timeout=PATIENCE_S) as http:
-            await _alternate(Http(http), servers, tally, ready)
-    mode = "legacy" if kind == "session" else "auto"
-    async with Client(f"{url}/mcp", mode=mode) as client:
-        await _alternate(Mcp(client), servers, tally, ready)
+    project = servers.chance.choice(servers.projects)
+    headers = {"toolscript-project": str(project)}
+    place = str(project) if servers.with_projects else ""
+    async with httpx2.AsyncClient(base_url=url, timeout=PATIENCE_S, headers=headers) as http:
+        if kind == "http":
+            await _alternate(Http(http), servers, tally, ready, place)
+        mode = "legacy" if kind == "session" else "auto"
+        transport = streamable_http_client(f"{url}/mcp", http_client=http)
+        async with Client(transport, mode=mode) as client:
+            await _alternate(Mcp(client), servers, tally, ready, place)
 
 
 async def _alternate(
-    client: Http | Mcp, servers: Servers, tally: Tally, ready: Callable[[], None]
+    client: Http | Mcp, servers: Servers, tally: Tally, ready: Callable[[], None], place: str
 ) -> None:
     chance = random.Random(servers.chance.random())  # noqa: S311 - chooses whom to ask
     ready()
@@ -103,7 +108,7 @@ async def _alternate(
         token = f"<{chance.getrandbits(64):x}>"
         said = await _heard("call", client.call(f"{server}__{tool}", {"token": token}), tally)
         if said is not None:
-            _judge(server, tool, token, said, tally)
+            _judge(server, (tool, token, place), said, tally)
 
 
 async def _heard(what: str, asking: Awaitable[_Answer], tally: Tally) -> _Answer | None:
@@ -116,10 +121,10 @@ async def _heard(what: str, asking: Awaitable[_Answer], tally: Tally) -> _Answer
         return None
 
 
-def _judge(server: str, tool: str, token: str, said: _Answer, tally: Tally) -> None:
+def _judge(server: str, wanted: tuple[str, ...], said: _Answer, tally: Tally) -> None:
     well, text = said
     if well:
-        mine = token in text and tool in text
-        tally.note("calls answered", "" if mine else f"{tool} {token}: {text}")
+        mine = all(each in text for each in wanted)
+        tally.note("calls answered", "" if mine else f"{' '.join(wanted)}: {text}")
     else:
         tally.note("calls failed", "" if server in text else f"{server} is not named: {text}")

@@ -13,6 +13,7 @@ from benchmarks.chaos.servers import living
 from benchmarks.gateways import Started
 
 BLOCKED_S = 0.1
+_WORKS = {"ready", "resting"}
 _LATE = "toolscript_event_loop_lag_seconds_bucket"
 _WORKED = "toolscript_event_loop_lag_cpu_seconds_bucket"
 
@@ -31,12 +32,12 @@ class Figures:
 
 
 async def settled(http: httpx2.AsyncClient, number: int, patience_s: float) -> list[str]:
-    """Wait until every server is ready; the names of those that are not in time."""
+    """Wait until every server works; the names of those that do not in time."""
     missing: list[str] = []
     with anyio.move_on_after(patience_s):
         while True:
             listed = (await http.get("/servers")).json()["servers"]
-            missing = [s["name"] for s in listed if s["state"] != "ready" or s["snapshot"]]
+            missing = [s["name"] for s in listed if s["state"] not in _WORKS or s["snapshot"]]
             if len(listed) == number and not missing:
                 return []
             await anyio.sleep(0.2)

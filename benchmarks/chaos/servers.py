@@ -30,6 +30,8 @@ class Servers:
 
     folder: Path
     number: int
+    with_projects: bool
+    """Whether each runs once for each of the `projects`, in that folder."""
     chance: random.Random
     deeds: Counter[str] = field(default_factory=Counter[str])
     tools: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
@@ -38,11 +40,18 @@ class Servers:
 
     def __post_init__(self) -> None:
         """Write every file that is needed."""
+        for project in self.projects:
+            project.mkdir(parents=True)
         for name in self.names:
             self._offer(name)
             write(self._file(name, "floods"), "")
             self._file(name, "starts").touch()
         self._configure()
+
+    @property
+    def projects(self) -> list[Path]:
+        """The folders that clients work in."""
+        return [self.folder / "projects" / name for name in ("one", "other", "third")]
 
     @property
     def names(self) -> list[str]:
@@ -113,7 +122,9 @@ class Servers:
     def _entry(self, name: str) -> dict[str, Any]:
         files = {"tools_file": "tools", "floods": "floods", "starts": "starts"}
         will = {key: str(self._file(name, kind)) for key, kind in files.items()}
-        return scripted(name=name, **will) | {"env": {"EDIT": str(self._edits[name])}}
+        entry = scripted(name=name, placed=True, **will)
+        place = {"cwd": "${PROJECT}"} if self.with_projects else {}
+        return entry | {"env": {"EDIT": str(self._edits[name])}} | place
 
     def _file(self, name: str, kind: str) -> Path:
         return self.folder / f"{name}.{kind}"

@@ -99,6 +99,21 @@ def test_the_instance_of_a_project_stops_when_it_is_idle(
 
 
 @pytest.mark.requirement("upstream:instances")
+def test_a_call_while_an_instance_ends_waits_for_the_next_one(
+    scripted: Scripted, tmp_path: Path, starts: Path
+) -> None:
+    """It takes a while to end a process that ignores the signals."""
+    own = scripted(tool("where"), starts=str(starts), tells=True, stubborn=True)
+    config = write_config(tmp_path / "config.json", {"s": {**own, "share": False}})
+    with running(config, NEVER) as app:
+        app.settle()
+        first = answered(app, From(session_id="a"))
+        app.portal.call(app.app.end_session, "a")
+        assert answered(app, From(session_id="a")) != first
+        assert not alive(first)
+
+
+@pytest.mark.requirement("upstream:instances")
 def test_an_instance_that_fails_takes_no_tools_away(
     scripted: Scripted, tmp_path: Path, starts: Path
 ) -> None:

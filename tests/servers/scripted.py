@@ -29,6 +29,7 @@ It is the server of ``toolscript.testing``, whose keys it knows, with more of th
     elicits        asks this of the user before it answers a call, and answers with the reply
     fields         the properties of the form that "elicits" shows; else one, "name"
     tells          a call is answered with the process id and the working directory
+    placed         a call's answer has the working directory, too
     resources      URIs that are listed; every URI that is asked for is answered, with "says"
     templates      URI templates that are listed
     reads          a file that gets a line with the URI at each resource that is asked for
@@ -175,6 +176,9 @@ class MisbehavingServer(ScriptedServer):
         elif self.script.get("tells"):
             place = {"pid": os.getpid(), "cwd": str(Path.cwd())}
             self.send(id=identifier, result=text_result(place))
+        elif self.script.get("placed"):
+            echo = {"name": params["name"], "arguments": params.get("arguments")}
+            self.send(id=identifier, result=text_result({**echo, "cwd": str(Path.cwd())}))
         else:
             super().reply(identifier, params)
 

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
@@ -142,8 +141,13 @@ class Gateway:
             raise NotConnectedError(f"{server} is not connected to by this process")
         async with slot.queue.turn(caller.session_id or id(caller.session_key)):
             while self._slots.get(server) is slot:
-                with suppress(EndedError):  # it was stopped just now, and there is a new one
-                    return await slot.instances.of(caller).request(method, params, caller)
+                instance = slot.instances.of(caller)
+                try:
+                    return await instance.request(method, params, caller)
+                except EndedError:  # a temporary one was stopped just now: the next one serves
+                    if instance is slot.instances.default:
+                        break
+                    await instance.removed.wait()
         raise NotConnectedError(f"{server} has just been reconfigured; try again")
 
     @property

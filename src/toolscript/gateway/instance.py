@@ -68,6 +68,8 @@ class Instance:
         self._active = 0
         self.used_at = -math.inf
         """When its last request ended, by the event loop's clock."""
+        self.removed = anyio.Event()
+        """Set once a temporary one has ended, its process too."""
         self._needed = anyio.Event()
         self._begun = anyio.Event()
         """Set once there is an upstream, or there will be none."""

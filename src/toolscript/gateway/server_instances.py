@@ -64,8 +64,9 @@ class ServerInstances:
                 instance.stop()
 
     def remove(self, instance: Instance) -> None:
-        """Forget a temporary instance that has ended."""
+        """Forgets a temporary instance that has ended, so that the next one may start."""
         self._others = {key: each for key, each in self._others.items() if each is not instance}
+        instance.removed.set()
 
     def end(self) -> None:
         """Refuses every request from now on."""
