@@ -459,3 +459,16 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
     def works(self) -> bool:
         """Whether its tools can be called: it is ready, or is started when that is done."""
         return self.state in {"ready", "resting"}
+
+
+class ServerResources(msgspec.Struct, frozen=True, kw_only=True):
+    """What the processes of one server use: all its instances, and every process below them."""
+
+    instances: int
+    """How many instances run."""
+    processes: int
+    """How many processes they are."""
+    memory_bytes: int
+    """The sum of the processes' resident sets: a page that several share counts for each."""
+    cpu_s: float
+    """The seconds of processor time that the processes have used since they began."""

@@ -234,6 +234,10 @@ class _Upstream:
         self._spec = spec
         self._report = report
 
+    @property
+    def pid(self) -> int | None:
+        return None
+
     async def run(self) -> None:
         if self._spec.name == "bad":
             raise KeyError(self._spec.name)

@@ -108,6 +108,14 @@ SILENT_CALLER = SilentCaller()
 class Upstream(Protocol):
     """One server's connection."""
 
+    @property
+    def pid(self) -> int | None:
+        """The id of the server's process while that runs; None for a remote server.
+
+        It is None on Windows, too, where the id is not known.
+        """
+        ...
+
     async def run(self) -> None:
         """Connects, reports and reconnects until cancelled. Raises for no fault of a server."""
         ...

@@ -18,10 +18,11 @@ from toolscript.gateway.base import Caller, Connect, Ready, Report
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
 from toolscript.gateway.fair_queue import FairQueue
 from toolscript.gateway.instance import EndedError, Instance
+from toolscript.gateway.process.process_resources import measure
 from toolscript.gateway.process_limit import ProcessLimit
 from toolscript.gateway.server_instances import ServerInstances
 from toolscript.text import encodable
-from toolscript.types import ServerSpec, ServerStatus, ToolSpec
+from toolscript.types import ServerResources, ServerSpec, ServerStatus, ToolSpec
 
 
 @dataclass(eq=False)
@@ -268,6 +269,15 @@ class Gateway:
             error = encodable(f"{problem.source}: {problem.message}")
             statuses.append(ServerStatus(name=problem.server, state="invalid", error=error))
         return sorted(statuses, key=lambda status: status.name)
+
+    async def resources(self) -> dict[str, ServerResources]:
+        """Measures the processes of every server over stdio; see `measure`.
+
+        The result is by the servers' names. It lacks remote and disabled servers.
+        """
+        local = [slot for slot in self._slots.values() if slot.spec.transport == "stdio"]
+        pids = {slot.spec.name: slot.instances.pids for slot in local}
+        return await anyio.to_thread.run_sync(measure, pids)
 
     def why_missing(self, server: str, tool: str) -> str:
         """Returns why the catalogue lacks a server's tool, or "" where there is no such server."""

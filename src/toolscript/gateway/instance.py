@@ -88,6 +88,11 @@ class Instance:
         """Whether it may be stopped: it has reported, and has no request under way."""
         return self._upstream is not None and self._is_known is not None and not self._active
 
+    @property
+    def pid(self) -> int | None:
+        """The id of the server's process; None while it rests, and for a remote server."""
+        return self._upstream.pid if self._upstream else None
+
     async def run(self) -> None:
         """Starts the server whenever it is needed, and stops it whenever it is idle."""
         try:

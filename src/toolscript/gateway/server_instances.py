@@ -45,6 +45,11 @@ class ServerInstances:
         """Whether none is started."""
         return all(instance.is_resting for instance in self.all)
 
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The ids of the instances' processes that run."""
+        return tuple(instance.pid for instance in self.all if instance.pid is not None)
+
     def of(self, caller: Caller) -> Instance:
         """Returns the instance that serves a caller."""
         spec = self.spec.in_project(caller.project or self._project)

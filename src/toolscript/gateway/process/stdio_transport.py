@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import IO, TypeAlias
 
@@ -47,12 +47,23 @@ _CLOSED = (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError)
 
 @asynccontextmanager
 async def process_streams(
-    spec: ServerSpec, stderr_log: StderrLog, reaper: ProcessReaper, limit: int
+    spec: ServerSpec,
+    stderr_log: StderrLog,
+    reaper: ProcessReaper,
+    limit: int,
+    note_pid: Callable[[int | None], None],
 ) -> AsyncGenerator[_Streams]:
     """Starts a process, yields the streams of its messages, and ends it and its descendants.
 
-    No message of more than ``limit`` bytes is read. Descendants are the process group and
-    every process with the reaper's tag in its environment.
+    Descendants are the process group and every process with the reaper's tag in its environment.
+
+    Args:
+        spec: The server that is started.
+        stderr_log: Takes what the process writes on standard error.
+        reaper: Tags the process.
+        limit: The size in bytes of the longest message that is read.
+        note_pid: Takes the process id once the process runs, and None once it has ended. It is
+            not called on Windows, where the SDK starts the process and keeps the id.
     """
     with stderr_log.opened():
         tag = await anyio.to_thread.run_sync(reaper.tag)
@@ -71,10 +82,12 @@ async def process_streams(
         async with reaper.spawn_lock:
             # Nothing may be awaited after this: a cancellation would lose the process.
             process = _Process(await anyio.to_thread.run_sync(_popen, parameters))
+        note_pid(process.pid)
         try:
             async with _connected(process, stderr_log, limit) as streams:
                 yield streams
         finally:
+            note_pid(None)
             if tag:
                 with anyio.CancelScope(shield=True):
                     await anyio.to_thread.run_sync(reap, tag)
@@ -103,6 +116,7 @@ class _Process:
 
     def __init__(self, popen: "subprocess.Popen[bytes]") -> None:
         assert popen.stdin and popen.stdout and popen.stderr  # noqa: S101, PT018 - these are pipes
+        self.pid = popen.pid
         self.stderr = popen.stderr
         self.output_ended = anyio.Event()
         self._popen = popen

@@ -83,6 +83,7 @@ class McpUpstream:
         stated = any(name.lower() == "authorization" for name in spec.headers)
         has_login = spec.transport != "stdio" and not stated
         self._login = Login(settings.data_dir / "auth", spec) if has_login else None
+        self._pid: int | None = None
         self._wake = anyio.Event()
         self._is_closed = False
         self._is_stale = False
@@ -102,6 +103,11 @@ class McpUpstream:
     @property
     def _was_ready(self) -> bool:
         return self._ready_at < math.inf
+
+    @property
+    def pid(self) -> int | None:
+        """See `Upstream.pid`."""
+        return self._pid
 
     async def run(self) -> None:
         """See `Upstream.run`."""
@@ -192,7 +198,9 @@ class McpUpstream:
         """Returns a context manager that opens the transport, and yields its two streams."""
         spec = self._spec
         if transport == "stdio":
-            return process_streams(spec, self._stderr, self._shared.reaper, self._message_bytes)
+            return process_streams(
+                spec, self._stderr, self._shared.reaper, self._message_bytes, self._note_pid
+            )
         auth = self._login.refreshing() if self._login and self._login.exists else None
         if transport == "sse":
             factory = responses.client
@@ -291,6 +299,9 @@ class McpUpstream:
     def _note_change(self) -> None:
         self._is_stale = True
         self._wake_up()
+
+    def _note_pid(self, pid: int | None) -> None:
+        self._pid = pid
 
     def _note_closed(self) -> None:
         self._is_closed = True
