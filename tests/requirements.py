@@ -134,6 +134,9 @@ REQUIREMENTS: dict[str, Requirement] = {
     "upstream:limits": Requirement(
         "Processes and requests at a time are bounded, and sessions take turns.",
     ),
+    "upstream:resources": Requirement(
+        "Memory and processor time of each server's processes are told to whoever may see all.",
+    ),
     "mcp:missing": Requirement(
         "A search names the servers that it could not search, with the reason.",
     ),

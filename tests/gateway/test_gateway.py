@@ -75,6 +75,10 @@ class _Told:
     spec: ServerSpec
     report: Callable[[Report], None]
 
+    @property
+    def pid(self) -> int | None:
+        return None
+
     async def run(self) -> None:
         assert self.spec.name not in self.stage.running, "only one at a time"
         self.stage.reporters[self.spec.name] = self.report

@@ -17,7 +17,14 @@ from toolscript.gateway.base import SILENT_CALLER, Caller, without_last_words
 from toolscript.gateway.gateway import Gateway
 from toolscript.retrieval.lexical.spelling import not_known
 from toolscript.text import printable
-from toolscript.types import SEPARATOR, Grant, MissExplanation, ServerStatus, ToolSpec
+from toolscript.types import (
+    SEPARATOR,
+    Grant,
+    MissExplanation,
+    ServerResources,
+    ServerStatus,
+    ToolSpec,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +38,10 @@ class ScopedCatalogue:
     def servers(self) -> list[ServerStatus]:
         """Every configured server that the caller may know, by name."""
         return [self._within(status) for status in self._statuses()]
+
+    async def resources(self) -> Mapping[str, ServerResources]:
+        """What the servers use by name, measured now; nothing unless everything is granted."""
+        return await self.gateway.resources() if self.grant.is_everything else {}
 
     def tools(self, server: str | None = None) -> list[ToolSpec]:
         """Every tool that is the caller's, or one server's, by id."""

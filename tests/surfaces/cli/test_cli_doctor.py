@@ -39,6 +39,15 @@ def test_nothing_is_wrong(cli: Cli, scripted: Scripted, port: str) -> None:
     assert "server files" in table
 
 
+@pytest.mark.requirement("upstream:lazy")
+def test_a_resting_server_is_well(cli: Cli, scripted: Scripted, port: str) -> None:
+    cli.configure(files=scripted(READ_FILE))
+    assert cli("list-tools").returncode == 0
+    cli.start_gateway()
+    found = findings(cli, port, 0)
+    assert found["server files"]["found"] == "1 tool, started when needed"
+
+
 @pytest.mark.requirement("cli:others")
 def test_what_is_wrong_is_told_with_what_to_do(cli: Cli, scripted: Scripted) -> None:
     """cli:others: the port, a server, an entry, the model, a file of tokens."""

@@ -65,6 +65,22 @@ def test_a_token_of_one_server_finds_and_lists_nothing_else(guarded: Cli) -> Non
         assert value["error"] == "no server is called 'mail'; configured are: files"
 
 
+@pytest.mark.requirement("upstream:resources")
+def test_only_who_may_see_all_is_told_what_servers_use(guarded: Cli) -> None:
+    token, whole = made(guarded, "--server", "files"), made(guarded)
+    path = "/servers?resources=true"
+    fields = {"instances", "processes", "memoryMiB", "cpuSeconds"}
+    [theirs] = ask(guarded, path, token)[1]["servers"]
+    assert not fields & set(theirs)
+    for server in ask(guarded, path, whole)[1]["servers"]:
+        assert fields <= set(server)
+        assert (server["instances"], server["processes"]) == (1, 1)
+        assert server["memoryMiB"] > 1
+        assert server["cpuSeconds"] >= 0
+    for server in ask(guarded, "/servers", whole)[1]["servers"]:
+        assert not fields & set(server), "nothing is measured that nobody asked for"
+
+
 @pytest.mark.requirement("http:others")
 def test_a_token_of_one_server_calls_nothing_else(guarded: Cli) -> None:
     """http:others: what may not be called is as unknown as what is not there."""

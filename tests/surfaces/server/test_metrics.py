@@ -55,6 +55,21 @@ def test_servers_tools_and_requests_are_counted(gateway: Cli) -> None:
     assert "hunter2" not in text
 
 
+@pytest.mark.requirement("upstream:resources")
+def test_what_servers_use_is_measured(cli: Cli, scripted: Scripted) -> None:
+    cli.env = FUZZY
+    child = scripted.directory / "child"
+    far = {"url": "http://127.0.0.1:9/mcp"}
+    cli.configure(files=scripted(READ_FILE, child=str(child)), far=far)
+    cli.start_gateway()
+    _, found = told(cli)
+    assert found[key("toolscript_server_processes", server="files")] == 2
+    assert found[key("toolscript_server_memory_bytes", server="files")] > 2**20
+    assert found[key("toolscript_server_cpu_seconds", server="files")] >= 0
+    for name in ("processes", "memory_bytes", "cpu_seconds"):
+        assert key(f"toolscript_server_{name}", server="far") not in found
+
+
 def test_the_event_loop_is_watched_from_the_first_question_on(gateway: Cli) -> None:
     told(gateway)
     name = "toolscript_event_loop_lag_seconds_count"
@@ -71,6 +86,7 @@ def test_a_token_bounds_what_is_counted(gateway: Cli) -> None:
     text, found = told(gateway, token)
     assert found[key("toolscript_tools")] == 1
     assert "mail" not in text
+    assert "toolscript_server_memory_bytes" not in text
 
 
 def test_without_the_library_the_answer_says_what_to_install(

@@ -12,17 +12,28 @@ from toolscript.surfaces.cli.options import (
 )
 from toolscript.surfaces.cli.output import note, print_answer
 
+_HEADER = ["Server", "State", "Tools", "Transport", "What is wrong"]
+
 
 @click.command("list-servers")
 @output_option
 @refresh_option
+@click.option(
+    "--resources",
+    is_flag=True,
+    help="Show the memory and processor time of the processes that run.",
+)
 @settings_options("config", "data_dir")
-def list_servers(output: str, refresh: bool, **flags: Any) -> None:
+def list_servers(output: str, refresh: bool, resources: bool, **flags: Any) -> None:
     """List the configured servers with state, number of tools, and problems."""
     with connected(flags, refresh=refresh, embed=False) as client:
-        answer = client.get("/servers")
-    rows = [_row(server) for server in answer["servers"]]
-    print_answer(answer, output, ["Server", "State", "Tools", "Transport", "What is wrong"], rows)
+        answer = client.get("/servers", [("resources", "true" if resources else None)])
+    header, rows = _HEADER, [_row(server) for server in answer["servers"]]
+    if resources:
+        used = [_resources(server) for server in answer["servers"]]
+        header = [*header[:-1], "Instances", "Processes", "Memory", "CPU time", header[-1]]
+        rows = [[*row[:-1], *cells, row[-1]] for row, cells in zip(rows, used, strict=True)]
+    print_answer(answer, output, header, rows)
     known = [s for s in answer["servers"] if s["snapshot"] and s["state"] != "connecting"]
     if known and output == "table":
         note("as of the last connection; --refresh connects again")
@@ -51,3 +62,11 @@ def _row(server: dict[str, Any]) -> list[str]:
     problems += [f"left out {line}" for line in server["rejected"]]
     tools = str(server["tools"]) if server["state"] in {"ready", "resting", "connecting"} else ""
     return [server["name"], server["state"], tools, server["transport"], "; ".join(problems)]
+
+
+def _resources(server: dict[str, Any]) -> list[str]:
+    """Returns empty cells for a server that has no process, or none that is known."""
+    if not server.get("processes"):
+        return [""] * 4
+    memory, cpu = f"{server['memoryMiB']:.1f} MiB", f"{server['cpuSeconds']:.2f} s"
+    return [str(server["instances"]), str(server["processes"]), memory, cpu]

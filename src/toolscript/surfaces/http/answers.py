@@ -25,6 +25,7 @@ from toolscript.types import (
     Related,
     Relations,
     SearchResult,
+    ServerResources,
     ServerStatus,
     ToolSpec,
     split_tool_id,
@@ -151,10 +152,25 @@ class CallAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     meta: dict[str, Any] | UnsetType = msgspec.field(name="_meta", default=UNSET)
 
 
+class ServerAnswer(ServerStatus, frozen=True, kw_only=True):
+    """A configured server."""
+
+    instances: Annotated[Count | UnsetType, about("With `resources`: how many run.")] = UNSET
+    processes: Annotated[
+        Count | UnsetType, about("With `resources`: those of its instances, and all below them.")
+    ] = UNSET
+    memory_mib: Annotated[
+        float | UnsetType, about("With `resources`: the sum of the processes' resident sets.")
+    ] = msgspec.field(name="memoryMiB", default=UNSET)
+    cpu_seconds: Annotated[
+        float | UnsetType, about("With `resources`: what the processes have computed so far.")
+    ] = msgspec.field(name="cpuSeconds", default=UNSET)
+
+
 class ServersAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Every configured server, by name."""
 
-    servers: list[ServerStatus]
+    servers: list[ServerAnswer]
 
 
 class SkillAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -381,6 +397,20 @@ def health_answer(health: Health, *, is_public: bool) -> HealthAnswer:
         return HealthAnswer(status=health.status, **error)
     known = msgspec.convert(health, HealthAnswer, from_attributes=True)
     return replace(known, version=__version__, pid=os.getpid(), **error)
+
+
+def server_answer(status: ServerStatus, used: ServerResources | None) -> ServerAnswer:
+    """Returns a server as ``/servers`` lists it; ``used`` is None where that is not to be said."""
+    answer = ServerAnswer(**msgspec.structs.asdict(status))
+    if used is None:
+        return answer
+    return replace(
+        answer,
+        instances=used.instances,
+        processes=used.processes,
+        memory_mib=round(used.memory_bytes / 2**20, 1),
+        cpu_seconds=round(used.cpu_s, 2),
+    )
 
 
 def tool_answer(spec: ToolSpec) -> ToolAnswer:

@@ -273,10 +273,22 @@ async def health(app: App, request: Request) -> Any:
     return json_response(answers.health_answer(state, is_public=grant == Grant()), status)
 
 
-@ENDPOINTS.add("GET", "/servers", answers.ServersAnswer)
+@ENDPOINTS.add(
+    "GET",
+    "/servers",
+    answers.ServersAnswer,
+    parameter("resources", "Measure the memory and processor time of each.", BOOLEAN),
+)
 async def list_servers(app: App, request: Request) -> Any:
     """Every configured server."""
-    return answers.ServersAnswer(servers=app.catalogue(grant_of(request)).servers())
+    catalogue = app.catalogue(grant_of(request))
+    used = await catalogue.resources() if flag(request, "resources") else None
+    return answers.ServersAnswer(
+        servers=[
+            answers.server_answer(status, used.get(status.name) if used else None)
+            for status in catalogue.servers()
+        ]
+    )
 
 
 @ENDPOINTS.add(
@@ -328,7 +340,8 @@ async def metrics(app: App, request: Request) -> Any:
         raise HTTPException(501, _NO_METRICS) from None
     state = request.app.state
     state.lag = state.lag or module.EventLoopLag()
-    return module.metrics_response(app, access_of(request), state.stats, state.lag)
+    used = await app.catalogue(grant_of(request)).resources()
+    return module.metrics_response(app, access_of(request), state.stats, state.lag, used)
 
 
 @ENDPOINTS.add("GET", openapi.PATH, media_type="application/json")

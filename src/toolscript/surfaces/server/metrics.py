@@ -8,7 +8,7 @@ many of them, and none is text that a caller sent.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -24,7 +24,7 @@ from starlette.responses import Response
 from toolscript.app.application import App
 from toolscript.surfaces.server.authentication import Access
 from toolscript.surfaces.server.request_log import RequestCounts, RequestStats
-from toolscript.types import ServerStatus
+from toolscript.types import ServerResources, ServerStatus
 
 INTERVAL_S = 0.025
 _BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
@@ -68,15 +68,28 @@ class _Families(Collector):
         return self._families
 
 
-def metrics_response(app: App, access: Access, stats: RequestStats, lag: EventLoopLag) -> Response:
+def metrics_response(
+    app: App,
+    access: Access,
+    stats: RequestStats,
+    lag: EventLoopLag,
+    resources: Mapping[str, ServerResources],
+) -> Response:
     """Returns the metrics of what the caller may see.
 
     A caller who is not granted everything sees their own requests, and nothing of the process.
+
+    Args:
+        app: The application whose servers and tools are counted.
+        access: The caller's.
+        stats: The requests so far.
+        lag: The event loop's.
+        resources: What the servers use, by name, as far as the caller may know it.
     """
     grant = access.grant
     families = [*_servers(app.catalogue(grant).servers(), app.health(grant).tools)]
     if grant.is_everything:
-        families += [*_requests(stats.total), *_process(stats, lag)]
+        families += [*_resources(resources), *_requests(stats.total), *_process(stats, lag)]
     else:
         families += _requests(stats.by_holder[access.holder])
     return Response(generate_latest(_Families(families)), media_type=CONTENT_TYPE_LATEST)
@@ -93,6 +106,19 @@ def _servers(statuses: Sequence[ServerStatus], tools: int) -> Iterator[Metric]:
         listed.add_metric([status.name], status.tools)
     yield from (states, up, listed)
     yield GaugeMetricFamily("toolscript_tools", "Tools that can be found", value=tools)
+
+
+def _resources(resources: Mapping[str, ServerResources]) -> Iterator[Metric]:
+    """Yields gauges, the processor time as well: it falls when an instance ends."""
+    name, labels = "toolscript_server", ["server"]
+    number = GaugeMetricFamily(f"{name}_processes", "Processes that run", labels=labels)
+    memory = GaugeMetricFamily(f"{name}_memory_bytes", "Their resident sets", labels=labels)
+    cpu = GaugeMetricFamily(f"{name}_cpu_seconds", "Processor time they used", labels=labels)
+    for server, used in sorted(resources.items()):
+        number.add_metric([server], used.processes)
+        memory.add_metric([server], used.memory_bytes)
+        cpu.add_metric([server], used.cpu_s)
+    yield from (number, memory, cpu)
 
 
 def _requests(counts: RequestCounts) -> Iterator[Metric]:
