@@ -16,7 +16,8 @@ def measure(servers: Mapping[str, Sequence[int]]) -> dict[str, ServerResources]:
 
     It reads the system's table of processes once, for all servers, and so blocks for some
     milliseconds: call it in a thread. A process that ends meanwhile is left out, and so is one
-    that may not be looked at. On Windows, where the ids are not known, the result is empty.
+    that may not be looked at, or whose parent has ended and left it to the system. On Windows,
+    where the ids are not known, the result is empty.
 
     The memory is the resident sets' sum, as ``ps`` and ``top`` show them. The processor time
     includes that of descendants which have ended and were waited for, where the system tells
