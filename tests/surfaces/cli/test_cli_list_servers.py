@@ -10,10 +10,9 @@ MEASURED = {"instances", "processes", "memoryMiB", "cpuSeconds"}
 
 @pytest.fixture
 def home(cli: Cli, scripted: Scripted) -> Cli:
-    """Two servers whose tools are known; one of them starts a process of its own."""
+    """Two servers whose tools are known."""
     cli.env = FUZZY | {"TOOLSCRIPT_IDLE_TIMEOUT": "0"}
-    child = str(scripted.directory / "child")
-    cli.configure(files=scripted(READ_FILE, child=child), mail=scripted(SEND_MAIL))
+    cli.configure(files=scripted(READ_FILE), mail=scripted(SEND_MAIL))
     assert cli("list-tools").returncode == 0
     return cli
 
@@ -29,12 +28,12 @@ def test_the_columns_of_a_gateway_s_servers(home: Cli) -> None:
     )
     name, state, tools, transport, instances, processes, memory, mib, cpu, s = files.split()
     assert [name, state, tools, transport] == ["files", "ready", "1", "stdio"]
-    assert [instances, processes, mib, s] == ["1", "2", "MiB", "s"]
+    assert [instances, processes, mib, s] == ["1", "1", "MiB", "s"]
     assert float(memory) > 1
     assert float(cpu) >= 0
     assert mail.split() == ["mail", "resting", "1", "stdio"]
     running, resting = home.json("list-servers", "--resources")["servers"]
-    assert (running["instances"], running["processes"]) == (1, 2)
+    assert (running["instances"], running["processes"]) == (1, 1)
     assert [resting[field] for field in sorted(MEASURED)] == [0.0, 0, 0.0, 0]
     assert not any(MEASURED & set(server) for server in home.json("list-servers")["servers"])
     assert fetch(url, "/servers", {"resources": "perhaps"})[0] == 400
@@ -46,4 +45,4 @@ def test_without_a_gateway_only_what_the_command_starts_is_measured(home: Cli) -
         assert (server["state"], server["processes"]) == ("resting", 0)
     done = home("list-servers", "--resources", "--refresh", "--output", "json")
     processes = [server["processes"] for server in json.loads(done.stdout)["servers"]]
-    assert processes == [2, 1]
+    assert processes == [1, 1]
