@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolscript.text import compact, encodable, printable, redact, words
+from toolscript.text.display import encodable, printable
+from toolscript.text.redaction import redact
+from toolscript.text.words import compact, words
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,8 @@ from toolscript.config.server_entry import EntryError, server
 from toolscript.gateway.upstream.elicitation import METHOD, secret_asked_for
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.profiles import search_profile
-from toolscript.text import deceptive_name, redact
-from toolscript.text.redaction import MAX_CHARS
+from toolscript.text.names import deceptive_name
+from toolscript.text.redaction import MAX_CHARS, redact
 from toolscript.types import Document, SearchRequest, tool_id
 
 _AT_ONCE = 12

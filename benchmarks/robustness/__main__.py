@@ -15,7 +15,7 @@ from benchmarks.robustness.edits import SENTENCES, misspelled
 from toolscript.config.settings import MAX_QUERY_CHARS, OPTION
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.profiles import search_profile
-from toolscript.text import compact, words
+from toolscript.text.words import compact, words
 from toolscript.types import Document, Hit, SearchRequest
 
 SEED = 7

@@ -13,7 +13,7 @@ from toolscript.retrieval.lexical.analyzer import Stemmer
 from toolscript.retrieval.profiles import skills_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.skills.scanner import Skill, SkillCatalogue
-from toolscript.text import STOP_WORDS, words
+from toolscript.text.words import STOP_WORDS, words
 from toolscript.types import Document, SearchRequest
 
 Find = Callable[[str], list[str]]

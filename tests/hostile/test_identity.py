@@ -10,7 +10,7 @@ from tests.support import FUZZY, Cli, Scripted, fetch, post, stop_all, tool
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.profiles import search_profile
 from toolscript.surfaces.mcp.meta_tools import OWN_NAMES, meta_tools
-from toolscript.text import deceptive_name, name_warning
+from toolscript.text.names import deceptive_name, name_warning
 from toolscript.types import Document, SearchRequest, tool_id
 
 

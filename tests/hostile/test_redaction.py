@@ -13,7 +13,7 @@ from tests.hostile.redaction_corpus import (
     spellings,
 )
 from toolscript.config.server_entry import EntryError, server
-from toolscript.text import redact
+from toolscript.text.redaction import redact
 
 NAMED = {case.name: case for case in CASES}
 

@@ -14,8 +14,7 @@ from tests.hostile.redaction_corpus import WORD, leaked, spellings
 from tests.support import FUZZY, Cli, Scripted, fetch, post, stop_all, tool, until
 from toolscript.gateway.base import LAST_WORDS
 from toolscript.gateway.process.stderr_log import StderrLog
-from toolscript.text import redact
-from toolscript.text.redaction import MAX_CHARS
+from toolscript.text.redaction import MAX_CHARS, redact
 
 TOLD = f"unknown option {WORD} (token {WORD!r})"
 

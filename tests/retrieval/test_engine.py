@@ -17,7 +17,7 @@ from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.fusion import DECIMALS
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
-from toolscript.text import words
+from toolscript.text.words import words
 from toolscript.types import Document, Grant, Hit, SearchRequest, SearchResult
 
 MakeEngine = Callable[..., SearchEngine]

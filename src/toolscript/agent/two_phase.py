@@ -14,7 +14,8 @@ import httpx2
 import msgspec
 
 from toolscript.errors import InputError, LlmError, ToolscriptError
-from toolscript.text import printable, redact
+from toolscript.text.display import printable
+from toolscript.text.redaction import redact
 
 MAX_TOOL_CALLS, MAX_TOOLS = 10, 4
 MAX_RESULT_CHARS = 20_000

@@ -15,7 +15,7 @@ import anyio.to_thread
 
 from toolscript.app.schema_validation import Budget, OverBudgetError, errors
 from toolscript.errors import ArgumentsError
-from toolscript.text import printable
+from toolscript.text.display import printable
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError

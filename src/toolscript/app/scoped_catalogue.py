@@ -16,7 +16,7 @@ from toolscript.errors import NotConnectedError, NotReadyError, UnknownNameError
 from toolscript.gateway.base import SILENT_CALLER, Caller, without_last_words
 from toolscript.gateway.gateway import Gateway
 from toolscript.retrieval.lexical.spelling import not_known
-from toolscript.text import printable
+from toolscript.text.display import printable
 from toolscript.types import (
     SEPARATOR,
     Grant,

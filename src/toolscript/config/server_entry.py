@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from toolscript.storage.atomic_files import expanded
-from toolscript.text import encodable, printable, redact
-from toolscript.text.redaction import is_harmless, redactable, url_secrets
+from toolscript.text.display import encodable, printable
+from toolscript.text.redaction import is_harmless, redact, redactable, url_secrets
 from toolscript.types import PROJECT, SEPARATOR, OAuthClient, Protocol, ServerSpec, Start, Transport
 
 MAX_TIMEOUT_S = 86_400

@@ -17,7 +17,7 @@ from toolscript.config.server_entry import SECTIONS, Entry, EntryError, listed, 
 from toolscript.config.trust import TrustStore, read_file
 from toolscript.errors import ConfigMissingError, ConfigSyntaxError, ConfigUntrustedError
 from toolscript.storage.atomic_files import expanded, is_file, resolved, stamp
-from toolscript.text import encodable
+from toolscript.text.display import encodable
 from toolscript.types import ServerSpec
 
 FILE_NAME = ".toolscript.json"

@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from toolscript.errors import RangeError
 from toolscript.storage.atomic_files import expanded
-from toolscript.text import redact
+from toolscript.text.redaction import redact
 
 MAX_QUERY_CHARS = 8192
 """Longer queries are refused: no model reads further."""

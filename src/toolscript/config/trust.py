@@ -21,7 +21,8 @@ import msgspec
 from toolscript.config.server_entry import SECTIONS, URL_KEYS
 from toolscript.errors import ConfigSyntaxError, ConfigUntrustedError
 from toolscript.storage.atomic_files import resolved, write_atomically
-from toolscript.text import encodable, printable, redact
+from toolscript.text.display import encodable, printable
+from toolscript.text.redaction import redact
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 _VERSION = 1

@@ -28,7 +28,8 @@ from toolscript.embedding.model_layout import POOLING, REQUIRED
 from toolscript.embedding.models import Repository, known
 from toolscript.errors import ModelError, UnreachableError
 from toolscript.storage.atomic_files import make_private
-from toolscript.text import printable, redact
+from toolscript.text.display import printable
+from toolscript.text.redaction import redact
 
 REACH_S = 1.5
 """How long the hub may take until it answers for the first time."""

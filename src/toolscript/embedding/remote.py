@@ -17,7 +17,8 @@ import numpy as np
 from toolscript.embedding.base import Vectors, unit_rows
 from toolscript.embedding.models import family
 from toolscript.errors import ModelError, UnreachableError
-from toolscript.text import printable, redact
+from toolscript.text.display import printable
+from toolscript.text.redaction import redact
 
 CONNECT_S = 1.5
 """How long a server may take to accept a connection, and to answer whether it is there."""

@@ -21,7 +21,7 @@ from toolscript.gateway.instance import EndedError, Instance
 from toolscript.gateway.process.process_resources import measure
 from toolscript.gateway.process_limit import ProcessLimit
 from toolscript.gateway.server_instances import ServerInstances
-from toolscript.text import encodable
+from toolscript.text.display import encodable
 from toolscript.types import ServerResources, ServerSpec, ServerStatus, ToolSpec
 
 

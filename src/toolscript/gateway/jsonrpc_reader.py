@@ -14,7 +14,7 @@ from mcp_types import JSONRPCMessage, JSONRPCResponse, RequestId, jsonrpc_messag
 from pydantic import ValidationError
 
 from toolscript.gateway.raw_results import is_moderate
-from toolscript.text import printable
+from toolscript.text.display import printable
 
 _T = TypeVar("_T")
 SMALL_BYTES = 64 * 1024

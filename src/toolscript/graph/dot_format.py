@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from toolscript.graph.base import Edge
 from toolscript.graph.graph_data import server_of
-from toolscript.text import printable
+from toolscript.text.display import printable
 
 
 def to_dot(edges: Sequence[Edge]) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolscript.embedding.base import Vectors
-from toolscript.text import STOP_WORDS, compact, words
+from toolscript.text.words import STOP_WORDS, compact, words
 from toolscript.types import Document
 
 Rows: TypeAlias = NDArray[np.intp]

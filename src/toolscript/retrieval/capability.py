@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from toolscript.retrieval.base import Corpus, Query, Rows
 from toolscript.retrieval.lexical.analyzer import Stemmer
-from toolscript.text import first_sentence, words
+from toolscript.text.words import first_sentence, words
 from toolscript.types import Document
 
 BOOST = 0.45

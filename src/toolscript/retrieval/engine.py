@@ -22,7 +22,7 @@ from toolscript.retrieval.pipeline import STEPS, begin
 from toolscript.retrieval.profiles import Profile
 from toolscript.retrieval.subqueries import actions
 from toolscript.retrieval.trace import IndexState, Trace
-from toolscript.text import compact, words
+from toolscript.text.words import compact, words
 from toolscript.types import Document, Hit, MissExplanation, SearchRequest, SearchResult
 
 MAX_TIED_PASSAGES = 50

@@ -30,7 +30,7 @@ from toolscript.retrieval.profiles import Profile
 from toolscript.retrieval.rerank import rerank_by_context
 from toolscript.retrieval.subqueries import split
 from toolscript.retrieval.trace import Column, Evidence, IndexState, Trace
-from toolscript.text import printable
+from toolscript.text.display import printable
 from toolscript.types import SearchRequest
 
 WORD_MATCH_EVEN = 0.77

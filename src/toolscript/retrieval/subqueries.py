@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 from toolscript.retrieval.base import Corpus
 from toolscript.retrieval.lexical.analyzer import Stemmer
-from toolscript.text import STOP_WORDS, words
+from toolscript.text.words import STOP_WORDS, words
 
 MAX_SUBQUERIES = 6
 """Of a longer question the first subqueries are looked at one by one."""

@@ -18,7 +18,7 @@ from toolscript.retrieval.capability import CapabilityIndex
 from toolscript.retrieval.fusion import DECIMALS, Scores, shares
 from toolscript.retrieval.lexical.bm25f import LexicalIndex
 from toolscript.retrieval.lexical.name_matching import NameIndex
-from toolscript.text import printable
+from toolscript.text.display import printable
 from toolscript.types import Explanation, ScoreChange, SearchRequest, Share
 
 _PHRASES = {"semantic": "Semantic similarity", "fuzzy": "Fuzzy match"}

@@ -20,7 +20,7 @@ from typing import TypeAlias
 import msgspec
 
 from toolscript.errors import SkillError
-from toolscript.text import printable
+from toolscript.text.display import printable
 
 MAX_FILE_BYTES = 1024 * 1024
 """A larger file is refused without being read."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from toolscript.errors import SkillError
-from toolscript.text import printable
+from toolscript.text.display import printable
 from toolscript.text.plain_yaml import parse
 
 MAX_CHARS = 16_384

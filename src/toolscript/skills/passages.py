@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from toolscript.text import printable
+from toolscript.text.display import printable
 
 MAX_CHARS = 800
 """Of a passage: some 200 tokens, which the bundled model reads to the end."""

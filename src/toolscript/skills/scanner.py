@@ -21,7 +21,8 @@ from toolscript.skills.confined_reader import MAX_FILE_BYTES, ConfinedReader, Fi
 from toolscript.skills.front_matter import FrontMatter, read_front_matter
 from toolscript.skills.passages import Passage, split
 from toolscript.storage.blob_store import BlobStore
-from toolscript.text import compact, printable
+from toolscript.text.display import printable
+from toolscript.text.words import compact
 from toolscript.types import SKILLS, Document, skill_id
 
 log = logging.getLogger(__name__)

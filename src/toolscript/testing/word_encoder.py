@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from toolscript.embedding.base import Vectors, unit_rows
-from toolscript.text import words
+from toolscript.text.words import words
 
 
 class WordEncoder:

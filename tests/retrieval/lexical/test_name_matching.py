@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from toolscript.retrieval.base import Corpus, Query
 from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.lexical.name_matching import MIN_SIMILARITY, NameIndex
-from toolscript.text import words
+from toolscript.text.words import words
 from toolscript.types import Document, tool_id
 
 

@@ -17,7 +17,8 @@ from mcp.shared.auth import AuthorizationCodeResult
 from toolscript.errors import UpstreamError
 from toolscript.gateway.diagnosis import message
 from toolscript.gateway.oauth.login import Login
-from toolscript.text import printable, redact
+from toolscript.text.display import printable
+from toolscript.text.redaction import redact
 from toolscript.types import ServerSpec
 
 LOGIN_TIMEOUT_S = 300.0

@@ -46,7 +46,8 @@ from toolscript.gateway.upstream.request_router import RequestRouter
 from toolscript.gateway.upstream.tool_list_changes import ToolListChanges
 from toolscript.gateway.upstream.tool_listing import list_tools
 from toolscript.storage.atomic_files import file_name
-from toolscript.text import printable, redact
+from toolscript.text.display import printable
+from toolscript.text.redaction import redact
 from toolscript.types import ServerSpec, Transport
 
 DISCOVER_TIMEOUT_S = 5.0

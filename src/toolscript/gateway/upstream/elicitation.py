@@ -4,7 +4,8 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeAlias, cast
 
-from toolscript.text import printable, words
+from toolscript.text.display import printable
+from toolscript.text.words import words
 
 _Raw: TypeAlias = dict[str, Any]
 METHOD = "elicitation/create"

@@ -30,7 +30,7 @@ from toolscript.gateway.upstream.elicitation import (
     secret_asked_for,
 )
 from toolscript.gateway.upstream.raw_dispatcher import SessionBypassError
-from toolscript.text import printable
+from toolscript.text.display import printable
 
 log = logging.getLogger(__name__)
 _Raw: TypeAlias = dict[str, Any]

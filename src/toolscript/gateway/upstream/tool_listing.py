@@ -17,7 +17,8 @@ from toolscript.errors import UpstreamError
 from toolscript.gateway.jsonrpc_reader import UnparsedResult
 from toolscript.gateway.raw_results import UnreadableError
 from toolscript.gateway.upstream.raw_dispatcher import SessionBypassError
-from toolscript.text import deceptive_name, printable
+from toolscript.text.display import printable
+from toolscript.text.names import deceptive_name
 from toolscript.types import ServerSpec, ToolSpec
 
 MAX_PAGES = 1000

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from Stemmer import Stemmer as SnowballStemmer  # pyright: ignore[reportUnknownVariableType] - has no types
 
 from toolscript.retrieval.base import Corpus
-from toolscript.text import words
+from toolscript.text.words import words
 from toolscript.types import Document
 
 FIELDS = ("name", "title", "server", "description", "parameters", "details")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from toolscript.retrieval.base import Corpus, Query
 from toolscript.retrieval.lexical.bm25f import LexicalIndex
 from toolscript.retrieval.lexical.spelling import Spellings
-from toolscript.text import STOP_WORDS, compact, words
+from toolscript.text.words import STOP_WORDS, compact, words
 from toolscript.types import SEPARATOR
 
 MIN_SIMILARITY = 0.75

@@ -6,7 +6,7 @@ import numpy as np
 from rapidfuzz import fuzz, process
 from rapidfuzz.distance import OSA
 
-from toolscript.text import printable
+from toolscript.text.display import printable
 
 
 class Spellings:

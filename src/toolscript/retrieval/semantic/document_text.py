@@ -3,7 +3,7 @@
 import numpy as np
 
 from toolscript.embedding.base import Encoder, Vectors, unit_rows
-from toolscript.text import first_sentence, words
+from toolscript.text.words import first_sentence, words
 from toolscript.types import Document
 
 TEXT_WEIGHTS = {"everything": 0.5, "name": 0.25, "first sentence": 0.25}

@@ -17,7 +17,7 @@ from toolscript.retrieval.semantic.calibration import Curves
 from toolscript.retrieval.semantic.document_text import embedding_inputs
 from toolscript.retrieval.semantic.relevance_feedback import RelevanceFeedback
 from toolscript.retrieval.semantic.server_context import ServerContext
-from toolscript.text import printable
+from toolscript.text.display import printable
 from toolscript.types import Document
 
 MAX_CACHED_QUERIES = 1024

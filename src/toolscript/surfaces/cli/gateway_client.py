@@ -12,7 +12,7 @@ from urllib.parse import urlencode, urlsplit
 
 from toolscript import errors
 from toolscript.errors import GatewayError, GatewayMissingError
-from toolscript.text import redact
+from toolscript.text.redaction import redact
 
 TIMEOUT_S = 15.0
 _SHAPES: dict[str, dict[str, type | tuple[type, ...]]] = {

@@ -15,7 +15,7 @@ from toolscript.errors import ToolscriptError
 from toolscript.surfaces.server import logs as journal
 from toolscript.surfaces.server.error_codes import codes_of
 from toolscript.surfaces.server.signals import EndedError, raise_when_asked_to_end
-from toolscript.text import printable
+from toolscript.text.display import printable
 
 _SIGNAL_EXIT_CODE = 128
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from toolscript.text import printable
+from toolscript.text.display import printable
 
 _GAP = 2
 _UNLIMITED_COLUMNS = 200

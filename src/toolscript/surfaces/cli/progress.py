@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from toolscript.surfaces.cli.gateway_client import Client
-from toolscript.text import printable
+from toolscript.text.display import printable
 
 _MARKS = {
     "connecting": "[yellow]…",

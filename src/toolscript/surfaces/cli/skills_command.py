@@ -17,7 +17,7 @@ from toolscript.surfaces.cli.output import (
     print_json,
     print_no_hits,
 )
-from toolscript.text import printable
+from toolscript.text.display import printable
 
 _SHOWN_PROBLEMS = 20
 

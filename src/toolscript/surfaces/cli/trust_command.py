@@ -15,7 +15,7 @@ from toolscript.storage.atomic_files import is_file
 from toolscript.surfaces.cli.options import output_option, settings_options
 from toolscript.surfaces.cli.output import note, print_answer
 from toolscript.surfaces.server.config_sources import ask_to_trust, show_servers
-from toolscript.text import printable
+from toolscript.text.display import printable
 
 
 @click.command()

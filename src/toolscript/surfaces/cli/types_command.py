@@ -7,7 +7,7 @@ import click
 from toolscript.surfaces.cli.connect import connected
 from toolscript.surfaces.cli.gateway_client import Client
 from toolscript.surfaces.cli.options import refresh_option, repeatable, settings_options
-from toolscript.text import printable
+from toolscript.text.display import printable
 
 filter_option = repeatable(
     "--filter",

@@ -17,7 +17,7 @@ from toolscript.app.health import Health
 from toolscript.graph.base import Edge, Stats
 from toolscript.surfaces.mcp.meta_tools import OWN_NAMES
 from toolscript.surfaces.server.error_answers import ErrorAnswer
-from toolscript.text import name_warning
+from toolscript.text.names import name_warning
 from toolscript.types import (
     Explanation,
     Hit,

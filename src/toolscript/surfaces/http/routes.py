@@ -51,7 +51,7 @@ from toolscript.surfaces.server.error_codes import codes_of
 from toolscript.surfaces.server.project_header import project_of
 from toolscript.surfaces.server.request_log import RequestLogMiddleware, RequestStats
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
-from toolscript.text import printable
+from toolscript.text.display import printable
 from toolscript.types import Grant, SearchRequest
 
 log = logging.getLogger(__name__)

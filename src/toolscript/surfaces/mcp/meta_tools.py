@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from toolscript.retrieval.profiles import SEARCH_SKILLS, SEARCH_TOOLS, TOOL_SEARCH
-from toolscript.text import name_warning, printable
+from toolscript.text.display import printable
+from toolscript.text.names import name_warning
 from toolscript.types import ServerStatus
 
 SEARCH, DESCRIBE, CALL, FIND = "search_tools", "describe_tools", "call_tool", "tool_search"

@@ -15,7 +15,7 @@ import anyio
 from toolscript.app.application import App
 from toolscript.errors import ToolscriptError, UnknownNameError
 from toolscript.surfaces.mcp.endpoint import RequestContext, arguments_of
-from toolscript.text import printable
+from toolscript.text.display import printable
 from toolscript.types import Grant, split_tool_id, tool_id
 
 if TYPE_CHECKING:

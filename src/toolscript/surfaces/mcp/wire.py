@@ -7,7 +7,7 @@ from typing import Any
 from toolscript import errors
 from toolscript.app.argument_checks import signature
 from toolscript.surfaces.mcp.meta_tools import marked
-from toolscript.text import printable
+from toolscript.text.display import printable
 from toolscript.types import (
     SEPARATOR,
     Hit,

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from toolscript.errors import ToolscriptError
-from toolscript.text import printable
+from toolscript.text.display import printable
 
 log = logging.getLogger("toolscript.audit")
 OWNER, ANYONE = "owner", "anyone"

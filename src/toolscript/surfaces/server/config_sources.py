@@ -15,7 +15,7 @@ from toolscript.config.trust import ProjectFile, TrustStore
 from toolscript.errors import ConfigMissingError, ConfigUntrustedError
 from toolscript.storage.atomic_files import stamp
 from toolscript.surfaces.server.gateway_file import GatewayFile
-from toolscript.text import printable
+from toolscript.text.display import printable
 
 log = logging.getLogger(__name__)
 _LISTED = 50

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any
 
-from toolscript.text import printable
+from toolscript.text.display import printable
 
 REQUEST: ContextVar[str] = ContextVar("request", default="")
 """The id of the request that is being answered."""

@@ -1,0 +1,25 @@
+"""Makes third-party text safe to show. Every command imports it, so it compiles no patterns."""
+
+import unicodedata
+
+_MAX_READ_CHARS = 20_000
+"""`printable` reads no more of a text that it cuts anyway."""
+
+
+def printable(text: str, limit: int = 0) -> str:
+    """Returns third-party text on one line, safe to show.
+
+    Control, format and private characters (terminal escapes, bidirectional
+    overrides) are dropped, white space is folded, and a text longer than
+    ``limit`` characters is cut with an ellipsis. 0 means no limit.
+    """
+    head = text[:_MAX_READ_CHARS] if limit else text
+    spaced = " ".join(head.split())
+    clean = "".join(c for c in spaced if c == " " or unicodedata.category(c)[0] != "C")
+    whole = len(head) == len(text) and (not limit or len(clean) <= limit)
+    return clean if whole else clean[: limit - 1].rstrip() + "…"
+
+
+def encodable(text: str) -> str:
+    """Returns the text with lone surrogates, which UTF-8 cannot encode, written as escapes."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
