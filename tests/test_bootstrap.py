@@ -13,8 +13,8 @@ import pytest
 
 from toolscript.app.application import App
 from toolscript.bootstrap import Wiring, application
+from toolscript.config import locations, settings
 from toolscript.config import servers as configuration
-from toolscript.config import settings
 from toolscript.embedding.loader import BUNDLED_FOLDER
 from toolscript.errors import ConfigMissingError
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
@@ -35,7 +35,7 @@ class Place:
         """Configure the servers of these tools and remember the tools."""
         names = sorted({tool.server for tool in tools})
         servers = {name: {"command": "no-such-program"} for name in names}
-        path = self.home / configuration.FILE_NAME
+        path = self.home / locations.FILE_NAME
         path.write_text(json.dumps({"mcpServers": servers}))
         config = configuration.load_config(None, self.home, self.environ)
         entries = [

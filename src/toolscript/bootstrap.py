@@ -14,6 +14,7 @@ from typing import Literal
 
 from toolscript.app.application import App
 from toolscript.app.builtin_tools import vector_tools
+from toolscript.config import locations
 from toolscript.config import servers as configuration
 from toolscript.config.follower import Follower
 from toolscript.config.servers import Config
@@ -206,7 +207,7 @@ def _follower(settings: Settings, config: Config, environ: Mapping[str, str]) ->
     trust = TrustStore(settings.data_dir)
 
     def watched() -> tuple[Path, ...]:
-        return configuration.watched(configuration.locate(where, here, environ), trust)
+        return locations.watched(locations.locate(where, here, environ), trust.data_dir)
 
     return Follower(config, watched, lambda: configuration.load_config(where, here, environ, trust))
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import trust
+from toolscript.config import locations
 from toolscript.config import servers as configuration
 from toolscript.config.follower import Follower
 from toolscript.config.servers import Config
@@ -24,7 +25,7 @@ def follower(cwd: Path, home: Path) -> Follower:
     environ, store = {"HOME": str(home)}, TrustStore(cwd.parent / "data")
 
     def watched() -> tuple[Path, ...]:
-        return configuration.watched(configuration.locate(None, cwd, environ), store)
+        return locations.watched(locations.locate(None, cwd, environ), store.data_dir)
 
     def load() -> Config:
         return configuration.load_config(None, cwd, environ, store)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.support import FUZZY, READ_FILE, SEND_MAIL, Cli, Scripted, fetch, trust, until
+from toolscript.config import locations
 from toolscript.config import servers as configuration
 from toolscript.config.trust import TrustStore
 from toolscript.errors import ConfigError, ConfigMissingError, ConfigUntrustedError
@@ -327,7 +328,7 @@ def test_h4_the_search_ends_at_the_repository(tmp_path: Path, root: str, *, foun
     below.mkdir(parents=True)
     if root:
         (below.parent / root).mkdir()
-    file = configuration.project_file(below, {"HOME": "/nowhere"})
+    file = locations.project_file(below, {"HOME": "/nowhere"})
     assert file == (tmp_path / ".toolscript.json" if found else None)
 
 
@@ -337,13 +338,13 @@ def test_h4_the_search_ends_at_the_home_directory_however_it_is_spelled(tmp_path
     (home / "deep").mkdir(parents=True)
     (tmp_path / "link").symlink_to(home)
     environ = {"HOME": str(tmp_path / "link")}
-    assert configuration.project_file(home / "deep", environ) is None
+    assert locations.project_file(home / "deep", environ) is None
     (home / ".toolscript.json").write_text('{"mcpServers": {}}', "utf-8")
     assert configuration.load_config(None, home / "deep", environ).sources == (
         tmp_path / "link" / ".toolscript.json",
     )
     with pytest.raises(ConfigMissingError):
-        configuration.locate(None, home / "deep", {"HOME": str(home / "deep")})
+        locations.locate(None, home / "deep", {"HOME": str(home / "deep")})
 
 
 # A gateway that runs

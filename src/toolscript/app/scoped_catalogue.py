@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from toolscript.app.builtin_tools import BuiltinTool
 from toolscript.codegen.typed_clients import Language, Module, make_module
-from toolscript.config.servers import EXAMPLE
+from toolscript.config.locations import EXAMPLE
 from toolscript.errors import NotConnectedError, NotReadyError, UnknownNameError
 from toolscript.gateway.base import SILENT_CALLER, Caller, without_last_words
 from toolscript.gateway.gateway import Gateway

@@ -1,4 +1,4 @@
-"""Finds and reads configuration files: ``mcpServers``, as every MCP client writes it.
+"""Reads configuration files: ``mcpServers``, as every MCP client writes it.
 
 A mistake in one entry disables that server only: it becomes a `ServerProblem`, which names the
 file, the server, the key and what was expected.
@@ -6,22 +6,19 @@ file, the server, the key and what was expected.
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+from toolscript.config.locations import EXAMPLE, home_file, key_of, locate, watched
 from toolscript.config.server_entry import SECTIONS, Entry, EntryError, listed, server
 from toolscript.config.trust import TrustStore, read_file
 from toolscript.errors import ConfigMissingError, ConfigSyntaxError, ConfigUntrustedError
-from toolscript.storage.atomic_files import expanded, is_file, resolved, stamp
+from toolscript.storage.atomic_files import expanded, is_file, stamp
 from toolscript.text.display import encodable
 from toolscript.types import ServerSpec
-
-FILE_NAME = ".toolscript.json"
-EXAMPLE = '{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +95,7 @@ def _load(
     sources: tuple[Path, ...], own: Path, environ: Mapping[str, str], trust: TrustStore | None
 ) -> Config:
     """Returns the files merged. All but the user's ``own`` have to be trusted."""
-    before = stamp(watched(sources, trust))
+    before = stamp(watched(sources, trust.data_dir if trust is not None else None))
     configs = [
         _read(p, read_file(p)[0], environ, None)
         if p == own
@@ -113,60 +110,6 @@ def _trusted(path: Path, trust: TrustStore | None) -> bytes:
     if trust is None:
         raise ConfigUntrustedError(f"{path} is not trusted; name it as the configuration to use")
     return trust.read(path)
-
-
-def watched(sources: tuple[Path, ...], trust: TrustStore | None) -> tuple[Path, ...]:
-    """Returns the files that a configuration depends on: sources, and the records of trust."""
-    return (*sources, *(trust.record(path) for path in sources if trust is not None))
-
-
-def locate(path: Path | None, cwd: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Returns the files that `load_config` reads: ``path``, or else the project's and the user's.
-
-    Raises `ConfigMissingError` when there is none.
-    """
-    if path is not None:
-        return ((cwd / path).absolute(),)
-    candidates = (project_file(cwd, environ), home_file(environ))
-    files = tuple(p for p in candidates if p is not None and is_file(p))
-    if not files:
-        raise ConfigMissingError(
-            f"no {FILE_NAME} in {cwd}, above it or in the home directory; "
-            f"create one, such as {EXAMPLE}, or name a file with --config"
-        )
-    return files
-
-
-def project_file(cwd: Path, environ: Mapping[str, str]) -> Path | None:
-    """Returns the nearest ``.toolscript.json``, from ``cwd`` upwards; None without one.
-
-    The search ends at the root of a repository, and before the home directory: the file there is
-    the user's.
-    """
-    home = home_file(environ).parent
-    homes = {home, resolved(home)}
-    for directory in (cwd, *cwd.parents):
-        if directory in homes:
-            return None
-        if is_file(directory / FILE_NAME):
-            return directory / FILE_NAME
-        if os.path.lexists(directory / ".git"):
-            return None
-    return None
-
-
-def home_file(environ: Mapping[str, str]) -> Path:
-    """Returns the path of the user's own file, whether it exists or not."""
-    return Path(environ.get("HOME") or Path.home()) / FILE_NAME
-
-
-def key_of(sources: tuple[Path, ...]) -> str:
-    """Returns 16 hex digits that identify a configuration: each has one gateway, one snapshot.
-
-    Only the first file counts, so that the key stays when a user's file appears beside a
-    project's.
-    """
-    return hashlib.sha256(os.fsencode(resolved(sources[0]))).hexdigest()[:16]
 
 
 def _merge(project: Config, user: Config) -> Config:

@@ -12,7 +12,6 @@ from typing import Any, get_args
 
 from toolscript.errors import RangeError
 from toolscript.storage.atomic_files import expanded
-from toolscript.text.redaction import redact
 
 MAX_QUERY_CHARS = 8192
 """Longer queries are refused: no model reads further."""
@@ -74,6 +73,8 @@ class Option:
 
 def _without_login(address: str) -> str:
     """Returns a wrong address for a message, without user and password."""
+    from toolscript.text.redaction import redact  # noqa: PLC0415 - only a mistake needs it
+
     shown = redact(address, ()) if "://" in address else address.rpartition("@")[2]
     return shown[:_MAX_QUOTED_CHARS]
 

@@ -18,6 +18,7 @@ from typing import Any, cast
 
 import msgspec
 
+from toolscript.config.locations import placed, trust_record
 from toolscript.config.server_entry import SECTIONS, URL_KEYS
 from toolscript.errors import ConfigSyntaxError, ConfigUntrustedError
 from toolscript.storage.atomic_files import resolved, write_atomically
@@ -58,7 +59,7 @@ class ProjectFile:
     @classmethod
     def read(cls, path: Path) -> "ProjectFile":
         """Reads a file; raises `ConfigSyntaxError` where that is not possible."""
-        place = _place(path)
+        place = placed(path)
         data, status = read_file(place)
         target = resolved(place)
         folders = dict.fromkeys((place.parent, target.parent))
@@ -105,17 +106,16 @@ class TrustStore:
     """The user's decisions, in files below the data directory."""
 
     def __init__(self, data_dir: Path) -> None:
-        self._directory = data_dir / "trust"
+        self.data_dir = data_dir
 
     def record(self, path: Path) -> Path:
         """Returns the path of the record about a file."""
-        digest = hashlib.sha256(os.fsencode(_place(path))).hexdigest()
-        return self._directory / f"trust-{digest[:16]}.json"
+        return trust_record(self.data_dir, path)
 
     def decision(self, path: Path) -> Decision | None:
         """Returns the decision about a file, of any content; None without one."""
         stored = _stored(self.record(path))
-        return stored if stored and stored.path == encodable(str(_place(path))) else None
+        return stored if stored and stored.path == encodable(str(placed(path))) else None
 
     def read(self, path: Path) -> bytes:
         """Returns the content of a trusted file; raises `ConfigUntrustedError` for any other.
@@ -154,7 +154,7 @@ class TrustStore:
 
     def all(self) -> list[Decision]:
         """Returns every decision, by path."""
-        decisions = map(_stored, self._directory.glob("trust-*.json"))
+        decisions = map(_stored, (self.data_dir / "trust").glob("trust-*.json"))
         return sorted(filter(None, decisions), key=lambda decision: decision.path)
 
 
@@ -218,11 +218,6 @@ def writable_by_others(path: Path) -> str:
         return _flaw(path.stat())
     except OSError:
         return ""
-
-
-def _place(path: Path) -> Path:
-    """Returns a path with its directory resolved, but not a link in the file's place."""
-    return resolved(path.parent) / path.name
 
 
 def _flaw(status: os.stat_result, folder: Path | None = None) -> str:

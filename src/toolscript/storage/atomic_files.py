@@ -8,7 +8,6 @@ import os
 import re
 import stat
 import sys
-import tempfile
 import time
 from collections.abc import Generator, Iterable
 from pathlib import Path
@@ -169,6 +168,8 @@ def replacing(path: Path) -> Generator[Path]:
 
     Only its owner may read it. Where the block raises, it is deleted.
     """
+    import tempfile  # noqa: PLC0415 - most commands write nothing, and it takes a while
+
     _delete_abandoned(path.parent)
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     os.close(descriptor)

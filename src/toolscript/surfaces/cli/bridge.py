@@ -12,12 +12,11 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias, cast
 from urllib.parse import quote, urlsplit
 
 from toolscript.errors import AccessError, GatewayError, NotReadyError, ToolscriptError
-from toolscript.surfaces.cli.gateway_client import error_named
+from toolscript.surfaces.cli.gateway_client import error_named, working_directory
 
 _Id: TypeAlias = str | int
 _TIMEOUT_S = 30.0
@@ -41,8 +40,7 @@ class Stream:
         self._connection = kind(parts.hostname or "", parts.port, timeout=_TIMEOUT_S)
         self._connection.putrequest("POST", parts.path.rstrip("/") + path)
         headers = {"Content-Type": "application/x-ndjson", "Transfer-Encoding": "chunked"}
-        with suppress(OSError):  # the folder may be gone
-            headers["Toolscript-Project"] = quote(str(Path.cwd()))
+        headers["Toolscript-Project"] = quote(working_directory())
         headers |= {"Authorization": f"Bearer {token}"} if token else {}
         for name, value in headers.items():
             self._connection.putheader(name, value)

@@ -7,14 +7,14 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from toolscript.config import servers as configuration
+from toolscript.config.locations import key_of
 from toolscript.config.settings import Settings, load_settings
 from toolscript.errors import GatewayError, GatewayMissingError, ToolscriptError
 from toolscript.storage.atomic_files import check_owner
 from toolscript.surfaces.cli.gateway_client import (
-    TIMEOUT_S,
     Client,
     RemoteClient,
+    working_directory,
 )
 from toolscript.surfaces.cli.output import note
 from toolscript.surfaces.server.config_sources import config_files, config_stamp
@@ -35,6 +35,7 @@ class RunningGateway:
     """A running gateway: its record and its health."""
 
     record: GatewayRecord
+    client: RemoteClient
     health: dict[str, Any] | None
     """None where it does not answer: it hangs, is suspended or is ending."""
 
@@ -47,7 +48,7 @@ def record_file(settings: Settings) -> GatewayFile:
     where to send keys.
     """
     check_owner(settings.data_dir)
-    return GatewayFile(settings.data_dir, configuration.key_of(config_files(settings)))
+    return GatewayFile(settings.data_dir, key_of(config_files(settings)))
 
 
 def running_gateway(settings: Settings) -> RunningGateway | None:
@@ -60,21 +61,22 @@ def running_gateway(settings: Settings) -> RunningGateway | None:
     record = file.read()
     if record is None or not file.is_locked():
         return None
-    return RunningGateway(record, _health(record))
+    client = recorded(record)
+    return RunningGateway(record, client, _health(client, record.pid))
 
 
-def recorded(record: GatewayRecord, timeout_s: float = TIMEOUT_S) -> RemoteClient:
+def recorded(record: GatewayRecord) -> RemoteClient:
     """Returns a client of the gateway that left this record, with its owner's key."""
-    return RemoteClient(record.url, "its record", record.key, timeout_s)
+    return RemoteClient(record.url, "its record", record.key, working_directory())
 
 
-def _health(record: GatewayRecord) -> dict[str, Any] | None:
+def _health(client: RemoteClient, pid: int) -> dict[str, Any] | None:
     try:
-        health = recorded(record, _PROBE_TIMEOUT_S).get("/health")
+        health = client.get("/health", timeout_s=_PROBE_TIMEOUT_S)
     except ToolscriptError:
         return None
     # It may have ended just now, and another program listen in its place.
-    return health if health.get("pid") == record.pid else None
+    return health if health.get("pid") == pid else None
 
 
 @contextmanager
@@ -164,7 +166,7 @@ def _remote(settings: Settings, flags: Mapping[str, object]) -> RemoteClient | N
         note(f"the gateway (process {record.pid}) does not answer; this process does its work")
         return None
     _await_edit(running, settings)
-    return recorded(record)
+    return running.client
 
 
 def _await_edit(running: RunningGateway, settings: Settings) -> None:
@@ -180,4 +182,4 @@ def _await_edit(running: RunningGateway, settings: Settings) -> None:
             note("the configuration was edited, and the gateway does not follow; restart it")
             return
         time.sleep(_POLL_S)
-        health = _health(running.record)
+        health = _health(running.client, running.record.pid)

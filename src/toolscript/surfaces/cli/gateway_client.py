@@ -3,17 +3,23 @@
 All clients answer the same requests with the same JSON, so that a command has one code path.
 """
 
-import http.client
 import json
 from collections.abc import Iterable
 from contextlib import closing
-from typing import Any, Protocol, cast
-from urllib.parse import urlencode, urlsplit
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast
+from urllib.parse import quote, urlencode, urlsplit
 
 from toolscript import errors
 from toolscript.errors import GatewayError, GatewayMissingError
-from toolscript.text.redaction import redact
+from toolscript.surfaces.cli.plain_http import PlainConnection
 
+if TYPE_CHECKING:
+    import http.client
+
+_PORT = 80
+_MISTAKE = 400
+"""Statuses from here on are errors."""
 TIMEOUT_S = 15.0
 _SHAPES: dict[str, dict[str, type | tuple[type, ...]]] = {
     "/health": {"status": str, "tools": int, "waitingFor": list},
@@ -61,7 +67,7 @@ def answer(status: int, body: bytes) -> dict[str, Any]:
             f"the gateway answered HTTP {status} with something that is not a JSON object"
         )
     value = cast("dict[str, Any]", value)
-    if status >= http.client.BAD_REQUEST or "error" in value:
+    if status >= _MISTAKE or "error" in value:
         raise error_named(str(value.get("type")), str(value.get("error")))
     return value
 
@@ -75,23 +81,34 @@ def error_named(name: str, message: str) -> errors.ToolscriptError:
 
 
 class RemoteClient:
-    """A running gateway, asked over HTTP. Opens a connection for each request.
+    """A running gateway, asked over HTTP.
 
-    ``origin`` says in messages where the URL comes from.
+    Args:
+        url: Its address.
+        origin: Where the address comes from, for messages.
+        token: What shows that it may be asked.
+        project: The folder that counts as the caller's project; empty for none.
     """
 
     def __init__(
-        self, url: str, origin: str, token: str | None = None, timeout_s: float = TIMEOUT_S
+        self,
+        url: str,
+        origin: str,
+        token: str | None = None,
+        project: str = "",
     ) -> None:
         self.url, self.token = url, token
-        authorization = {"Authorization": f"Bearer {token}"} if token else {}
-        self._headers = {"Content-Type": "application/json", **authorization}
+        self._headers = {"Content-Type": "application/json"}
+        self._headers |= {"Authorization": f"Bearer {token}"} if token else {}
+        self._headers |= {"Toolscript-Project": quote(project)} if project else {}
         self._origin = origin
-        self._timeout_s = timeout_s
+        self._connection: PlainConnection | None = None
 
-    def get(self, path: str, parameters: Parameters = ()) -> dict[str, Any]:
-        """See `Client.get`; raises `GatewayMissingError` when nothing answers."""
-        value = self._request("GET", target(path, parameters), None, self._timeout_s)
+    def get(
+        self, path: str, parameters: Parameters = (), timeout_s: float = TIMEOUT_S
+    ) -> dict[str, Any]:
+        """See `Client.get`; raises `GatewayMissingError` when nothing answers in time."""
+        value = self._request("GET", target(path, parameters), None, timeout_s)
         shape = _SHAPES.get(path, {})
         if all(isinstance(value.get(key), kind) for key, kind in shape.items()):
             return value
@@ -103,11 +120,13 @@ class RemoteClient:
 
     def send(
         self, method: str, path: str, body: bytes | None, timeout_s: float | None = None
-    ) -> http.client.HTTPConnection:
+    ) -> "http.client.HTTPConnection":
         """Send a request, and return the connection on which its answer will come.
 
         Raises `OSError`, `ValueError` and `http.client.HTTPException`.
         """
+        import http.client  # noqa: PLC0415 - see `plain_http`
+
         parts = urlsplit(self.url)
         secure = parts.scheme == "https"
         kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
@@ -119,15 +138,41 @@ class RemoteClient:
         self, method: str, path: str, body: bytes | None, timeout_s: float | None
     ) -> dict[str, Any]:
         try:
-            with closing(self.send(method, path, body, timeout_s)) as connection:
-                response = connection.getresponse()
-                return answer(response.status, response.read())
-        except (OSError, ValueError, http.client.HTTPException) as error:
+            parts = urlsplit(self.url)
+            if parts.scheme == "https":
+                return answer(*self._over_tls(method, path, body, timeout_s))
+            if self._connection is None:
+                self._connection = PlainConnection(parts.hostname or "", parts.port or _PORT)
+            place = parts.path.rstrip("/") + path
+            return answer(*self._connection.request(method, place, self._headers, body, timeout_s))
+        except (OSError, ValueError) as error:
             raise GatewayMissingError(
                 f"no gateway answers at {self._shown}: {error}; "
                 "start one with: toolscript gateway start"
             ) from None
 
+    def _over_tls(
+        self, method: str, path: str, body: bytes | None, timeout_s: float | None
+    ) -> tuple[int, bytes]:
+        from http.client import HTTPException  # noqa: PLC0415 - see `plain_http`
+
+        try:
+            with closing(self.send(method, path, body, timeout_s)) as connection:
+                response = connection.getresponse()
+                return response.status, response.read()
+        except HTTPException as error:
+            raise OSError(str(error) or type(error).__name__) from None
+
     @property
     def _shown(self) -> str:
+        from toolscript.text.redaction import redact  # noqa: PLC0415 - only a message needs it
+
         return f"{redact(self.url, ())} ({self._origin})"
+
+
+def working_directory() -> str:
+    """Returns the folder that a command is run in; empty where that has been deleted."""
+    try:
+        return str(Path.cwd())
+    except OSError:
+        return ""

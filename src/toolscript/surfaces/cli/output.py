@@ -1,7 +1,6 @@
 """Prints a command's answer: aligned tables, JSON, and notes on standard error."""
 
 import json
-import shutil
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -38,12 +37,18 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], flexible: 
     """Print rows in aligned columns; on a terminal column ``flexible`` is cut to fit the width."""
     cells = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
-    terminal = shutil.get_terminal_size().columns if sys.stdout.isatty() else _UNLIMITED_COLUMNS
+    terminal = _terminal_columns() if sys.stdout.isatty() else _UNLIMITED_COLUMNS
     others = sum(widths) - widths[flexible] + _GAP * (len(widths) - 1)
     widths[flexible] = min(widths[flexible], max(_MIN_COLUMNS, terminal - others))
     click.secho(_line(header, widths), bold=True)
     for row in cells:
         click.echo(_line(row, widths))
+
+
+def _terminal_columns() -> int:
+    import shutil  # noqa: PLC0415 - not in a pipe
+
+    return shutil.get_terminal_size().columns
 
 
 def _line(cells: Sequence[str], widths: list[int]) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from toolscript.config.access_tokens import Token, TokenStore, grant_for
-from toolscript.config.servers import key_of
+from toolscript.config.locations import key_of
 from toolscript.config.settings import Settings, load_settings
 from toolscript.errors import ConfigError
 from toolscript.surfaces.cli.options import output_option, repeatable, settings_options

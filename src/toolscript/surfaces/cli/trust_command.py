@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from toolscript.config.servers import FILE_NAME, project_file
+from toolscript.config.locations import FILE_NAME, project_file
 from toolscript.config.settings import load_settings
 from toolscript.config.trust import Decision, ProjectFile, TrustStore, refusal
 from toolscript.errors import ConfigMissingError, ConfigSyntaxError, ConfigUntrustedError

@@ -1,23 +1,27 @@
-"""Finds and loads the configuration of a call; on a terminal asks whether to trust its files."""
+"""Finds and loads the configuration of a call; on a terminal asks whether to trust its files.
 
-import logging
+Every command finds it, so what reads it, and judges a project's file, is imported where needed.
+"""
+
 import os
 import sys
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from toolscript.config import servers as configuration
-from toolscript.config.servers import Config
+from toolscript.config.locations import home_file, key_of, locate, project_file, watched
 from toolscript.config.settings import Settings
-from toolscript.config.trust import ProjectFile, TrustStore
 from toolscript.errors import ConfigMissingError, ConfigUntrustedError
 from toolscript.storage.atomic_files import stamp
 from toolscript.surfaces.server.gateway_file import GatewayFile
 from toolscript.text.display import printable
 
-log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from toolscript.config.servers import Config
+    from toolscript.config.trust import ProjectFile, TrustStore
+
 _LISTED = 50
 """How many servers of a file are listed."""
 
@@ -29,15 +33,17 @@ def config_files(settings: Settings) -> tuple[Path, ...]:
     with what was trusted when the file is edited. Raises `ConfigUntrustedError` where there is
     no other file.
     """
-    trust = TrustStore(settings.data_dir)
-    files = configuration.locate(settings.config, _here(settings.config), os.environ)
-    if settings.config is not None or files[0] == configuration.home_file(os.environ):
+    files = locate(settings.config, _here(settings.config), os.environ)
+    if settings.config is not None or files[0] == home_file(os.environ):
         return files
+    from toolscript.config.trust import TrustStore  # noqa: PLC0415 - only a project's file needs it
+
+    trust = TrustStore(settings.data_dir)
     _ask(files[0], trust)
     try:
         trust.read(files[0])
     except ConfigUntrustedError as error:
-        if GatewayFile(settings.data_dir, configuration.key_of(files)).is_locked():
+        if GatewayFile(settings.data_dir, key_of(files)).is_locked():
             return files
         if len(files) == 1:
             raise
@@ -48,32 +54,36 @@ def config_files(settings: Settings) -> tuple[Path, ...]:
 
 def config_stamp(settings: Settings) -> str:
     """Returns what `Config.stamp` is for the files as they are now."""
-    trust = TrustStore(settings.data_dir)
-    return stamp(configuration.watched(config_files(settings), trust))
+    return stamp(watched(config_files(settings), settings.data_dir))
 
 
-def load(settings: Settings) -> Config:
+def load(settings: Settings) -> "Config":
     """Loads the configuration; asks on a terminal about a project's file first."""
+    from toolscript.config.servers import load_config  # noqa: PLC0415 - see above
+    from toolscript.config.trust import TrustStore  # noqa: PLC0415 - the same
+
     trust, here = TrustStore(settings.data_dir), _here(settings.config)
-    project = None if settings.config else configuration.project_file(here, os.environ)
+    project = None if settings.config else project_file(here, os.environ)
     if project is not None:
         _ask(project, trust)
-    config = configuration.load_config(settings.config, here, os.environ, trust)
+    config = load_config(settings.config, here, os.environ, trust)
     if config.refused:
         _warn(config.refused)
     return config
 
 
-def _ask(project: Path, trust: TrustStore) -> None:
+def _ask(project: Path, trust: "TrustStore") -> None:
     """Ask the user about a file, once for each content, where there is a terminal."""
     if not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
         return
+    from toolscript.config.trust import ProjectFile  # noqa: PLC0415 - only a terminal is asked
+
     file = ProjectFile.read(project)
     if trust.is_open(file):
         ask_to_trust(file, trust)
 
 
-def show_servers(file: ProjectFile, trust: TrustStore) -> None:
+def show_servers(file: "ProjectFile", trust: "TrustStore") -> None:
     """Print what a file would start, and what is new in it since the last decision."""
     before = trust.decision(file.path)
     before = before if before and before.trusted else None
@@ -85,7 +95,7 @@ def show_servers(file: ProjectFile, trust: TrustStore) -> None:
         click.echo(f"and {len(lines) - _LISTED} more; read the file", err=True)
 
 
-def ask_to_trust(file: ProjectFile, trust: TrustStore) -> bool:
+def ask_to_trust(file: "ProjectFile", trust: "TrustStore") -> bool:
     """Show a file, ask whether to trust it, store the answer and return it."""
     click.echo(
         printable(f"{file.path} asks to start these programs, and to reach these addresses:"),
@@ -100,7 +110,9 @@ def ask_to_trust(file: ProjectFile, trust: TrustStore) -> bool:
 @cache
 def _warn(message: str) -> None:
     """Log a warning once: a command looks at its configuration more than once."""
-    log.warning("%s", message)
+    import logging  # noqa: PLC0415 - takes longer than the rest of what most commands do
+
+    logging.getLogger(__name__).warning("%s", message)
 
 
 def _here(config: Path | None) -> Path:
