@@ -20,9 +20,8 @@ from toolscript.config.follower import Follower
 from toolscript.config.servers import Config
 from toolscript.config.settings import Settings
 from toolscript.config.trust import TrustStore
-from toolscript.embedding import loader
 from toolscript.embedding.json_vector_cache import JsonVectorCache
-from toolscript.embedding.loader import LazyModel
+from toolscript.embedding.loader import LazyModel, lazy_model
 from toolscript.embedding.vector_cache import FALLBACK, SqliteVectorCache
 from toolscript.gateway.base import IMPORTING, Connect
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
@@ -62,6 +61,8 @@ class Wiring:
     """Take over the configuration whenever its files change."""
     skills: SkillMode = "watch"
     """Follow the folders of skills, look into them once, or leave them alone."""
+    model: LazyModel | None = None
+    """The settings' model, where something has begun to load it; None makes it."""
 
 
 def application(
@@ -91,7 +92,7 @@ def application(
         project=_here(),
         only=wiring.only,
     )
-    model = _model(settings)
+    model = wiring.model or lazy_model(settings)
     curves = None if settings.no_cache else settings.data_dir / "cache" / "calibration"
     learning = _learning(settings, config)
     semantic = SemanticSignal(
@@ -210,19 +211,6 @@ def _follower(settings: Settings, config: Config, environ: Mapping[str, str]) ->
         return locations.watched(locations.locate(where, here, environ), trust.data_dir)
 
     return Follower(config, watched, lambda: configuration.load_config(where, here, environ, trust))
-
-
-def _model(settings: Settings) -> LazyModel:
-    return loader.lazy(
-        loader.Choice(
-            model=settings.model,
-            fallback=settings.fallback,
-            threads=settings.threads,
-            device=settings.device,
-            directory=settings.data_dir / "models",
-            key=settings.embeddings_key or "",
-        )
-    )
 
 
 def _embeddings(settings: Settings, config: Config, model: LazyModel) -> JsonVectorCache | None:

@@ -4,13 +4,12 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 from msgspec.structs import replace
 
 from toolscript.app.builtin_tools import BuiltinTool
-from toolscript.codegen.typed_clients import Language, Module, make_module
 from toolscript.config.locations import EXAMPLE
 from toolscript.errors import NotConnectedError, NotReadyError, UnknownNameError
 from toolscript.gateway.base import SILENT_CALLER, Caller, without_last_words
@@ -25,6 +24,9 @@ from toolscript.types import (
     ServerStatus,
     ToolSpec,
 )
+
+if TYPE_CHECKING:
+    from toolscript.codegen.typed_clients import Language, Module
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +110,8 @@ class ScopedCatalogue:
                 raise UnknownNameError(self._no_server(name))
 
     async def module(
-        self, language: Language, names: Sequence[str] = (), *, compact: bool = False
-    ) -> Module:
+        self, language: "Language", names: Sequence[str] = (), *, compact: bool = False
+    ) -> "Module":
         """Returns a typed client of the tools that ``names`` choose, or of all where there is none.
 
         A name is a server's or a tool's id; a server that is still connecting is waited for.
@@ -127,6 +129,8 @@ class ScopedCatalogue:
         if not ids:
             raise NotReadyError(self.nothing())
         tools = self.gateway.catalogue.tools
+        from toolscript.codegen.typed_clients import make_module  # noqa: PLC0415 - seldom used
+
         make = partial(make_module, tools, language, ids, compact=compact)
         return await anyio.to_thread.run_sync(make)
 

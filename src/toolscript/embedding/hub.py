@@ -6,8 +6,6 @@ import os
 from collections.abc import Generator, Sequence
 from pathlib import Path
 
-import filelock
-
 from toolscript.embedding.download_progress import Progress
 from toolscript.embedding.models import Repository
 from toolscript.embedding.negative_cache import NegativeCache
@@ -110,6 +108,8 @@ def _beside(folder: Path, kind: str) -> Path:
 @contextlib.contextmanager
 def _locked(folder: Path, progress: Progress) -> Generator[None]:
     """Keep other processes from downloading into the folder; while waiting, show their progress."""
+    import filelock  # noqa: PLC0415 - takes longer than most commands have
+
     lock = filelock.FileLock(_beside(folder, "lock"), mode=0o600)
     while True:
         try:

@@ -10,9 +10,9 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 from toolscript.embedding import device as devices
-from toolscript.embedding.base import Encoder
 from toolscript.embedding.download_progress import Progress
 from toolscript.embedding.hub import Hub
 from toolscript.embedding.integrity import check_bundled
@@ -28,6 +28,9 @@ from toolscript.embedding.negative_cache import NegativeCache
 from toolscript.errors import DeviceError, ModelError, UnreachableError
 from toolscript.storage.atomic_files import expanded, is_dir
 
+if TYPE_CHECKING:
+    from toolscript.embedding.base import Encoder
+
 log = logging.getLogger(__name__)
 FORGET_REMOTE_S = 60.0
 """How long it is remembered that an embedding server did not answer."""
@@ -39,7 +42,7 @@ _BUNDLED_NAMES = ("bundled", BUNDLED)
 class Loaded:
     """The encoder that was loaded, or None; ``degraded`` says why it is not the one asked for."""
 
-    encoder: Encoder | None
+    encoder: "Encoder | None"
     degraded: str = ""
 
 
@@ -65,6 +68,40 @@ class Choice:
     """The hub's address; None: the one that huggingface-hub's environment names."""
     key: str = field(default="", repr=False)
     """The bearer token for an embedding server."""
+
+
+class ModelSettings(Protocol):
+    """The settings that choose a model: `config.settings.Settings` has them, among others."""
+
+    @property
+    def model(self) -> str:
+        """See `Choice`."""
+        ...
+
+    @property
+    def fallback(self) -> str:
+        """See `Choice`."""
+        ...
+
+    @property
+    def threads(self) -> int:
+        """See `Choice`."""
+        ...
+
+    @property
+    def device(self) -> str:
+        """See `Choice`."""
+        ...
+
+    @property
+    def data_dir(self) -> Path:
+        """The data directory, which has a folder of models."""
+        ...
+
+    @property
+    def embeddings_key(self) -> str | None:
+        """See `Choice.key`."""
+        ...
 
 
 class LazyModel:
@@ -149,6 +186,20 @@ def lazy(choice: Choice) -> LazyModel:
     )
 
 
+def lazy_model(settings: ModelSettings) -> LazyModel:
+    """Does the same for the choice that settings make."""
+    return lazy(
+        Choice(
+            model=settings.model,
+            fallback=settings.fallback,
+            threads=settings.threads,
+            device=settings.device,
+            directory=settings.data_dir / "models",
+            key=settings.embeddings_key or "",
+        )
+    )
+
+
 def load_model(model: str, fallback: str, threads: int) -> Loaded:
     """Load a model that is on this machine, as ``Loaded.encoder``.
 
@@ -217,7 +268,7 @@ class _Folder:
         """Why it failed a moment ago; empty when it may be loaded."""
         return ""
 
-    def load(self, progress: Progress) -> Encoder:
+    def load(self, progress: Progress) -> "Encoder":
         """The encoder; raises `ModelError`."""
         del progress
         from toolscript.embedding.onnx import OnnxEncoder  # noqa: PLC0415 - takes a tenth of a second
@@ -246,7 +297,7 @@ class _FromHub:
             return ""
         return self.hub.failed(self.repository)
 
-    def load(self, progress: Progress) -> Encoder:
+    def load(self, progress: Progress) -> "Encoder":
         folder = self.hub.local(self.repository)
         if folder is None:
             gpu = devices.choose(self.choice.device, devices.offered())[0] != devices.CPU
@@ -269,7 +320,7 @@ class _Remote:
     def failed(self) -> str:
         return self._notes().read()
 
-    def load(self, progress: Progress) -> Encoder:
+    def load(self, progress: Progress) -> "Encoder":
         del progress
         from toolscript.embedding.remote import Address, RemoteEncoder  # noqa: PLC0415 - its client takes a while
 

@@ -1,5 +1,6 @@
 """Waiting has an end: that of the waiting, of the patience or of the application."""
 
+import time
 from typing import Any
 
 import pytest
@@ -26,6 +27,9 @@ class Answers:
 
     def post(self, path: str, body: bytes) -> dict[str, Any]:
         raise NotImplementedError
+
+    def wait(self, timeout_s: float) -> None:
+        time.sleep(timeout_s)
 
 
 def health(status: str = "starting", waiting: int = 3, *servers: str) -> dict[str, Any]:

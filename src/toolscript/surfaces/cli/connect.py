@@ -121,7 +121,7 @@ def wait_until_ready(client: Client, connect_timeout_s: float, margin_s: float =
             elif time.monotonic() - changed > connect_timeout_s + margin_s:
                 raise GatewayError(_stuck(health))
             show(health)
-            time.sleep(pause)
+            client.wait(pause)
             pause = min(_LAST_POLL_S, pause * 1.5)
 
 

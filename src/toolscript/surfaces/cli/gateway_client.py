@@ -4,6 +4,7 @@ All clients answer the same requests with the same JSON, so that a command has o
 """
 
 import json
+import time
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
@@ -47,6 +48,10 @@ class Client(Protocol):
 
     def post(self, path: str, body: bytes) -> dict[str, Any]:
         """Sends JSON to a path and returns the answer, however long it takes."""
+        ...
+
+    def wait(self, timeout_s: float) -> None:
+        """Returns after so many seconds, or earlier if everything is ready before."""
         ...
 
 
@@ -117,6 +122,10 @@ class RemoteClient:
     def post(self, path: str, body: bytes) -> dict[str, Any]:
         """See `Client.post`."""
         return self._request("POST", path, body, None)
+
+    def wait(self, timeout_s: float) -> None:
+        """See `Client.wait`; a gateway does not tell when it is ready."""
+        time.sleep(timeout_s)
 
     def send(
         self, method: str, path: str, body: bytes | None, timeout_s: float | None = None
