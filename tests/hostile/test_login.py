@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import anyio
 import httpx2
 import pytest
+from benchmarks.logins import killed
 from mcp.client.auth.exceptions import OAuthFlowError
 from mcp.shared.auth import (
     AuthorizationCodeResult,
@@ -26,6 +27,8 @@ from tests.servers.logins import login_under_way, oauth_server, visit
 from tests.support import FUZZY, Cli, fetch
 from toolscript.gateway.oauth.login import Login, LoginNeededError, may_be_asked
 from toolscript.types import ServerSpec
+
+KILLS = 5
 
 
 @pytest.fixture
@@ -141,6 +144,14 @@ def test_m12_a_refresh_token_that_is_worth_nothing_is_not_sent_again(
     expire(guarded)
     assert all("log in with toolscript auth" in said for said in listed_at_once(guarded, 2))
     assert refreshes(tmp_path) == ["closed"]
+
+
+@pytest.mark.timeout(180)
+def test_m12_a_login_outlives_processes_killed_while_refreshing(tmp_path: Path) -> None:
+    """upstream:transports: what the provider answers to a killed process is taken over."""
+    found = killed(tmp_path, KILLS, seed=3)
+    assert found["during the request"], found
+    assert (found["lost"], found["used twice"]) == (0, 0), found
 
 
 # M13: coming back

@@ -3,7 +3,8 @@
 The SDK speaks the protocol. What it forgets with the process is stored here beside the
 tokens: when they expire and where they are refreshed. Several processes may use one login.
 A refresh token may be used only once (RFC 9700: a provider that sees it twice ends the
-login), so one process refreshes at a time, and the others take over what it has stored.
+login), so one process refreshes at a time, and the others take over what it has stored. That
+one may be killed meanwhile: see `token_request`.
 """
 
 import hashlib
@@ -31,6 +32,7 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl
 
+from toolscript.gateway.oauth.token_request import TokenAnswer, TokenRequest
 from toolscript.storage.atomic_files import file_name, make_private, stamp, write_atomically
 from toolscript.types import ServerSpec
 
@@ -69,6 +71,7 @@ class Login:
         self.url = spec.url
         self._registered = spec.oauth
         self._provider: OAuthClientProvider | None = None
+        self.request = TokenRequest(self.path)
         self._draft: _StoredLogin | None = None
         """The login that the user is in the middle of."""
 
@@ -97,6 +100,7 @@ class Login:
         """Logs out; returns whether there was a login."""
         existed = self.path.exists()
         self.path.unlink(missing_ok=True)
+        self.request.clear()
         return existed
 
     def refreshing(self) -> OAuthClientProvider:
@@ -128,6 +132,7 @@ class Login:
             return False
         async with self.locked():
             self._write(draft)
+            self.request.clear()
         return True
 
     @asynccontextmanager
@@ -160,6 +165,13 @@ class Login:
         if state.resource:
             resource = ProtectedResourceMetadata.model_validate(state.resource)
             context.protected_resource_metadata = resource
+
+    def age(self, seconds: float) -> None:
+        """Has the tokens, which were stored as new, expire so many seconds earlier."""
+        state = self._read()
+        if state.expires_at is not None:
+            state.expires_at -= seconds
+            self._write(state)
 
     def drop_refresh_token(self) -> None:
         """Forgets the refresh token, after the server has refused it."""
@@ -276,12 +288,29 @@ class _RefreshingProvider(OAuthClientProvider):
             if not self._is_stale(refused):
                 return
             with anyio.CancelScope(shield=True):
-                async with httpx2.AsyncClient(timeout=REFRESH_TIMEOUT_S) as client:
-                    response = await client.send(await self._refresh_token())
-                if await self._handle_refresh_response(response):
+                sent = self._login.request
+                answer = await sent.answer(LOCK_TIMEOUT_S)
+                if answer is not None and await self._takes(answer) and not self._is_stale(refused):
                     return
-                if b"invalid_grant" in response.content:
-                    self._login.drop_refresh_token()
+                await sent.send(await self._refresh_token(), REFRESH_TIMEOUT_S)
+                answer = await sent.answer(LOCK_TIMEOUT_S)
+                if answer is None:
+                    raise httpx2.ConnectError("the answer to the refresh was not stored")
+                await self._takes(answer)
+
+    async def _takes(self, answer: TokenAnswer) -> bool:
+        """Stores the tokens of an answer; returns whether it has any."""
+        age_s = max(0.0, time.time() - answer.received)
+        taken = await self._handle_refresh_response(
+            httpx2.Response(answer.status, content=answer.body)
+        )
+        if taken:
+            self._login.age(age_s)
+        elif b"invalid_grant" in answer.body:
+            self._login.drop_refresh_token()
+        self._login.request.clear()
+        self._login.load(self.context)
+        return taken
 
 
 class _InteractiveProvider(OAuthClientProvider):

@@ -117,8 +117,9 @@ class SearchAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ]
     degraded: Annotated[tuple[str, ...], about("A line per signal that did not answer in full.")]
     not_searched: Annotated[
-        tuple[MissingServer, ...], about("The servers whose tools are not known.")
-    ] = ()
+        tuple[MissingServer, ...] | UnsetType,
+        about("The servers whose tools are not known; not in a search of skills alone."),
+    ] = UNSET
     why: Annotated[MissAnswer | UnsetType, about("With `why`: where that tool is.")] = UNSET
 
 
@@ -327,13 +328,13 @@ def schemas() -> Json:
 def search_answer(
     query: str,
     result: SearchResult,
-    missing: Sequence[ServerStatus] = (),
+    missing: Sequence[ServerStatus] | None = None,
     *,
     mark: bool = False,
 ) -> SearchAnswer:
     """Returns the answer to a search; with ``mark`` every hit says whether it is a tool.
 
-    ``missing`` are the servers that were not searched.
+    ``missing`` are the servers that were not searched; None where skills are searched alone.
     """
     return SearchAnswer(
         query=query,
@@ -343,7 +344,9 @@ def search_answer(
         limit=result.limit,
         below=_hit(result.below, mark=mark) if result.below else None,
         degraded=result.degraded,
-        not_searched=tuple(
+        not_searched=UNSET
+        if missing is None
+        else tuple(
             MissingServer(server=each.name, why=each.obstacle, snapshot=each.snapshot)
             for each in missing
         ),

@@ -1,0 +1,106 @@
+"""Kills processes while they refresh the tokens of a login, and looks whether it still works.
+
+    python -m benchmarks.logins [--kills 100] [--seed 0] [--json FILE]
+
+The provider rotates refresh tokens, and ends a login when one is used twice (RFC 9700). Each
+round lets the token expire, has a command connect, kills the command with SIGKILL at a random
+moment after its request for new tokens has begun, and connects again. The exit code is 1 where
+the login was lost, or a refresh token was used twice. Linux only.
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.servers.logins import login_under_way, oauth_server, visit
+from tests.support import processes
+
+from benchmarks import report
+from benchmarks.arguments import Parser
+
+_PROGRAM = [sys.executable, "-P", "-m", "toolscript"]
+_LIST = [*_PROGRAM, "list-servers", "--refresh", "--output", "json"]
+_SLOW_S = 0.3
+"""How long the provider takes to answer."""
+_PATIENCE_S = 60.0
+
+
+def main() -> int:
+    """Measure, print, write; 1 if a login was lost."""
+    parser = Parser(prog="python -m benchmarks.logins", description=__doc__)
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="toolscript-logins-") as name:
+        found = killed(Path(name), arguments.kills, arguments.seed)
+    report.table(["", "number"], [[key, str(value)] for key, value in found.items()])
+    report.write(arguments.json, {"meta": report.meta(seed=arguments.seed), **found})
+    return bool(found["lost"] or found["used twice"])
+
+
+def killed(folder: Path, kills: int, seed: int) -> dict[str, int]:
+    """Counts what became of so many processes, and of the login, by what happened."""
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    refreshes = folder / "refreshes"
+    found = {"killed": 0, "during the request": 0, "lost": 0}
+    with oauth_server(SLOW_S=str(_SLOW_S), REFRESHES=str(refreshes)) as url:
+        config = folder / ".toolscript.json"
+        config.write_text(json.dumps({"mcpServers": {"guarded": {"url": url}}}), "utf-8")
+        environ = {k: v for k, v in os.environ.items() if not k.startswith("TOOLSCRIPT_")}
+        environ |= {"HOME": str(folder), "TOOLSCRIPT_SEARCH_FALLBACK": "fuzzy"}
+        environ |= {"TOOLSCRIPT_SEARCH_MODEL": "none"}
+        command = [*_PROGRAM, "auth", "guarded", "--no-browser"]
+        with login_under_way(command, environ, folder) as (process, address):
+            visit(address)
+            process.wait(_PATIENCE_S)
+        [stored] = (folder / ".toolscript" / "auth").glob("*.json")
+        for _ in range(kills):
+            _expire(stored)
+            during = _kill(environ, folder, chance)
+            found["killed"] += during is not None
+            found["during the request"] += bool(during)
+            found["lost"] += _state(environ, folder) != "ready"
+    lines = refreshes.read_text("utf-8").split() if refreshes.exists() else []
+    return {**found, "refreshes": len(lines), "used twice": lines.count("used")}
+
+
+def _expire(stored: Path) -> None:
+    state = json.loads(stored.read_text("utf-8")) | {"expires_at": 1.0}
+    changed = stored.with_suffix(".new")
+    changed.write_text(json.dumps(state), "utf-8")
+    changed.replace(stored)
+
+
+def _kill(environ: dict[str, str], folder: Path, chance: random.Random) -> bool | None:
+    """Whether a request was under way when the process was killed; None where it had ended."""
+    quiet = subprocess.DEVNULL
+    mark = f"{folder}/.toolscript/auth"
+    with subprocess.Popen(_LIST, env=environ, cwd=folder, stdout=quiet, stderr=quiet) as process:
+        deadline = time.monotonic() + _PATIENCE_S
+        while not processes(mark) and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(chance.uniform(0, 3 * _SLOW_S))
+        if process.poll() is not None:
+            return None
+        process.send_signal(signal.SIGKILL)
+        return bool(processes(mark))
+
+
+def _state(environ: dict[str, str], folder: Path) -> str:
+    done = subprocess.run(
+        _LIST, env=environ, cwd=folder, capture_output=True, text=True, check=False
+    )
+    answer: dict[str, Any] = json.loads(done.stdout or "{}")
+    return answer["servers"][0]["state"] if answer else done.stderr
+
+
+if __name__ == "__main__":
+    sys.exit(main())
