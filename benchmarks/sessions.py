@@ -163,9 +163,11 @@ class Place:
         """The proportional set size of every process of this place, in KiB, by its id."""
         mark = f"HOME={self.folder}".encode()
         found: dict[int, int] = {}
-        for path in Path("/proc").glob("[0-9]*"):
+        for path in sorted(Path("/proc").glob("[0-9]*"), key=lambda each: int(each.name)):
             try:
-                if mark in (path / "environ").read_bytes().split(b"\0"):
+                parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+                is_ours = mark in (path / "environ").read_bytes().split(b"\0")
+                if is_ours or parent in found:  # what ends the servers has no environment
                     rows = (path / "smaps_rollup").read_text().splitlines()
                     found[int(path.name)] = next(int(r.split()[1]) for r in rows if r[:4] == "Pss:")
             except (OSError, StopIteration):
