@@ -12,10 +12,12 @@ from typing import Any
 
 from tests.support import PATIENCE_S, Cli
 
+VERSION = "2025-06-18"
+
 
 @dataclass
 class Session:
-    """A client that speaks the protocol of 2025-06-18 to a process."""
+    """A client that speaks the protocol of one version to a process."""
 
     process: "subprocess.Popen[bytes]"
     received: "Queue[dict[str, Any] | None]" = field(default_factory=Queue[dict[str, Any] | None])
@@ -65,21 +67,23 @@ class Session:
         return self.until(lambda each: each.get("id") == number and "method" not in each)
 
     def ask(self, method: str, **params: Any) -> dict[str, Any]:
-        return self.answer(self.begin(method, **params))["result"]
+        answer = self.answer(self.begin(method, **params))
+        assert "result" in answer, answer
+        return answer["result"]
 
     def call(self, name: str, **arguments: Any) -> dict[str, Any]:
         return self.ask(
             "tools/call", name="call_tool", arguments={"tool": name, "arguments": arguments}
         )
 
-    def open(self, **capabilities: Any) -> None:
-        self.answer(self.open_blindly(capabilities))
+    def open(self, version: str = VERSION, **capabilities: Any) -> None:
+        self.answer(self.open_blindly(capabilities, version))
 
-    def open_blindly(self, capabilities: Any = None) -> int:
+    def open_blindly(self, capabilities: Any = None, version: str = VERSION) -> int:
         """Opens the session without waiting for the answer to the request that is returned."""
         number = self.begin(
             "initialize",
-            protocolVersion="2025-06-18",
+            protocolVersion=version,
             capabilities=capabilities or {},
             clientInfo={"name": "test", "version": "1"},
         )

@@ -23,6 +23,8 @@ class User:
     session_key: object = None
     session_id: str = ""
     project: str = ""
+    may_log_in: bool = False
+    opens_addresses: bool = False
     questions: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     async def on_progress(self, progress: float, total: float | None, message: str | None) -> None:

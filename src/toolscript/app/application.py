@@ -22,7 +22,7 @@ from toolscript.app.task_monitor import TaskMonitor
 from toolscript.app.tool_feed import ToolFeed
 from toolscript.config.follower import Follower
 from toolscript.config.servers import Config
-from toolscript.errors import NotReadyError, UpstreamError
+from toolscript.errors import NotReadyError, UnknownNameError, UpstreamError
 from toolscript.gateway.base import SILENT_CALLER, Caller
 from toolscript.gateway.gateway import Gateway
 from toolscript.gateway.snapshot import SnapshotStore
@@ -271,7 +271,11 @@ class App:
         builtin = catalogue.builtin_tool(name)
         if builtin:
             return await anyio.to_thread.run_sync(builtin.call, arguments)
-        tool = await catalogue.tool_when_ready(name)
+        try:
+            tool = await catalogue.tool_when_ready(name)
+        except UnknownNameError:
+            await catalogue.reach_server(name, caller)
+            tool = catalogue.tool(name)
         await check_foreign_arguments(tool.id, tool.input_schema, arguments)
         params = {"name": tool.name, "arguments": dict(arguments), **more}
         learn = partial(self._learn, history or SessionHistory(), tool.id)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 
 from toolscript.app.builtin_tools import BuiltinTool
 from toolscript.config.locations import EXAMPLE
-from toolscript.errors import NotConnectedError, NotReadyError, UnknownNameError
+from toolscript.errors import NotConnectedError, NotReadyError, RefusedError, UnknownNameError
 from toolscript.gateway.base import SILENT_CALLER, Caller, without_last_words
 from toolscript.gateway.gateway import Gateway
 from toolscript.retrieval.lexical.spelling import not_known
@@ -64,6 +65,16 @@ class ScopedCatalogue:
         if self.gateway.catalogue.find(name) is None:
             await self.gateway.settle(re.split(f"{SEPARATOR}|:", name, maxsplit=1)[0])
         return self.tool(name)
+
+    async def reach_server(self, name: str, caller: Caller) -> None:
+        """Asks the server of an unknown tool again if that has failed.
+
+        Raises `UpstreamError` where that still has no connection: for want of a login, perhaps.
+        """
+        server = re.split(f"{SEPARATOR}|:", name, maxsplit=1)[0]
+        if any(status.name == server and status.state == "failed" for status in self._statuses()):
+            with suppress(RefusedError):  # which is an answer: the newest protocol has no pings
+                await self.request(server, "ping", {}, caller)
 
     def pinned(self) -> list[ToolSpec]:
         """Those of the caller's tools that models always see, by id."""

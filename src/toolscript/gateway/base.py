@@ -78,6 +78,16 @@ class Caller(Protocol):
         """Whether it takes a result that asks for input, and then repeats its request with it."""
         return False
 
+    @property
+    def may_log_in(self) -> bool:
+        """Whether a login may be begun for it, whose address its user opens on this machine."""
+        return False
+
+    @property
+    def opens_addresses(self) -> bool:
+        """Whether it can show its user an address: ``elicitation/create`` with the mode ``url``."""
+        return False
+
     async def on_progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Takes a notice of progress."""
 

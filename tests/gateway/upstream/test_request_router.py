@@ -62,6 +62,8 @@ class Asked:
     accepts_input_required: bool = False
     session_id: str = ""
     project: str = ""
+    may_log_in: bool = False
+    opens_addresses: bool = False
     thinks_s: float = 0
     answer: dict[str, Any] = field(default_factory=lambda: {"action": "decline"})
     progress: list[tuple[float, float | None, str | None]] = field(

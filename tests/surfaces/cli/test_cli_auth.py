@@ -1,6 +1,7 @@
 """``toolscript auth``, with a real server that asks for OAuth: upstream:transports."""
 
 import json
+import re
 import socket
 import stat
 from collections.abc import Generator
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.servers.logins import login_under_way, oauth_server, visit
+from tests.stdio_sessions import Session, session
 from tests.support import FUZZY, READ_FILE, Cli, Scripted, fetch, until
 
 ADVICE = "answered HTTP 401; log in with toolscript auth guarded, or check its headers"
@@ -52,6 +54,44 @@ def kept(cli: Cli) -> dict[str, Any]:
 def server(cli: Cli) -> dict[str, Any]:
     [found] = fetch(cli.record()["url"], "/servers")[1]["servers"]
     return found
+
+
+def call(one: Session) -> dict[str, Any]:
+    return one.call("guarded:read_file", path="a.txt")
+
+
+def works_now(cli: Cli, one: Session) -> None:
+    """Once the login is stored, the next call waits for the connection, without a restart."""
+    folder = cli.home / ".toolscript" / "auth"
+    until(lambda: any(folder.glob("*.json")), "the login is stored")
+    answer = call(one)
+    assert not answer.get("isError"), answer
+
+
+@pytest.mark.requirement("upstream:transports")
+def test_a_call_that_needs_a_login_tells_where(guarded: Cli) -> None:
+    """upstream:transports: the address works, and so does the next call; one login at a time."""
+    with session(guarded) as one, session(guarded) as other:
+        told = [call(each)["content"][0]["text"] for each in (one, other)]
+        assert ADVICE in told[0]
+        [first, second] = [re.findall(r"to log in, open (\S+) and then", text) for text in told]
+        assert first == second
+        assert visit(first[0])[0] == 200
+        works_now(guarded, one)
+
+
+@pytest.mark.requirement("upstream:transports")
+def test_a_client_that_opens_addresses_is_asked_to(guarded: Cli) -> None:
+    """upstream:transports: its user logs in there."""
+    with session(guarded, version="2025-11-25", elicitation={"url": {}}) as one:
+        given = {"tool": "guarded:read_file", "arguments": {"path": "a.txt"}}
+        number = one.begin("tools/call", name="call_tool", arguments=given)
+        asked = one.until(lambda each: each.get("method") == "elicitation/create")
+        assert (asked["params"]["mode"], "guarded" in asked["params"]["message"]) == ("url", True)
+        assert visit(asked["params"]["url"])[0] == 200
+        one.send(id=asked["id"], result={"action": "accept"})
+        assert "call again once" in one.answer(number)["result"]["content"][0]["text"]
+        works_now(guarded, one)
 
 
 @pytest.mark.requirement("upstream:transports")

@@ -7,10 +7,11 @@ affects no other.
 import math
 import shutil
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import anyio
 import httpx2
@@ -25,7 +26,7 @@ from pydantic import ValidationError
 
 from toolscript import __version__
 from toolscript.config.settings import Settings
-from toolscript.errors import UpstreamError, innermost
+from toolscript.errors import NotConnectedError, RefusedError, UpstreamError, innermost
 from toolscript.gateway.base import LAST_WORDS, Caller, Failed, Ready, Report
 from toolscript.gateway.diagnosis import (
     ClosedError,
@@ -35,6 +36,7 @@ from toolscript.gateway.diagnosis import (
     message,
 )
 from toolscript.gateway.oauth.login import Login, LoginNeededError
+from toolscript.gateway.oauth.pending_logins import PendingLogins
 from toolscript.gateway.process.process_reaper import ProcessReaper
 from toolscript.gateway.process.stderr_log import StderrLog
 from toolscript.gateway.process.stdio_transport import process_streams
@@ -84,6 +86,11 @@ class McpUpstream:
         stated = any(name.lower() == "authorization" for name in spec.headers)
         has_login = spec.transport != "stdio" and not stated
         self._login = Login(settings.data_dir / "auth", spec) if has_login else None
+        self._is_connecting = False
+        self._tried_login: str | None = None
+        """The stamp of the login with which the last attempt was made."""
+        self._needs_login = False
+        """Whether the last attempt failed for want of a login."""
         self._pid: int | None = None
         self._wake = anyio.Event()
         self._is_closed = False
@@ -116,7 +123,9 @@ class McpUpstream:
         try:
             while True:
                 self._ready_at = math.inf
+                self._is_connecting, self._tried_login = True, self._login and self._login.stamp
                 error = await self._attempt()
+                self._is_connecting = False
                 lasted_s = anyio.current_time() - self._ready_at
                 retrying = self._was_ready and backoff.lost(lasted_s)
                 pause_s = backoff.pause()
@@ -128,14 +137,40 @@ class McpUpstream:
 
     async def _wait_before_retry(self, pause_s: float) -> None:
         """Waits so long, or until the user has logged in or out."""
-        before = self._login and self._login.stamp
         with anyio.move_on_after(pause_s):
-            while self._login is None or self._login.stamp == before:  # noqa: ASYNC110 - another process logs in
+            while self._login is None or self._login.stamp == self._tried_login:  # noqa: ASYNC110 - another process logs in
                 await anyio.sleep(LOGIN_POLL_S if self._login else math.inf)
 
     async def request(self, method: str, params: dict[str, Any], caller: Caller) -> dict[str, Any]:
         """See `Upstream.request`."""
-        return await self._router.request(method, params, caller)
+        deadline = anyio.current_time() + self._connect_s
+        while True:
+            try:
+                return await self._router.request(method, params, caller)
+            except NotConnectedError as error:
+                if not (self._needs_login and caller.may_log_in):
+                    raise
+                if not self._has_new_login or anyio.current_time() > deadline:
+                    raise NotConnectedError(f"{error}{await self._invitation(caller)}") from None
+            await anyio.sleep(LOGIN_POLL_S)
+
+    @property
+    def _has_new_login(self) -> bool:
+        """Whether the user has logged in, and it is not known yet whether that suffices."""
+        return self._is_connecting or (self._login and self._login.stamp) != self._tried_login
+
+    async def _invitation(self, caller: Caller) -> str:
+        """Begins a login, and returns what its user has to do; empty where it cannot begin."""
+        address = await self._shared.logins.address(self._spec)
+        if not address:
+            return ""
+        if caller.opens_addresses:
+            text = f"Log in to {self._spec.name}, so that its tools can be called."
+            asked = {"mode": "url", "message": text, "url": address, "elicitationId": uuid4().hex}
+            with suppress(RefusedError):
+                if (await caller.elicit("elicitation/create", asked)).get("action") == "accept":
+                    return "; call again once the user has logged in on the page that was shown"
+        return f"; to log in, open {address} and then call again"
 
     async def _attempt(self) -> str:
         """Connects, stays until the connection ends, and returns why it did."""
@@ -234,6 +269,7 @@ class McpUpstream:
         lists = self._ready.lists if has_other_lists(session) else {}
         rejected = self._first_lines(rejected)
         self._ready = Ready(tools=tools, version=version, rejected=rejected, lists=lists)
+        self._needs_login = False
         self._report(self._ready)
 
     async def _publish_other_lists(self, session: ClientSession) -> None:
@@ -332,6 +368,7 @@ class McpUpstream:
             status = error.response.status_code
         elif is_status_only(error):
             status = self._refused
+        self._needs_login = self._login is not None and status == HTTPStatus.UNAUTHORIZED
         if status:
             return answered(status, self._spec.name if self._login else "")
         return self._shown(message(error), 300) or type(error).__name__
@@ -351,6 +388,7 @@ class McpConnect:
         self.settings = settings
         self.logs = settings.data_dir / "logs" / "servers" / config_key
         self.reaper = ProcessReaper()
+        self.logins = PendingLogins(settings.data_dir / "auth")
 
     def __call__(self, spec: ServerSpec, report: Callable[[Report], None]) -> McpUpstream:
         """See `Connect`."""

@@ -217,6 +217,10 @@ class _SdkCaller:
         self.session_key: object = _connection(ctx)
         self.session_id = self.project = ""
         self.accepts_input_required = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+        self.may_log_in = _is_local_user(ctx)
+        capabilities = ctx.session.client_capabilities
+        asked = capabilities.elicitation if capabilities is not None else None
+        self.opens_addresses = asked is not None and asked.url is not None
 
     async def on_progress(self, progress: float, total: float | None, message: str | None) -> None:
         """See `Caller`."""
@@ -248,8 +252,8 @@ async def _project(ctx: _SdkContext) -> str:
     """Returns the folder that the client works in: its first root, else what its header names."""
     named = project_of(ctx.request)
     capabilities = ctx.session.client_capabilities
-    may_name = ctx.request is None or holder_of(ctx.request) in {OWNER, ANYONE}
-    if not (may_name and capabilities and capabilities.roots and ctx.session.can_send_request):
+    has_roots = capabilities and capabilities.roots and ctx.session.can_send_request
+    if not (has_roots and _is_local_user(ctx)):
         return named
     try:
         with anyio.fail_after(_ROOTS_TIMEOUT_S):
@@ -259,6 +263,11 @@ async def _project(ctx: _SdkContext) -> str:
         return named
     folders = (existing_folder(unquote(urlsplit(str(root.uri)).path)) for root in roots)
     return next(filter(None, folders), named)
+
+
+def _is_local_user(ctx: _SdkContext) -> bool:
+    """Whether the client is this machine's user, and not the holder of a token."""
+    return ctx.request is None or holder_of(ctx.request) in {OWNER, ANYONE}
 
 
 def _can_elicit(ctx: _SdkContext) -> bool:

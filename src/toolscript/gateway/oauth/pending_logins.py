@@ -1,0 +1,68 @@
+"""Begins logins for callers whose call needs one, and tells the address where the user logs in."""
+
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio.to_thread
+
+from toolscript.errors import UpstreamError
+from toolscript.types import ServerSpec
+
+log = logging.getLogger(__name__)
+BEGIN_TIMEOUT_S = 15.0
+"""How long a server and its provider may take to name the address."""
+
+LogIn = Callable[[Path, ServerSpec, Callable[[str], None]], None]
+
+
+class _PendingLogin:
+    """A login that waits for its user, in a thread of its own."""
+
+    def __init__(self, log_in: LogIn, directory: Path, spec: ServerSpec) -> None:
+        self._work = log_in, directory, spec
+        self.address = ""
+        self.begun = threading.Event()
+        """Set once there is an address, or there will be none."""
+        self.thread = threading.Thread(target=self._run, name="login", daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        log_in, directory, spec = self._work
+        try:
+            log_in(directory, spec, self._take)
+        except UpstreamError as error:
+            log.info("%s", error)
+        finally:
+            self.begun.set()
+
+    def _take(self, address: str) -> None:
+        self.address = address
+        self.begun.set()
+
+
+class PendingLogins:
+    """The logins under way: at most one for each server, which ends by itself without its user.
+
+    Args:
+        directory: The folder of logins.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._pending: dict[str, _PendingLogin] = {}
+
+    async def address(self, spec: ServerSpec) -> str:
+        """Returns where the user logs in to a server; empty where the server names no address.
+
+        The login is begun where none is under way. The connection to the server sees when the
+        user has logged in.
+        """
+        pending = self._pending.get(spec.name)
+        if pending is None or not pending.thread.is_alive():
+            from toolscript.gateway.oauth.browser import log_in  # noqa: PLC0415 - seldom needed
+
+            pending = self._pending[spec.name] = _PendingLogin(log_in, self._directory, spec)
+        await anyio.to_thread.run_sync(pending.begun.wait, BEGIN_TIMEOUT_S, abandon_on_cancel=True)
+        return pending.address if pending.thread.is_alive() else ""
