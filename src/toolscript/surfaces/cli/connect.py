@@ -100,7 +100,9 @@ def connected(
         yield remote
         return
     from toolscript.surfaces.cli.local_client import local_client  # noqa: PLC0415 - imports the engine
+    from toolscript.surfaces.server.logs import ensure_set_up  # noqa: PLC0415 - imports logging
 
+    ensure_set_up()
     with local_client(settings, wiring, refresh=refresh) as client:
         wait_until_ready(client, settings.connect_timeout_s)
         yield client

@@ -12,8 +12,7 @@ import click
 
 from toolscript import __version__
 from toolscript.errors import ToolscriptError
-from toolscript.surfaces.server import logs as journal
-from toolscript.surfaces.server.error_codes import codes_of
+from toolscript.surfaces.server.garbage_collection import collect_rarely, exit_at_once
 from toolscript.surfaces.server.signals import EndedError, raise_when_asked_to_end
 from toolscript.text.display import printable
 
@@ -44,6 +43,8 @@ _MODULES = {
     "get-types": "types_command",
 }
 """The modules that are not called after their command."""
+_ASKING = {"search", "list-servers", "list-tools", "get-types", "call"}
+"""Commands that have nothing to log unless no gateway runs; see `connect.connected`."""
 
 
 class _LazyGroup(click.Group):
@@ -59,6 +60,10 @@ class _LazyGroup(click.Group):
         del ctx
         if cmd_name not in _COMMANDS:
             return None
+        if cmd_name not in _ASKING:
+            from toolscript.surfaces.server import logs  # noqa: PLC0415 - takes long to import
+
+            logs.set_up()
         module = _MODULES.get(cmd_name, f"{cmd_name}_command")
         name = "execute" if cmd_name == "exec" else cmd_name.replace("-", "_")
         return getattr(import_module(f"toolscript.surfaces.cli.{module}"), name)
@@ -82,7 +87,7 @@ def cli() -> None:
 
 def main() -> NoReturn:
     """Run the command line and exit."""
-    journal.set_up()
+    collect_rarely()
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(errors="replace")  # a character that the terminal cannot show becomes "?"
@@ -98,11 +103,13 @@ def main() -> NoReturn:
         problem.show(text)
         _exit(problem.exit_code, *text.getvalue().splitlines(), prefix="")
     except ToolscriptError as problem:
+        from toolscript.surfaces.server.error_codes import codes_of  # noqa: PLC0415 - seldom needed
+
         _exit(codes_of(type(problem)).exit_code, str(problem))
     except OSError as problem:
         _discard_output()
         _exit(1, _reason(problem))
-    sys.exit(status if isinstance(status, int) else 0)
+    exit_at_once(status if isinstance(status, int) else 0)
 
 
 def _exit(code: int, *lines: str, prefix: str = "toolscript: ") -> NoReturn:
@@ -110,7 +117,7 @@ def _exit(code: int, *lines: str, prefix: str = "toolscript: ") -> NoReturn:
     with suppress(OSError):
         for line in lines:
             click.echo(printable(f"{prefix}{line}"), err=True)
-    sys.exit(code)
+    exit_at_once(code)
 
 
 def _reason(problem: OSError) -> str:

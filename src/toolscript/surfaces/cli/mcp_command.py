@@ -12,6 +12,7 @@ from toolscript.surfaces.cli.connect import record_file, running_gateway
 from toolscript.surfaces.cli.gateway_starter import ensure_gateway
 from toolscript.surfaces.cli.options import settings_options
 from toolscript.surfaces.cli.output import note
+from toolscript.surfaces.server.garbage_collection import collect_as_usual
 
 
 @click.command()
@@ -23,6 +24,7 @@ def mcp(alone: bool, **flags: Any) -> None:
     Put this command into the configuration of a client that starts its servers. It passes the
     client's messages on to the gateway of its configuration, which it starts where none runs.
     """
+    collect_as_usual()
     settings = load_settings(flags)
     if alone or _needs_another(settings, flags):
         _serve_alone(settings)

@@ -26,6 +26,7 @@ from toolscript.surfaces.mcp.endpoint import Exposure
 from toolscript.surfaces.server import logs
 from toolscript.surfaces.server.authentication import ANY_HOST, LOOPBACK_HOSTS, TokenAuthenticator
 from toolscript.surfaces.server.config_sources import load
+from toolscript.surfaces.server.garbage_collection import collect_as_usual
 from toolscript.surfaces.server.gateway_file import GatewayFile, GatewayRecord
 from toolscript.surfaces.server.process_memory import freeze_gc, release_heap, skip_sdk_framework
 from toolscript.surfaces.server.request_log import RequestStats
@@ -52,6 +53,7 @@ def serve(settings: Settings, *, on_demand: bool = False) -> None:
         TaskDiedError: A background task has died.
     """
     logs.set_up(settings.log_level, settings.log_format)
+    collect_as_usual()
     release_heap()
     skip_sdk_framework()
     config = load(settings)

@@ -112,6 +112,9 @@ def _warn(message: str) -> None:
     """Log a warning once: a command looks at its configuration more than once."""
     import logging  # noqa: PLC0415 - takes longer than the rest of what most commands do
 
+    from toolscript.surfaces.server.logs import ensure_set_up  # noqa: PLC0415 - the same
+
+    ensure_set_up()
     logging.getLogger(__name__).warning("%s", message)
 
 

@@ -33,6 +33,12 @@ def set_up(level: str = "warning", form: str = "text") -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
+def ensure_set_up() -> None:
+    """Log to standard error, where nothing has been set up yet."""
+    if not logging.getLogger().handlers:
+        set_up()
+
+
 class _OncePerReason(logging.Filter):
     """Lets one message through per reason why files cannot be written, such as a full disk."""
 
