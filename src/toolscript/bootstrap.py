@@ -7,12 +7,13 @@ first needed.
 import hashlib
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from toolscript.app.application import App
+from toolscript.app.approvals import Approvals, RememberedAnswers
 from toolscript.app.builtin_tools import vector_tools
 from toolscript.config import locations
 from toolscript.config import servers as configuration
@@ -23,8 +24,10 @@ from toolscript.config.trust import TrustStore
 from toolscript.embedding.json_vector_cache import JsonVectorCache
 from toolscript.embedding.loader import LazyModel, lazy_model
 from toolscript.embedding.vector_cache import FALLBACK, SqliteVectorCache
+from toolscript.errors import ModelError
 from toolscript.gateway.base import IMPORTING, Connect
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
+from toolscript.gateway.definitions.pins import DefinitionPins
 from toolscript.gateway.gateway import Gateway
 from toolscript.gateway.snapshot import SnapshotStore
 from toolscript.graph.graph_store import GraphStore
@@ -82,17 +85,24 @@ def application(
     config = config or _configuration(settings, environ)
     snapshots = SnapshotStore(settings.data_dir / "cache" / "catalogue", config.key)
     known = snapshots.load(config.servers) if wiring.use_snapshot else Catalogue({})
+    model = wiring.model or lazy_model(settings)
+    pins = DefinitionPins(
+        settings.data_dir,
+        config.key,
+        review_new=settings.new_tools == "review",
+        similarity=lambda texts: _similarity(model, texts),
+    )
     gateway = Gateway(
         config,
         known,
-        lambda: _connect(settings, config.key),
+        lambda: _connect(settings, config.key, pins),
+        pins,
         starts=_starting(settings, wiring),
         idle_s=settings.idle_timeout_s,
         max_processes=settings.max_processes,
         project=_here(),
         only=wiring.only,
     )
-    model = wiring.model or lazy_model(settings)
     curves = None if settings.no_cache else settings.data_dir / "cache" / "calibration"
     learning = _learning(settings, config)
     semantic = SemanticSignal(
@@ -116,7 +126,23 @@ def application(
         ),
         follower=_follower(settings, config, environ) if wiring.follow else None,
         learning=learning,
+        approvals=Approvals(
+            RememberedAnswers(settings.data_dir / "permissions" / f"answers-{config.key}.json"),
+            settings.approval_timeout_s,
+        ),
     )
+
+
+def _similarity(model: LazyModel, texts: Sequence[str]) -> list[float]:
+    """Returns the cosines of the first text with the others; nothing where no model works."""
+    encoder = model.get().encoder
+    if encoder is None:
+        return []
+    try:
+        first, *others = encoder.documents(texts)
+    except ModelError:  # an embedding server that does not answer: words have to do
+        return []
+    return [float(first @ other) for other in others]
 
 
 def _starting(settings: Settings, wiring: Wiring) -> Callable[[ServerSpec, ServerEntry], bool]:
@@ -236,8 +262,8 @@ def _standing_in(model: LazyModel) -> bool:
     return identity is not None and bool(identity.degraded)
 
 
-def _connect(settings: Settings, config_key: str) -> Connect:
+def _connect(settings: Settings, config_key: str, pins: DefinitionPins) -> Connect:
     with IMPORTING:
         from toolscript.gateway.upstream.connection import McpConnect  # noqa: PLC0415 - see Gateway.run
 
-    return McpConnect(settings, config_key)
+    return McpConnect(settings, config_key, pins)

@@ -14,6 +14,10 @@
     │   ├── DataDirectoryError   another user may have written to the data directory
     │   └── TokenFileError       the file of tokens cannot be read
     ├── AccessError              the caller has no token, or an invalid one
+    ├── NotPermittedError        a call is not allowed
+    │   ├── DeniedError          a rule or a person denies it
+    │   ├── HeldError            the tool's definition waits for approval
+    │   └── ToolClassError       the tool may do more, or less, than the call says
     ├── ModelError               an embedding model cannot be used
     │   ├── DeviceError          the selected device cannot run it
     │   └── UnreachableError     its server does not answer at the moment
@@ -94,6 +98,27 @@ class TokenFileError(ConfigError):
 
 class AccessError(ToolscriptError):
     """The caller has no token where one is required, or an invalid one."""
+
+
+class NotPermittedError(ToolscriptError):
+    """A call is not allowed; the message says by whom, and what to do."""
+
+
+class DeniedError(NotPermittedError):
+    """A rule or a person denies a call."""
+
+
+class HeldError(NotPermittedError):
+    """A tool's definition waits for a person's approval."""
+
+
+class ToolClassError(NotPermittedError):
+    """A tool may do more, or less, than its caller says that the call does."""
+
+    def __init__(self, message: str, tool_class: str = "") -> None:
+        super().__init__(message)
+        self.tool_class = tool_class
+        """The tool's class: ``read``, ``write`` or ``destructive``."""
 
 
 class ModelError(ToolscriptError):

@@ -37,6 +37,15 @@ SKILLS = "skills"
 BUILTIN = "Vector"
 """The server that built-in tools belong to in ids and grants."""
 
+Trust = Literal["pinned", "new", "changed"]
+"""How a tool's definition came to be accepted: ``new`` and ``changed`` were, lately, unseen."""
+ToolClass = Literal["read", "write", "destructive"]
+"""What a call of a tool may do at most, as its server says: see `ToolSpec.tool_class`."""
+TOOL_CLASSES: tuple[ToolClass, ...] = ("read", "write", "destructive")
+Decision = Literal["allow", "ask", "deny"]
+DECISIONS: tuple[Decision, ...] = ("allow", "ask", "deny")
+"""What a rule says of a call, the strictest last."""
+
 Transport = Literal["stdio", "http", "sse"]
 Protocol = Literal["auto", "legacy"]
 Start = Literal["lazy", "eager"]
@@ -67,12 +76,35 @@ def split_tool_id(identifier: str) -> tuple[str, str]:
     return server, name
 
 
-def _sha256(value: Any) -> str:
+def sha256_of(value: Any) -> str:
+    """Returns the SHA-256 of a value as JSON with sorted keys, in hex digits."""
     try:
         encoded = msgspec.json.encode(value, order="deterministic")
     except UnicodeEncodeError:  # an environment value that is no UTF-8
         encoded = json.dumps(value, sort_keys=True).encode()
     return hashlib.sha256(encoded).hexdigest()
+
+
+class PermissionRule(msgspec.Struct, frozen=True):
+    """What is decided about the calls of some tools."""
+
+    pattern: str
+    """The id of a tool, or a pattern (``*``, ``?``) of ids."""
+    decision: Decision
+    tool_class: ToolClass | None = None
+    """The class of the tools that it is about; None for all."""
+    origin: str = ""
+    """Where it was written, such as ``permissions``."""
+
+    def covers(self, identifier: str, tool_class: ToolClass) -> bool:
+        """Whether it is about a tool."""
+        return self.tool_class in {None, tool_class} and _matches(identifier, (self.pattern,))
+
+    @property
+    def specificity(self) -> tuple[bool, int, bool]:
+        """Of two rules about a tool, the greater one counts: an id, a longer pattern, a class."""
+        literal = self.pattern.replace("*", "").replace("?", "")
+        return literal == self.pattern, len(literal), self.tool_class is not None
 
 
 class OAuthClient(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,6 +137,8 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
     exclude_tools: tuple[str, ...] = ()
     pin_tools: tuple[str, ...] = ()
     """Names or patterns of the tools that models always see."""
+    auto_approve: bool = False
+    """Whether changed definitions of its tools are accepted without a person."""
     disabled: bool = False
     protocol: Protocol = "auto"
     sse_fallback: bool = False
@@ -123,6 +157,8 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
     """How many requests it gets at a time; 0 for any number."""
     project: str = ""
     """The folder that `PROJECT` stands for in an instance's fields; empty in the entry itself."""
+    entry_launch: tuple[str, ...] = ()
+    """Command, arguments and address as in the entry, before a folder replaces `PROJECT`."""
     hidden: tuple[str, ...] = ()
     """Values of variables that are part of the other fields: most of them are keys."""
 
@@ -130,6 +166,11 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the configuration includes the tool of this name."""
         included = self.include_tools is None or _matches(tool, self.include_tools)
         return included and not _matches(tool, self.exclude_tools)
+
+    @property
+    def launch(self) -> tuple[str, ...]:
+        """How it is started or reached: the same for all projects."""
+        return self.entry_launch or (self.command, *self.args, self.url)
 
     @property
     def is_per_project(self) -> bool:
@@ -149,6 +190,7 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(
             self,
             project=folder,
+            entry_launch=self.launch,
             cwd=self.cwd and self.cwd.replace(PROJECT, folder),
             url=self.url.replace(PROJECT, quote(folder)),
             args=tuple(text.replace(PROJECT, folder) for text in self.args),
@@ -159,7 +201,7 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def digest(self) -> str:
         """SHA-256 over every field: the same digest means the same server."""
-        return _sha256(msgspec.to_builtins(self))
+        return sha256_of(msgspec.to_builtins(self))
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -202,9 +244,20 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return tool_id(self.server, self.name)
 
     @property
+    def tool_class(self) -> ToolClass:
+        """What a call may do at most, by its server's hints.
+
+        A hint that is missing has the protocol's default: without any, a tool is destructive.
+        """
+        hints = self.annotations or {}
+        if hints.get("readOnlyHint") is True:
+            return "read"
+        return "write" if hints.get("destructiveHint") is False else "destructive"
+
+    @property
     def digest(self) -> str:
         """SHA-256 over every field: a changed description or schema changes it."""
-        return _sha256(msgspec.to_builtins(self))
+        return sha256_of(msgspec.to_builtins(self))
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -267,11 +320,18 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     """Ids or patterns of further tools."""
     anonymous: bool = False
     """Whether the caller sent neither the gateway's key nor a token."""
+    permissions: tuple[PermissionRule, ...] = ()
+    """Rules of its own; of all that say something about a call, the strictest counts."""
+    profiles: tuple[str, ...] = ()
+    """The profiles of the configuration whose rules hold as well."""
+    holder: str = "owner"
+    """Whose it is: the id of a token, ``owner``, or ``anyone`` where there are no tokens."""
 
     @property
     def is_owner(self) -> bool:
-        """Whether the caller may read what servers write for people, such as their stderr."""
-        return self.is_everything and not self.anonymous
+        """Whether the caller may decide about tools, and read what servers write for people."""
+        is_limited = self.anonymous or self.permissions or self.profiles
+        return self.is_everything and not is_limited
 
     @property
     def is_everything(self) -> bool:
@@ -292,7 +352,15 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
 EVERYTHING = Grant(servers=("*",))
 """The grant of the user who runs toolscript."""
 
-ANONYMOUS = Grant(servers=("*",), anonymous=True)
+
+def owned(profile: str | None) -> Grant:
+    """Returns the grant of the user who runs toolscript, as a profile narrows it."""
+    if not profile:
+        return EVERYTHING
+    return msgspec.structs.replace(EVERYTHING, profiles=(profile,))
+
+
+ANONYMOUS = Grant(servers=("*",), anonymous=True, holder="anyone")
 """The grant of other programs on this machine while no token is required."""
 
 
@@ -313,6 +381,8 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Names of the servers whose tools are searched; all for none."""
     grant: Grant = EVERYTHING
     """What the caller may find."""
+    hidden: frozenset[str] = frozenset()
+    """Ids of granted tools that may not be found all the same."""
     context: tuple[str, ...] = ()
     """Ids of the tools that were used before, the last one last; related tools rank higher."""
     needed: bool = False
@@ -323,6 +393,10 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The id or name of a tool whose rank, or absence, the result is to explain."""
     skills: bool = False
     """Whether to search skills as well as tools."""
+
+    def shows(self, identifier: str) -> bool:
+        """Whether the document with the id ``identifier`` may be found."""
+        return identifier not in self.hidden and self.grant.allows(identifier)
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
@@ -446,6 +520,7 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: Annotated[
         bool, Meta(description="Whether this comes from the snapshot: it is not connected yet.")
     ] = False
+    held: Annotated[int, Meta(description="How many of its tools wait for approval.")] = 0
     retry: Annotated[str, Meta(description="When a failed server is tried again (UTC).")] = ""
 
     @property

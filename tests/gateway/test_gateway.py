@@ -11,6 +11,7 @@ import anyio.lowlevel
 import msgspec
 import pytest
 
+from tests.support import unused_pins
 from toolscript.config.servers import Config, ServerProblem
 from toolscript.gateway.base import Caller, Connect, Failed, Ready, Report
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
@@ -91,6 +92,9 @@ class _Told:
                 await self.stage.may_end.wait()
             self.stage.running.discard(self.spec.name)
 
+    def list_again(self) -> None:
+        """Nothing is listed."""
+
     async def request(self, method: str, params: dict[str, Any], caller: Caller) -> dict[str, Any]:
         del caller
         return {"server": self.spec.name, "method": method, "params": params}
@@ -108,7 +112,9 @@ def make(
 ) -> Gateway:
     config = Config((SOURCE,), specs)
     known = snapshot or Catalogue({})
-    return Gateway(config, known, stage.connector, starts=lambda _spec, _known: eager)
+    return Gateway(
+        config, known, stage.connector, unused_pins(), starts=lambda _spec, _known: eager
+    )
 
 
 @asynccontextmanager
@@ -294,7 +300,7 @@ def test_no_upstream_outlives_the_gateway(stage: Stage) -> None:
 def test_servers_with_a_mistake_are_among_the_others_by_name(stage: Stage) -> None:
     """config:file"""
     config = Config((SOURCE,), (B, A), (ServerProblem(SOURCE, "ab", "command is 1"),))
-    gateway = Gateway(config, Catalogue({}), stage.connector)
+    gateway = Gateway(config, Catalogue({}), stage.connector, unused_pins())
     a, ab, b = gateway.statuses()
     assert ab == ServerStatus(name="ab", state="invalid", error="/c.json: command is 1")
     assert (a.name, b.name) == ("a", "b")

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import msgspec
 
 from toolscript.errors import RefusedError
+from toolscript.gateway.definitions.pins import HeldTool, RecentChange
 from toolscript.types import ServerSpec, ToolSpec
 
 IMPORTING = threading.Lock()
@@ -37,6 +38,10 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     lists: dict[str, tuple[Any, ...]] | None = None
     """The entries of its other lists, such as ``prompts/list``, by their method; None where they
     are not known yet."""
+    held: tuple[HeldTool, ...] = ()
+    """The tools that wait for a person's approval."""
+    recent: dict[str, RecentChange] = {}
+    """Which of the tools are new or have changed, by name."""
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +81,11 @@ class Caller(Protocol):
     @property
     def accepts_input_required(self) -> bool:
         """Whether it takes a result that asks for input, and then repeats its request with it."""
+        return False
+
+    @property
+    def may_be_asked(self) -> bool:
+        """Whether its user can be asked a question: ``elicitation/create`` with a form."""
         return False
 
     @property
@@ -130,12 +140,17 @@ class Upstream(Protocol):
         """Connects, reports and reconnects until cancelled. Raises for no fault of a server."""
         ...
 
+    def list_again(self) -> None:
+        """Has the tools listed once more, if the server is connected."""
+        ...
+
     async def request(self, method: str, params: dict[str, Any], caller: Caller) -> dict[str, Any]:
         """Passes a request on, and returns the server's result as it is on the wire.
 
-        Waits for a connection that is being made. Raises `NotConnectedError`,
-        `RefusedError`, `CallTimeoutError`, and `UpstreamError` for an answer that
-        cannot be used. Cancelling it cancels the request on the server.
+        Waits for a connection that is being made, and a call for a listing that is. Raises
+        `HeldError`, `NotConnectedError`, `RefusedError`, `CallTimeoutError`, and
+        `UpstreamError` for an answer that cannot be used. Cancelling it cancels the request on
+        the server.
         """
         ...
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from toolscript.types import ServerState, ToolSpec, tool_id
+from toolscript.gateway.definitions.pins import HeldTool, RecentChange, trust_of
+from toolscript.types import SEPARATOR, ServerState, ToolSpec, Trust, tool_id
 
 MAX_EXPOSED = 64
 """The longest tool name that model vendors accept."""
@@ -31,6 +32,10 @@ class ServerEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     lists: dict[str, tuple[Any, ...]] | None = None
     """The entries of its other lists, such as ``prompts/list``, by their method; None where they
     are not known yet."""
+    held: tuple[HeldTool, ...] = ()
+    """The tools that wait for a person's approval, and that nobody else sees."""
+    recent: dict[str, RecentChange] = {}
+    """Which of the tools are new or have changed, by name."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,16 @@ class Catalogue:
         return dict(sorted(tools.items()))
 
     @cached_property
+    def held(self) -> dict[str, HeldTool]:
+        """Every tool that waits for approval, by its id, in the order of the ids."""
+        held = {each.tool.id: each for entry in self.servers.values() for each in entry.held}
+        return dict(sorted(held.items()))
+
+    def trust(self, tool: ToolSpec) -> Trust:
+        """Returns whether a tool's definition is new, has changed lately, or is long known."""
+        return trust_of(self.servers[tool.server].recent.get(tool.name))
+
+    @cached_property
     def exposed(self) -> dict[str, str]:
         """Every tool's name for models, by the tool's id; see `exposed_names`."""
         return exposed_names(self.tools)
@@ -66,6 +81,10 @@ class Catalogue:
         if identifier is None and colon:
             identifier = tool_id(server, rest)
         return self.tools.get(identifier or "")
+
+    def find_held(self, name: str) -> HeldTool | None:
+        """Returns the held tool with this id, or this ``server:tool``."""
+        return self.held.get(name) or self.held.get(name.replace(":", SEPARATOR, 1))
 
     def replacing(self, entry: ServerEntry) -> "Catalogue":
         """Returns this catalogue with one server's entry replaced or added."""

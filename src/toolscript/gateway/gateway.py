@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any
 
 import anyio
@@ -16,13 +17,14 @@ from toolscript.config.servers import Config
 from toolscript.errors import NotConnectedError
 from toolscript.gateway.base import Caller, Connect, Ready, Report
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
+from toolscript.gateway.definitions.pins import DefinitionPins, HeldTool, held_message
 from toolscript.gateway.fair_queue import FairQueue
 from toolscript.gateway.instance import EndedError, Instance
 from toolscript.gateway.process.process_resources import measure
 from toolscript.gateway.process_limit import ProcessLimit
 from toolscript.gateway.server_instances import ServerInstances
 from toolscript.text.display import encodable
-from toolscript.types import ServerResources, ServerSpec, ServerStatus, ToolSpec
+from toolscript.types import ServerResources, ServerSpec, ServerStatus, ToolSpec, tool_id
 
 
 @dataclass(eq=False)
@@ -49,6 +51,7 @@ class Gateway:
         config: The configuration.
         known: The snapshot to start from: an entry counts until its server reports.
         connector: Returns what makes upstreams; its imports take most of a second.
+        pins: The definitions that were accepted.
         starts: Whether a server that the snapshot knows is started at once. Any other rests
             until a request needs it.
         idle_s: Seconds without a request after which a server is stopped; 0 for never. A server
@@ -63,6 +66,7 @@ class Gateway:
         config: Config,
         known: Catalogue,
         connector: Callable[[], Connect],
+        pins: DefinitionPins,
         *,
         starts: Callable[[ServerSpec, ServerEntry], bool] = lambda _spec, _known: True,
         idle_s: float = 0,
@@ -73,6 +77,7 @@ class Gateway:
         self.config = config
         self.catalogue = known
         self._connector = connector
+        self._pins = pins
         self._starts = starts
         self._idle_s = idle_s
         self._limit = ProcessLimit(max_processes)
@@ -181,6 +186,11 @@ class Gateway:
             return None
         return None if entry.lists is None else entry.lists.get(method, ())
 
+    def secrets_of(self, server: str) -> tuple[str, ...]:
+        """Returns the secrets of a server's entry, which nobody may be shown."""
+        slot = self._slots.get(server)
+        return slot.spec.secrets if slot else ()
+
     def pinned(self) -> list[ToolSpec]:
         """Returns the tools that the configuration pins, by id: models always see them."""
         pins = {spec.name: spec.pin_tools for spec in self.config.servers}
@@ -189,6 +199,56 @@ class Gateway:
             for tool in self.catalogue.tools.values()
             if any(fnmatchcase(tool.name, pattern) for pattern in pins.get(tool.server, ()))
         ]
+
+    async def approve(self, held: Sequence[HeldTool]) -> None:
+        """Accepts the definitions of held tools, which can be found and called from now on.
+
+        Raises `OSError` where that cannot be stored.
+        """
+        for spec, chosen in self._by_server(held):
+            entry = self.catalogue.servers[spec.name]
+            whole = len(chosen) == len(entry.held)
+            await anyio.to_thread.run_sync(partial(self._pins.approve, spec, chosen, whole=whole))
+            entry = self.catalogue.servers.get(spec.name)
+            if entry is None:
+                continue
+            names = {each.tool.name for each in chosen}
+            tools = {tool.name: tool for tool in entry.tools}
+            tools |= {each.tool.name: each.tool for each in entry.held if each in chosen}
+            still = tuple(each for each in entry.held if each not in chosen)
+            recent = {name: each for name, each in entry.recent.items() if name not in names}
+            changed = msgspec.structs.replace(
+                entry, tools=tuple(tools.values()), held=still, recent=recent
+            )
+            self._republish(changed)
+
+    async def reject(self, held: Sequence[HeldTool]) -> None:
+        """Remembers that these definitions are not wanted; they stay held.
+
+        Raises `OSError` where that cannot be stored.
+        """
+        for spec, chosen in self._by_server(held):
+            await anyio.to_thread.run_sync(self._pins.reject, spec, chosen)
+            entry = self.catalogue.servers.get(spec.name)
+            if entry is None:
+                continue
+            marked = tuple(
+                msgspec.structs.replace(each, rejected=True) if each in chosen else each
+                for each in entry.held
+            )
+            self._republish(msgspec.structs.replace(entry, held=marked))
+
+    def _by_server(self, held: Sequence[HeldTool]) -> list[tuple[ServerSpec, list[HeldTool]]]:
+        specs = [s for s in self.config.servers if s.name in self.catalogue.servers]
+        chosen = [(s, [each for each in held if each.tool.server == s.name]) for s in specs]
+        return [(spec, tools) for spec, tools in chosen if tools]
+
+    def _republish(self, entry: ServerEntry) -> None:
+        """Publishes a reviewed entry, and has a connected server say what it lists now."""
+        self._publish(self.catalogue.replacing(entry))
+        slot = self._slots.get(entry.name)
+        for instance in slot.instances.all if slot else ():
+            instance.list_again()
 
     async def settle(self, server: str | None = None) -> None:
         """Waits until `settled`, or until the given server is."""
@@ -288,6 +348,9 @@ class Gateway:
             error = f": {status.error}" if status.error else ""
             return f"its server {server} is {status.state}{error}"
         spec = next(spec for spec in self.config.servers if spec.name == server)
+        held = self.catalogue.held.get(tool_id(server, tool))
+        if held is not None:
+            return held_message(held)
         if not spec.offers(tool):
             return f"includeTools or excludeTools keeps it out of {server}"
         return f"the server {server} offers no tool of that name"
@@ -310,6 +373,7 @@ class Gateway:
             since=entry.since,
             version=entry.version,
             rejected=entry.rejected,
+            held=len(entry.held),
             snapshot=slot is None or not slot.reported,
             retry=slot.retry if slot else "",
         )

@@ -127,6 +127,11 @@ class Instance:
         """Starts the server, unless it is started already."""
         self._needed.set()
 
+    def list_again(self) -> None:
+        """Has the server's tools listed once more, if it is started."""
+        if self._upstream is not None:
+            self._upstream.list_again()
+
     def stop(self) -> None:
         """Stops the server now if it is idle."""
         self._stopped.set()

@@ -20,6 +20,11 @@ def printable(text: str, limit: int = 0) -> str:
     return clean if whole else clean[: limit - 1].rstrip() + "…"
 
 
+def counted(number: int, noun: str) -> str:
+    """Returns ``1 tool``, ``2 tools``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def encodable(text: str) -> str:
     """Returns the text with lone surrogates, which UTF-8 cannot encode, written as escapes."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")

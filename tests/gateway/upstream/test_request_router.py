@@ -62,6 +62,7 @@ class Asked:
     accepts_input_required: bool = False
     session_id: str = ""
     project: str = ""
+    may_be_asked: bool = False
     may_log_in: bool = False
     opens_addresses: bool = False
     thinks_s: float = 0

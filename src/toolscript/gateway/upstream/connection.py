@@ -14,6 +14,7 @@ from typing import Any
 from uuid import uuid4
 
 import anyio
+import anyio.to_thread
 import httpx2
 import mcp_types
 import msgspec
@@ -26,8 +27,9 @@ from pydantic import ValidationError
 
 from toolscript import __version__
 from toolscript.config.settings import Settings
-from toolscript.errors import NotConnectedError, RefusedError, UpstreamError, innermost
+from toolscript.errors import HeldError, NotConnectedError, RefusedError, UpstreamError, innermost
 from toolscript.gateway.base import LAST_WORDS, Caller, Failed, Ready, Report
+from toolscript.gateway.definitions.pins import DefinitionPins, Reviewed, held_message
 from toolscript.gateway.diagnosis import (
     ClosedError,
     answered,
@@ -50,7 +52,7 @@ from toolscript.gateway.upstream.tool_listing import list_tools
 from toolscript.storage.atomic_files import file_name
 from toolscript.text.display import printable
 from toolscript.text.redaction import redact
-from toolscript.types import ServerSpec, Transport
+from toolscript.types import ServerSpec, ToolSpec, Transport
 
 DISCOVER_TIMEOUT_S = 5.0
 """How long a server that may not know ``server/discover`` has to say so."""
@@ -97,6 +99,8 @@ class McpUpstream:
         self._is_stale = False
         """Whether the server has reported a change of its tools since they were listed."""
         self._ready = Ready(tools=())
+        self._listed = anyio.Event()
+        """Set at the end of a listing, or of the connection."""
         self._has_other_lists = False
         """Whether the lists of prompts and resources are those that the server has now."""
         self._noise = ""
@@ -105,7 +109,12 @@ class McpUpstream:
         self._ready_at = math.inf
         self._listed_at = -math.inf
         self._router = RequestRouter(
-            spec.name, self._call_s, self._described, self._redacted, check=self._wake_up
+            spec.name,
+            self._call_s,
+            self._described,
+            self._redacted,
+            check=self._wake_up,
+            admit=self._admit,
         )
 
     @property
@@ -125,7 +134,8 @@ class McpUpstream:
                 self._ready_at = math.inf
                 self._is_connecting, self._tried_login = True, self._login and self._login.stamp
                 error = await self._attempt()
-                self._is_connecting = False
+                self._is_connecting = self._is_stale = False
+                self._note_listed()
                 lasted_s = anyio.current_time() - self._ready_at
                 retrying = self._was_ready and backoff.lost(lasted_s)
                 pause_s = backoff.pause()
@@ -262,15 +272,51 @@ class McpUpstream:
     async def _publish(self, session: ClientSession) -> None:
         self._is_stale = False
         tools, rejected = await list_tools(session, self._spec)
+        reviewed = await self._reviewed(tools)
         info = session.server_info
         version = self._shown(f"{info.name} {info.version}", 80) if info else ""
         self._listed_at = anyio.current_time()
         self._ready_at = min(self._ready_at, self._listed_at)
         lists = self._ready.lists if has_other_lists(session) else {}
         rejected = self._first_lines(rejected)
-        self._ready = Ready(tools=tools, version=version, rejected=rejected, lists=lists)
+        self._ready = Ready(
+            tools=reviewed.accepted,
+            version=version,
+            rejected=rejected,
+            lists=lists,
+            held=reviewed.held,
+            recent=reviewed.recent,
+        )
         self._needs_login = False
         self._report(self._ready)
+        self._note_listed()
+
+    async def _reviewed(self, tools: tuple[ToolSpec, ...]) -> Reviewed:
+        """Compares a listing with what was accepted; accepts nothing that cannot be stored."""
+        try:
+            return await anyio.to_thread.run_sync(self._shared.pins.review, self._spec, tools)
+        except OSError as error:
+            raise UpstreamError(
+                f"what was accepted of its tools cannot be read or stored ({error.strerror}); "
+                "see that the data directory can be written"
+            ) from None
+
+    async def _admit(self, method: str, params: dict[str, Any]) -> None:
+        """Lets a call pass that the last listing allows; raises `HeldError` for a held tool.
+
+        After a notice of changes the call waits until the tools have been listed again.
+        """
+        if method != "tools/call":
+            return
+        while self._is_stale:
+            await self._listed.wait()
+        for held in self._ready.held:
+            if held.tool.name == params.get("name"):
+                raise HeldError(held_message(held))
+
+    def list_again(self) -> None:
+        """See `Upstream.list_again`."""
+        self._note_change()
 
     async def _publish_other_lists(self, session: ClientSession) -> None:
         self._has_other_lists = True
@@ -333,6 +379,11 @@ class McpUpstream:
         elif isinstance(message, ValidationError) and not self._noise:
             self._noise = self._shown(str(message.errors()[0].get("input")), 60)
 
+    def _note_listed(self) -> None:
+        """Lets the calls go on that wait for a listing."""
+        self._listed.set()
+        self._listed = anyio.Event()
+
     def _note_change(self) -> None:
         self._is_stale = True
         self._wake_up()
@@ -384,8 +435,9 @@ class McpUpstream:
 class McpConnect:
     """Makes the upstreams of one configuration, and holds what they share; see `Connect`."""
 
-    def __init__(self, settings: Settings, config_key: str) -> None:
+    def __init__(self, settings: Settings, config_key: str, pins: DefinitionPins) -> None:
         self.settings = settings
+        self.pins = pins
         self.logs = settings.data_dir / "logs" / "servers" / config_key
         self.reaper = ProcessReaper()
         self.logins = PendingLogins(settings.data_dir / "auth")

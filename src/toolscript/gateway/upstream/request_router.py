@@ -8,7 +8,7 @@ questions are refused while requests of several users are under way.
 import json
 import logging
 import math
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
@@ -76,19 +76,21 @@ class _PendingRequest:
 class RequestRouter:
     """One server's requests. Its connections come and go; see `connected`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - what the connection gives it
         self,
         server: str,
         timeout_s: float,
         describe: Callable[[BaseException], str],
         redact: Callable[[str], str],
         check: Callable[[], None],
+        admit: Callable[[str, _Raw], Awaitable[None]],
     ) -> None:
         self._server = server
         self._timeout_s = timeout_s
         self._describe = describe
         self._redact = redact
         self._check = check
+        self._admit = admit
         self._session: ClientSession | None = None
         self._error = ""
         """Why there is no connection, if requests are not to wait for one."""
@@ -116,6 +118,7 @@ class RequestRouter:
         pending.reset_timeout()
         with pending.scope:
             session = await self._connection()
+            await self._admit(method, params)
             pending.begin()
             self._pending.add(pending)
             try:

@@ -29,6 +29,7 @@ BRANCHES: dict[type[errors.ToolscriptError], ErrorCodes] = {
     errors.ConfigError: ErrorCodes(500, 2),
     errors.TokenFileError: ErrorCodes(503, 2),
     errors.AccessError: ErrorCodes(401),
+    errors.NotPermittedError: ErrorCodes(403, 1, INVALID_PARAMS),
     errors.ModelError: ErrorCodes(503),
     errors.LlmError: ErrorCodes(502),
     errors.NotReadyError: ErrorCodes(503),

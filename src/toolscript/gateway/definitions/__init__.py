@@ -1,0 +1,1 @@
+"""What the definitions of tools were when they were accepted, and what has changed since."""

@@ -1,0 +1,115 @@
+"""The normal form of a tool's definition: equal for definitions that mean the same to a model."""
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias, cast
+
+import msgspec
+
+from toolscript.text.redaction import redact
+from toolscript.text.words import words
+from toolscript.types import ServerSpec, ToolSpec, sha256_of
+
+Definition: TypeAlias = dict[str, Any]
+_TEXTS = {"title", "description"}
+"""The keys of a schema whose values are text for people and models."""
+_SETS = {"required", "enum"}
+"""The keys of a schema whose lists have no order."""
+_NAMED = {"properties", "$defs", "definitions", "patternProperties", "dependentSchemas"}
+"""The keys of a schema whose objects have names of the server's as keys."""
+
+
+MIN_WORDS = 4
+"""Texts with fewer words are alike by chance."""
+
+
+def normal_form(tool: ToolSpec) -> Definition:
+    """Returns a tool's name, texts, schemas and annotations without what means nothing.
+
+    White space in texts is folded, keys and sets are sorted, and empty fields are left out.
+    Characters that cannot be seen stay: they mean something to a model.
+    """
+    fields = {
+        "name": tool.name,
+        "title": _folded(tool.title),
+        "description": _folded(tool.description),
+        "inputSchema": _schema(tool.input_schema),
+        "outputSchema": _schema(tool.output_schema),
+        "annotations": _schema(tool.annotations),
+    }
+    return {key: value for key, value in fields.items() if value}
+
+
+def digest_of(definition: Definition) -> str:
+    """Returns the SHA-256 of a normal form."""
+    return sha256_of(definition)
+
+
+def launch_of(spec: ServerSpec) -> str:
+    """Returns how a server is started or reached, without secrets: a change is another server."""
+    return " ".join(redact(part, spec.secrets) for part in spec.launch if part)
+
+
+def text_of(definition: Definition) -> str:
+    """Returns a definition's title, description and parameters as one text."""
+    texts = [str(definition.get("title", "")), str(definition.get("description", ""))]
+    parameters = _object(_object(definition.get("inputSchema")).get("properties"))
+    for name, value in parameters.items():
+        texts += [name, str(_object(value).get("description", ""))]
+    return "\n".join(text for text in texts if text)
+
+
+def kept_words(former: str, text: str) -> float:
+    """Returns the share of a former text's words that another text has too, 0 to 1.
+
+    What was added does not count: a long addition does not hide what a text was made from.
+    """
+    known = set(words(former))
+    return len(known & set(words(text))) / len(known) if len(known) >= MIN_WORDS else 0.0
+
+
+def lines_of(definition: Definition) -> Iterator[tuple[str, str]]:
+    """Yields each leaf of a definition: its place, such as ``inputSchema.properties``, and text."""
+    waiting: list[tuple[str, Any]] = list(reversed(definition.items()))
+    while waiting:
+        place, value = waiting.pop()
+        if isinstance(value, dict) and value:
+            inner = cast("Definition", value)
+            waiting += [(f"{place}.{key}", each) for key, each in reversed(inner.items())]
+        elif isinstance(value, str):
+            yield place, value
+        else:
+            yield place, msgspec.json.encode(value).decode()
+
+
+def _object(value: Any) -> Definition:
+    """Returns a third party's object, or an empty one for anything else."""
+    return cast("Definition", value) if isinstance(value, dict) else {}
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _schema(value: Any, key: str = "", *, is_named: bool = False) -> Any:
+    """Returns the value that a schema has at a key; schemas nest less deep than Python's stack.
+
+    ``is_named`` says that the value's own keys are names of the server's.
+    """
+    if isinstance(value, dict):
+        inner = cast("Definition", value)
+        return {
+            name: _schema(
+                inner[name],
+                "" if is_named else name,
+                is_named=name in _NAMED and not is_named,
+            )
+            for name in sorted(inner)
+        }
+    if isinstance(value, list):
+        items = [_schema(item) for item in cast("list[Any]", value)]
+        return sorted(items, key=msgspec.json.encode) if key in _SETS else items
+    if isinstance(value, str) and key in _TEXTS:
+        return _folded(value)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value

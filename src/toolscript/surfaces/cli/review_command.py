@@ -1,0 +1,98 @@
+"""``toolscript review``, ``toolscript approve`` and ``toolscript reject``."""
+
+import json
+import sys
+from typing import Any
+
+import click
+
+from toolscript.errors import InputError
+from toolscript.surfaces.cli.connect import connected
+from toolscript.surfaces.cli.gateway_client import Client
+from toolscript.surfaces.cli.options import output_option, settings_options
+from toolscript.surfaces.cli.output import harmless, note, print_json
+from toolscript.text.display import printable
+
+_MARKS = {"removed": ("[-", "-]", "red"), "added": ("{+", "+}", "green")}
+
+
+@click.command()
+@click.argument("server", required=False)
+@output_option
+@settings_options("config", "data_dir")
+def review(server: str | None, output: str, **flags: Any) -> None:
+    """Show the held tools, or those of SERVER: what has changed, word by word.
+
+    A tool is held when its definition has changed since it was accepted. It is
+    neither found nor called until you approve it.
+    """
+    with connected(flags, embed=False) as client:
+        answer = client.get("/review")
+    held = [each for each in answer["held"] if server in {None, each["serverName"]}]
+    if output == "json":
+        print_json({"held": held, "totalHeld": len(held)})
+        return
+    if not held:
+        click.echo("nothing is held")
+        return
+    for each in held:
+        _print_held(each)
+    note("approve with: toolscript approve ID, or toolscript approve --server NAME")
+
+
+@click.command()
+@click.argument("tools", nargs=-1, metavar="[ID]...")
+@click.option("--server", metavar="NAME", help="Approve all held tools of this server.")
+@settings_options("config", "data_dir")
+def approve(tools: tuple[str, ...], server: str | None, **flags: Any) -> None:
+    """Approve held tools: they can be found and called from now on."""
+    if not tools and server is None:
+        raise InputError("nothing is named; give ids, or --server NAME")
+    decision: dict[str, Any] = {"approve": list(tools)} if tools else {}
+    decision |= {"approveServer": server} if server is not None else {}
+    with connected(flags, embed=False) as client:
+        _print_done("approved", _decide(client, decision)["approved"])
+
+
+@click.command()
+@click.argument("tools", nargs=-1, required=True, metavar="ID...")
+@settings_options("config", "data_dir")
+def reject(tools: tuple[str, ...], **flags: Any) -> None:
+    """Reject held tools: they stay held, and are marked as seen."""
+    with connected(flags, embed=False) as client:
+        _print_done("rejected", _decide(client, {"reject": list(tools)})["rejected"])
+
+
+def _decide(client: Client, decision: dict[str, Any]) -> dict[str, Any]:
+    return client.post("/review", json.dumps(decision).encode())
+
+
+def _print_done(what: str, tools: list[str]) -> None:
+    for tool in tools:
+        click.echo(printable(f"{what}: {tool}"))
+    if not tools:
+        click.echo("nothing was held")
+
+
+def _print_held(held: dict[str, Any]) -> None:
+    click.secho(printable(held["toolId"]), bold=True)
+    click.echo("  " + printable(f"{held['why']}"))
+    if held["launch"]:
+        click.echo("  " + printable(f"before: {held['launchBefore'] or '(unknown)'}"))
+        click.echo("  " + printable(f"now:    {held['launch']}"))
+    for line in held.get("notes", ()):
+        click.echo("  " + printable(f"note: {line['text']}"))
+    for change in held["changes"]:
+        text = "".join(_marked(piece) for piece in change["pieces"])
+        click.echo(f"  {printable(change['place'])}: {text}")
+    click.echo()
+
+
+def _marked(piece: dict[str, str]) -> str:
+    """Returns a piece of a text, with marks and on a terminal in colour."""
+    text = harmless(piece["text"])
+    if piece["kind"] not in _MARKS:
+        return text
+    begin, end, colour = _MARKS[piece["kind"]]
+    marked = f"{begin}{text}{end}"
+    return click.style(marked, fg=colour) if sys.stdout.isatty() else marked

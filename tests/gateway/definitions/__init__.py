@@ -1,0 +1,1 @@
+"""What is accepted of tools' definitions, and what is held."""
