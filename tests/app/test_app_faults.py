@@ -8,9 +8,10 @@ import pytest
 
 from tests.encoders import Narrow
 from tests.signals import Broken, Stuck
-from tests.support import no_skills
+from tests.support import no_skills, unused_pins
 from toolscript import bootstrap
 from toolscript.app.application import App
+from toolscript.app.approvals import Approvals, RememberedAnswers
 from toolscript.config.servers import Config
 from toolscript.embedding.base import Encoder
 from toolscript.embedding.loader import LazyModel, Loaded, load_model
@@ -37,7 +38,11 @@ def application(signal: EmbeddingSignal, tmp_path: Path, model: LazyModel | None
     known = ServerEntry(name="files", digest=spec.digest, state="ready", tools=(tool,))
     config = Config((tmp_path / "config.json",), (spec,))
     gateway = Gateway(
-        config, Catalogue.of([known]), no_connection, starts=lambda _spec, _known: False
+        config,
+        Catalogue.of([known]),
+        no_connection,
+        unused_pins(),
+        starts=lambda _spec, _known: False,
     )
     model = model or LazyModel(lambda: load_model("bundled", "bundled", 1))
     semantic = SemanticSignal(model, lambda: None)
@@ -48,6 +53,7 @@ def application(signal: EmbeddingSignal, tmp_path: Path, model: LazyModel | None
         SnapshotStore(tmp_path, config.key),
         no_skills(tmp_path),
         search_timeout_s=0.2,
+        approvals=Approvals(RememberedAnswers(tmp_path / "answers.json"), 1),
     )
 
 

@@ -5,7 +5,7 @@ Knows no wire and no file format. What only concerns the servers and their tools
 """
 
 import dataclasses
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -14,16 +14,25 @@ import anyio
 import anyio.to_thread
 from msgspec.structs import replace
 
+from toolscript.app.approvals import Approvals
 from toolscript.app.argument_checks import check_foreign_arguments
 from toolscript.app.builtin_tools import BuiltinTool
+from toolscript.app.call_rules import CallRules
 from toolscript.app.health import PUBLIC_STATS, DownloadState, Health, search_stats
 from toolscript.app.scoped_catalogue import ScopedCatalogue
 from toolscript.app.task_monitor import TaskMonitor
 from toolscript.app.tool_feed import ToolFeed
 from toolscript.config.follower import Follower
 from toolscript.config.servers import Config
-from toolscript.errors import NotReadyError, UnknownNameError, UpstreamError
+from toolscript.errors import (
+    DeniedError,
+    NotReadyError,
+    ToolClassError,
+    UnknownNameError,
+    UpstreamError,
+)
 from toolscript.gateway.base import SILENT_CALLER, Caller
+from toolscript.gateway.definitions.pins import HeldTool
 from toolscript.gateway.gateway import Gateway
 from toolscript.gateway.snapshot import SnapshotStore
 from toolscript.graph.learning import Learning
@@ -32,7 +41,16 @@ from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.live_index import SEARCH_TIMEOUT_S, Feed, LiveIndex
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.skills.service import SkillService
-from toolscript.types import EVERYTHING, Grant, SearchRequest, SearchResult
+from toolscript.text.display import printable
+from toolscript.types import (
+    EVERYTHING,
+    TOOL_CLASSES,
+    Grant,
+    SearchRequest,
+    SearchResult,
+    ToolClass,
+    ToolSpec,
+)
 
 
 class App:
@@ -51,6 +69,7 @@ class App:
         search_timeout_s: How long a search may take.
         follower: Takes over changes of the configuration; None follows none.
         learning: Learns from calls; None learns nothing.
+        approvals: Asks a person about calls.
     """
 
     def __init__(  # noqa: PLR0913 - the parts that bootstrap wires
@@ -65,7 +84,12 @@ class App:
         search_timeout_s: float = SEARCH_TIMEOUT_S,
         follower: Follower | None = None,
         learning: Learning | None = None,
+        approvals: Approvals,
     ) -> None:
+        self.rules = CallRules(gateway)
+        """What is decided about calls without a person."""
+        self.approvals = approvals
+        """Asks a person, and remembers the answers."""
         self.tasks = TaskMonitor()
         """The background tasks; a surface runs its own among them."""
         self.skills = skills
@@ -144,7 +168,7 @@ class App:
 
     def catalogue(self, grant: Grant = EVERYTHING) -> ScopedCatalogue:
         """Returns the servers and their tools, as far as ``grant`` lets the caller see them."""
-        return ScopedCatalogue(self._gateway, self._builtin_tools, grant)
+        return ScopedCatalogue(self._gateway, self._builtin_tools, grant, self.rules)
 
     def health(self, grant: Grant = EVERYTHING) -> Health:
         """Returns how the application is doing, as far as ``grant`` lets the caller know."""
@@ -196,6 +220,7 @@ class App:
     def end_session(self, session: str) -> None:
         """Stops the servers that only a session has used, which has ended."""
         self._gateway.end_session(session)
+        self.approvals.end_session(session)
 
     # Searching
 
@@ -224,7 +249,7 @@ class App:
             raise NotReadyError(
                 f"no tools can be searched; {fault}" if fault else catalogue.nothing()
             )
-        result = await self._index.search(request)
+        result = await self._index.search(replace(request, hidden=self.rules.denied(request.grant)))
         if request.why and result.why is None:
             result = replace(result, why=catalogue.why_missing(request.why))
         if history is not None:
@@ -240,7 +265,7 @@ class App:
 
     # Calling
 
-    async def call(
+    async def call(  # noqa: PLR0913 - what a call consists of
         self,
         name: str,
         arguments: Mapping[str, Any],
@@ -248,6 +273,8 @@ class App:
         grant: Grant = EVERYTHING,
         *,
         history: SessionHistory | None = None,
+        session: str = "",
+        classes: Collection[ToolClass] = TOOL_CLASSES,
         **more: Any,
     ) -> dict[str, Any]:
         """Call a tool. The result is its server's, as on the wire of MCP; ``isError`` included.
@@ -260,23 +287,32 @@ class App:
             caller: Gets notifications of progress and answers the server's questions.
             grant: What the caller may call.
             history: The session of which the call is a step; None: of a session by itself.
+            session: The id of that session: a person may allow a tool for the whole of it.
+            classes: What the tool may be; a tool of another class is not called.
             more: Further members of the call's parameters in MCP.
 
         Raises:
             UnknownNameError: The caller knows no such tool.
+            ToolClassError: The tool is of another class than ``classes``.
+            HeldError: The tool's definition has changed, and waits for approval.
+            DeniedError: A rule or a person denies the call.
             ArgumentsError: The arguments do not fit the tool's schema.
             UpstreamError: The server is not connected, refuses the call or does not answer.
         """
         catalogue = self.catalogue(grant)
         builtin = catalogue.builtin_tool(name)
         if builtin:
+            check_class(builtin.spec, classes)
+            await self._permit(builtin.spec, arguments, caller, grant, session)
             return await anyio.to_thread.run_sync(builtin.call, arguments)
         try:
             tool = await catalogue.tool_when_ready(name)
         except UnknownNameError:
             await catalogue.reach_server(name, caller)
             tool = catalogue.tool(name)
+        check_class(tool, classes)
         await check_foreign_arguments(tool.id, tool.input_schema, arguments)
+        await self._permit(tool, arguments, caller, grant, session)
         params = {"name": tool.name, "arguments": dict(arguments), **more}
         learn = partial(self._learn, history or SessionHistory(), tool.id)
         try:
@@ -288,9 +324,66 @@ class App:
             learn(succeeded=not result.get("isError"))
         return result
 
+    async def _permit(
+        self,
+        tool: ToolSpec,
+        arguments: Mapping[str, Any],
+        caller: Caller,
+        grant: Grant,
+        session: str,
+    ) -> None:
+        """Returns where a call is allowed by the rules or by a person; else raises `DeniedError`.
+
+        Without a rule only a caller that can ask its user is asked: any other one has decided.
+        """
+        decision, why = self.rules.decision(grant, tool)
+        if decision == "deny":
+            raise DeniedError(f"{tool.id} may not be called: {why}")
+        if decision == "ask" and (why or caller.may_be_asked):
+            why = why or "destructive tools are asked about"
+            secrets = self._gateway.secrets_of(tool.server)
+            await self.approvals.ask(tool, arguments, caller, grant.holder, session, why, secrets)
+
+    async def review(self, names: Collection[str], *, approve: bool) -> list[HeldTool]:
+        """Approves or rejects held tools, and returns them.
+
+        Args:
+            names: The tools' ids.
+            approve: Whether they are approved; else they are rejected.
+
+        Raises:
+            UnknownNameError: Nothing is held under one of the ids.
+            OSError: The decision cannot be stored.
+        """
+        held = self._gateway.catalogue.held
+        for name in names:
+            if name not in held:
+                known = ", ".join(held) or "nothing"
+                raise UnknownNameError(f"{printable(name, 100)!r} is not held; held is: {known}")
+        chosen = [held[name] for name in dict.fromkeys(names)]
+        await (self._gateway.approve if approve else self._gateway.reject)(chosen)
+        return chosen
+
     def _learn(self, history: SessionHistory, tool: str, *, succeeded: bool) -> None:
         if self.learning is not None:
             self.learning.record_call(history, tool, succeeded=succeeded)
+
+
+def check_class(tool: ToolSpec, classes: Collection[ToolClass]) -> None:
+    """Raises `ToolClassError` for a tool that is of none of these classes."""
+    if tool.tool_class not in classes:
+        allowed = " or ".join(classes)
+        raise ToolClassError(
+            f"{tool.id} is {CLASS_NAMES[tool.tool_class]}, and this call is for {allowed} tools",
+            tool.tool_class,
+        )
+
+
+CLASS_NAMES: dict[ToolClass, str] = {
+    "read": "a read tool",
+    "write": "a write tool",
+    "destructive": "a destructive tool",
+}
 
 
 def _merged(tools: SearchResult, skills: SearchResult) -> SearchResult:

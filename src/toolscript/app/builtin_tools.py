@@ -45,6 +45,7 @@ def vector_tools(pair: VectorPair, *, listed: bool) -> tuple[BuiltinTool, ...]:
         "was known of the file. Answers OK, or what is wrong.",
         "path",
         "The file, relative to the sandbox.",
+        {"readOnlyHint": False, "destructiveHint": False, "openWorldHint": False},
     )
     search = _spec(
         "SearchSkills",
@@ -52,6 +53,7 @@ def vector_tools(pair: VectorPair, *, listed: bool) -> tuple[BuiltinTool, ...]:
         "with a JSON list of path and score, the nearest first; [] where none is near.",
         "query",
         "What is wanted, as a sentence.",
+        {"readOnlyHint": True, "openWorldHint": False},
     )
     return (
         BuiltinTool(update, pair.VectorUpdate, lambda text: text == "OK", listed),
@@ -59,11 +61,14 @@ def vector_tools(pair: VectorPair, *, listed: bool) -> tuple[BuiltinTool, ...]:
     )
 
 
-def _spec(name: str, description: str, parameter: str, meaning: str) -> ToolSpec:
+def _spec(
+    name: str, description: str, parameter: str, meaning: str, annotations: dict[str, bool]
+) -> ToolSpec:
     return ToolSpec(
         server=BUILTIN,
         name=name,
         description=description,
+        annotations=annotations,
         input_schema={
             "type": "object",
             "properties": {parameter: {"type": "string", "description": meaning}},

@@ -1,22 +1,32 @@
 """What one caller may see and use of the servers and their tools, and what to say of the rest."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import anyio.to_thread
 from msgspec.structs import replace
 
 from toolscript.app.builtin_tools import BuiltinTool
+from toolscript.app.call_rules import CallRules
 from toolscript.config.locations import EXAMPLE
-from toolscript.errors import NotConnectedError, NotReadyError, RefusedError, UnknownNameError
+from toolscript.errors import (
+    DeniedError,
+    HeldError,
+    NotConnectedError,
+    NotPermittedError,
+    NotReadyError,
+    RefusedError,
+    UnknownNameError,
+)
 from toolscript.gateway.base import SILENT_CALLER, Caller, without_last_words
+from toolscript.gateway.definitions.pins import HeldTool, held_message
 from toolscript.gateway.gateway import Gateway
 from toolscript.retrieval.lexical.spelling import not_known
-from toolscript.text.display import printable
+from toolscript.text.display import counted, printable
 from toolscript.types import (
     SEPARATOR,
     Grant,
@@ -24,10 +34,18 @@ from toolscript.types import (
     ServerResources,
     ServerStatus,
     ToolSpec,
+    Trust,
 )
 
 if TYPE_CHECKING:
     from toolscript.codegen.typed_clients import Language, Module
+
+
+class KnownTool(NamedTuple):
+    """A tool, and how its definition came to be accepted."""
+
+    spec: ToolSpec
+    trust: Trust
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +55,7 @@ class ScopedCatalogue:
     gateway: Gateway
     builtin: Sequence[BuiltinTool]
     grant: Grant
+    rules: CallRules
 
     def servers(self) -> list[ServerStatus]:
         """Every configured server that the caller may know, by name."""
@@ -51,18 +70,52 @@ class ScopedCatalogue:
         if server is not None:
             self.check((server,))
         every = self.gateway.catalogue.tools.values()
-        return [t for t in every if server in {None, t.server} and self.grant.allows(t.id)]
+        allows = self._allows()
+        return [t for t in every if server in {None, t.server} and allows(t.id)]
+
+    def _allows(self) -> Callable[[str], bool]:
+        """Returns whether the caller may find and call the tool of an id."""
+        denied = self.rules.denied(self.grant)
+        return lambda identifier: identifier not in denied and self.grant.allows(identifier)
 
     def tool(self, name: str) -> ToolSpec:
         """The tool of this id or exposed name; `UnknownNameError` names the nearest instead."""
         found = self.gateway.catalogue.find(name)
-        if found is None or not self.grant.allows(found.id):
-            raise UnknownNameError(self._unknown(name))
-        return found
+        if found is not None and self._allows()(found.id):
+            return found
+        if problem := self._withheld(name):
+            raise problem
+        raise UnknownNameError(self._unknown(name))
+
+    def _withheld(self, name: str) -> NotPermittedError | None:
+        """Returns why a granted tool is neither found nor called, for those who may know."""
+        catalogue = self.gateway.catalogue
+        found, held = catalogue.find(name), catalogue.find_held(name)
+        if found is not None and self.grant.is_owner and self.grant.allows(found.id):
+            _, why = self.rules.decision(self.grant, found)
+            return DeniedError(f"{found.id} may not be called: {why}")
+        if held is not None and self.grant.allows(held.tool.id):
+            return HeldError(held_message(held))
+        return None
+
+    def held(self) -> list[HeldTool]:
+        """Returns the tools that wait for approval, by id; none but for the owner."""
+        return [*self.gateway.catalogue.held.values()] if self.grant.is_owner else []
+
+    def known(self, identifiers: Iterable[str]) -> dict[str, KnownTool]:
+        """Returns those of the caller's tools that have these ids, by id."""
+        catalogue, allows = self.gateway.catalogue, self._allows()
+        found = (catalogue.tools.get(identifier) for identifier in identifiers)
+        return {
+            tool.id: KnownTool(tool, catalogue.trust(tool))
+            for tool in found
+            if tool is not None and allows(tool.id)
+        }
 
     async def tool_when_ready(self, name: str) -> ToolSpec:
         """Does the same as `tool`, having waited for its server if that is still connecting."""
-        if self.gateway.catalogue.find(name) is None:
+        catalogue = self.gateway.catalogue
+        if catalogue.find(name) is None and catalogue.find_held(name) is None:
             await self.gateway.settle(re.split(f"{SEPARATOR}|:", name, maxsplit=1)[0])
         return self.tool(name)
 
@@ -78,7 +131,7 @@ class ScopedCatalogue:
 
     def pinned(self) -> list[ToolSpec]:
         """Those of the caller's tools that models always see, by id."""
-        return [tool for tool in self.gateway.pinned() if self.grant.allows(tool.id)]
+        return list(filter(lambda tool: self._allows()(tool.id), self.gateway.pinned()))
 
     @property
     def exposed(self) -> Mapping[str, str]:
@@ -151,7 +204,8 @@ class ScopedCatalogue:
         entry = catalogue.servers.get(name)
         tool = catalogue.tools.get(name)
         found = entry.tools if entry else (tool,) if tool else ()
-        return [tool for tool in found if self.grant.allows(tool.id)]
+        allows = self._allows()
+        return [tool for tool in found if allows(tool.id)]
 
     def _unchosen(self, name: str) -> str:
         """Returns why a name chooses no tool."""
@@ -162,6 +216,8 @@ class ScopedCatalogue:
 
     def why_missing(self, name: str) -> MissExplanation:
         """Why a tool that was asked after cannot be found at all."""
+        if problem := self._withheld(name):
+            return MissExplanation(id=name, verdict=str(problem))
         server, _, tool = re.split(f"({SEPARATOR}|:)", name + SEPARATOR, maxsplit=1)
         shown = self.grant.shows(server)
         known = self.gateway.why_missing(server, tool[: -len(SEPARATOR)]) if shown else ""
@@ -189,6 +245,10 @@ class ScopedCatalogue:
             return f"no tools: {'; '.join(bad)}"
         if not self.gateway.statuses():
             return f"no tools: the configuration names no server; add one, such as {EXAMPLE}"
+        held = [each for each in self.gateway.catalogue.held if self.grant.allows(each)]
+        if held:
+            tools = counted(len(held), "tool")
+            return f"no tools: {tools} held; the owner sees why with: toolscript review"
         return "no tools: the configured servers offer none"
 
     def _statuses(self) -> list[ServerStatus]:
@@ -198,10 +258,13 @@ class ScopedCatalogue:
         if not self.grant.is_owner:
             status = replace(status, error=without_last_words(status.error))
         entry = self.gateway.catalogue.servers.get(status.name)
-        if self.grant.is_everything or entry is None:
+        if entry is None:
             return status
-        theirs = sum(self.grant.allows(tool.id) for tool in entry.tools)
-        return replace(status, tools=theirs, rejected=())
+        allows = self._allows()
+        theirs = sum(allows(tool.id) for tool in entry.tools)
+        if self.grant.is_everything:
+            return replace(status, tools=theirs)
+        return replace(status, tools=theirs, rejected=(), held=0)
 
     def _unknown(self, name: str) -> str:
         return not_known(

@@ -12,7 +12,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
+from toolscript.config.permissions import RuleError, rules_of
 from toolscript.errors import DataDirectoryError, InputError, TokenFileError, UnknownNameError
 from toolscript.storage.atomic_files import (
     check_owner,
@@ -154,12 +156,28 @@ class TokenStore:
         self._stamp, self._tokens = stamp([self.path]), tokens
 
 
-def grant_for(servers: Iterable[str], tools: Iterable[str]) -> Grant:
+def grant_for(
+    servers: Iterable[str],
+    tools: Iterable[str],
+    permissions: Iterable[str] = (),
+    profiles: Iterable[str] = (),
+) -> Grant:
     """Returns the grant of these servers and tools; of everything where both are empty.
 
-    Raises `InputError` for a tool that is neither an id nor a pattern of ids.
+    ``permissions`` are rules such as ``destructive=deny``, ``profiles`` names of the
+    configuration's. Raises `InputError` for a tool that is neither an id nor a pattern of ids, and
+    for a rule that cannot be read.
     """
-    servers, tools = tuple(servers), tuple(tools)
+    pairs = [text.partition("=")[::2] for text in permissions]
+    try:
+        rules = rules_of({key: value or None for key, value in pairs}, "--permission")
+    except RuleError as error:
+        raise InputError(str(error)) from None
+    limits = {"permissions": rules, "profiles": tuple(profiles)}
+    return replace(_granted(tuple(servers), tuple(tools)), **limits)
+
+
+def _granted(servers: tuple[str, ...], tools: tuple[str, ...]) -> Grant:
     for tool in tools:
         server, separator, name = tool.partition(SEPARATOR)
         if not (server and separator and name):

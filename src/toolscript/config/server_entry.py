@@ -182,6 +182,7 @@ def server(name: str, raw: Any, environ: Mapping[str, str], base: Path | None) -
         include_tools=reader.texts("includeTools"),
         exclude_tools=reader.texts("excludeTools") or (),
         pin_tools=reader.texts("pinTools") or (),
+        auto_approve=_auto_approve(reader),
         protocol=_protocol(reader),
         start_timeout_s=reader.seconds("startTimeout", "startup_timeout_sec"),
         call_timeout_s=reader.seconds("callTimeout", "tool_timeout_sec"),
@@ -241,6 +242,11 @@ def _start(reader: Entry) -> Start | None:
     if stated not in {None, "lazy", "eager"}:
         raise EntryError(f"start is {reader.written('start')}; expected lazy or eager")
     return cast("Start | None", stated)
+
+
+def _auto_approve(reader: Entry) -> bool:
+    """Whether changes of tools need no approval. Other clients have a list of names there."""
+    return not isinstance(reader.raw.get("autoApprove"), list) and reader.flag("autoApprove")
 
 
 def _is_shared(reader: Entry) -> bool:

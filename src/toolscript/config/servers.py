@@ -7,18 +7,19 @@ file, the server, the key and what was expected.
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 from toolscript.config.locations import EXAMPLE, home_file, key_of, locate, watched
+from toolscript.config.permissions import RuleError, rules_of
 from toolscript.config.server_entry import SECTIONS, Entry, EntryError, listed, server
 from toolscript.config.trust import TrustStore, read_file
 from toolscript.errors import ConfigMissingError, ConfigSyntaxError, ConfigUntrustedError
 from toolscript.storage.atomic_files import expanded, is_file, stamp
 from toolscript.text.display import encodable
-from toolscript.types import ServerSpec
+from toolscript.types import PermissionRule, ServerSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,12 @@ class Config:
     """The folders of skills; None where the configuration does not mention skills."""
     skills_problem: str = ""
     """Why the folders of skills cannot be used; empty where they can."""
+    permissions: tuple[tuple[PermissionRule, ...], ...] = ()
+    """The rules of each file, those of its servers' entries included."""
+    profiles: Mapping[str, tuple[PermissionRule, ...]] = field(
+        default_factory=dict[str, tuple[PermissionRule, ...]]
+    )
+    """Further rules by name; a caller or a token chooses them."""
     refused: str = ""
     """Why the project's file was not read; empty unless it is not trusted."""
 
@@ -122,6 +129,8 @@ def _merge(project: Config, user: Config) -> Config:
         if project.skills is user.skills
         else (project.skills or ()) + (user.skills or ()),
         skills_problem=project.skills_problem or user.skills_problem,
+        permissions=(*project.permissions, *user.permissions),
+        profiles={**project.profiles, **user.profiles},
     )
 
 
@@ -129,18 +138,61 @@ def _read(path: Path, data: bytes, environ: Mapping[str, str], base: Path | None
     servers: list[ServerSpec] = []
     problems: list[ServerProblem] = []
     document = _document(path, data)
+    rules: list[PermissionRule] = []
     for name, raw in _section(path, document).items():
         try:
             servers.append(server(name, raw, environ, base))
-        except EntryError as mistake:
+            rules += rules_of(_get(raw, "permissions"), f"{name}.permissions", name)
+        except (EntryError, RuleError) as mistake:
+            servers = [spec for spec in servers if spec.name != name]
             problems.append(ServerProblem(path, encodable(name), encodable(str(mistake))))
-    config = Config((path,), tuple(servers), tuple(problems))
+    config = Config(
+        (path,),
+        tuple(servers),
+        tuple(problems),
+        permissions=((*_permissions(path, document), *rules),),
+        profiles=_profiles(path, document),
+    )
     try:
         folders = Entry(document, environ).texts("skills")
     except EntryError as mistake:
         return replace(config, skills_problem=encodable(f"{path}: {mistake}"))
     skills = None if folders is None else tuple(path.parent / expanded(f) for f in folders)
     return replace(config, skills=skills)
+
+
+def _permissions(path: Path, document: dict[str, Any]) -> tuple[PermissionRule, ...]:
+    """Returns the rules at the top of a file; raises `ConfigSyntaxError` for a wrong one.
+
+    A rule that cannot be read might have denied something, so the file as a whole is not used.
+    """
+    try:
+        return rules_of(document.get("permissions"), "permissions")
+    except RuleError as mistake:
+        raise ConfigSyntaxError(f"{path}: {mistake}") from None
+
+
+def _profiles(path: Path, document: dict[str, Any]) -> dict[str, tuple[PermissionRule, ...]]:
+    """Returns the profiles by name; raises `ConfigSyntaxError`."""
+    raw: Any = document.get("profiles", {})
+    if not isinstance(raw, dict):
+        raise ConfigSyntaxError(f"{path}: profiles must be an object of profiles by name")
+    profiles: dict[str, tuple[PermissionRule, ...]] = {}
+    for name, profile in cast("dict[str, Any]", raw).items():
+        origin = f"profiles.{name}.permissions"
+        if not isinstance(profile, dict):
+            raise ConfigSyntaxError(
+                f'{path}: profiles.{name} must be an object such as {{"permissions": {{}}}}'
+            )
+        try:
+            profiles[name] = rules_of(_get(profile, "permissions"), origin)
+        except RuleError as mistake:
+            raise ConfigSyntaxError(f"{path}: {mistake}") from None
+    return profiles
+
+
+def _get(raw: Any, key: str) -> Any:
+    return cast("dict[str, Any]", raw).get(key) if isinstance(raw, dict) else None
 
 
 def _document(path: Path, data: bytes) -> dict[str, Any]:

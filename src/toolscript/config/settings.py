@@ -185,6 +185,24 @@ class Settings:
         "TOOLSCRIPT_START",
         choices=("lazy", "eager"),
     )
+    new_tools: str = _setting(
+        "trust",
+        "Whether a tool that was never seen can be used at once, or waits for a review.",
+        "TOOLSCRIPT_NEW_TOOLS",
+        choices=("trust", "review"),
+    )
+    approval_timeout_s: float = _setting(
+        60.0,
+        "How long a person has to allow a call, in seconds; no answer means no.",
+        "TOOLSCRIPT_APPROVAL_TIMEOUT",
+        bounds=(0.1, 3600),
+    )
+    profile: str | None = _setting(
+        None,
+        "Profile of the configuration whose permissions hold as well.",
+        "TOOLSCRIPT_PROFILE",
+        "--profile",
+    )
     idle_timeout_s: float = _setting(
         600.0,
         "Seconds without a request after which a server is stopped; 0 for never.",

@@ -185,10 +185,10 @@ def select(trace: Trace, candidates: Rows) -> tuple[list[int], int | None]:
 
 def hit(trace: Trace, row: int, *, explained: bool = False) -> Hit:
     """A row of the result; a parent is shown by its best passage."""
-    known, forecast, grant = trace.state.corpus.rows, trace.state.forecast, trace.request.grant
+    known, forecast, request = trace.state.corpus.rows, trace.state.forecast, trace.request
     identifier = trace.state.corpus.documents[row].id
     related = forecast and relations(
-        forecast.graph, identifier, lambda tool: tool in known and grant.allows(tool)
+        forecast.graph, identifier, lambda tool: tool in known and request.shows(tool)
     )
     return Hit(
         document=trace.state.corpus.documents[_best_passage(trace, row)],
@@ -232,7 +232,7 @@ def why_missing(trace: Trace, candidates: Rows) -> MissExplanation | None:
         row
         for row, document in enumerate(documents)
         if name in {compact(document.id), compact(document.name)}
-        and trace.request.grant.allows(document.id)
+        and trace.request.shows(document.id)
     ]
     if not rows:
         return None

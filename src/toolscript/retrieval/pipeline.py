@@ -87,13 +87,13 @@ def parse(text: str, is_action: Callable[[str], bool] | None) -> Query:
 def reachable_rows(state: IndexState, request: SearchRequest) -> Rows:
     """The rows of the servers that are asked for, of what the caller may see."""
     documents = state.corpus.documents
-    if not request.servers and request.grant.is_everything:
+    if not (request.servers or request.hidden) and request.grant.is_everything:
         return np.arange(len(documents))
     rows = [
         row
         for row, document in enumerate(documents)
         if (not request.servers or document.server in request.servers)
-        and request.grant.allows(document.parent_id or document.id)
+        and request.shows(document.parent_id or document.id)
     ]
     return np.array(rows, dtype=np.intp)
 

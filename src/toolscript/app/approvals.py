@@ -1,0 +1,267 @@
+"""Asks a person whether a call may be made, and remembers the answers.
+
+A caller whose user can be asked is asked there. Any other call waits until the owner answers
+among the pending calls. No answer, a wrong one and an error all mean no.
+"""
+
+import logging
+import secrets
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias, cast
+
+import anyio
+import anyio.to_thread
+import msgspec
+from msgspec import Meta
+
+from toolscript.errors import DeniedError, UnknownNameError, UpstreamError
+from toolscript.gateway.base import Caller
+from toolscript.storage.atomic_files import locked, write_atomically
+from toolscript.text.display import printable
+from toolscript.text.redaction import redact
+from toolscript.types import ToolClass, ToolSpec
+
+log = logging.getLogger(__name__)
+PersonsAnswer: TypeAlias = Literal["once", "session", "always", "no"]
+ANSWERS: tuple[PersonsAnswer, ...] = ("once", "session", "always", "no")
+MAX_PENDING = 200
+"""Calls that wait at a time; a further one is denied."""
+_MAX_SESSION_ANSWERS = 10_000
+_MAX_ARGUMENTS_CHARS = 600
+_VERSION = 1
+
+
+class PendingApproval(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A call that waits for its owner's answer."""
+
+    id: str
+    tool_id: str
+    server: Annotated[str, Meta(description="Whose tool it is.")]
+    tool_class: ToolClass
+    holder: Annotated[str, Meta(description="Who calls: a token's id, owner or anyone.")]
+    arguments: Annotated[str, Meta(description="As JSON, without known secrets, cut.")]
+    since: str
+    why: Annotated[str, Meta(description="Which rule asks.")]
+
+
+class RememberedAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A call that a person has allowed for always."""
+
+    id: str
+    tool_id: str
+    holder: Annotated[str, Meta(description="Whose calls are allowed.")]
+    since: str
+
+
+class _AnswerFile(msgspec.Struct, frozen=True):
+    version: int
+    answers: tuple[RememberedAnswer, ...]
+
+
+class RememberedAnswers:
+    """The answers that count for always, in a file. One that cannot be read allows nothing.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def all(self) -> tuple[RememberedAnswer, ...]:
+        """Returns every answer, the oldest first."""
+        try:
+            file = msgspec.json.decode(self._path.read_bytes(), type=_AnswerFile)
+        except (FileNotFoundError, NotADirectoryError):
+            return ()
+        except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+            log.warning("%s cannot be read (%s): its answers do not count", self._path, error)
+            return ()
+        return file.answers
+
+    def add(self, tool: str, holder: str) -> None:
+        """Stores that a holder may call a tool; raises `OSError`."""
+        with locked(self._path.with_suffix(".lock")):
+            kept = [each for each in self.all() if (each.tool_id, each.holder) != (tool, holder)]
+            made = RememberedAnswer(
+                id=secrets.token_hex(4), tool_id=tool, holder=holder, since=_now()
+            )
+            self._write((*kept, made))
+
+    def revoke(self, identifier: str) -> RememberedAnswer:
+        """Deletes an answer and returns it; raises `UnknownNameError` and `OSError`."""
+        with locked(self._path.with_suffix(".lock")):
+            answers = self.all()
+            found = next((each for each in answers if each.id == identifier), None)
+            if found is None:
+                known = ", ".join(each.id for each in answers) or "none"
+                shown = printable(identifier, 40)
+                raise UnknownNameError(f"no answer has the id {shown!r}; there are: {known}")
+            self._write(tuple(each for each in answers if each is not found))
+        return found
+
+    def _write(self, answers: tuple[RememberedAnswer, ...]) -> None:
+        write_atomically(self._path, msgspec.json.encode(_AnswerFile(_VERSION, answers)))
+
+
+@dataclass(eq=False)
+class _Waiting:
+    shown: PendingApproval
+    answered: anyio.Event = field(default_factory=anyio.Event)
+    answer: PersonsAnswer = "no"
+
+
+class Approvals:
+    """Asks about the calls of one application.
+
+    Args:
+        remembered: The answers that count for always.
+        timeout_s: How long a person has to answer.
+    """
+
+    def __init__(self, remembered: RememberedAnswers, timeout_s: float) -> None:
+        self.remembered = remembered
+        self._timeout_s = timeout_s
+        self._pending: dict[str, _Waiting] = {}
+        self._sessions: OrderedDict[tuple[str, str, str], None] = OrderedDict()
+        """Holder, session and tool of calls that are allowed for a session."""
+
+    @property
+    def pending(self) -> list[PendingApproval]:
+        """The calls that wait for an answer, the oldest first."""
+        return [each.shown for each in self._pending.values()]
+
+    def answer(self, identifier: str, answer: PersonsAnswer) -> PendingApproval:
+        """Answers a call that waits, and returns it; raises `UnknownNameError`."""
+        waiting = self._pending.pop(identifier, None)
+        if waiting is None:
+            known = ", ".join(self._pending) or "none"
+            shown = printable(identifier, 40)
+            raise UnknownNameError(f"no call {shown!r} waits for an answer; there are: {known}")
+        waiting.answer = answer
+        waiting.answered.set()
+        return waiting.shown
+
+    def end_session(self, session: str) -> None:
+        """Forgets what was allowed for a session."""
+        for key in [key for key in self._sessions if key[1] == session]:
+            del self._sessions[key]
+
+    async def ask(  # noqa: PLR0913, PLR0917 - all that a person has to know
+        self,
+        tool: ToolSpec,
+        arguments: object,
+        caller: Caller,
+        holder: str,
+        session: str,
+        why: str,
+        hidden: tuple[str, ...],
+    ) -> None:
+        """Returns once a person has allowed a call; raises `DeniedError` for any other answer.
+
+        Args:
+            tool: The tool that is called.
+            arguments: What it is called with, for the person to see.
+            caller: Its user is asked, where that is possible.
+            holder: Who calls: a token's id, ``owner`` or ``anyone``.
+            session: The caller's session; "" for a call by itself.
+            why: Which rule asks.
+            hidden: Secrets that must not be shown.
+        """
+        if session and (holder, session, tool.id) in self._sessions:
+            return
+        kept = await anyio.to_thread.run_sync(self.remembered.all)
+        if any((each.tool_id, each.holder) == (tool.id, holder) for each in kept):
+            return
+        encoded = msgspec.json.encode(arguments).decode()
+        shown = PendingApproval(
+            id=secrets.token_hex(4),
+            tool_id=tool.id,
+            server=tool.server,
+            tool_class=tool.tool_class,
+            holder=holder,
+            arguments=printable(redact(encoded, hidden), _MAX_ARGUMENTS_CHARS),
+            since=_now(),
+            why=why,
+        )
+        may_ask = caller.may_be_asked
+        answer = await (self._elicited(shown, caller) if may_ask else self._waited(shown))
+        if answer == "session" and session:
+            self._sessions[holder, session, tool.id] = None
+            if len(self._sessions) > _MAX_SESSION_ANSWERS:
+                self._sessions.popitem(last=False)
+        elif answer == "always":
+            await self._remember(tool.id, holder)
+        elif answer == "no":
+            raise DeniedError(
+                f"{tool.id} was not allowed: {why}, and nobody allowed this call in "
+                f"{self._timeout_s:g} s; the owner can answer with: toolscript pending"
+                if not may_ask
+                else f"{tool.id} was not allowed: {why}, and its user did not allow this call"
+            )
+
+    async def _remember(self, tool: str, holder: str) -> None:
+        try:
+            await anyio.to_thread.run_sync(self.remembered.add, tool, holder)
+        except OSError as error:
+            log.warning("an answer for always counts once, as it cannot be stored: %s", error)
+
+    async def _elicited(self, shown: PendingApproval, caller: Caller) -> PersonsAnswer:
+        """Returns what the caller's user answers."""
+        params = {"mode": "form", "message": _question(shown), "requestedSchema": _SCHEMA}
+        answer: dict[str, Any] = {}
+        with anyio.move_on_after(self._timeout_s):
+            try:
+                answer = await caller.elicit("elicitation/create", params)
+            except UpstreamError as error:
+                log.info("the question about %s was not answered: %s", shown.tool_id, error)
+        content: Any = answer.get("content")
+        given = cast("dict[str, Any]", content).get("allow") if isinstance(content, dict) else None
+        is_valid = answer.get("action") == "accept" and given in ANSWERS
+        return cast("PersonsAnswer", given) if is_valid else "no"
+
+    async def _waited(self, shown: PendingApproval) -> PersonsAnswer:
+        """Returns what the owner answers among the pending calls."""
+        if len(self._pending) >= MAX_PENDING:
+            return "no"
+        waiting = self._pending[shown.id] = _Waiting(shown)
+        try:
+            with anyio.move_on_after(self._timeout_s):
+                await waiting.answered.wait()
+        finally:
+            self._pending.pop(shown.id, None)
+        return waiting.answer
+
+
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "allow": {
+            "type": "string",
+            "title": "Allow this call?",
+            "enum": list(ANSWERS),
+            "enumNames": ["Once", "For this session", "Always", "No"],
+        }
+    },
+    "required": ["allow"],
+}
+
+
+def _question(shown: PendingApproval) -> str:
+    effect = {
+        "read": "only reads",
+        "write": "changes something, and destroys nothing",
+        "destructive": "may change or destroy something",
+    }[shown.tool_class]
+    name = printable(shown.tool_id, 200)
+    return (
+        f"toolscript asks: may {name} be called? By what its server says of it, it {effect}. "
+        f"Arguments: {shown.arguments}"
+    )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,75 @@
+"""What the rules of the configuration and of the caller say of each tool."""
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+
+from toolscript.config.permissions import decide, default_decision, sources_for
+from toolscript.config.servers import Config
+from toolscript.gateway.catalogue import Catalogue
+from toolscript.gateway.gateway import Gateway
+from toolscript.types import Decision, Grant, PermissionRule, ToolSpec
+
+_MAX_GRANTS = 256
+
+
+class CallRules:
+    """Decides by the gateway's present configuration. For use on the event loop only.
+
+    Args:
+        gateway: Has the configuration, and the tools.
+    """
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._made_for: tuple[Config, Catalogue] | None = None
+        self._denied: OrderedDict[Grant, frozenset[str]] = OrderedDict()
+
+    @property
+    def written(
+        self,
+    ) -> tuple[Sequence[Sequence[PermissionRule]], Mapping[str, Sequence[PermissionRule]]]:
+        """The rules of each file of the configuration, and those of its profiles by name."""
+        return self._gateway.config.permissions, self._gateway.config.profiles
+
+    def rule(self, grant: Grant, tool: ToolSpec) -> PermissionRule | None:
+        """Returns the rule that counts for a caller and a tool; None where there is none."""
+        return decide(self._sources(grant), tool)
+
+    def decision(self, grant: Grant, tool: ToolSpec) -> tuple[Decision, str]:
+        """Returns what is decided about a call, and why as a clause; "" for the default."""
+        rule = self.rule(grant, tool)
+        if rule is None:
+            return default_decision(tool.tool_class), ""
+        return rule.decision, stated(rule)
+
+    def denied(self, grant: Grant) -> frozenset[str]:
+        """Returns the ids of the granted tools that rules deny: they are not found either."""
+        current = self._gateway.config, self._gateway.catalogue
+        if self._made_for is None or any(
+            made is not now for made, now in zip(self._made_for, current, strict=True)
+        ):
+            self._made_for = current
+            self._denied.clear()
+        if grant not in self._denied:
+            self._denied[grant] = self._find_denied(grant)
+            if len(self._denied) > _MAX_GRANTS:
+                self._denied.popitem(last=False)
+        return self._denied[grant]
+
+    def _find_denied(self, grant: Grant) -> frozenset[str]:
+        sources = self._sources(grant)
+        if not any(rule.decision == "deny" for rules in sources for rule in rules):
+            return frozenset()
+        tools = self._gateway.catalogue.tools.values()
+        rules = ((tool.id, decide(sources, tool)) for tool in tools if grant.allows(tool.id))
+        return frozenset(name for name, rule in rules if rule and rule.decision == "deny")
+
+    def _sources(self, grant: Grant) -> Sequence[Sequence[PermissionRule]]:
+        config = self._gateway.config
+        return sources_for(config.permissions, config.profiles, grant)
+
+
+def stated(rule: PermissionRule) -> str:
+    """Returns a rule as a clause: ``permissions says ask for destructive tools``."""
+    what = f"{rule.tool_class} tools" if rule.tool_class else rule.pattern
+    return f"{rule.origin or 'a rule'} says {rule.decision} for {what}"

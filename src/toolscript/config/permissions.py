@@ -1,0 +1,108 @@
+"""Reads the rules that allow, ask about and deny calls, and decides by them.
+
+Of the rules of one source that are about a tool, the most specific one counts, and of equally
+specific ones the strictest. Sources are each file of the configuration with its servers' entries,
+each profile, and the caller's token: of what they say, the strictest counts. So a profile and a
+token can only take away.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from toolscript.types import (
+    DECISIONS,
+    SEPARATOR,
+    TOOL_CLASSES,
+    Decision,
+    Grant,
+    PermissionRule,
+    ToolClass,
+    ToolSpec,
+)
+
+MAX_RULES = 1_000
+
+
+class RuleError(Exception):
+    """A rule that cannot be read; the message says which, and what is expected."""
+
+
+def rules_of(raw: Any, origin: str, server: str = "") -> tuple[PermissionRule, ...]:
+    """Returns the rules of an object such as ``{"destructive": "ask", "git__*": "allow"}``.
+
+    Keys are classes, ids of tools, and patterns of ids; in the entry of a ``server`` names of its
+    tools and patterns of names. Raises `RuleError`.
+    """
+    if raw is None:
+        return ()
+    if not isinstance(raw, dict):
+        raise RuleError(f"{origin} is {_shown(raw)}; expected an object of rules")
+    entries = cast("dict[str, Any]", raw)
+    if len(entries) > MAX_RULES:
+        raise RuleError(f"{origin} has {len(entries)} rules; at most {MAX_RULES} are read")
+    return tuple(_rule(key, value, origin, server) for key, value in entries.items())
+
+
+def _rule(key: str, value: Any, origin: str, server: str) -> PermissionRule:
+    if value not in DECISIONS:
+        expected = ", ".join(DECISIONS)
+        raise RuleError(f"{origin}.{key} is {_shown(value)}; expected one of {expected}")
+    every = f"{_literal(server)}{SEPARATOR}*" if server else "*"
+    if key in TOOL_CLASSES:
+        return PermissionRule(every, value, key, origin)
+    if not server and key != "*" and SEPARATOR not in key:
+        raise RuleError(
+            f"{origin} has the key {key[:60]!r}; expected {', '.join(TOOL_CLASSES)}, "
+            f"an id such as git{SEPARATOR}push, or a pattern such as git{SEPARATOR}*"
+        )
+    pattern = f"{_literal(server)}{SEPARATOR}{key}" if server else key
+    return PermissionRule(pattern, value, None, origin)
+
+
+def decide(sources: Iterable[Iterable[PermissionRule]], tool: ToolSpec) -> PermissionRule | None:
+    """Returns the rule that counts for a tool; None where no source says anything."""
+    found = [rule for rules in sources if (rule := _most_specific(rules, tool))]
+    return max(found, key=_strictness, default=None)
+
+
+def sources_for(
+    files: tuple[tuple[PermissionRule, ...], ...],
+    profiles: Mapping[str, tuple[PermissionRule, ...]],
+    grant: Grant,
+) -> tuple[tuple[PermissionRule, ...], ...]:
+    """Returns the sources of rules that hold for a caller.
+
+    A profile that the configuration does not have any more denies everything.
+    """
+    chosen = [profiles.get(name, (_unknown(name),)) for name in grant.profiles]
+    return (*files, *chosen, grant.permissions)
+
+
+def _unknown(profile: str) -> PermissionRule:
+    return PermissionRule("*", "deny", None, f"profile {profile!r}, which is not configured")
+
+
+def _most_specific(rules: Iterable[PermissionRule], tool: ToolSpec) -> PermissionRule | None:
+    about = [rule for rule in rules if rule.covers(tool.id, tool.tool_class)]
+    return max(about, key=lambda rule: (rule.specificity, _strictness(rule)), default=None)
+
+
+def _strictness(rule: PermissionRule) -> int:
+    return DECISIONS.index(rule.decision)
+
+
+def default_decision(tool_class: ToolClass) -> Decision:
+    """Returns what is decided without a rule: to ask before what may destroy.
+
+    Where the caller's user cannot be asked, that is left to the caller.
+    """
+    return "ask" if tool_class == "destructive" else "allow"
+
+
+def _literal(server: str) -> str:
+    """Returns a server's name as a pattern that fits nothing else."""
+    return "".join(f"[{each}]" if each in "*?[" else each for each in server)
+
+
+def _shown(value: object) -> str:
+    return repr(value)[:60] if isinstance(value, str | int | float) else type(value).__name__
