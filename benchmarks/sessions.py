@@ -93,7 +93,8 @@ class Client:
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
         """The response to the call of a server's tool."""
         given = {"tool": tool, "arguments": arguments}
-        return self.ask("tools/call", name="call_tool", arguments=given)
+        how = "read_tool" if tool.startswith("time:") else "call_destructive_tool"
+        return self.ask("tools/call", name=how, arguments=given)
 
     def _send(self, message: dict[str, Any]) -> None:
         pipe = _pipe(self.process.stdin)

@@ -1,6 +1,7 @@
 """Sessions of an MCP client with processes, message by message."""
 
 import json
+import re
 import subprocess
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -72,9 +73,11 @@ class Session:
         return answer["result"]
 
     def call(self, name: str, **arguments: Any) -> dict[str, Any]:
-        return self.ask(
-            "tools/call", name="call_tool", arguments={"tool": name, "arguments": arguments}
-        )
+        """The result of a server's tool, which is called as the first refusal says."""
+        given = {"tool": name, "arguments": arguments}
+        result = self.ask("tools/call", name="call_tool", arguments=given)
+        right = re.search(r"; call it with (\w+)$", str(result["content"][0].get("text")))
+        return self.ask("tools/call", name=right[1], arguments=given) if right else result
 
     def open(self, version: str = VERSION, **capabilities: Any) -> None:
         self.answer(self.open_blindly(capabilities, version))
@@ -91,9 +94,9 @@ class Session:
         return number
 
 
-def called(name: str) -> dict[str, Any]:
+def called(name: str, how: str = "call_destructive_tool") -> dict[str, Any]:
     """The parameters that call a server's tool without arguments."""
-    return {"name": "call_tool", "arguments": {"tool": name}}
+    return {"name": how, "arguments": {"tool": name}}
 
 
 def said(result: dict[str, Any]) -> Any:

@@ -28,6 +28,7 @@ from toolscript.config import servers as configuration
 from toolscript.config import settings
 from toolscript.config.trust import ProjectFile, TrustStore
 from toolscript.embedding.loader import LazyModel, Loaded
+from toolscript.gateway.definitions.pins import DefinitionPins
 from toolscript.graph.base import Edge
 from toolscript.graph.tool_graph import ToolGraph
 from toolscript.retrieval.engine import SearchEngine
@@ -38,6 +39,12 @@ from toolscript.skills.service import SkillService
 from toolscript.skills.skill_feed import SkillFeed
 from toolscript.testing import InProcessClient, tool
 from toolscript.types import ServerStatus
+
+
+def unused_pins() -> DefinitionPins:
+    """Returns pins for a gateway whose upstreams are not asked for their tools' definitions."""
+    return DefinitionPins(Path("no-such-folder"), "unused")
+
 
 ROOT = Path(__file__).resolve().parent.parent
 HELPERS = ROOT / "tests" / "servers"
@@ -65,6 +72,8 @@ def until(probe: Callable[[], _T | None], what: str, patience_s: float = PATIENC
 
 
 READ_FILE = tool("read_file", "Read the contents of a file from disk")
+WRITES = {"annotations": {"destructiveHint": False}}
+"""What makes a tool one that nobody is asked about."""
 SEND_MAIL = tool("send_mail", "Send an e-mail message to somebody")
 
 

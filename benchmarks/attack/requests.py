@@ -435,7 +435,14 @@ class Messages:
         *("initialize", "ping", "tools/list", "tools/call", "tools/call", "tools/call"),
         *("prompts/list", "prompts/get", "resources/list", "resources/read", "x", ""),
     )
-    NAMES = ("search_tools", "describe_tools", "call_tool", "tool_search", "read_skill", "s__echo")
+    NAMES = (
+        "search_tools",
+        "describe_tools",
+        "call_destructive_tool",
+        "tool_search",
+        "read_skill",
+        "s__echo",
+    )
     KEYS = (
         *("query", "limit", "context_tools", "tools", "tool", "arguments", "skill", "file"),
         *("needed", "include_skills", "max_tools", "uri", "name", "_meta", ""),

@@ -215,7 +215,7 @@ def _called(watched: _Watched, row: str, attack: str, tools: list[str]) -> Outco
 
 
 def _doors(name: str) -> list[tuple[str, Any]]:
-    params = {"name": "call_tool", "arguments": {"tool": f"s:{name}"}}
+    params = {"name": "call_destructive_tool", "arguments": {"tool": f"s:{name}"}}
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     return [(f"/tools/s__{name}", {}), ("/message", message)]
 

@@ -67,7 +67,7 @@ class Mcp:
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> _Answer:
         """The same."""
-        return await self._use("call_tool", {"tool": tool, "arguments": arguments})
+        return await self._use("call_destructive_tool", {"tool": tool, "arguments": arguments})
 
     async def _use(self, name: str, arguments: dict[str, Any]) -> _Answer:
         try:

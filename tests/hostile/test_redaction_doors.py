@@ -91,7 +91,7 @@ def servers(url: str, **headers: str) -> dict[str, dict[str, Any]]:
 
 
 def call(url: str, name: str) -> dict[str, Any]:
-    params: dict[str, Any] = {"name": "call_tool", "arguments": {"tool": name}}
+    params: dict[str, Any] = {"name": "call_destructive_tool", "arguments": {"tool": name}}
     return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
 
 

@@ -23,6 +23,7 @@ class User:
     session_key: object = None
     session_id: str = ""
     project: str = ""
+    may_be_asked: bool = False
     may_log_in: bool = False
     opens_addresses: bool = False
     questions: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])

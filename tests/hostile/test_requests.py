@@ -38,7 +38,9 @@ def rpc(url: str, method: str, params: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("arguments", ["x", [], ["x"], None, 1, 0, False, ""])
-@pytest.mark.parametrize("name", ["search_tools", "describe_tools", "call_tool", "files:read_file"])
+@pytest.mark.parametrize(
+    "name", ["search_tools", "describe_tools", "call_destructive_tool", "files:read_file"]
+)
 def test_a4_arguments_that_are_no_object_are_refused(url: str, name: str, arguments: Any) -> None:
     answer = rpc(url, "tools/call", {"name": name, "arguments": arguments})
     assert answer["error"]["code"] == -32602

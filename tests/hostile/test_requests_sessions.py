@@ -282,7 +282,10 @@ def test_m7_a_call_under_way_ends_with_its_token(client: Client, path: str) -> N
     """Its answer reaches nobody, and its server is told that nobody waits."""
     client.forget()
     made, token = client.store.create(EVERYTHING)
-    call: dict[str, Any] = {"name": "call_tool", "arguments": {"tool": "s__hang", "arguments": {}}}
+    call: dict[str, Any] = {
+        "name": "call_destructive_tool",
+        "arguments": {"tool": "s__hang", "arguments": {}},
+    }
     more: dict[str, str] = {}
     body = request("tools/call", 3, **call)
     if path == "session":
@@ -291,7 +294,7 @@ def test_m7_a_call_under_way_ends_with_its_token(client: Client, path: str) -> N
         path = "/mcp"
         body = request("tools/call", 3, **call, _meta=NEWEST)
         more = {"mcp_protocol_version": "2026-07-28", "mcp_method": "tools/call"}
-        more["mcp_name"] = "call_tool"
+        more["mcp_name"] = "call_destructive_tool"
     elif path.startswith("/tools"):
         body = b"{}"
     with ThreadPoolExecutor(1) as pool:

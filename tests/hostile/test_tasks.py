@@ -15,7 +15,17 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.support import READ_FILE, Cli, Scripted, fetch, kill_all, post, processes, until
+from tests.support import (
+    READ_FILE,
+    Cli,
+    Scripted,
+    fetch,
+    kill_all,
+    post,
+    processes,
+    until,
+    unused_pins,
+)
 from toolscript.app.task_monitor import TaskMonitor
 from toolscript.config.follower import Follower
 from toolscript.config.servers import Config
@@ -244,6 +254,9 @@ class _Upstream:
         self._report(Ready(tools=(), version="", rejected=()))
         await anyio.sleep_forever()
 
+    def list_again(self) -> None:
+        """Nothing is listed."""
+
     async def request(self, method: str, params: dict[str, Any], caller: Caller) -> dict[str, Any]:
         del params, caller
         return {"method": method}
@@ -260,7 +273,7 @@ class _Connect:
 def test_h1_a_fault_in_one_connection_costs_no_other_server() -> None:
     specs = tuple(ServerSpec(name=name, transport="stdio") for name in ("bad", "good"))
     connector: Callable[[], Connect] = _Connect
-    gateway = Gateway(Config((Path("/c.json"),), specs), Catalogue({}), connector)
+    gateway = Gateway(Config((Path("/c.json"),), specs), Catalogue({}), connector, unused_pins())
 
     async def scene() -> None:
         with anyio.fail_after(30):

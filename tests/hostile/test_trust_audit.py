@@ -60,7 +60,10 @@ def test_l14_each_call_leaves_a_line_with_who_and_what(gateway: Gateway, cli: Cl
     one, everything = gateway.tokens["one"], gateway.tokens["all"]
     assert gateway.post(one, f"/tools/{ONE}", {"path": ARGUMENT}) == 200
     assert gateway.post(one, f"/tools/{ALL}", {}) == 404
-    params = {"name": "call_tool", "arguments": {"tool": ALL, "arguments": {"text": ARGUMENT}}}
+    params = {
+        "name": "call_destructive_tool",
+        "arguments": {"tool": ALL, "arguments": {"text": ARGUMENT}},
+    }
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     assert gateway.post(everything, "/message", message) == 200
     assert cli("call", ONE, "{}").returncode == 0
@@ -82,7 +85,7 @@ def test_l14_so_does_one_of_an_mcp_session(
         async with httpx2.AsyncClient(headers=headers) as sends:
             server = streamable_http_client(gateway.url + "/mcp", http_client=sends)
             async with Client(server, mode=mode) as client:
-                await client.call_tool("call_tool", {"tool": ONE, "arguments": {}})
+                await client.call_tool("call_destructive_tool", {"tool": ONE, "arguments": {}})
 
     anyio.run(call, "one")
     anyio.run(call, "all")

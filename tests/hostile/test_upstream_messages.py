@@ -201,7 +201,10 @@ def test_m18_large_results_at_the_doors(scripted: Scripted, cli: Cli) -> None:
     until(lambda: fetch(url, "/health")[1]["status"] == "ready", "it is ready")
     assert post(url, "/tools/s__text", {}) == (200, json.loads(text))
     assert post(url, "/tools/s__numbers", {}) == (200, json.loads(numbers))
-    params: dict[str, Any] = {"name": "call_tool", "arguments": {"tool": "s:text", "arguments": {}}}
+    params: dict[str, Any] = {
+        "name": "call_destructive_tool",
+        "arguments": {"tool": "s:text", "arguments": {}},
+    }
     request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     assert post(url, "/message", request)[1]["result"] == json.loads(text)
     params["arguments"] = {"tool": "s:numbers"}

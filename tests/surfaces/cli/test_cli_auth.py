@@ -85,7 +85,7 @@ def test_a_client_that_opens_addresses_is_asked_to(guarded: Cli) -> None:
     """upstream:transports: its user logs in there."""
     with session(guarded, version="2025-11-25", elicitation={"url": {}}) as one:
         given = {"tool": "guarded:read_file", "arguments": {"path": "a.txt"}}
-        number = one.begin("tools/call", name="call_tool", arguments=given)
+        number = one.begin("tools/call", name="call_destructive_tool", arguments=given)
         asked = one.until(lambda each: each.get("method") == "elicitation/create")
         assert (asked["params"]["mode"], "guarded" in asked["params"]["message"]) == ("url", True)
         assert visit(asked["params"]["url"])[0] == 200

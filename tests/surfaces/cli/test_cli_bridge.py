@@ -11,7 +11,18 @@ from pathlib import Path
 import pytest
 from tests.gateway.upstream.test_request_router import lines
 from tests.stdio_sessions import Session, called, said, session
-from tests.support import FUZZY, PATIENCE_S, Cli, Scripted, alive, fetch, processes, tool, until
+from tests.support import (
+    FUZZY,
+    PATIENCE_S,
+    WRITES,
+    Cli,
+    Scripted,
+    alive,
+    fetch,
+    processes,
+    tool,
+    until,
+)
 
 MAX_RESIDENT_MIB = 32
 """30 MiB on a quiet machine; what the allocator keeps varies."""
@@ -83,25 +94,25 @@ def test_the_bridge_is_light(here: Cli, scripted: Scripted) -> None:
 def test_progress_questions_and_cancellation_pass(here: Cli, scripted: Scripted) -> None:
     cancels = here.home / "cancels"
     here.configure(
-        s=scripted(tool("work"), progress=2),
-        asks=scripted(tool("sign"), elicits="Your name?"),
-        h=scripted(tool("hang"), silent=["hang"], cancels=str(cancels)),
+        s=scripted(tool("work") | WRITES, progress=2),
+        asks=scripted(tool("sign") | WRITES, elicits="Your name?"),
+        h=scripted(tool("hang") | WRITES, silent=["hang"], cancels=str(cancels)),
     )
     with session(here, elicitation={}) as one:
-        asked = called("s:work")
+        asked = called("s:work", "call_tool")
         number = one.begin("tools/call", **asked, _meta={"progressToken": "p"})
         assert "result" in one.answer(number)
         heard = [each for each in one.others if each.get("method") == "notifications/progress"]
         assert [each["params"]["message"] for each in heard][-2:] == ["step 1", "step 2"]
 
-        asked = called("asks:sign")
+        asked = called("asks:sign", "call_tool")
         number = one.begin("tools/call", **asked)
         question = one.until(lambda each: each.get("method") == "elicitation/create")
         reply = {"action": "accept", "content": {"name": "Ann"}}
         one.send(id=question["id"], result=reply)
         assert said(one.answer(number)["result"])["content"] == {"name": "Ann"}
 
-        asked = called("h:hang")
+        asked = called("h:hang", "call_tool")
         number = one.begin("tools/call", **asked)
         until(lambda: one.process.poll() is None, "it is under way")
         until(lambda: processes(f"{scripted.directory}"), "the server runs")
@@ -155,7 +166,7 @@ def test_a_session_survives_its_gateway(here: Cli, scripted: Scripted) -> None:
         for turn in range(3):
             for number, each in enumerate(sessions):
                 assert said(each.call("s:count", at=f"{turn}-{number}"))["arguments"]
-            hang = called("h:hang")
+            hang = called("h:hang", "call_tool")
             lost = sessions[0].begin("tools/call", **hang)
             until(lambda n=turn: len(lines(here.home / "hangs")) == n + 1, "it is under way")
             pid = gateway_pid(here)
@@ -174,9 +185,9 @@ def test_a_session_survives_its_gateway(here: Cli, scripted: Scripted) -> None:
 
 @pytest.mark.requirement("bridge:survives")
 def test_a_question_of_a_gateway_that_is_gone_is_withdrawn(here: Cli, scripted: Scripted) -> None:
-    here.configure(s=scripted(tool("sign"), elicits="Your name?"))
+    here.configure(s=scripted(tool("sign") | WRITES, elicits="Your name?"))
     with session(here, elicitation={}) as one:
-        asked = called("s:sign")
+        asked = called("s:sign", "call_tool")
         number = one.begin("tools/call", **asked)
         first = one.until(lambda each: each.get("method") == "elicitation/create")
         os.kill(gateway_pid(here), signal.SIGKILL)

@@ -66,7 +66,7 @@ def test_the_pair_through_a_gateway(cli: Cli) -> None:
     names = {tool["name"] for tool in listed["result"]["tools"]}
     assert {"Vector__VectorUpdate", "Vector__SearchSkills"} <= names
     through = {"tool": "Vector.SearchSkills", "arguments": query}
-    message["params"] = {"name": "call_tool", "arguments": through}
+    message["params"] = {"name": "read_tool", "arguments": through}
     assert MATH in post(url, "/message", message)[1]["result"]["content"][0]["text"]
 
 

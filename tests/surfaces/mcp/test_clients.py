@@ -19,7 +19,8 @@ from tests.support import Cli, Scripted, stop_all, tool, until
 pytestmark = pytest.mark.servers
 SOON_S = 10.0
 """Within this the clients have heard of a change."""
-SEARCH = {"search_tools", "describe_tools", "call_tool"}
+CALLS = {"read_tool", "call_tool", "call_destructive_tool"}
+SEARCH = {"search_tools", "describe_tools", *CALLS}
 
 
 @dataclass(frozen=True)
@@ -98,9 +99,9 @@ def test_it_searches_describes_and_calls(name: str, gateway: Gateway) -> None:
         [described] = said(client.call("describe_tools", tools=[reads]))["tools"]
         assert described["inputSchema"]["required"] == ["path"]
         given = {"path": str(gateway.notes / "plumber.txt")}
-        result = client.call("call_tool", tool=reads, arguments=given)
+        result = client.call("read_tool", tool=reads, arguments=given)
         assert text(result) == "Ring the plumber on Tuesday."
-        mistake = client.call("call_tool", tool=reads, arguments={})
+        mistake = client.call("read_tool", tool=reads, arguments={})
         assert mistake["isError"]
         assert "path is missing" in text(mistake)
 
@@ -139,7 +140,7 @@ def test_it_hears_of_changes(name: str, gateway: Gateway, tmp_path: Path) -> Non
         told = client.heard()
         with gateway.joined_by(**{fresh: Scripted(tmp_path)(tool("added"))}):
             hears(client, told, f"{fresh}:added")
-            called = client.call("call_tool", tool=f"{fresh}:added", arguments={"a": 1})
+            called = client.call("call_destructive_tool", tool=f"{fresh}:added", arguments={"a": 1})
             assert json.loads(text(called))["arguments"] == {"a": 1}
             assert f"{fresh} (1)" in client.tools()["search_tools"]
 
@@ -153,7 +154,7 @@ def test_it_sees_what_two_phases_found(name: str, gateway: Gateway) -> None:
         assert set(client.tools()) == {"tool_search"}
         client.call("tool_search", query="get_current_time", max_tools=1)
         until(lambda: client.heard() > 0, "it is told that the list has changed", SOON_S)
-        assert set(client.tools()) == {"tool_search", "call_tool", "time__get_current_time"}
+        assert set(client.tools()) == {"tool_search", *CALLS, "time__get_current_time"}
         now = client.call("time__get_current_time", timezone="UTC")
         assert json.loads(text(now))["timezone"] == "UTC"
 
@@ -180,7 +181,7 @@ def test_it_starts_us_from_its_configuration(
     with EVERY[name](where, env) as client:
         assert set(client.tools()) == SEARCH
         given = {"path": str(notes / "a.txt"), "content": name}
-        done = client.call("call_tool", tool="files:write_file", arguments=given)
+        done = client.call("call_destructive_tool", tool="files:write_file", arguments=given)
         assert not done.get("isError"), done
         assert (notes / "a.txt").read_text("utf-8") == name
         assert "files:write_file" in found(client, "write a file")

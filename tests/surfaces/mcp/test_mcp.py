@@ -22,6 +22,7 @@ from tests.support import (
     PATIENCE_S,
     READ_FILE,
     SEND_MAIL,
+    WRITES,
     Cli,
     Scripted,
     fetch,
@@ -87,7 +88,7 @@ def url(home: Path) -> Generator[str]:
         ADD,
         tool("mixed"),
         tool("refuses"),
-        tool("hang"),
+        tool("hang") | WRITES,
         results={"mixed": RESULT},
         errors={"refuses": {"code": -32042, "message": "pay first", "data": {"url": "u"}}},
         silent=["hang"],
@@ -110,6 +111,9 @@ def talk(
                 await work(client)
 
     anyio.run(session)
+
+
+CALLS = ("read_tool", "call_tool", "call_destructive_tool")
 
 
 async def asks_nobody(context: Any, params: Any) -> types.ElicitResult:
@@ -151,7 +155,7 @@ def test_models_see_the_search_and_what_is_pinned(url: str, mode: Mode) -> None:
         assert [each.name for each in listed] == [
             "search_tools",
             "describe_tools",
-            "call_tool",
+            *CALLS,
             "mail__send_mail",
         ]
         assert "8 tools: files (3), mail (5)" in (listed[0].description or "")
@@ -228,10 +232,10 @@ def test_what_was_found_is_described_and_called(url: str) -> None:
         assert described["inputSchema"] == ADD["inputSchema"]
         given = {"a": 1, "b": 2}
         for name in ("mail:add", "mail__add"):
-            answer = await said(client, "call_tool", {"tool": name, "arguments": given})
+            answer = await said(client, "call_destructive_tool", {"tool": name, "arguments": given})
             assert answer["arguments"] == given
         text = {"tool": "mail:add", "arguments": json.dumps(given)}
-        assert (await said(client, "call_tool", text))["arguments"] == given
+        assert (await said(client, "call_destructive_tool", text))["arguments"] == given
 
     talk(f"{url}/mcp", work)
 
@@ -243,9 +247,17 @@ def test_what_was_found_is_described_and_called(url: str) -> None:
         ("search_tools", {"query": "x", "limit": 1000}, "limit: 1000 is greater than the maximum"),
         ("search_tools", {"query": " "}, "the query is empty"),
         ("describe_tools", {"tools": ["mail:adz"]}, "the nearest are: mail__add"),
-        ("call_tool", {"tool": "mail:adz"}, "no tool is called 'mail:adz'"),
-        ("call_tool", {"tool": "mail:add", "arguments": {"a": 1}}, "mail__add: b is missing"),
-        ("call_tool", {"tool": "mail:add", "arguments": "{"}, 'arguments is "{"; expected object'),
+        ("call_destructive_tool", {"tool": "mail:adz"}, "no tool is called 'mail:adz'"),
+        (
+            "call_destructive_tool",
+            {"tool": "mail:add", "arguments": {"a": 1}},
+            "mail__add: b is missing",
+        ),
+        (
+            "call_destructive_tool",
+            {"tool": "mail:add", "arguments": "{"},
+            'arguments is "{"; expected object',
+        ),
     ],
 )
 def test_a_mistake_is_told_to_the_model(
@@ -370,12 +382,12 @@ def test_two_phases(url: str, mode: Mode) -> None:
         assert (found[0], len(found)) == ("files__read_file", 2)
         assert answer["tools"][0]["score"] == 1
         assert "ToolListChangedNotification" in heard
-        assert set(await names(client)) == {"tool_search", "call_tool", "mail__send_mail", *found}
+        assert set(await names(client)) == {"tool_search", *CALLS, "mail__send_mail", *found}
         assert (await said(client, "files__read_file", {}))["name"] == "read_file"
         await said(client, "tool_search", {"query": "add", "max_tools": 1})
         assert set(await names(client)) == {
             "tool_search",
-            "call_tool",
+            *CALLS,
             "mail__send_mail",
             "mail__add",
         }
@@ -393,7 +405,7 @@ def test_a_client_that_ignores_changes_can_call_at_once(url: str) -> None:
         answer = await said(client, "tool_search", {"query": "list the files"})
         assert len(answer["tools"]) == 4
         call: dict[str, Any] = {"tool": answer["tools"][0]["name"], "arguments": {}}
-        assert (await said(client, "call_tool", call))["name"]
+        assert (await said(client, "call_destructive_tool", call))["name"]
 
     talk(f"{url}/mcp/two-phase", work)
 
@@ -462,7 +474,7 @@ def test_a_question_reaches_the_user_and_the_answer_the_server(
     async def refused(client: Client) -> None:
         assert "cannot ask" in (await said(client, "s__greet", {}))["message"]
 
-    with gateway(tmp_path, s=scripted(tool("greet"), elicits="Who are you?")) as url:
+    with gateway(tmp_path, s=scripted(tool("greet") | WRITES, elicits="Who are you?")) as url:
         talk(f"{url}/mcp/all", work, mode, elicitation_callback=ask)
         assert asked[0].message == "s asks: Who are you?"
         talk(f"{url}/mcp/all", refused, mode)
@@ -491,7 +503,9 @@ def test_only_the_same_request_goes_on_with_a_held_call(scripted: Scripted, tmp_
         declined = await call("s__greet", request_state=asked.request_state)
         assert "did not answer" in declined.content[0].text
 
-    with gateway(tmp_path, s=scripted(tool("greet"), tool("other"), elicits="Who are you?")) as url:
+    with gateway(
+        tmp_path, s=scripted(tool("greet") | WRITES, tool("other"), elicits="Who are you?")
+    ) as url:
         talk(f"{url}/mcp/all", work, "auto", elicitation_callback=asks_nobody)
 
 
@@ -523,9 +537,9 @@ def test_the_seeds_own_request(url: str) -> None:
 def test_messages(url: str) -> None:
     """mcp:search_tools: lists, calls and errors, one request at a time."""
     listed = rpc(url, "tools/list")["result"]["tools"]
-    assert [each["name"] for each in listed][:3] == ["search_tools", "describe_tools", "call_tool"]
+    assert [each["name"] for each in listed][:3] == ["search_tools", "describe_tools", "read_tool"]
     given: dict[str, Any] = {"tool": "mail:mixed", "arguments": {}}
-    assert rpc(url, "tools/call", name="call_tool", arguments=given)["result"] == RESULT
+    assert rpc(url, "tools/call", name="call_destructive_tool", arguments=given)["result"] == RESULT
     refused = rpc(url, "tools/call", name="mail__refuses", arguments={})["error"]
     assert refused == {"code": -32042, "message": "pay first", "data": {"url": "u"}}
     assert rpc(url, "tools/call", name="nothing")["error"]["code"] == -32602
@@ -565,9 +579,9 @@ def test_over_standard_input_and_output(
     cli.configure(files=scripted(READ_FILE), mail=scripted(SEND_MAIL))
 
     async def work(client: Client) -> None:
-        assert await names(client) == ["search_tools", "describe_tools", "call_tool"]
+        assert await names(client) == ["search_tools", "describe_tools", *CALLS]
         call = {"tool": "files:read_file", "arguments": {"path": "x"}}
-        assert (await said(client, "call_tool", call))["arguments"] == {"path": "x"}
+        assert (await said(client, "call_destructive_tool", call))["arguments"] == {"path": "x"}
         with anyio.fail_after(30):  # a server that has just come is indexed a moment later
             while True:
                 found = await said(client, "search_tools", {"query": "read_file"})
@@ -586,7 +600,7 @@ def test_the_first_search_waits_for_the_index(cli: Cli, scripted: Scripted) -> N
     cli.configure(files=scripted(tools_file=str(listed)))
 
     async def work(client: Client) -> None:
-        await said(client, "call_tool", {"tool": "files:read_file", "arguments": {}})
+        await said(client, "call_destructive_tool", {"tool": "files:read_file", "arguments": {}})
         found = await said(client, "search_tools", {"query": "read_file"})
         assert found["tools"][0]["id"] == "files:read_file"
 

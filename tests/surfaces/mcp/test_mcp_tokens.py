@@ -27,7 +27,7 @@ ASKED: dict[str, list[dict[str, Any]]] = {
     "search_tools": [{"query": "send_mail"}, {"query": "mail to somebody", "limit": 100}],
     "tool_search": [{"query": "send_mail"}, {"query": "mail to somebody", "max_tools": 100}],
     "describe_tools": [{"tools": [FOREIGN]}, {"tools": ["mail:send_mail"]}],
-    "call_tool": [{"tool": FOREIGN}, {"tool": "mail:send_mail"}],
+    "call_destructive_tool": [{"tool": FOREIGN}, {"tool": "mail:send_mail"}],
     FOREIGN: [{}],
 }
 """Every way to a tool that is not granted."""
@@ -139,7 +139,7 @@ def test_nothing_else_is_found_listed_described_or_called(bounded: Bounded, mode
         finds = {"search_tools", "tool_search"} & {each.name for each in listed}
         assert all(["read_file" in await said(client, name, **own) for name in finds])
         direct = OWN in {each.name for each in again.tools}
-        called = said(client, OWN) if direct else said(client, "call_tool", tool=OWN)
+        called = said(client, OWN) if direct else said(client, "call_destructive_tool", tool=OWN)
         assert '"isError":false' in await called
 
     async def every_door() -> None:

@@ -2,6 +2,7 @@
 
 import json
 
+from toolscript.app.scoped_catalogue import KnownTool
 from toolscript.surfaces.mcp import wire
 from toolscript.types import Document, Hit, SearchResult, ServerStatus, ToolSpec
 
@@ -23,7 +24,8 @@ def test_an_answer_stays_within_its_budget_and_loses_no_hit() -> None:
             for spec in tools.values()
         )
         result = SearchResult(hits=hits, limit=count, threshold=0)
-        answer = wire.tools_found("x", result, tools, ())
+        known = {name: KnownTool(spec, "pinned") for name, spec in tools.items()}
+        answer = wire.tools_found("x", result, known, ())
         assert len(answer["tools"]) == count
         texts = [(hit["description"], hit["signature"]) for hit in answer["tools"]]
         assert len(json.dumps(texts)) <= wire.MAX_ANSWER_CHARS + 10 * count
@@ -33,8 +35,8 @@ def test_servers_that_were_not_searched_are_named_within_bounds() -> None:
     states = [
         ServerStatus(name=f"s{n}", state="failed", error="no key\n" * 1000) for n in range(12)
     ]
-    answer = wire.tools_chosen((), {}, states)
+    answer = wire.tools_chosen((), {}, {}, states)
     assert [row["server"] for row in answer["not_searched"]] == [f"s{n}" for n in range(10)]
     assert answer["more_not_searched"] == 2
     assert all(len(row["why"]) <= 200 and "\n" not in row["why"] for row in answer["not_searched"])
-    assert "not_searched" not in wire.tools_chosen((), {}, ())
+    assert "not_searched" not in wire.tools_chosen((), {}, {}, ())

@@ -46,10 +46,10 @@ def test_clients_share_the_servers_that_they_use(
         assert running(cli) == []
         for client in clients:
             given = {"tool": "time:get_current_time", "arguments": {"timezone": "UTC"}}
-            answer = client.call("call_tool", **given)
+            answer = client.call("read_tool", **given)
             assert json.loads(answer["content"][0]["text"])["timezone"] == "UTC"
             given = {"tool": "calculator:calculate", "arguments": {"expression": "6 * 7"}}
-            assert client.call("call_tool", **given)["content"][0]["text"] == "42"
+            assert client.call("call_destructive_tool", **given)["content"][0]["text"] == "42"
         used = running(cli)
         assert len(used) == 2, used
         pid = int(cli.record()["pid"])

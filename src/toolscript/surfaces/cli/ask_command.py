@@ -1,6 +1,7 @@
 """``toolscript ask``."""
 
 import json
+import sys
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
@@ -14,10 +15,12 @@ from toolscript.agent.two_phase import Executor, Llm, Offer, Outcome, ToolCall
 from toolscript.config.settings import Settings, load_settings
 from toolscript.errors import InputError
 from toolscript.gateway.catalogue import exposed_names
+from toolscript.surfaces.cli.approval_prompt import answering
 from toolscript.surfaces.cli.connect import connected
-from toolscript.surfaces.cli.gateway_client import Client
-from toolscript.surfaces.cli.options import output_choice, settings_options
-from toolscript.surfaces.cli.output import counted, note, print_json, print_text
+from toolscript.surfaces.cli.gateway_client import Client, target
+from toolscript.surfaces.cli.options import class_option, output_choice, settings_options
+from toolscript.surfaces.cli.output import note, print_json, print_text
+from toolscript.text.display import counted
 
 _MAX_SHOWN_CHARS = 200
 
@@ -28,20 +31,24 @@ _MAX_SHOWN_CHARS = 200
 @output_choice(
     "The answer, or JSON with the answer, the transcript and the tokens.", "text", "json"
 )
-@settings_options("config", "data_dir")
-def ask(question: str, output: str, **flags: Any) -> None:
+@class_option
+@settings_options("profile", "config", "data_dir")
+def ask(question: str, output: str, tool_class: str | None, **flags: Any) -> None:
     """Let a language model answer QUESTION with your tools.
 
     The model searches for tools first, and is then offered only those it found.
-    Its calls and their cost are printed on standard error.
+    Its calls and their cost are printed on standard error. Where nobody is at a
+    terminal to be asked, it may not call destructive tools unless --class says so.
     """
     settings = load_settings(flags)
     for name in ("llm_url", "llm_model"):
         if not getattr(settings, name):
             flag, variable = f"--{name.replace('_', '-')}", f"TOOLSCRIPT_{name.upper()}"
             raise InputError(f"no model to ask; give {flag}, or set {variable}")
-    with connected(flags) as client:
-        outcome = anyio.run(_run, settings, ClientToolbox(client), question, output)
+    is_watched = sys.stdin.isatty() and sys.stderr.isatty()
+    most = tool_class or ("destructive" if is_watched else "write")
+    with connected(flags) as client, answering(client):
+        outcome = anyio.run(_run, settings, ClientToolbox(client, most), question, output)
     if output == "json":
         steps = msgspec.to_builtins(outcome.steps)
         tokens = {**msgspec.to_builtins(outcome.tokens), "saved": outcome.tokens.saved}
@@ -54,8 +61,9 @@ def ask(question: str, output: str, **flags: Any) -> None:
 class ClientToolbox:
     """The application as a `Toolbox`, through the client of a command."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, tool_class: str) -> None:
         self._client = client
+        self._class = tool_class
         self._tools: dict[str, dict[str, Any]] = {}
         self._names: dict[str, str] = {}
 
@@ -75,7 +83,8 @@ class ClientToolbox:
 
     async def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """See `Toolbox`."""
-        path, body = f"/tools/{quote(name, safe='')}", json.dumps(arguments).encode()
+        path = target(f"/tools/{quote(name, safe='')}", [("class", self._class)])
+        body = json.dumps(arguments).encode()
         return await anyio.to_thread.run_sync(self._client.post, path, body)
 
     def _offer(self, identifier: str, score: float) -> Offer:

@@ -33,7 +33,7 @@ _CONNECTION_ERRORS = (OSError, http.client.HTTPException, ValueError)
 class Stream:
     """One connection to a gateway: a request and its response, both open until the end."""
 
-    def __init__(self, url: str, token: str, path: str) -> None:
+    def __init__(self, url: str, token: str, path: str, profile: str | None = None) -> None:
         parts = urlsplit(url)
         secure = parts.scheme == "https"
         kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
@@ -41,6 +41,7 @@ class Stream:
         self._connection.putrequest("POST", parts.path.rstrip("/") + path)
         headers = {"Content-Type": "application/x-ndjson", "Transfer-Encoding": "chunked"}
         headers["Toolscript-Project"] = quote(working_directory())
+        headers |= {"Toolscript-Profile": quote(profile)} if profile else {}
         headers |= {"Authorization": f"Bearer {token}"} if token else {}
         for name, value in headers.items():
             self._connection.putheader(name, value)

@@ -12,7 +12,8 @@ from toolscript.errors import GatewayRunningError
 from toolscript.storage.atomic_files import locked
 from toolscript.storage.blob_store import BlobStore
 from toolscript.surfaces.cli.options import output_option, settings_options
-from toolscript.surfaces.cli.output import counted, print_answer
+from toolscript.surfaces.cli.output import print_answer
+from toolscript.text.display import counted
 
 
 @click.group()

@@ -8,8 +8,10 @@ from urllib.parse import quote
 import click
 
 from toolscript.errors import InputError
+from toolscript.surfaces.cli.approval_prompt import answering
 from toolscript.surfaces.cli.connect import connected
-from toolscript.surfaces.cli.options import output_choice, settings_options
+from toolscript.surfaces.cli.gateway_client import target
+from toolscript.surfaces.cli.options import class_option, output_choice, settings_options
 from toolscript.surfaces.cli.output import print_json, print_text
 from toolscript.types import is_builtin, split_tool_id
 
@@ -18,8 +20,9 @@ from toolscript.types import is_builtin, split_tool_id
 @click.argument("tool")
 @click.argument("arguments", default="{}")
 @output_choice("The text of the result, or the whole result as JSON.", "text", "json")
-@settings_options("config", "data_dir")
-def call(tool: str, arguments: str, output: str, **flags: Any) -> int:
+@class_option
+@settings_options("profile", "config", "data_dir")
+def call(tool: str, arguments: str, output: str, tool_class: str | None, **flags: Any) -> int:
     """Call TOOL with ARGUMENTS, a JSON object.
 
     TOOL is an id, such as git__git_status, or Vector.SearchSkills. With - for
@@ -28,8 +31,9 @@ def call(tool: str, arguments: str, output: str, **flags: Any) -> int:
     """
     server = tool.partition(".")[0] if is_builtin(tool) else split_tool_id(tool)[0]
     body = _checked(sys.stdin.read() if arguments == "-" else arguments)
-    with connected(flags, only=server, embed=False) as client:
-        result = client.post(f"/tools/{quote(tool, safe='')}", body)
+    path = target(f"/tools/{quote(tool, safe='')}", [("class", tool_class)])
+    with connected(flags, only=server, embed=False) as client, answering(client):
+        result = client.post(path, body)
     if output == "json":
         print_json(result)
     else:

@@ -61,13 +61,13 @@ def running_gateway(settings: Settings) -> RunningGateway | None:
     record = file.read()
     if record is None or not file.is_locked():
         return None
-    client = recorded(record)
+    client = recorded(record, settings.profile)
     return RunningGateway(record, client, _health(client, record.pid))
 
 
-def recorded(record: GatewayRecord) -> RemoteClient:
+def recorded(record: GatewayRecord, profile: str | None = None) -> RemoteClient:
     """Returns a client of the gateway that left this record, with its owner's key."""
-    return RemoteClient(record.url, "its record", record.key, working_directory())
+    return RemoteClient(record.url, "its record", record.key, working_directory(), profile)
 
 
 def _health(client: RemoteClient, pid: int) -> dict[str, Any] | None:
@@ -157,7 +157,8 @@ def _remote(settings: Settings, flags: Mapping[str, object]) -> RemoteClient | N
     chosen = {name for name in ("model", "data_dir", "config") if flags.get(name) is not None}
     if settings.gateway_url and not chosen:
         origin = "from TOOLSCRIPT_GATEWAY_URL"
-        return RemoteClient(settings.gateway_url, origin, settings.gateway_token)
+        key, profile = settings.gateway_token, settings.profile
+        return RemoteClient(settings.gateway_url, origin, key, profile=profile)
     running = running_gateway(settings)
     if running is None:
         return None

@@ -18,8 +18,9 @@ from toolscript.storage.atomic_files import check_owner, make_private, writable_
 from toolscript.surfaces.cli.connect import connected, record_file, running_gateway
 from toolscript.surfaces.cli.gateway_client import Client
 from toolscript.surfaces.cli.options import output_option, settings_options
-from toolscript.surfaces.cli.output import counted, print_answer
+from toolscript.surfaces.cli.output import print_answer
 from toolscript.surfaces.server.config_sources import load
+from toolscript.text.display import counted
 
 _ADVICE = {
     "invalid": "correct its entry in the configuration",
@@ -158,7 +159,10 @@ def _server(server: dict[str, Any]) -> Finding:
         resting = ", started when needed" if state == "resting" else ""
         found = state if state == "disabled" else counted(server["tools"], "tool") + resting
         left_out = [f"left out {line}" for line in server["rejected"]]
-        return Finding(what, ok=not left_out, found="; ".join([found, *left_out]))
+        held, name = server["held"], server["name"]
+        left_out += [f"{counted(held, 'tool')} held"] * bool(held)
+        advice = f"look at what has changed with: toolscript review {name}" if held else ""
+        return Finding(what, not left_out, "; ".join([found, *left_out]), advice)
     return Finding(what, ok=False, found=server["error"] or state, advice=_ADVICE[state])
 
 

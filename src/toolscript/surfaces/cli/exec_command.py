@@ -8,9 +8,10 @@ import click
 
 from toolscript.config.settings import load_settings
 from toolscript.errors import InputError
+from toolscript.surfaces.cli.approval_prompt import answering
 from toolscript.surfaces.cli.connect import gateway
 from toolscript.surfaces.cli.deno_sandbox import MAX_SCRIPT_BYTES, run
-from toolscript.surfaces.cli.options import settings_options
+from toolscript.surfaces.cli.options import class_option, settings_options
 from toolscript.surfaces.cli.tool_proxy import ToolProxy
 from toolscript.surfaces.cli.types_command import filter_option
 
@@ -18,8 +19,9 @@ from toolscript.surfaces.cli.types_command import filter_option
 @click.command("exec")
 @click.argument("file", type=click.Path(allow_dash=True, path_type=Path))
 @filter_option
-@settings_options("exec_timeout_s", "exec_memory_mib", "config", "data_dir")
-def execute(file: Path, names: tuple[str, ...], **flags: Any) -> int:
+@class_option
+@settings_options("exec_timeout_s", "exec_memory_mib", "profile", "config", "data_dir")
+def execute(file: Path, names: tuple[str, ...], tool_class: str | None, **flags: Any) -> int:
     """Run the TypeScript in FILE (- is standard input) against the running gateway.
 
     The script imports the tools with: import { tools } from "toolscript". It can
@@ -32,7 +34,7 @@ def execute(file: Path, names: tuple[str, ...], **flags: Any) -> int:
     answer = client.get("/runtime/tools.ts", parameters)
     modules = {"script.ts": script, "toolscript.ts": answer["module"]}
     stdin = None if str(file) == "-" else sys.stdin.buffer
-    with ToolProxy(client, answer["tools"]) as proxy:
+    with ToolProxy(client, answer["tools"], tool_class) as proxy, answering(client):
         return run(modules, name, proxy, settings, stdin)
 
 

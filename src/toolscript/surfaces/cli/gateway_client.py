@@ -26,6 +26,9 @@ _SHAPES: dict[str, dict[str, type | tuple[type, ...]]] = {
     "/health": {"status": str, "tools": int, "waitingFor": list},
     "/search": {"results": list, "degraded": list, "threshold": (int, float)},
     "/servers": {"servers": list},
+    "/review": {"held": list},
+    "/pending": {"pending": list},
+    "/permissions": {"rules": list, "remembered": list},
     "/skills": {"skills": list, "problems": list},
     "/skills/search": {"results": list, "degraded": list, "threshold": (int, float)},
     "/graph": {"edges": list},
@@ -48,6 +51,10 @@ class Client(Protocol):
 
     def post(self, path: str, body: bytes) -> dict[str, Any]:
         """Sends JSON to a path and returns the answer, however long it takes."""
+        ...
+
+    def another(self) -> "Client":
+        """Returns a client that another thread may use at the same time."""
         ...
 
     def wait(self, timeout_s: float) -> None:
@@ -93,6 +100,7 @@ class RemoteClient:
         origin: Where the address comes from, for messages.
         token: What shows that it may be asked.
         project: The folder that counts as the caller's project; empty for none.
+        profile: The profile whose permissions hold as well.
     """
 
     def __init__(
@@ -101,11 +109,13 @@ class RemoteClient:
         origin: str,
         token: str | None = None,
         project: str = "",
+        profile: str | None = None,
     ) -> None:
         self.url, self.token = url, token
         self._headers = {"Content-Type": "application/json"}
         self._headers |= {"Authorization": f"Bearer {token}"} if token else {}
         self._headers |= {"Toolscript-Project": quote(project)} if project else {}
+        self._headers |= {"Toolscript-Profile": quote(profile)} if profile else {}
         self._origin = origin
         self._connection: PlainConnection | None = None
 
@@ -126,6 +136,12 @@ class RemoteClient:
     def wait(self, timeout_s: float) -> None:
         """See `Client.wait`; a gateway does not tell when it is ready."""
         time.sleep(timeout_s)
+
+    def another(self) -> "RemoteClient":
+        """Returns a client of the same gateway for another thread."""
+        made = RemoteClient(self.url, self._origin, self.token)
+        made._headers = self._headers
+        return made
 
     def send(
         self, method: str, path: str, body: bytes | None, timeout_s: float | None = None

@@ -19,9 +19,10 @@ from toolscript.surfaces.cli.connect import (
 )
 from toolscript.surfaces.cli.gateway_starter import STOP_TIMEOUT_S, BackgroundGateway
 from toolscript.surfaces.cli.options import output_option, settings_options
-from toolscript.surfaces.cli.output import counted, note, print_json
+from toolscript.surfaces.cli.output import note, print_json
 from toolscript.surfaces.server.config_sources import load
 from toolscript.surfaces.server.gateway_file import GatewayFile, GatewayRecord
+from toolscript.text.display import counted
 
 NOT_RUNNING = 3
 """The exit status of ``gateway status`` with no gateway, as in the LSB's status actions."""

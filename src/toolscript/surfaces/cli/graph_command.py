@@ -8,8 +8,8 @@ import click
 from toolscript.errors import InputError
 from toolscript.surfaces.cli.connect import connected
 from toolscript.surfaces.cli.options import output_choice, output_option, settings_options
-from toolscript.surfaces.cli.output import counted, print_answer
-from toolscript.text.display import encodable
+from toolscript.surfaces.cli.output import print_answer
+from toolscript.text.display import counted, encodable
 
 _DEFAULT_EDGES = 50
 _EMPTY = (

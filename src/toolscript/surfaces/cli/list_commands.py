@@ -11,6 +11,7 @@ from toolscript.surfaces.cli.options import (
     settings_options,
 )
 from toolscript.surfaces.cli.output import note, print_answer
+from toolscript.text.display import counted
 
 _HEADER = ["Server", "State", "Tools", "Transport", "What is wrong"]
 
@@ -60,6 +61,8 @@ def _description(tool: dict[str, Any]) -> str:
 def _row(server: dict[str, Any]) -> list[str]:
     problems = [server["error"]] if server["error"] else []
     problems += [f"left out {line}" for line in server["rejected"]]
+    held = server["held"]
+    problems += [f"{counted(held, 'tool')} held: toolscript review {server['name']}"] * bool(held)
     tools = str(server["tools"]) if server["state"] in {"ready", "resting", "connecting"} else ""
     return [server["name"], server["state"], tools, server["transport"], "; ".join(problems)]
 

@@ -5,8 +5,10 @@ second.
 """
 
 import logging
+import sys
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -16,6 +18,7 @@ from toolscript.config.settings import Settings
 from toolscript.embedding.loader import lazy_model
 from toolscript.surfaces.cli.gateway_client import Parameters, answer, target
 from toolscript.surfaces.server.config_sources import load
+from toolscript.types import owned
 
 if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal
@@ -48,6 +51,10 @@ class LocalClient:
         return answer(
             *self._portal.call(lambda: self._app.tasks.while_healthy(self._call(method, url, body)))
         )
+
+    def another(self) -> "LocalClient":
+        """See `Client.another`."""
+        return self
 
     def wait(self, timeout_s: float) -> None:
         """See `Client.wait`."""
@@ -92,6 +99,8 @@ def local_client(
 ) -> Generator[LocalClient]:
     """A client of an application that runs for as long as the block lasts. See `connected`."""
     # The answer itself says that it is degraded, and why.
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        settings = replace(settings, approval_timeout_s=0)  # nobody can answer this process
     logging.getLogger("toolscript.embedding.loader").setLevel(logging.ERROR)
     model = lazy_model(settings)
     if wiring.get("embed", True):
@@ -100,7 +109,11 @@ def local_client(
 
     from toolscript import bootstrap  # noqa: PLC0415 - the same
     from toolscript.surfaces.http.routes import local_app  # noqa: PLC0415 - the same
-    from toolscript.surfaces.server.authentication import ACCESS, OWNERS  # noqa: PLC0415 - the same
+    from toolscript.surfaces.server.authentication import (  # noqa: PLC0415 - the same
+        ACCESS,
+        OWNER,
+        Access,
+    )
 
     chosen: dict[str, Any] = {"start": "all" if refresh else "needed", "skills": "off", **wiring}
     wired = bootstrap.Wiring(use_snapshot=not refresh, model=model, **chosen)
@@ -112,4 +125,4 @@ def local_client(
         # Errors of this thread, such as an interruption by the user, stay in it: in the
         # event loop they would end it before the connections are closed.
         stack.callback(running.__exit__, None, None, None)
-        yield LocalClient(portal, app, asgi, (ACCESS, OWNERS))
+        yield LocalClient(portal, app, asgi, (ACCESS, Access(owned(settings.profile), OWNER)))

@@ -25,6 +25,11 @@ _COMMANDS = {
     "skills": "Find, list and add skills.",
     "get-types": "Print a typed client of the tools.",
     "call": "Call a tool.",
+    "review": "Show the tools whose definitions wait for approval.",
+    "approve": "Approve held tools.",
+    "reject": "Reject held tools.",
+    "pending": "Show and answer the calls that wait for you.",
+    "permissions": "Show the rules about calls, and take back answers.",
     "ask": "Let a language model answer with your tools.",
     "mcp": "Serve an MCP client over standard input and output.",
     "auth": "Log in to a remote server.",
@@ -41,6 +46,9 @@ _MODULES = {
     "list-servers": "list_commands",
     "list-tools": "list_commands",
     "get-types": "types_command",
+    "approve": "review_command",
+    "reject": "review_command",
+    "permissions": "pending_command",
 }
 """The modules that are not called after their command."""
 _ASKING = {"search", "list-servers", "list-tools", "get-types", "call"}

@@ -17,7 +17,7 @@ from toolscript.surfaces.server.garbage_collection import collect_as_usual
 
 @click.command()
 @click.option("--alone", is_flag=True, help="Run the servers in this process, without a gateway.")
-@settings_options("exposure", "model", "config", "data_dir")
+@settings_options("exposure", "profile", "model", "config", "data_dir")
 def mcp(alone: bool, **flags: Any) -> None:
     """Serve an MCP client over standard input and output.
 
@@ -32,7 +32,9 @@ def mcp(alone: bool, **flags: Any) -> None:
     path = f"/mcp/{settings.exposure}/stream"
     if settings.gateway_url and not _chosen(flags):
         url, token = settings.gateway_url, settings.gateway_token or ""
-        Bridge(lambda: Stream(url, token, path), sys.stdin.buffer, sys.stdout.buffer).run()
+        Bridge(
+            lambda: Stream(url, token, path, settings.profile), sys.stdin.buffer, sys.stdout.buffer
+        ).run()
         return
     started_with = {name: flags[name] for name in ("model", "config", "data_dir")}
 
@@ -43,7 +45,7 @@ def mcp(alone: bool, **flags: Any) -> None:
                 f"the gateway has version {record.version}, and this is {__version__}; "
                 "to change that: toolscript gateway stop"
             )
-        return Stream(record.url, record.key, path)
+        return Stream(record.url, record.key, path, settings.profile)
 
     Bridge(connect, sys.stdin.buffer, sys.stdout.buffer).run()
 
@@ -78,8 +80,9 @@ def _serve_alone(settings: Settings) -> None:
     process_memory.skip_sdk_framework()
     from toolscript.surfaces.mcp.endpoint import Exposure  # noqa: PLC0415 - the same
     from toolscript.surfaces.mcp.stdio_server import serve_stdio  # noqa: PLC0415 - the same
+    from toolscript.types import owned  # noqa: PLC0415 - the same
 
     process_memory.release_heap()
     app = bootstrap.application(settings, config)
     process_memory.freeze_gc()
-    anyio.run(serve_stdio, app, cast("Exposure", settings.exposure))
+    anyio.run(serve_stdio, app, cast("Exposure", settings.exposure), owned(settings.profile))

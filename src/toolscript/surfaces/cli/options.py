@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import click
 
 from toolscript.config.settings import OPTION
+from toolscript.types import TOOL_CLASSES
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -47,6 +48,12 @@ def repeatable(flag: str, name: str, metavar: str, text: str) -> Callable[[_Comm
     return click.option(flag, name, multiple=True, metavar=metavar, help=f"{text} Repeatable.")
 
 
+class_option = click.option(
+    "--class",
+    "tool_class",
+    type=click.Choice(TOOL_CLASSES),
+    help="Refuse tools that may do more than this.",
+)
 output_option = output_choice("A table for people, or JSON for programs.", "table", "json")
 refresh_option = click.option(
     "--refresh", is_flag=True, help="Connect to every server again instead of using the snapshot."

@@ -86,11 +86,6 @@ def print_text(text: str) -> None:
     click.echo(harmless(text) if sys.stdout.isatty() else text)
 
 
-def counted(number: int, noun: str) -> str:
-    """Returns ``1 tool``, ``2 tools``."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def note(text: str) -> None:
     """Print one line on standard error: something worth knowing beside the answer."""
     click.echo(f"toolscript: {printable(text)}", err=True)

@@ -9,7 +9,6 @@ from toolscript.config.settings import load_settings
 from toolscript.surfaces.cli.connect import connected
 from toolscript.surfaces.cli.options import explain_option, output_option, settings_options
 from toolscript.surfaces.cli.output import (
-    counted,
     note,
     note_degraded,
     print_answer,
@@ -17,7 +16,7 @@ from toolscript.surfaces.cli.output import (
     print_json,
     print_no_hits,
 )
-from toolscript.text.display import printable
+from toolscript.text.display import counted, printable
 
 _SHOWN_PROBLEMS = 20
 

@@ -39,6 +39,13 @@ def token() -> None:
 @repeatable(
     "--tool", "tools", "ID", "Grant this tool; a pattern such as git__read_* grants several."
 )
+@repeatable(
+    "--permission",
+    "permissions",
+    "RULE",
+    "Add a rule such as destructive=deny or git__*=ask: allow, ask or deny.",
+)
+@repeatable("--profile", "profiles", "NAME", "Let this profile's rules hold, too.")
 @click.option("--name", default="", help="The owner's name, shown in the list.")
 @click.option(
     "--days",
@@ -51,6 +58,8 @@ def token() -> None:
 def create(
     servers: tuple[str, ...],
     tools: tuple[str, ...],
+    permissions: tuple[str, ...],
+    profiles: tuple[str, ...],
     name: str,
     days: float | None,
     output: str,
@@ -61,7 +70,7 @@ def create(
     Grants add up. Without --server and --tool the token grants everything.
     """
     settings = load_settings(flags)
-    grant = grant_for(servers, tools)
+    grant = grant_for(servers, tools, permissions, profiles)
     created, secret = _store(settings).create(grant, name, days)
     _note_unknown_names(settings, grant)
     if output == "json":
@@ -130,7 +139,10 @@ def _note_unknown_names(settings: Settings, grant: Grant) -> None:
 
 
 def _granted(grant: Grant) -> str:
-    return "everything" if grant.is_everything else ", ".join((*grant.servers, *grant.tools))
+    granted = "everything" if grant.is_everything else ", ".join((*grant.servers, *grant.tools))
+    rules = [f"{rule.decision} {rule.tool_class or rule.pattern}" for rule in grant.permissions]
+    rules += [f"profile {name}" for name in grant.profiles]
+    return f"{granted} ({', '.join(rules)})" if rules else granted
 
 
 def _row(token: Token) -> dict[str, Any]:
@@ -139,6 +151,11 @@ def _row(token: Token) -> dict[str, Any]:
         "name": token.name,
         "servers": list(token.grant.servers),
         "tools": list(token.grant.tools),
+        "permissions": [
+            {"tools": r.tool_class or r.pattern, "decision": r.decision}
+            for r in token.grant.permissions
+        ],
+        "profiles": list(token.grant.profiles),
         "created": token.created,
         "expires": token.expires,
     }

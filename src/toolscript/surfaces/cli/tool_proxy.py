@@ -17,7 +17,7 @@ from contextlib import closing
 from typing import Any, Self, cast
 from urllib.parse import quote, unquote
 
-from toolscript.surfaces.cli.gateway_client import RemoteClient
+from toolscript.surfaces.cli.gateway_client import RemoteClient, target
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 """The gateway's own limit of a request's body."""
@@ -33,7 +33,11 @@ class ToolProxy(socketserver.ThreadingTCPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, gateway: RemoteClient, tools: Collection[str]) -> None:
+    def __init__(
+        self, gateway: RemoteClient, tools: Collection[str], tool_class: str | None = None
+    ) -> None:
+        self.tool_class = tool_class
+        """What the tools may be at most; None for anything."""
         self.gateway, self.tools = gateway, frozenset(tools)
         self.key = secrets.token_urlsafe(32)
         self.calls = threading.BoundedSemaphore(MAX_CALLS)
@@ -81,12 +85,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self._refuse(400, "InputError", f"the body is longer than {MAX_BODY_BYTES} bytes")
             return
         with proxy.calls:
-            self._forward(proxy.gateway, tool, self.rfile.read(int(size)))
+            self._forward(proxy, tool, self.rfile.read(int(size)))
 
-    def _forward(self, gateway: RemoteClient, tool: str, body: bytes) -> None:
-        path = f"{_PREFIX}{quote(tool, safe='')}"
+    def _forward(self, proxy: ToolProxy, tool: str, body: bytes) -> None:
+        path = target(f"{_PREFIX}{quote(tool, safe='')}", [("class", proxy.tool_class)])
         try:
-            with closing(gateway.send("POST", path, body)) as connection:
+            with closing(proxy.gateway.send("POST", path, body)) as connection:
                 if self._wait_for_answer(connection):
                     response = connection.getresponse()
                     self._answer(response.status, response.read())

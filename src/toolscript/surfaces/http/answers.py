@@ -13,21 +13,28 @@ from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import replace
 
 from toolscript import __version__
+from toolscript.app.approvals import PendingApproval, PersonsAnswer, RememberedAnswer
 from toolscript.app.health import Health
+from toolscript.app.scoped_catalogue import KnownTool
+from toolscript.gateway.definitions.pins import HoldReason
+from toolscript.gateway.definitions.word_diff import Change
 from toolscript.graph.base import Edge, Stats
 from toolscript.surfaces.mcp.meta_tools import OWN_NAMES
 from toolscript.surfaces.server.error_answers import ErrorAnswer
 from toolscript.text.names import name_warning
 from toolscript.types import (
+    Decision,
     Explanation,
     Hit,
     MissExplanation,
+    PermissionRule,
     Related,
     Relations,
     SearchResult,
     ServerResources,
     ServerStatus,
-    ToolSpec,
+    ToolClass,
+    Trust,
     split_tool_id,
 )
 
@@ -52,6 +59,12 @@ class ToolHit(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     tool_id: str
     server_name: str
     tool_name: str
+    tool_class: Annotated[
+        ToolClass | UnsetType, about("What it may do: read, write or destroy.")
+    ] = UNSET
+    trust: Annotated[
+        Trust | UnsetType, about("Whether its definition is new or has changed lately.")
+    ] = UNSET
     warning: Annotated[str | UnsetType, about("What is unusual about the tool's name.")] = UNSET
     confidence: Ratio
     reason: str
@@ -129,12 +142,87 @@ class ToolAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     tool_id: str
     server_name: str
     tool_name: str
+    tool_class: Annotated[ToolClass, about("What it may do: read, write or destroy.")]
+    trust: Annotated[Trust, about("Whether its definition is new or has changed lately.")]
     warning: str | UnsetType = UNSET
     title: str
     description: str
     input_schema: dict[str, Any]
     output_schema: dict[str, Any] | None
     annotations: dict[str, Any] | None
+
+
+class RuleAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A rule about calls."""
+
+    pattern: Annotated[str, about("Ids of tools.")]
+    decision: Decision
+    tool_class: Annotated[ToolClass | None, about("The class that it is about; null for all.")]
+    origin: Annotated[str, about("Where it is written.")]
+
+    @classmethod
+    def of(cls, rule: PermissionRule) -> "RuleAnswer":
+        """Returns a rule as an answer."""
+        return cls(
+            pattern=rule.pattern,
+            decision=rule.decision,
+            tool_class=rule.tool_class,
+            origin=rule.origin,
+        )
+
+
+class PermissionsAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What is decided about calls without asking anybody."""
+
+    rules: list[RuleAnswer]
+    profiles: dict[str, list[RuleAnswer]]
+    remembered: Annotated[list[RememberedAnswer], about("What was allowed for always.")]
+
+
+class RevokedAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer for always that does not count any more."""
+
+    revoked: RememberedAnswer
+
+
+class PendingCalls(msgspec.Struct, frozen=True, kw_only=True):
+    """The calls that wait for an answer."""
+
+    pending: list[PendingApproval]
+
+
+class PendingAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """How a call that waited was answered."""
+
+    call: PendingApproval
+    answer: PersonsAnswer
+
+
+class HeldAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A tool whose definition waits for approval."""
+
+    tool_id: str
+    server_name: str
+    reason: HoldReason
+    why: Annotated[str, about("The reason as a clause.")]
+    rejected: Annotated[bool, about("Whether somebody has rejected this definition.")]
+    launch_before: Annotated[str, about("How its server was started when it was accepted.")]
+    launch: Annotated[str, about("How it is started now, where that has changed.")]
+    changes: Annotated[list[Change], about("What differs from the definition accepted.")]
+
+
+class ReviewAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The tools that wait for approval, by id."""
+
+    held: list[HeldAnswer]
+    total_held: Count
+
+
+class ReviewDone(msgspec.Struct, frozen=True, kw_only=True):
+    """What was decided, by tools' ids."""
+
+    approved: list[str]
+    rejected: list[str]
 
 
 class ToolsAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -316,6 +404,7 @@ ANSWERS = (
     *(SearchAnswer, ToolHit, SkillHit, ToolsAnswer, CallAnswer, ServersAnswer, SkillsAnswer),
     *(SkillFile, StatsAnswer, HealthAnswer, GraphAnswer, RelatedAnswer, GraphImported),
     *(GraphCleared, ModuleAnswer, JsonRpcRequest, JsonRpcAnswer, ErrorAnswer),
+    *(ReviewAnswer, ReviewDone, PendingCalls, PendingAnswer, PermissionsAnswer, RevokedAnswer),
 )
 
 
@@ -329,20 +418,23 @@ def search_answer(
     query: str,
     result: SearchResult,
     missing: Sequence[ServerStatus] | None = None,
+    tools: Mapping[str, KnownTool] | None = None,
     *,
     mark: bool = False,
 ) -> SearchAnswer:
     """Returns the answer to a search; with ``mark`` every hit says whether it is a tool.
 
     ``missing`` are the servers that were not searched; None where skills are searched alone.
+    ``tools`` are what is known of the tools that were found, by id.
     """
+    known = tools or {}
     return SearchAnswer(
         query=query,
-        results=[_hit(hit, mark=mark) for hit in result.hits],
+        results=[_hit(hit, known, mark=mark) for hit in result.hits],
         total_results=len(result.hits),
         threshold=result.threshold,
         limit=result.limit,
-        below=_hit(result.below, mark=mark) if result.below else None,
+        below=_hit(result.below, known, mark=mark) if result.below else None,
         degraded=result.degraded,
         not_searched=UNSET
         if missing is None
@@ -350,25 +442,30 @@ def search_answer(
             MissingServer(server=each.name, why=each.obstacle, snapshot=each.snapshot)
             for each in missing
         ),
-        why=_miss(result.why) if result.why else UNSET,
+        why=_miss(result.why, known) if result.why else UNSET,
     )
 
 
-def _miss(miss: MissExplanation) -> MissAnswer:
-    hit = _tool_hit(miss.hit) if miss.hit else None
+def _miss(miss: MissExplanation, known: Mapping[str, KnownTool]) -> MissAnswer:
+    hit = _tool_hit(miss.hit, known) if miss.hit else None
     return MissAnswer(tool_id=miss.id, verdict=miss.verdict, rank=miss.rank, hit=hit)
 
 
-def _hit(hit: Hit, *, mark: bool) -> ToolHit | SkillHit:
-    return _skill_hit(hit, mark=mark) if hit.document.parent_id else _tool_hit(hit, mark=mark)
+def _hit(hit: Hit, known: Mapping[str, KnownTool], *, mark: bool) -> ToolHit | SkillHit:
+    if hit.document.parent_id:
+        return _skill_hit(hit, mark=mark)
+    return _tool_hit(hit, known, mark=mark)
 
 
-def _tool_hit(hit: Hit, *, mark: bool = False) -> ToolHit:
+def _tool_hit(hit: Hit, known: Mapping[str, KnownTool], *, mark: bool = False) -> ToolHit:
+    tool = known.get(hit.document.id)
     return ToolHit(
         kind="tool" if mark else UNSET,
         tool_id=hit.document.id,
         server_name=hit.document.server,
         tool_name=hit.document.name,
+        tool_class=tool.spec.tool_class if tool else UNSET,
+        trust=tool.trust if tool else UNSET,
         warning=name_warning(hit.document.name, OWN_NAMES) or UNSET,
         confidence=hit.score,
         reason=hit.reason,
@@ -416,12 +513,15 @@ def server_answer(status: ServerStatus, used: ServerResources | None) -> ServerA
     )
 
 
-def tool_answer(spec: ToolSpec) -> ToolAnswer:
+def tool_answer(tool: KnownTool) -> ToolAnswer:
     """Returns a tool as ``/tools`` lists it."""
+    spec = tool.spec
     return ToolAnswer(
         tool_id=spec.id,
         server_name=spec.server,
         tool_name=spec.name,
+        tool_class=spec.tool_class,
+        trust=tool.trust,
         warning=name_warning(spec.name, OWN_NAMES) or UNSET,
         title=spec.title,
         description=spec.description,

@@ -19,11 +19,11 @@ from starlette.routing import BaseRoute, Route
 
 from toolscript import __version__
 from toolscript.app.application import App
-from toolscript.config.settings import OPTION
+from toolscript.config.settings import OPTION, Option
 from toolscript.errors import QueryError, RangeError, TaskDiedError, ToolscriptError
 from toolscript.gateway.base import SilentCaller
 from toolscript.gateway.raw_results import RawResult
-from toolscript.surfaces.http import answers, graph_routes, openapi, runtime_routes
+from toolscript.surfaces.http import answers, approval_routes, graph_routes, openapi, runtime_routes
 from toolscript.surfaces.http.client_sessions import ClientSessions, session_of
 from toolscript.surfaces.http.openapi import BOOLEAN, TEXT, TEXTS, parameter
 from toolscript.surfaces.http.request_input import (
@@ -52,7 +52,7 @@ from toolscript.surfaces.server.project_header import project_of
 from toolscript.surfaces.server.request_log import RequestLogMiddleware, RequestStats
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 from toolscript.text.display import printable
-from toolscript.types import Grant, SearchRequest
+from toolscript.types import TOOL_CLASSES, Grant, SearchRequest
 
 log = logging.getLogger(__name__)
 _MAX_SERVERS = 100
@@ -62,12 +62,14 @@ _PIECE_BYTES = 256 * 1024
 """The size of the pieces of a large result: between two the event loop does other work."""
 _CLIENT_CLOSED = 499
 _NO_METRICS = "metrics need one more package; install it with: pip install 'toolscript[metrics]'"
+_CLASS = Option("class", str, None, "", choices=TOOL_CLASSES)
 ENDPOINTS = openapi.Endpoints()
 
 
 def every_endpoint() -> list[openapi.Endpoint]:
     """Returns the routes of every module, in the order in which they are named."""
-    every = [*ENDPOINTS, *graph_routes.ENDPOINTS, *runtime_routes.ENDPOINTS]
+    modules = (graph_routes, runtime_routes, approval_routes)
+    every = [*ENDPOINTS, *(each for module in modules for each in module.ENDPOINTS)]
     return sorted(every, key=lambda endpoint: endpoint.method)
 
 
@@ -185,8 +187,11 @@ async def search(app: App, request: Request) -> Any:
         needed=flag(request, "needed"),
     )
     result = await app.search(search, session_of(request).history)
-    missing = app.catalogue(search.grant).not_searched(servers)
-    return answers.search_answer(query, result, missing, mark=search.skills)
+    catalogue = app.catalogue(search.grant)
+    shown = (*result.hits, result.below, result.why and result.why.hit)
+    tools = catalogue.known(hit.document.id for hit in shown if hit)
+    missing = catalogue.not_searched(servers)
+    return answers.search_answer(query, result, missing, tools, mark=search.skills)
 
 
 @ENDPOINTS.add(
@@ -296,10 +301,11 @@ async def list_servers(app: App, request: Request) -> Any:
 )
 async def list_tools(app: App, request: Request) -> Any:
     """Every tool, with its schemas."""
-    specs = app.catalogue(grant_of(request)).tools(request.query_params.get("server"))
-    return answers.ToolsAnswer(
-        tools=[answers.tool_answer(spec) for spec in specs], total_tools=len(specs)
-    )
+    catalogue = app.catalogue(grant_of(request))
+    specs = catalogue.tools(request.query_params.get("server"))
+    known = catalogue.known(spec.id for spec in specs).values()
+    tools = [answers.tool_answer(tool) for tool in known]
+    return answers.ToolsAnswer(tools=tools, total_tools=len(tools))
 
 
 @ENDPOINTS.add(
@@ -307,15 +313,24 @@ async def list_tools(app: App, request: Request) -> Any:
     "/tools/{tool:path}",
     answers.CallAnswer,
     parameter("tool", "The tool's id, `server__tool`.", TEXT, required=True, place="path"),
+    parameter("class", "Refuse a tool that may do more.", {"enum": list(TOOL_CLASSES)}),
     body=openapi.OBJECT,
 )
 async def call_tool(app: App, request: Request) -> Any:
     """Call a tool; one that fails says so in `isError`, with status 200."""
     arguments = await json_object(request)
-    history = session_of(request).history
+    session = session_of(request)
     tool = request.path_params["tool"]
-    caller = SilentCaller(project_of(request))
-    call = app.call(tool, arguments, caller, grant_of(request), history=history)
+    most = parsed(request, _CLASS, TOOL_CLASSES[-1])
+    call = app.call(
+        tool,
+        arguments,
+        SilentCaller(project_of(request)),
+        grant_of(request),
+        history=session.history,
+        session=session.id,
+        classes=TOOL_CLASSES[: TOOL_CLASSES.index(most) + 1],
+    )
     return await while_connected(request, audited(tool, call))
 
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, TypeAlias, cast
 from uuid import uuid4
 
@@ -18,6 +19,7 @@ from toolscript.errors import (
     ArgumentsError,
     InputError,
     RefusedError,
+    ToolClassError,
     ToolscriptError,
     UnknownNameError,
     UpstreamError,
@@ -33,7 +35,7 @@ from toolscript.retrieval.profiles import (
 )
 from toolscript.surfaces.mcp import meta_tools, wire
 from toolscript.surfaces.server.audit_log import audited
-from toolscript.types import EVERYTHING, Grant, SearchRequest, ToolSpec
+from toolscript.types import EVERYTHING, TOOL_CLASSES, Grant, SearchRequest, ToolClass, ToolSpec
 
 Exposure = Literal["search", "two-phase", "all"]
 EXPOSURES: tuple[Exposure, ...] = ("search", "two-phase", "all")
@@ -64,10 +66,12 @@ class RequestContext:
     """Further parameters for the server, such as ``_meta``."""
 
 
+_CALLS: dict[str, ToolClass] = {name: each for each, name in meta_tools.CALLS.items()}
+"""The class of the tools that each of our tools calls."""
 _SKILLS = {meta_tools.SKILLS, meta_tools.READ}
 _OFFERED: dict[Exposure, set[str]] = {
-    "search": {meta_tools.SEARCH, meta_tools.DESCRIBE, meta_tools.CALL, *_SKILLS},
-    "two-phase": {meta_tools.FIND, meta_tools.CALL},
+    "search": {meta_tools.SEARCH, meta_tools.DESCRIBE, *_CALLS, *_SKILLS},
+    "two-phase": {meta_tools.FIND, *_CALLS},
     "all": _SKILLS,
 }
 """The meta tools of each exposure."""
@@ -83,7 +87,7 @@ class ToolEndpoint:
         self._answers: dict[str, Callable[[_Raw, RequestContext], Awaitable[_Raw]]] = {
             meta_tools.SEARCH: self._search,
             meta_tools.DESCRIBE: self._describe,
-            meta_tools.CALL: self._call,
+            **{name: partial(self._call, each) for name, each in _CALLS.items()},
             meta_tools.FIND: self._find,
             meta_tools.SKILLS: self._search_skills,
             meta_tools.READ: self._read_skill,
@@ -95,7 +99,7 @@ class ToolEndpoint:
         skills = len(self._app.skills.visible(context.grant))
         hidden = set[str]() if skills else set(_SKILLS)
         if self.exposure == "two-phase" and not chosen:
-            hidden.add(meta_tools.CALL)
+            hidden |= set(_CALLS)
         summary = meta_tools.summary(catalogue.servers())
         entries = [
             entry
@@ -157,7 +161,7 @@ class ToolEndpoint:
         request = replace(request, context=before, skills=both)
         result = await self._app.search(request, history)
         catalogue = self._catalogue(context)
-        tools = {tool.id: tool for tool in catalogue.tools()}
+        tools = catalogue.known(hit.document.id for hit in result.hits)
         hits = [hit for hit in result.hits if hit.document.parent_id or hit.document.id in tools]
         result = replace(result, hits=tuple(hits))
         missing = catalogue.not_searched()
@@ -169,10 +173,11 @@ class ToolEndpoint:
         request = _request(arguments, context, TOOL_SEARCH, limit="max_tools")
         result = await self._app.search(replace(request, context=history.context), history)
         catalogue = self._catalogue(context)
-        names = catalogue.exposed
-        hits = tuple(hit for hit in result.hits if hit.document.id in names)
+        tools = catalogue.known(hit.document.id for hit in result.hits)
+        hits = tuple(hit for hit in result.hits if hit.document.id in tools)
         context.session.chosen = tuple(hit.document.id for hit in hits)
-        return wire.answer(wire.tools_chosen(hits, names, catalogue.not_searched()))
+        names, missing = catalogue.exposed, catalogue.not_searched()
+        return wire.answer(wire.tools_chosen(hits, names, tools, missing))
 
     async def _search_skills(self, arguments: _Raw, context: RequestContext) -> _Raw:
         result = await self._app.skills.search(_request(arguments, context, SEARCH_SKILLS))
@@ -186,15 +191,34 @@ class ToolEndpoint:
     async def _describe(self, arguments: _Raw, context: RequestContext) -> _Raw:
         names: list[str] = arguments["tools"]
         tools = [await self._catalogue(context).tool_when_ready(name) for name in names]
-        return wire.answer({"tools": [wire.described(tool) for tool in tools]})
+        known = self._catalogue(context).known(tool.id for tool in tools)
+        return wire.answer({"tools": [wire.described(each) for each in known.values()]})
 
-    async def _call(self, arguments: _Raw, context: RequestContext) -> _Raw:
-        return await self._call_tool(arguments["tool"], arguments.get("arguments", {}), context)
+    async def _call(self, tool_class: ToolClass, arguments: _Raw, context: RequestContext) -> _Raw:
+        """Calls a tool of one class. Raises `ToolClassError`, which names what calls the tool."""
+        name, given = arguments["tool"], arguments.get("arguments", {})
+        try:
+            return await self._call_tool(name, given, context, (tool_class,))
+        except ToolClassError as error:
+            right = meta_tools.CALLS[cast("ToolClass", error.tool_class)]
+            raise ToolClassError(f"{error}; call it with {right}", error.tool_class) from None
 
-    async def _call_tool(self, name: str, arguments: _Raw, context: RequestContext) -> _Raw:
-        history = context.session.history
+    async def _call_tool(
+        self,
+        name: str,
+        arguments: _Raw,
+        context: RequestContext,
+        classes: tuple[ToolClass, ...] = TOOL_CLASSES,
+    ) -> _Raw:
         call = self._app.call(
-            name, arguments, context.caller, context.grant, history=history, **context.more
+            name,
+            arguments,
+            context.caller,
+            context.grant,
+            history=context.session.history,
+            session=context.session.id,
+            classes=classes,
+            **context.more,
         )
         result = await audited(name, call)
         if not isinstance(result, RawResult):

@@ -6,11 +6,14 @@ from typing import Any
 from toolscript.retrieval.profiles import SEARCH_SKILLS, SEARCH_TOOLS, TOOL_SEARCH
 from toolscript.text.display import printable
 from toolscript.text.names import name_warning
-from toolscript.types import ServerStatus
+from toolscript.types import ServerStatus, ToolClass
 
-SEARCH, DESCRIBE, CALL, FIND = "search_tools", "describe_tools", "call_tool", "tool_search"
+SEARCH, DESCRIBE, FIND = "search_tools", "describe_tools", "tool_search"
+READ_TOOL, CALL, DESTROY = "read_tool", "call_tool", "call_destructive_tool"
+CALLS: dict[ToolClass, str] = {"read": READ_TOOL, "write": CALL, "destructive": DESTROY}
+"""Which of our tools calls the tools of a class."""
 SKILLS, READ = "search_skills", "read_skill"
-OWN_NAMES = frozenset({SEARCH, DESCRIBE, CALL, FIND, SKILLS, READ})
+OWN_NAMES = frozenset({SEARCH, DESCRIBE, FIND, *CALLS.values(), SKILLS, READ})
 """A server's tool of such a name is marked; it cannot replace ours, as its id has its server."""
 MAX_LIMIT = 100
 MAX_DESCRIBED = 20
@@ -50,7 +53,8 @@ def meta_tools(tools: str, skills: int) -> dict[str, dict[str, Any]]:
             FIND,
             "Find tools for the task",
             f"Search for relevant tools based on your task. There are {tools}. The tools found "
-            f"become available; if you do not see them, call them with {CALL}.",
+            "become available; if you do not see them, call each with the tool that its 'call' "
+            "names.",
             query=_string("What the task needs, such as 'read a file' or 'list a directory'."),
             max_tools=_integer(f"At most this many tools (default {TOOL_SEARCH.limit})."),
         ),
@@ -59,7 +63,8 @@ def meta_tools(tools: str, skills: int) -> dict[str, dict[str, Any]]:
             "Search tools",
             f"Find tools by what they should do. Behind this search are {tools}. "
             "Search whenever the task needs something that none of your tools does, before you "
-            f"say that you cannot do it. Then call what was found with {CALL}.",
+            "say that you cannot do it. Then call what was found with the tool that its 'call' "
+            "names.",
             query=_string("What the tool should do, such as 'read a file', or a tool's name."),
             limit=_integer(f"At most this many tools (default {SEARCH_TOOLS.limit})."),
             context_tools=_strings(
@@ -79,18 +84,7 @@ def meta_tools(tools: str, skills: int) -> dict[str, dict[str, Any]]:
             "Needed only where a signature is not enough to call the tool.",
             tools={**_strings("Ids of tools, as the search has them."), "maxItems": MAX_DESCRIBED},
         ),
-        _entry(
-            CALL,
-            "Call a tool",
-            "Call a tool that was found, by its id, and get its result.",
-            {"openWorldHint": True},
-            tool=_string("The tool's id, as the search has it."),
-            arguments={
-                "type": "object",
-                "description": "The tool's own arguments.",
-                "additionalProperties": True,
-            },
-        ),
+        *(_call(*each) for each in _CALL_ENTRIES),
         _entry(
             SKILLS,
             "Search skills",
@@ -129,6 +123,44 @@ def _entry(
         },
         "annotations": annotations,
     }
+
+
+_CALL_ENTRIES: tuple[tuple[str, str, str, dict[str, bool]], ...] = (
+    (
+        READ_TOOL,
+        "Read with a tool",
+        "Call a tool that only reads, by its id, and get its result.",
+        {"readOnlyHint": True, "openWorldHint": True},
+    ),
+    (
+        CALL,
+        "Call a tool",
+        "Call a tool that changes something but destroys nothing, by its id, and get its result.",
+        {"readOnlyHint": False, "destructiveHint": False, "openWorldHint": True},
+    ),
+    (
+        DESTROY,
+        "Call a destructive tool",
+        "Call a tool that may overwrite or delete something, by its id, and get its result.",
+        {"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True},
+    ),
+)
+"""Name, title, description and annotations of the tools that call others."""
+
+
+def _call(name: str, title: str, description: str, annotations: dict[str, bool]) -> dict[str, Any]:
+    return _entry(
+        name,
+        title,
+        description,
+        annotations,
+        tool=_string("The tool's id, as the search has it."),
+        arguments={
+            "type": "object",
+            "description": "The tool's own arguments.",
+            "additionalProperties": True,
+        },
+    )
 
 
 def _string(description: str) -> dict[str, Any]:

@@ -53,7 +53,7 @@ _RESERVED = "io.modelcontextprotocol/"
 _INSTRUCTIONS = {
     "search": (
         "This server stands for many others. Their tools are not listed: find them with "
-        "search_tools by what they should do, then call them with call_tool."
+        "search_tools by what they should do, then call each with the tool that the search names."
     ),
     "two-phase": "Find the tools for the task with tool_search first; they are listed then.",
     "all": "This server passes on the tools of many others, as server__tool.",
@@ -90,9 +90,15 @@ class _Subscribers:
 
 
 class McpServer(Server[Any]):
-    """A low-level server of the `mcp_methods`. `run_background` has to run while it serves."""
+    """A low-level server of the `mcp_methods`. `run_background` has to run while it serves.
 
-    def __init__(self, app: App, exposure: Exposure) -> None:
+    Args:
+        app: What answers.
+        exposure: What models see.
+        own: The grant of a client that has started this process.
+    """
+
+    def __init__(self, app: App, exposure: Exposure, own: Grant = EVERYTHING) -> None:
         super().__init__(
             "toolscript",
             version=__version__,
@@ -101,6 +107,7 @@ class McpServer(Server[Any]):
             on_subscriptions_listen=self._listen,
         )
         self._app = app
+        self._own = own
         self._endpoint = ToolEndpoint(app, exposure)
         self._methods = mcp_methods(app, self._endpoint)
         changed, params = "notifications/roots/list_changed", types.NotificationParams
@@ -137,7 +144,7 @@ class McpServer(Server[Any]):
         return self._subscribers[grant]
 
     async def _listen(self, ctx: _SdkContext, params: Any) -> Any:
-        return await self._subscribers_of(_grant(ctx)).listen(ctx, params)
+        return await self._subscribers_of(self._grant(ctx)).listen(ctx, params)
 
     async def _answer(self, ctx: _SdkContext, checked: types.RequestParams) -> _Raw:
         """Answer a request from its raw parameters, which the SDK has checked by its version.
@@ -181,7 +188,10 @@ class McpServer(Server[Any]):
                 session.project = await _project(ctx)
             caller.project, caller.session_id = session.project, self._session_id(ctx, session)
             self._app.meet(caller)
-        return RequestContext(caller, _grant(ctx), session, _more(ctx.params or {}))
+        return RequestContext(caller, self._grant(ctx), session, _more(ctx.params or {}))
+
+    def _grant(self, ctx: _SdkContext) -> Grant:
+        return self._own if ctx.request is None else grant_of(ctx.request)
 
     def _session_id(self, ctx: _SdkContext, session: Session) -> str:
         """Returns the id of a session that lasts, whose end is noticed; else an empty string."""
@@ -198,15 +208,11 @@ class McpServer(Server[Any]):
 
     def _subscribe(self, ctx: _SdkContext) -> None:
         """Notify a client that has listed tools of changes, as long as its connection lives."""
-        connection, sessions = _connection(ctx), self._subscribers_of(_grant(ctx)).sessions
+        connection, sessions = _connection(ctx), self._subscribers_of(self._grant(ctx)).sessions
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS or connection in sessions:
             return
         sessions[connection] = ctx.session
         connection.exit_stack.callback(sessions.pop, connection, None)
-
-
-def _grant(ctx: _SdkContext) -> Grant:
-    return EVERYTHING if ctx.request is None else grant_of(ctx.request)
 
 
 class _SdkCaller:
@@ -218,6 +224,8 @@ class _SdkCaller:
         self.session_id = self.project = ""
         self.accepts_input_required = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
         self.may_log_in = _is_local_user(ctx)
+        reachable = ctx.session.can_send_request or self.accepts_input_required
+        self.may_be_asked = reachable and _can_elicit(ctx, form=True)
         capabilities = ctx.session.client_capabilities
         asked = capabilities.elicitation if capabilities is not None else None
         self.opens_addresses = asked is not None and asked.url is not None
@@ -270,10 +278,11 @@ def _is_local_user(ctx: _SdkContext) -> bool:
     return ctx.request is None or holder_of(ctx.request) in {OWNER, ANYONE}
 
 
-def _can_elicit(ctx: _SdkContext) -> bool:
-    """Whether a client says that it can ask its user."""
+def _can_elicit(ctx: _SdkContext, *, form: bool = False) -> bool:
+    """Whether a client says that it can ask its user; with ``form``, in a form."""
     capabilities = ctx.session.client_capabilities
-    return capabilities is not None and capabilities.elicitation is not None
+    asked = capabilities.elicitation if capabilities is not None else None
+    return asked is not None and not (form and asked.form is None and asked.url is not None)
 
 
 def _connection(ctx: _SdkContext) -> Connection:

@@ -14,17 +14,19 @@ from toolscript.app.application import App
 from toolscript.surfaces.mcp.endpoint import Exposure
 from toolscript.surfaces.mcp.sdk_server import McpServer
 from toolscript.surfaces.server.signals import end_signals
+from toolscript.types import Grant
 
 log = logging.getLogger(__name__)
 _SIGNAL_EXIT_CODE = 128
 
 
-async def serve_stdio(app: App, exposure: Exposure) -> None:
+async def serve_stdio(app: App, exposure: Exposure, grant: Grant) -> None:
     """Serve the client until it closes our input, or a signal asks this process to end.
 
-    Ends the process with 1 once a background task has died.
+    ``grant`` is what the client may see and do. Ends the process with 1 once a background task
+    has died.
     """
-    server = McpServer(app, exposure)
+    server = McpServer(app, exposure, grant)
     received: list[int] = []
     async with stdio_server() as (read, write):
         try:

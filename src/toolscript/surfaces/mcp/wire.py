@@ -6,7 +6,8 @@ from typing import Any
 
 from toolscript import errors
 from toolscript.app.argument_checks import signature
-from toolscript.surfaces.mcp.meta_tools import marked
+from toolscript.app.scoped_catalogue import KnownTool
+from toolscript.surfaces.mcp.meta_tools import CALLS, marked
 from toolscript.text.display import printable
 from toolscript.types import (
     SEPARATOR,
@@ -39,9 +40,16 @@ def tool(spec: ToolSpec, name: str) -> dict[str, Any]:
     return {key: value for key, value in entry.items() if value is not None}
 
 
-def described(spec: ToolSpec) -> dict[str, Any]:
+def described(known: KnownTool) -> dict[str, Any]:
     """Returns the same for ``describe_tools``, with the id that a search gives it."""
-    return {"id": seed_id(spec.id), **tool(spec, spec.name), **marked(spec.name)}
+    spec = known.spec
+    facts = {"id": seed_id(spec.id), "server": spec.server, **_use(known)}
+    return {**facts, **tool(spec, spec.name), **marked(spec.name)}
+
+
+def _use(known: KnownTool) -> dict[str, Any]:
+    """Returns which of our tools calls a tool, and how its definition came to be accepted."""
+    return {"call": CALLS[known.spec.tool_class], "trust": known.trust}
 
 
 def seed_id(identifier: str) -> str:
@@ -52,7 +60,7 @@ def seed_id(identifier: str) -> str:
 def tools_found(
     query: str,
     result: SearchResult,
-    tools: Mapping[str, ToolSpec],
+    tools: Mapping[str, KnownTool],
     missing: Sequence[ServerStatus],
     *,
     mark: bool = False,
@@ -75,12 +83,14 @@ def tools_found(
             hits.append({"kind": "skill", **_skill(hit, chars), **scores})
         else:
             kind = {"kind": "tool"} if mark else {}
-            hits.append({**kind, **_tool(hit, tools[hit.document.id], chars)})
+            name = hit.document.id
+            hits.append({**kind, **_tool(hit, tools[name], chars)})
     meta = {"query": query, "alpha": result.alpha, "graph_edges": result.edges}
     return {"tools": hits, "meta": {**meta, **_degraded(result), **_not_searched(missing)}}
 
 
-def _tool(hit: Hit, spec: ToolSpec, chars: int) -> dict[str, Any]:
+def _tool(hit: Hit, tool: KnownTool, chars: int) -> dict[str, Any]:
+    spec = tool.spec
     description = max(_MIN_TEXT, min(_MAX_DESCRIPTION, chars // 2))
     related = {
         kind: [
@@ -93,6 +103,7 @@ def _tool(hit: Hit, spec: ToolSpec, chars: int) -> dict[str, Any]:
         "id": seed_id(spec.id),
         "name": spec.name,
         "server": spec.server,
+        **_use(tool),
         **marked(spec.name),
         "description": printable(spec.description, description),
         "signature": signature(spec.input_schema, max(_MIN_TEXT, min(_MAX_SIGNATURE, chars // 3))),
@@ -139,7 +150,10 @@ def _not_searched(missing: Sequence[ServerStatus]) -> dict[str, Any]:
 
 
 def tools_chosen(
-    hits: Sequence[Hit], names: Mapping[str, str], missing: Sequence[ServerStatus]
+    hits: Sequence[Hit],
+    names: Mapping[str, str],
+    tools: Mapping[str, KnownTool],
+    missing: Sequence[ServerStatus],
 ) -> dict[str, Any]:
     """Returns the answer of ``tool_search``: names as they are listed from now on, and scores.
 
@@ -151,6 +165,8 @@ def tools_chosen(
         "tools": [
             {
                 "name": names[hit.document.id],
+                "server": hit.document.server,
+                **_use(tools[hit.document.id]),
                 "score": round(hit.score, 4),
                 "description": printable(hit.document.description, length),
             }

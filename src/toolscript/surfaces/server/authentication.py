@@ -6,10 +6,12 @@ It stands before every route of the HTTP surface, those of MCP included.
 import hmac
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
+from urllib.parse import unquote
 
 import anyio
+import msgspec
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -21,6 +23,9 @@ from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 from toolscript.types import ANONYMOUS, EVERYTHING, Grant
 
 log = logging.getLogger(__name__)
+PROFILE_HEADER = "toolscript-profile"
+"""Names a profile of the configuration, whose rules hold for the request as well."""
+MAX_PROFILE_CHARS = 200
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 ANY_HOST = ("*",)
 _OWN_SITE = {"same-origin", "none"}
@@ -78,7 +83,7 @@ class TokenAuthenticator:
                 "its owner learns more from: toolscript token list"
             ) from None
         if found is not None:
-            return Access(found.grant, found.id)
+            return Access(msgspec.structs.replace(found.grant, holder=found.id), found.id)
         raise AccessError(
             "the token is not known, or has expired; make one with: toolscript token create"
             if token
@@ -144,7 +149,7 @@ class OriginGuard:
             await refusal(*problem)(scope, receive, send)
             return
         try:
-            scope[ACCESS] = access = self._granted(request)
+            scope[ACCESS] = access = _with_profile(self._granted(request), request)
             HOLDER.set(access.holder)
         except ToolscriptError as error:
             await error_response(error)(scope, receive, send)
@@ -214,6 +219,15 @@ class OriginGuard:
         scheme, _, host = origin.lower().partition("://")
         schemes = (request.scope["scheme"], "https" if self._hosts == ANY_HOST else "")
         return scheme in schemes and host == request.headers.get("host", "").lower()
+
+
+def _with_profile(access: Access, request: HTTPConnection) -> Access:
+    """Returns the access as the profile that a request names narrows it."""
+    profile = unquote(request.headers.get(PROFILE_HEADER, ""))[:MAX_PROFILE_CHARS]
+    if not profile or not access.holder:
+        return access
+    profiles = (*access.grant.profiles, profile)
+    return replace(access, grant=msgspec.structs.replace(access.grant, profiles=profiles))
 
 
 def _without_port(host: str) -> str:

@@ -1,0 +1,68 @@
+"""``toolscript pending`` and ``toolscript permissions``."""
+
+import json
+from typing import Any
+
+import click
+
+from toolscript.surfaces.cli import approval_prompt
+from toolscript.surfaces.cli.connect import connected, gateway
+from toolscript.surfaces.cli.options import output_option, settings_options
+from toolscript.surfaces.cli.output import print_answer, print_json
+from toolscript.text.display import printable
+
+
+@click.command()
+@click.argument("identifier", metavar="[ID]", required=False)
+@click.argument("answer", type=click.Choice(["once", "session", "always", "no"]), required=False)
+@output_option
+@settings_options("config", "data_dir")
+def pending(identifier: str | None, answer: str | None, output: str, **flags: Any) -> None:
+    """Show the calls that wait for you; with ID and an ANSWER, answer one.
+
+    once allows this call, session all calls of the tool in the same session,
+    always every later call. Whatever is not answered in time is refused.
+    """
+    client = gateway(flags)
+    if identifier is not None:
+        if answer is None:
+            raise click.UsageError("say how to answer: once, session, always or no")
+        done = approval_prompt.answer(client, identifier, answer)
+        if output == "json":
+            print_json(done)
+        else:
+            click.echo(printable(f"{done['call']['toolId']}: {answer}"))
+        return
+    found = client.get("/pending")
+    rows = [
+        [c["id"], c["toolId"], c["toolClass"], c["holder"], c["since"], c["arguments"]]
+        for c in found["pending"]
+    ]
+    header = ["Id", "Tool", "Class", "Caller", "Since (UTC)", "Arguments"]
+    print_answer(found, output, header, rows, empty="no call waits for you")
+
+
+@click.command()
+@click.option("--revoke", metavar="ID", help="Take back what was allowed for always.")
+@output_option
+@settings_options("config", "data_dir")
+def permissions(revoke: str | None, output: str, **flags: Any) -> None:
+    """Show the rules about calls, and what you have allowed for always."""
+    with connected(flags, embed=False) as client:
+        if revoke is not None:
+            body = json.dumps({"id": revoke}).encode()
+            done = client.post("/permissions/revoke", body)["revoked"]
+            click.echo(printable(f"revoked: {done['toolId']} for {done['holder']}"))
+            return
+        found = client.get("/permissions")
+    rules = [*found["rules"], *(r for rules in found["profiles"].values() for r in rules)]
+    rows = [
+        ["rule", r["decision"], r["pattern"], r["toolClass"] or "all", r["origin"]] for r in rules
+    ]
+    rows += [
+        ["answer", "allow", r["toolId"], "all", f"{r['holder']}, {r['since']}, id {r['id']}"]
+        for r in found["remembered"]
+    ]
+    header = ["Kind", "Decision", "Tools", "Class", "From"]
+    empty = "no rules: reads and writes are allowed, and destructive tools asked about"
+    print_answer(found, output, header, rows, empty=empty)

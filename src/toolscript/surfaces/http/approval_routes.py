@@ -1,0 +1,140 @@
+"""The routes by which the owner decides: about changed tools, and about calls that wait."""
+
+from typing import Any
+
+import anyio.to_thread
+import msgspec
+from starlette.requests import Request
+
+from toolscript.app.application import App
+from toolscript.app.approvals import ANSWERS
+from toolscript.errors import DeniedError, InputError
+from toolscript.gateway.definitions.normal_form import normal_form
+from toolscript.gateway.definitions.pins import HeldTool
+from toolscript.gateway.definitions.word_diff import changes
+from toolscript.surfaces.http.answers import (
+    HeldAnswer,
+    PendingAnswer,
+    PendingCalls,
+    PermissionsAnswer,
+    ReviewAnswer,
+    ReviewDone,
+    RevokedAnswer,
+    RuleAnswer,
+)
+from toolscript.surfaces.http.openapi import OBJECT, TEXT, Endpoints, parameter
+from toolscript.surfaces.http.request_input import json_object
+from toolscript.surfaces.server.authentication import grant_of
+
+ENDPOINTS = Endpoints()
+_MAX_NAMES = 20_000
+
+
+@ENDPOINTS.add("GET", "/review", ReviewAnswer)
+async def review(app: App, request: Request) -> Any:
+    """The tools whose definitions wait for approval, with what has changed."""
+    _check_owner(request)
+    held = app.catalogue(grant_of(request)).held()
+    return await anyio.to_thread.run_sync(
+        lambda: ReviewAnswer(held=[_held(each) for each in held], total_held=len(held))
+    )
+
+
+@ENDPOINTS.add("POST", "/review", ReviewDone, body=OBJECT)
+async def decide_review(app: App, request: Request) -> Any:
+    """Approve or reject: `{"approve": ["id", …]}`, `{"reject": […]}`, `{"approveServer": "…"}`."""
+    _check_owner(request)
+    given = await json_object(request)
+    unknown = given.keys() - {"approve", "reject", "approveServer"}
+    if unknown or not given:
+        shown = ", ".join(sorted(unknown))[:60] or "nothing"
+        raise InputError(f"the body has {shown}; expected approve, reject or approveServer")
+    catalogue = app.catalogue(grant_of(request))
+    approved, rejected = _names(given, "approve"), _names(given, "reject")
+    server = given.get("approveServer")
+    if server is not None:
+        if not isinstance(server, str):
+            raise InputError("approveServer must be a server's name")
+        catalogue.check((server,))
+        approved += [each.tool.id for each in catalogue.held() if each.tool.server == server]
+    done = await app.review(approved, approve=True) if approved else []
+    refused = await app.review(rejected, approve=False) if rejected else []
+    return ReviewDone(
+        approved=[each.tool.id for each in done], rejected=[each.tool.id for each in refused]
+    )
+
+
+@ENDPOINTS.add("GET", "/pending", PendingCalls)
+async def pending(app: App, request: Request) -> Any:
+    """The calls that wait until somebody allows them."""
+    _check_owner(request)
+    return PendingCalls(pending=app.approvals.pending)
+
+
+@ENDPOINTS.add(
+    "POST",
+    "/pending/{id}",
+    PendingAnswer,
+    parameter("id", "The waiting call's id.", TEXT, required=True, place="path"),
+    body=OBJECT,
+)
+async def answer_pending(app: App, request: Request) -> Any:
+    """Answer a call that waits: `{"answer": "once"}`; or session, always, no."""
+    _check_owner(request)
+    given = (await json_object(request)).get("answer")
+    if given not in ANSWERS:
+        raise InputError(f"answer is {str(given)[:60]!r}; expected one of {', '.join(ANSWERS)}")
+    call = app.approvals.answer(request.path_params["id"], given)
+    return PendingAnswer(call=call, answer=given)
+
+
+@ENDPOINTS.add("GET", "/permissions", PermissionsAnswer)
+async def permissions(app: App, request: Request) -> Any:
+    """The rules about calls, and what was allowed for always."""
+    _check_owner(request)
+    files, profiles = app.rules.written
+    remembered = await anyio.to_thread.run_sync(app.approvals.remembered.all)
+    return PermissionsAnswer(
+        rules=[RuleAnswer.of(rule) for rules in files for rule in rules],
+        profiles={n: [RuleAnswer.of(rule) for rule in rules] for n, rules in profiles.items()},
+        remembered=list(remembered),
+    )
+
+
+@ENDPOINTS.add("POST", "/permissions/revoke", RevokedAnswer, body=OBJECT)
+async def revoke_permission(app: App, request: Request) -> Any:
+    """Take back an answer for always: `{"id": "…"}`."""
+    _check_owner(request)
+    identifier = (await json_object(request)).get("id")
+    if not isinstance(identifier, str):
+        raise InputError("the body has no id; GET /permissions has the ids")
+    revoke = app.approvals.remembered.revoke
+    return RevokedAnswer(revoked=await anyio.to_thread.run_sync(revoke, identifier))
+
+
+def _check_owner(request: Request) -> None:
+    if not grant_of(request).is_owner:
+        raise DeniedError("only the gateway's owner may decide about tools and calls")
+
+
+def _names(given: dict[str, Any], key: str) -> list[str]:
+    try:
+        names = msgspec.convert(given.get(key, []), list[str])
+    except msgspec.ValidationError:
+        raise InputError(f"{key} must be a list of tools' ids") from None
+    if len(names) > _MAX_NAMES:
+        raise InputError(f"{key} has {len(names)} ids; at most {_MAX_NAMES} are taken")
+    return names
+
+
+def _held(held: HeldTool) -> HeldAnswer:
+    return HeldAnswer(
+        tool_id=held.tool.id,
+        server_name=held.tool.server,
+        reason=held.reason,
+        why=held.why,
+        rejected=held.rejected,
+        launch_before=held.launch_before,
+        launch=held.launch,
+        changes=list(changes(held.before, normal_form(held.tool))),
+    )
