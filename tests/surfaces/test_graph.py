@@ -57,7 +57,7 @@ def session(url: str, *tools: str) -> None:
             async with Client(f"{url}/mcp", mode="legacy") as client:
                 for name in tools:
                     given = {"tool": name, "arguments": {"text": GIVEN}}
-                    await client.call_tool("call_tool", given)
+                    await client.call_tool("call_destructive_tool", given)
 
     anyio.run(work)
 
@@ -131,7 +131,7 @@ def test_the_context_is_what_the_session_has_used(place: Cli) -> None:
     async def work() -> None:
         with anyio.fail_after(PATIENCE_S):
             async with Client(f"{url}/mcp", mode="legacy") as client:
-                await client.call_tool("call_tool", {"tool": IDS[0], "arguments": {}})
+                await client.call_tool("call_destructive_tool", {"tool": IDS[0], "arguments": {}})
                 result = await client.call_tool("search_tools", {"query": "a note"})
                 found = result.structured_content
                 assert found is not None

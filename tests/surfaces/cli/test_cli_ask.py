@@ -27,7 +27,7 @@ def test_a_question(asking: Cli, *, gateway: bool) -> None:
         asking.start_gateway()
     with endpoint(SEARCHES, READS, says("Your package.json…")) as model:
         flags = ("--llm-url", model.url, "--llm-model", "tiny")
-        done = asking("ask", "What's in my package.json?", *flags)
+        done = asking("ask", "What's in my package.json?", "--class", "destructive", *flags)
     assert (done.returncode, done.stdout) == (0, "Your package.json…\n")
     assert model.offered() == [["tool_search"], ["files__read_file"], ["files__read_file"]]
     sent = json.loads(model.asked[-1]["messages"][-1]["content"])
@@ -42,7 +42,9 @@ def test_as_json_with_settings_from_the_environment(asking: Cli) -> None:
     """agent:two-phase."""
     with endpoint(SEARCHES, READS, says("done")) as model:
         env = {"TOOLSCRIPT_LLM_URL": model.url, "TOOLSCRIPT_LLM_MODEL": "tiny"}
-        answer = asking.json("ask", "x", env={**env, "TOOLSCRIPT_LLM_KEY": "sk-1234567"})
+        answer = asking.json(
+            "ask", "x", "--class", "destructive", env={**env, "TOOLSCRIPT_LLM_KEY": "sk-1234567"}
+        )
     assert answer["answer"] == "done"
     assert [step["tool"] for step in answer["steps"]] == ["tool_search", "files__read_file"]
     assert answer["tokens"]["requests"] == 3

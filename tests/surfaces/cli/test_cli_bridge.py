@@ -159,7 +159,7 @@ def test_a_session_survives_its_gateway(here: Cli, scripted: Scripted) -> None:
     calls = here.home / "calls"
     here.configure(
         s=scripted(tool("count"), calls=str(calls)),
-        h=scripted(tool("hang"), silent=["hang"], calls=str(here.home / "hangs")),
+        h=scripted(tool("hang") | WRITES, silent=["hang"], calls=str(here.home / "hangs")),
     )
     with ExitStack() as stack:
         sessions = [stack.enter_context(session(here)) for _ in range(3)]

@@ -7,8 +7,9 @@ that all tools of its server are held, and never that all are new.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import AbstractContextManager
+import threading
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -23,7 +24,13 @@ from toolscript.gateway.definitions.normal_form import (
     normal_form,
     text_of,
 )
-from toolscript.storage.atomic_files import file_name, locked, make_private, write_atomically
+from toolscript.storage.atomic_files import (
+    file_name,
+    locked,
+    make_private,
+    write_atomically,
+    write_failure,
+)
 from toolscript.types import ServerSpec, ToolSpec, Trust, sha256_of
 
 log = logging.getLogger(__name__)
@@ -150,12 +157,15 @@ class DefinitionPins:
         self._markers = data_dir / "run" / f"pins-{config_key}"
         self._review_new = review_new
         self._similarity = similarity
+        self._lock = threading.Lock()
+        self._unsaved: dict[str, _PinFile] = {}
+        """What could not be stored, by server: it counts for as long as this process runs."""
 
     def review(self, spec: ServerSpec, tools: Sequence[ToolSpec]) -> Reviewed:
         """Returns which of a server's tools are accepted and which are held.
 
-        What is accepted for the first time is on the disk when this returns. Raises `OSError`
-        where it cannot be stored.
+        What is accepted for the first time is on the disk when this returns. Where nothing can be
+        stored it counts in this process alone, which is logged.
         """
         with self._locked(spec.name):
             file = self._read(spec.name)
@@ -163,9 +173,10 @@ class DefinitionPins:
             is_lost = file is not None and file.lost
             reviewed = review.run(trusts_new=not (self._review_new or is_lost))
             if file is None or review.pins != file.pins:
-                self._write(msgspec.structs.replace(file or _empty(spec.name), pins=review.pins))
-            elif not is_lost:
-                self._mark(spec.name)
+                self._keep(msgspec.structs.replace(file or _empty(spec.name), pins=review.pins))
+            elif not is_lost:  # a kill may have come between file and marker
+                with suppress(OSError):
+                    self._mark(spec.name)
         return reviewed
 
     def approve(self, spec: ServerSpec, held: Iterable[HeldTool], *, whole: bool) -> None:
@@ -203,8 +214,13 @@ class DefinitionPins:
                 pins[each.tool.name] = msgspec.structs.replace(known, rejected=digest)
             self._write(msgspec.structs.replace(file, pins=pins))
 
-    def _locked(self, server: str) -> AbstractContextManager[None]:
-        return locked(self._path(server).with_suffix(".lock"))
+    @contextmanager
+    def _locked(self, server: str) -> Generator[None]:
+        """Keeps other processes and threads out, where there can be files."""
+        with self._lock, ExitStack() as stack:
+            with suppress(OSError):
+                stack.enter_context(locked(self._path(server).with_suffix(".lock")))
+            yield
 
     def _path(self, server: str) -> Path:
         return self._folder / f"{file_name(server)}.json"
@@ -215,17 +231,19 @@ class DefinitionPins:
     def _read(self, server: str) -> _PinFile | None:
         """Returns what is stored of a server; None where it was never seen."""
         path = self._path(server)
+        if server in self._unsaved:
+            return self._unsaved[server]
         try:
             sealed = msgspec.json.decode(path.read_bytes(), type=_Sealed)
             content = sealed.content
             if sealed.sha256 == _seal(content) and content.server == server:
                 return content
             problem = "its content is not what was written"
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             if not _exists(self._marker(server)):
                 return None
             problem = "it is gone"
-        except (ValueError, RecursionError, msgspec.MsgspecError) as error:
+        except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
             problem = str(error)
         log.warning(
             "%s cannot be used (%s): every tool of %s is held; see: toolscript review",
@@ -233,8 +251,18 @@ class DefinitionPins:
         )
         return _PinFile(VERSION, server, lost=True, pins={})
 
+    def _keep(self, file: _PinFile) -> None:
+        """Stores a file, or remembers it where that is impossible."""
+        try:
+            self._write(file)
+        except OSError as error:
+            self._unsaved[file.server] = file
+            message = "what was accepted of %s cannot be stored: %s; it is forgotten at the end"
+            log.warning(message, file.server, error, extra=write_failure(error))
+
     def _write(self, file: _PinFile) -> None:
         write_atomically(self._path(file.server), msgspec.json.encode(_Sealed(_seal(file), file)))
+        self._unsaved.pop(file.server, None)
         self._mark(file.server)
 
     def _mark(self, server: str) -> None:

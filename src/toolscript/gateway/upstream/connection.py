@@ -29,7 +29,7 @@ from toolscript import __version__
 from toolscript.config.settings import Settings
 from toolscript.errors import HeldError, NotConnectedError, RefusedError, UpstreamError, innermost
 from toolscript.gateway.base import LAST_WORDS, Caller, Failed, Ready, Report
-from toolscript.gateway.definitions.pins import DefinitionPins, Reviewed, held_message
+from toolscript.gateway.definitions.pins import DefinitionPins, held_message
 from toolscript.gateway.diagnosis import (
     ClosedError,
     answered,
@@ -52,7 +52,7 @@ from toolscript.gateway.upstream.tool_listing import list_tools
 from toolscript.storage.atomic_files import file_name
 from toolscript.text.display import printable
 from toolscript.text.redaction import redact
-from toolscript.types import ServerSpec, ToolSpec, Transport
+from toolscript.types import ServerSpec, Transport
 
 DISCOVER_TIMEOUT_S = 5.0
 """How long a server that may not know ``server/discover`` has to say so."""
@@ -272,7 +272,7 @@ class McpUpstream:
     async def _publish(self, session: ClientSession) -> None:
         self._is_stale = False
         tools, rejected = await list_tools(session, self._spec)
-        reviewed = await self._reviewed(tools)
+        reviewed = await anyio.to_thread.run_sync(self._shared.pins.review, self._spec, tools)
         info = session.server_info
         version = self._shown(f"{info.name} {info.version}", 80) if info else ""
         self._listed_at = anyio.current_time()
@@ -290,16 +290,6 @@ class McpUpstream:
         self._needs_login = False
         self._report(self._ready)
         self._note_listed()
-
-    async def _reviewed(self, tools: tuple[ToolSpec, ...]) -> Reviewed:
-        """Compares a listing with what was accepted; accepts nothing that cannot be stored."""
-        try:
-            return await anyio.to_thread.run_sync(self._shared.pins.review, self._spec, tools)
-        except OSError as error:
-            raise UpstreamError(
-                f"what was accepted of its tools cannot be read or stored ({error.strerror}); "
-                "see that the data directory can be written"
-            ) from None
 
     async def _admit(self, method: str, params: dict[str, Any]) -> None:
         """Lets a call pass that the last listing allows; raises `HeldError` for a held tool.
