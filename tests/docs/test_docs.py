@@ -89,7 +89,7 @@ class TestPage:
             assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), module
 
     def test_variables_exist(self, page: Path) -> None:
-        known = {option.env for option in OPTIONS}
+        known = {option.env for option in OPTIONS} | {"TOOLSCRIPT_CLASS"}  # of typed clients
         assert set(re.findall(r"\bTOOLSCRIPT_[A-Z_]+\b", page.read_text("utf-8"))) <= known
 
     def test_links_lead_somewhere(self, page: Path) -> None:
@@ -374,7 +374,7 @@ def test_every_file_is_on_the_page(gateway: tuple[str, Place]) -> None:
     files = [file for file in data.rglob("*") if file.is_file()]
     assert len(files) >= 5
     for file in files:
-        plain = re.sub(r"-[0-9a-f]{16}", "-", file.name.replace("notes.log", "<name>.log"))
+        plain = re.sub(r"-[0-9a-f]{16}", "-", file.name.replace("notes", "<name>"))
         assert plain in re.sub(r"<(?:key|hash)>", "", page), file
 
 

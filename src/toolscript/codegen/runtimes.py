@@ -63,6 +63,17 @@ function authorization(): { Authorization?: string } {
   return token ? { Authorization: `Bearer ${token}` } : {};
 }
 
+/** What the tools may do at most (read, write, destructive), where that is bounded. */
+function bound(): string {
+  const here = globalThis as unknown as { TOOLSCRIPT_CLASS?: string };
+  const most = first(
+    () => here.TOOLSCRIPT_CLASS,
+    () => Deno.env.get("TOOLSCRIPT_CLASS"),
+    () => process.env.TOOLSCRIPT_CLASS,
+  );
+  return most ? `?class=${encodeURIComponent(most)}` : "";
+}
+
 function first(...sources: (() => string | undefined)[]): string | undefined {
   for (const source of sources) {
     try {
@@ -106,7 +117,7 @@ export interface Answer {
 async function call(tool: string, params: unknown): Promise<Response> {
   const url = gatewayUrl();
   if (!url) throw new Error("TOOLSCRIPT_GATEWAY_URL not set");
-  const response = await fetch(`${url}/tools/${encodeURIComponent(tool)}`, {
+  const response = await fetch(`${url}/tools/${encodeURIComponent(tool)}${bound()}`, {
     method: "POST",
     headers: { "Content-Type": "application/json", ...authorization() },
     body: JSON.stringify(params),
@@ -219,7 +230,9 @@ def _post(tool: str, params: object) -> tuple[int, str, bytes]:
     secure = parts.scheme == "https"
     kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
     connection = kind(parts.hostname or "", parts.port)
-    path = f"{parts.path.rstrip('/')}/tools/{quote(tool, safe='')}"
+    most = os.environ.get("TOOLSCRIPT_CLASS")
+    bound = f"?class={quote(most, safe='')}" if most else ""
+    path = f"{parts.path.rstrip('/')}/tools/{quote(tool, safe='')}{bound}"
     try:
         connection.request("POST", path, json.dumps(params).encode(), headers)
         response = connection.getresponse()

@@ -92,11 +92,11 @@ def test_the_bridge_is_light(here: Cli, scripted: Scripted) -> None:
 
 @pytest.mark.requirement("bridge:faithful")
 def test_progress_questions_and_cancellation_pass(here: Cli, scripted: Scripted) -> None:
-    cancels = here.home / "cancels"
+    cancels, hangs = here.home / "cancels", here.home / "hangs"
     here.configure(
         s=scripted(tool("work") | WRITES, progress=2),
         asks=scripted(tool("sign") | WRITES, elicits="Your name?"),
-        h=scripted(tool("hang") | WRITES, silent=["hang"], cancels=str(cancels)),
+        h=scripted(tool("hang") | WRITES, silent=["hang"], cancels=str(cancels), calls=str(hangs)),
     )
     with session(here, elicitation={}) as one:
         asked = called("s:work", "call_tool")
@@ -114,8 +114,7 @@ def test_progress_questions_and_cancellation_pass(here: Cli, scripted: Scripted)
 
         asked = called("h:hang", "call_tool")
         number = one.begin("tools/call", **asked)
-        until(lambda: one.process.poll() is None, "it is under way")
-        until(lambda: processes(f"{scripted.directory}"), "the server runs")
+        until(hangs.exists, "it is under way")
         one.send(method="notifications/cancelled", params={"requestId": number})
         until(cancels.exists, "the server hears of it")
         assert one.ask("ping") == {}

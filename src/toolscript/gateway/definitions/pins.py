@@ -6,6 +6,7 @@ called, and a second file elsewhere remembers that there was one: a lost or dama
 that all tools of its server are held, and never that all are new.
 """
 
+import hashlib
 import logging
 import threading
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
@@ -31,7 +32,7 @@ from toolscript.storage.atomic_files import (
     write_atomically,
     write_failure,
 )
-from toolscript.types import ServerSpec, ToolSpec, Trust, sha256_of
+from toolscript.types import ServerSpec, ToolSpec, Trust
 
 log = logging.getLogger(__name__)
 VERSION = 1
@@ -129,10 +130,10 @@ class _PinFile(msgspec.Struct, frozen=True):
 
 
 class _Sealed(msgspec.Struct, frozen=True):
-    """What stands in a file: the content and its SHA-256."""
+    """What stands in a file: a `_PinFile`, and the SHA-256 of its bytes."""
 
     sha256: str
-    content: _PinFile
+    content: msgspec.Raw
 
 
 class DefinitionPins:
@@ -235,9 +236,9 @@ class DefinitionPins:
             return self._unsaved[server]
         try:
             sealed = msgspec.json.decode(path.read_bytes(), type=_Sealed)
-            content = sealed.content
-            if sealed.sha256 == _seal(content) and content.server == server:
-                return content
+            file = msgspec.json.decode(sealed.content, type=_PinFile)
+            if sealed.sha256 == _digest(sealed.content) and file.server == server:
+                return file
             problem = "its content is not what was written"
         except (FileNotFoundError, NotADirectoryError):
             if not _exists(self._marker(server)):
@@ -261,7 +262,9 @@ class DefinitionPins:
             log.warning(message, file.server, error, extra=write_failure(error))
 
     def _write(self, file: _PinFile) -> None:
-        write_atomically(self._path(file.server), msgspec.json.encode(_Sealed(_seal(file), file)))
+        content = msgspec.Raw(msgspec.json.encode(file))
+        sealed = msgspec.json.encode(_Sealed(_digest(content), content))
+        write_atomically(self._path(file.server), sealed)
         self._unsaved.pop(file.server, None)
         self._mark(file.server)
 
@@ -406,8 +409,8 @@ def _empty(server: str) -> _PinFile:
     return _PinFile(VERSION, server, lost=False, pins={})
 
 
-def _seal(file: _PinFile) -> str:
-    return sha256_of(msgspec.to_builtins(file))
+def _digest(content: msgspec.Raw) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _exists(path: Path) -> bool:
