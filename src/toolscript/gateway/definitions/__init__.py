@@ -1,0 +1,1 @@
+"""What a tool's definition is known and trusted as."""
