@@ -15,7 +15,8 @@ _MIN_NAME = 8
 _MIN_SENTENCE = 20
 """Letters of a first sentence; shorter ones, such as ``List issues``, are alike by chance."""
 _MAX_KEPT = 4
-"""Tools under one key of an index, each of another server: many equal ones take no longer."""
+_MAX_KEPT_OF_NAME = 2
+"""Tools under one key of an index, each of another server: many like ones take no longer."""
 
 _DIGITS = "0123456789"
 _LOOKS = str.maketrans(
@@ -57,7 +58,9 @@ class _Index:
 
     def add(self, tool: NamedTool, *key: str) -> None:
         kept = self._kept.setdefault(key, [])
-        if len(kept) < _MAX_KEPT and all(each.server != tool.server for each in kept):
+        named = sum(each.name == tool.name for each in kept)
+        room = len(kept) < _MAX_KEPT and named < _MAX_KEPT_OF_NAME
+        if room and all(each.server != tool.server for each in kept):
             kept.append(tool)
 
     def get(self, *key: str) -> list[NamedTool]:

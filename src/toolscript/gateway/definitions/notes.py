@@ -28,7 +28,6 @@ _MAX_PLACE = 80
 _MIN_SERVER = 4
 """Letters of another server's name; a shorter one is part of too many words."""
 
-
 NoteKind = FindingKind | Literal["imitates"]
 
 

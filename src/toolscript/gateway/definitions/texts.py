@@ -48,7 +48,7 @@ _BIDI = re.compile(r"[\u202a-\u202e\u2066-\u2069]")
 _ANSI = re.compile(r"\x1b|\x9b[\d;?]*[@-~]|[\x90\x9d]")
 _COMMENT = re.compile(r"<!--(?!\s*-->)")
 
-
+# Phrases. They are looked for in a text of one line, without quotation marks and emphasis.
 _NOT = r"(?:do not|don't|dont|never|must not|mustn't|should not|shouldn't|not to)(?: ever)?"
 _USE = r"(?:(?:us|call|invok|runn?|execut|touch)(?:e|ing)? )"
 _OTHER = (
