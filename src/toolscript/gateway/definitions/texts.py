@@ -130,7 +130,8 @@ def _code_points(characters: list[str]) -> str:
 
 def _excerpt(text: str, match: re.Match[str]) -> str:
     """Quotes the words of a match, and some before and after it."""
-    begin = max(0, match.start() - 20)
+    near = max(0, match.start() - 20)
+    begin = near and (text.find(" ", near, match.start()) + 1 or match.start())
     return quoted(text[begin : begin + 2 * _MAX_QUOTE])
 
 
