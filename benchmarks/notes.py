@@ -26,7 +26,7 @@ from benchmarks.arguments import Parser
 from benchmarks.quality import datasets
 from benchmarks.quality.datasets import DataError
 from toolscript.gateway.definitions.notes import Note, definition_notes, imitations
-from toolscript.gateway.definitions.texts import FindingKind
+from toolscript.gateway.definitions.text_checks import FindingKind
 from toolscript.types import ToolSpec
 
 KINDS = (*get_args(FindingKind), "imitates")

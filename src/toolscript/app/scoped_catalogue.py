@@ -23,6 +23,7 @@ from toolscript.errors import (
     UnknownNameError,
 )
 from toolscript.gateway.base import SILENT_CALLER, Caller, without_last_words
+from toolscript.gateway.definitions.notes import Note, definition_notes, imitations
 from toolscript.gateway.definitions.pins import HeldTool, held_message
 from toolscript.gateway.gateway import Gateway
 from toolscript.retrieval.lexical.spelling import not_known
@@ -101,6 +102,23 @@ class ScopedCatalogue:
     def held(self) -> list[HeldTool]:
         """Returns the tools that wait for approval, by id; none but for the owner."""
         return [*self.gateway.catalogue.held.values()] if self.grant.is_owner else []
+
+    def notes(self, tools: Collection[ToolSpec]) -> dict[str, tuple[Note, ...]]:
+        """Returns what is unusual in the definitions of tools, by id. Takes a while for many.
+
+        What imitates another server's tool is looked for among these and all of the caller's.
+        """
+        servers = [status.name for status in self._statuses()]
+        known = {tool.id: tool for tool in (*self.tools(), *tools)}
+        like = imitations(known.values())
+        found = {
+            tool.id: (
+                *definition_notes(tool, servers),
+                *([like[tool.id]] if tool.id in like else ()),
+            )
+            for tool in tools
+        }
+        return {identifier: notes for identifier, notes in found.items() if notes}
 
     def known(self, identifiers: Iterable[str]) -> dict[str, KnownTool]:
         """Returns those of the caller's tools that have these ids, by id."""

@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 import msgspec
 
 from toolscript.gateway.definitions.imitation import imitated
-from toolscript.gateway.definitions.texts import FindingKind, findings, quoted
+from toolscript.gateway.definitions.text_checks import FindingKind, findings, quoted
 from toolscript.text.display import printable
 from toolscript.text.words import compact
 from toolscript.types import ToolSpec

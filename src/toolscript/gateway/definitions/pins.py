@@ -159,6 +159,7 @@ class DefinitionPins:
         self._review_new = review_new
         self._similarity = similarity
         self._lock = threading.Lock()
+        self._warned: set[str] = set()
         self._unsaved: dict[str, _PinFile] = {}
         """What could not be stored, by server: it counts for as long as this process runs."""
 
@@ -246,7 +247,10 @@ class DefinitionPins:
             problem = "it is gone"
         except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
             problem = str(error)
-        log.warning(
+        level = logging.DEBUG if server in self._warned else logging.WARNING
+        self._warned.add(server)
+        log.log(
+            level,
             "%s cannot be used (%s): every tool of %s is held; see: toolscript review",
             *(path, problem, server),
         )

@@ -44,11 +44,19 @@ def list_servers(output: str, refresh: bool, resources: bool, **flags: Any) -> N
 @click.argument("server", required=False)
 @output_option
 @refresh_option
+@click.option("--notes", is_flag=True, help="Show only tools with something unusual in their text.")
 @settings_options("config", "data_dir")
-def list_tools(server: str | None, output: str, refresh: bool, **flags: Any) -> None:
+def list_tools(server: str | None, output: str, refresh: bool, notes: bool, **flags: Any) -> None:
     """List every tool, or only those of SERVER."""
     with connected(flags, refresh=refresh, embed=False) as client:
-        answer = client.get("/tools", [("server", server)])
+        asked = [("server", server), ("notes", "true" if notes else None)]
+        answer = client.get("/tools", asked)
+    if notes:
+        tools = [tool for tool in answer["tools"] if tool["notes"]]
+        noted = [[tool["toolId"], each["text"]] for tool in tools for each in tool["notes"]]
+        shown = {"tools": tools, "totalTools": len(tools)}
+        print_answer(shown, output, ["Tool", "Note"], noted, empty="nothing unusual was found")
+        return
     rows = [[tool["toolId"], _description(tool)] for tool in answer["tools"]]
     print_answer(answer, output, ["Tool", "Description"], rows)
 

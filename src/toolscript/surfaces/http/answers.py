@@ -16,6 +16,7 @@ from toolscript import __version__
 from toolscript.app.approvals import PendingApproval, PersonsAnswer, RememberedAnswer
 from toolscript.app.health import Health
 from toolscript.app.scoped_catalogue import KnownTool
+from toolscript.gateway.definitions.notes import Note
 from toolscript.gateway.definitions.pins import HoldReason
 from toolscript.gateway.definitions.word_diff import Change
 from toolscript.graph.base import Edge, Stats
@@ -150,6 +151,9 @@ class ToolAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     input_schema: dict[str, Any]
     output_schema: dict[str, Any] | None
     annotations: dict[str, Any] | None
+    notes: Annotated[
+        tuple[Note, ...] | UnsetType, about("With `notes`: what is unusual in the definition.")
+    ] = UNSET
 
 
 class RuleAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -209,6 +213,7 @@ class HeldAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     launch_before: Annotated[str, about("How its server was started when it was accepted.")]
     launch: Annotated[str, about("How it is started now, where that has changed.")]
     changes: Annotated[list[Change], about("What differs from the definition accepted.")]
+    notes: Annotated[list[Note], about("What is unusual in the definition.")]
 
 
 class ReviewAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -513,8 +518,8 @@ def server_answer(status: ServerStatus, used: ServerResources | None) -> ServerA
     )
 
 
-def tool_answer(tool: KnownTool) -> ToolAnswer:
-    """Returns a tool as ``/tools`` lists it."""
+def tool_answer(tool: KnownTool, notes: Mapping[str, tuple[Note, ...]] | None) -> ToolAnswer:
+    """Returns a tool as ``/tools`` lists it; ``notes`` are by id, None where not asked for."""
     spec = tool.spec
     return ToolAnswer(
         tool_id=spec.id,
@@ -528,4 +533,5 @@ def tool_answer(tool: KnownTool) -> ToolAnswer:
         input_schema=spec.input_schema,
         output_schema=spec.output_schema,
         annotations=spec.annotations,
+        notes=UNSET if notes is None else notes.get(spec.id, ()),
     )

@@ -1,5 +1,6 @@
 """The routes by which the owner decides: about changed tools, and about calls that wait."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import anyio.to_thread
@@ -8,8 +9,10 @@ from starlette.requests import Request
 
 from toolscript.app.application import App
 from toolscript.app.approvals import ANSWERS
+from toolscript.app.scoped_catalogue import ScopedCatalogue
 from toolscript.errors import DeniedError, InputError
 from toolscript.gateway.definitions.normal_form import normal_form
+from toolscript.gateway.definitions.notes import Note
 from toolscript.gateway.definitions.pins import HeldTool
 from toolscript.gateway.definitions.word_diff import changes
 from toolscript.surfaces.http.answers import (
@@ -34,10 +37,14 @@ _MAX_NAMES = 20_000
 async def review(app: App, request: Request) -> Any:
     """The tools whose definitions wait for approval, with what has changed."""
     _check_owner(request)
-    held = app.catalogue(grant_of(request)).held()
-    return await anyio.to_thread.run_sync(
-        lambda: ReviewAnswer(held=[_held(each) for each in held], total_held=len(held))
-    )
+    return await anyio.to_thread.run_sync(_reviewed, app.catalogue(grant_of(request)))
+
+
+def _reviewed(catalogue: ScopedCatalogue) -> ReviewAnswer:
+    held = catalogue.held()
+    notes = catalogue.notes([each.tool for each in held])
+    answers = [_held(each, notes.get(each.tool.id, ())) for each in held]
+    return ReviewAnswer(held=answers, total_held=len(held))
 
 
 @ENDPOINTS.add("POST", "/review", ReviewDone, body=OBJECT)
@@ -127,7 +134,7 @@ def _names(given: dict[str, Any], key: str) -> list[str]:
     return names
 
 
-def _held(held: HeldTool) -> HeldAnswer:
+def _held(held: HeldTool, notes: Sequence[Note]) -> HeldAnswer:
     return HeldAnswer(
         tool_id=held.tool.id,
         server_name=held.tool.server,
@@ -137,4 +144,5 @@ def _held(held: HeldTool) -> HeldAnswer:
         launch_before=held.launch_before,
         launch=held.launch,
         changes=list(changes(held.before, normal_form(held.tool))),
+        notes=list(notes),
     )

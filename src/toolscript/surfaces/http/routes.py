@@ -297,14 +297,21 @@ async def list_servers(app: App, request: Request) -> Any:
 
 
 @ENDPOINTS.add(
-    "GET", "/tools", answers.ToolsAnswer, parameter("server", "Only this server's.", TEXT)
+    "GET",
+    "/tools",
+    answers.ToolsAnswer,
+    parameter("server", "Only this server's.", TEXT),
+    parameter("notes", "Say what is unusual in each definition.", BOOLEAN),
 )
 async def list_tools(app: App, request: Request) -> Any:
     """Every tool, with its schemas."""
     catalogue = app.catalogue(grant_of(request))
     specs = catalogue.tools(request.query_params.get("server"))
     known = catalogue.known(spec.id for spec in specs).values()
-    tools = [answers.tool_answer(tool) for tool in known]
+    notes = None
+    if flag(request, "notes"):
+        notes = await anyio.to_thread.run_sync(catalogue.notes, specs)
+    tools = [answers.tool_answer(tool, notes) for tool in known]
     return answers.ToolsAnswer(tools=tools, total_tools=len(tools))
 
 
