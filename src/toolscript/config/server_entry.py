@@ -9,6 +9,16 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from toolscript.config.known_keys import (
+    CALL_TIMEOUT_KEYS,
+    FOREIGN_KEYS,
+    FOREIGN_OAUTH_KEYS,
+    OAUTH_KEYS,
+    SERVER_KEYS,
+    START_TIMEOUT_KEYS,
+    URL_KEYS,
+    misspelt,
+)
 from toolscript.storage.atomic_files import expanded
 from toolscript.text.display import encodable, printable
 from toolscript.text.redaction import is_harmless, redact, redactable, url_secrets
@@ -17,8 +27,6 @@ from toolscript.types import PROJECT, SEPARATOR, OAuthClient, Protocol, ServerSp
 MAX_TIMEOUT_S = 86_400
 MAX_PORT = 65_535
 MAX_CONCURRENT = 10_000
-SECTIONS = ("mcpServers", "servers")  # the second is how VS Code spells it
-URL_KEYS = ("url", "serverUrl", "httpUrl")  # the field's, Windsurf's, Gemini's
 _TRANSPORTS: dict[str, Transport] = {
     "stdio": "stdio",
     "local": "stdio",
@@ -174,6 +182,8 @@ def server(name: str, raw: Any, environ: Mapping[str, str], base: Path | None) -
     if reader.flag("disabled"):
         # A disabled entry may be unfinished, so nothing else in it is checked.
         return ServerSpec(name=name, transport="stdio", disabled=True)
+    if mistake := misspelt(reader.raw, SERVER_KEYS, FOREIGN_KEYS):
+        raise EntryError(mistake)
     url_key = next((key for key in URL_KEYS if key in reader.raw), "url")
     transport = _transport(reader, reader.text(url_key))
     return ServerSpec(
@@ -183,8 +193,8 @@ def server(name: str, raw: Any, environ: Mapping[str, str], base: Path | None) -
         exclude_tools=reader.texts("excludeTools") or (),
         pin_tools=reader.texts("pinTools") or (),
         protocol=_protocol(reader),
-        start_timeout_s=reader.seconds("startTimeout", "startup_timeout_sec"),
-        call_timeout_s=reader.seconds("callTimeout", "tool_timeout_sec"),
+        start_timeout_s=reader.seconds(*START_TIMEOUT_KEYS),
+        call_timeout_s=reader.seconds(*CALL_TIMEOUT_KEYS),
         start=_start(reader),
         idle_timeout_s=reader.idle_seconds("idleTimeout"),
         is_shared=_is_shared(reader),
@@ -295,6 +305,8 @@ def _oauth(reader: Entry) -> OAuthClient | None:
     client = reader.entry("oauth")
     if client is None:
         return None
+    if mistake := misspelt(client.raw, OAUTH_KEYS, FOREIGN_OAUTH_KEYS):
+        raise EntryError(f"in oauth {mistake}")
     if not client.text("clientId"):
         raise EntryError(
             f"oauth has no clientId (found {listed(client.raw)}); leave oauth out "

@@ -12,8 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+from toolscript.config.known_keys import SECTIONS, TOP_LEVEL_KEYS, misspelt
 from toolscript.config.locations import EXAMPLE, home_file, key_of, locate, watched
-from toolscript.config.server_entry import SECTIONS, Entry, EntryError, listed, server
+from toolscript.config.server_entry import Entry, EntryError, listed, server
 from toolscript.config.trust import TrustStore, read_file
 from toolscript.errors import ConfigMissingError, ConfigSyntaxError, ConfigUntrustedError
 from toolscript.storage.atomic_files import expanded, is_file, stamp
@@ -50,6 +51,8 @@ class Config:
     """The folders of skills; None where the configuration does not mention skills."""
     skills_problem: str = ""
     """Why the folders of skills cannot be used; empty where they can."""
+    key_problems: tuple[str, ...] = ()
+    """What is wrong with keys beside the section of servers, one line for each file."""
     refused: str = ""
     """Why the project's file was not read; empty unless it is not trusted."""
 
@@ -122,6 +125,7 @@ def _merge(project: Config, user: Config) -> Config:
         if project.skills is user.skills
         else (project.skills or ()) + (user.skills or ()),
         skills_problem=project.skills_problem or user.skills_problem,
+        key_problems=project.key_problems + user.key_problems,
     )
 
 
@@ -134,7 +138,9 @@ def _read(path: Path, data: bytes, environ: Mapping[str, str], base: Path | None
             servers.append(server(name, raw, environ, base))
         except EntryError as mistake:
             problems.append(ServerProblem(path, encodable(name), encodable(str(mistake))))
-    config = Config((path,), tuple(servers), tuple(problems))
+    mistake = misspelt(document, TOP_LEVEL_KEYS)
+    lines = (encodable(f"{path}: {mistake}"),) if mistake else ()
+    config = Config((path,), tuple(servers), tuple(problems), key_problems=lines)
     try:
         folders = Entry(document, environ).texts("skills")
     except EntryError as mistake:
@@ -163,11 +169,13 @@ def _document(path: Path, data: bytes) -> dict[str, Any]:
 
 def _section(path: Path, document: dict[str, Any]) -> dict[str, Any]:
     section = next((document[key] for key in SECTIONS if key in document), None)
-    if section is None and "skills" in document:
+    mistake = misspelt(document, SECTIONS) if section is None else None
+    if section is None and not mistake and "skills" in document:
         return {}
     if not isinstance(section, dict):
         raise ConfigSyntaxError(
-            f"{path} has no object 'mcpServers' (it has {listed(document)}); expected {EXAMPLE}"
+            f"{path} has no object 'mcpServers' (it has {listed(document)}); "
+            f"{mistake or f'expected {EXAMPLE}'}"
         )
     return cast("dict[str, Any]", section)
 
