@@ -229,6 +229,21 @@ def test_a12_what_is_excluded_is_not_offered(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("stated", "meant"),
+    [
+        (None, ()),
+        ([], ()),
+        (["strip"], ("strip",)),
+        (["redact", "strip", "redact"], ("strip", "redact")),
+        (["${STEP}"], ("redact",)),
+    ],
+)
+def test_what_is_done_to_results_is_a_list(tmp_path: Path, stated: Any, meant: Any) -> None:
+    """config:file"""
+    assert one(tmp_path, {**GOOD, "output": stated}, STEP="redact").output == meant
+
+
+@pytest.mark.parametrize(
     "keys", [("startTimeout", "callTimeout"), ("startup_timeout_sec", "tool_timeout_sec")]
 )
 def test_a_server_may_have_times_of_its_own(tmp_path: Path, keys: tuple[str, str]) -> None:
@@ -337,6 +352,8 @@ MISTAKES: list[tuple[str, Any, str]] = [
     ),
     ("it", {"command": "x", "callTimeout": 10**400}, "callTimeout is 1000"),
     ("it", {"command": "x", "tool_timeout_sec": -1}, "tool_timeout_sec is -1; expected seconds"),
+    ("it", {"command": "x", "output": "strip"}, "output is 'strip'; expected a list of strings"),
+    ("it", {"command": "x", "output": ["cut"]}, "output has 'cut'; expected strip, redact or"),
     ("it", {"url": "ftp://h"}, "url is 'ftp://h'; expected http://… or https://…"),
     ("it", {"url": 5}, "url is 5; expected a string"),
     ("it", {"type": "http"}, "url is ''; expected http://… or https://…"),
@@ -497,7 +514,7 @@ class Noting(dict[str, Any]):
         return super().get(key, default)
 
 
-TO_COME = {"permissions", "autoApprove", "output"}
+TO_COME = {"permissions", "autoApprove"}
 """Keys that the table has and nothing reads yet."""
 
 
@@ -578,6 +595,7 @@ SECRET = "sk-1234567890"  # noqa: S105 - looked for where it must not be
         {**GOOD, "protocol": "x${KEY}"},
         {"url": "${KEY:-other}"},
         {"url": f"ftp://ana:{SECRET}@host"},
+        {**GOOD, "output": ["${KEY}"]},
         {"url": f"ftp://host/?key={SECRET}"},
     ],
 )
@@ -585,7 +603,7 @@ def test_a_mistake_does_not_tell_a_secret(tmp_path: Path, entry: Mapping[str, An
     """config:file"""
     [problem] = read(tmp_path, {"it": entry}, KEY=SECRET).problems
     assert SECRET not in str(problem)
-    assert "KEY" in str(problem) or "***" in str(problem)
+    assert any(shown in str(problem) for shown in ("KEY", "***", "a string"))
 
 
 @pytest.mark.parametrize(

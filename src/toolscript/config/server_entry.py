@@ -22,7 +22,16 @@ from toolscript.config.known_keys import (
 from toolscript.storage.atomic_files import expanded
 from toolscript.text.display import encodable, printable
 from toolscript.text.redaction import is_harmless, redact, redactable, url_secrets
-from toolscript.types import PROJECT, SEPARATOR, OAuthClient, Protocol, ServerSpec, Start, Transport
+from toolscript.types import (
+    PROJECT,
+    SEPARATOR,
+    OAuthClient,
+    OutputStep,
+    Protocol,
+    ServerSpec,
+    Start,
+    Transport,
+)
 
 MAX_TIMEOUT_S = 86_400
 MAX_PORT = 65_535
@@ -199,6 +208,7 @@ def server(name: str, raw: Any, environ: Mapping[str, str], base: Path | None) -
         idle_timeout_s=reader.idle_seconds("idleTimeout"),
         is_shared=_is_shared(reader),
         max_concurrent=reader.count("maxConcurrent"),
+        output=_output(reader),
         sse_fallback=transport == "http" and not _stated(reader)[1],
         **(_process(reader, base) if transport == "stdio" else _remote(reader, url_key)),
         hidden=tuple(sorted(reader.hidden)),
@@ -251,6 +261,13 @@ def _start(reader: Entry) -> Start | None:
     if stated not in {None, "lazy", "eager"}:
         raise EntryError(f"start is {reader.written('start')}; expected lazy or eager")
     return cast("Start | None", stated)
+
+
+def _output(reader: Entry) -> tuple[OutputStep, ...]:
+    stated = reader.texts("output") or ()
+    for other in (each for each in stated if each not in {"strip", "redact"}):
+        raise EntryError(f"output has {_shown(other)}; expected strip, redact or both")
+    return cast("tuple[OutputStep, ...]", tuple(sorted(set(stated), reverse=True)))
 
 
 def _is_shared(reader: Entry) -> bool:
