@@ -41,6 +41,7 @@ from tests.docs.pages import (
 )
 from tests.support import NO_HUB
 from toolscript.config import servers as config
+from toolscript.config.known_keys import OAUTH_KEYS, SERVER_KEYS, TOP_LEVEL_KEYS
 from toolscript.config.settings import OPTIONS
 from toolscript.surfaces.cli.main import cli
 
@@ -189,15 +190,8 @@ class TestCompleteness:
         assert missing == []
 
     def test_every_key_of_an_entry_is_in_the_guide(self) -> None:
-        package = ROOT / "src" / "toolscript"
-        source = "".join(
-            (package / name).read_text("utf-8")
-            for name in ("config/servers.py", "config/server_entry.py")
-        )
-        keys = set(re.findall(r'reader\.(?:text|texts|flag|mapping)\("(\w+)"\)', source))
-        for table in re.findall(r"(?:SECTIONS|URL_KEYS) = \((.*?)\)", source):
-            keys |= set(re.findall(r'"(\w+)"', table))
-        assert len(keys) >= 16, "the pattern above no longer finds them"
+        to_come = {"permissions", "autoApprove", "profiles"}  # known, but not read yet
+        keys = {*SERVER_KEYS, *OAUTH_KEYS, *TOP_LEVEL_KEYS} - to_come
         guide = (DOCS / "guides" / "configuration.md").read_text("utf-8")
         assert {key for key in keys if f"`{key}`" not in guide} == set()
 
@@ -212,6 +206,7 @@ class TestCompleteness:
         {"url": "y.z"},
         {"command": "x", "env": {"K": "${NOT_THERE}"}},
         {"command": "x", "protocol": "new"},
+        {"comand": "x"},
     ],
     ids=json.dumps,
 )
