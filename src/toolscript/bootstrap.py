@@ -167,8 +167,8 @@ def _here() -> str:
 def _configuration(settings: Settings, environ: Mapping[str, str]) -> Config:
     trust = TrustStore(settings.data_dir)
     config = configuration.load_config(settings.config, Path.cwd(), environ, trust)
-    if config.refused:
-        log.warning("%s", config.refused)
+    for line in filter(None, (config.refused, *config.key_problems)):
+        log.warning("%s", line)
     return config
 
 

@@ -49,6 +49,7 @@ DECISIONS: tuple[Decision, ...] = ("allow", "ask", "deny")
 Transport = Literal["stdio", "http", "sse"]
 Protocol = Literal["auto", "legacy"]
 Start = Literal["lazy", "eager"]
+OutputStep = Literal["strip", "redact"]
 PROJECT = "${PROJECT}"
 """In an entry, stands for the folder that the caller works in."""
 
@@ -155,6 +156,8 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Whether all sessions use the same instance."""
     max_concurrent: int = 0
     """How many requests it gets at a time; 0 for any number."""
+    output: tuple[OutputStep, ...] = ()
+    """What is done to the texts of its results."""
     project: str = ""
     """The folder that `PROJECT` stands for in an instance's fields; empty in the entry itself."""
     entry_launch: tuple[str, ...] = ()

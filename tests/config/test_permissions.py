@@ -160,6 +160,8 @@ def test_a_server_with_a_wrong_rule_is_not_used(tmp_path: Path) -> None:
         {"permissions": {"git": "deny"}},
         {"permissions": []},
         {"profiles": []},
+        {"permisions": {"*": "deny"}},
+        {"skils": [], "Profile": {}},
         {"profiles": {"a": []}},
         {"profiles": {"a": {"permissions": {"x": "deny"}}}},
     ],

@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support import trust
+from toolscript.config.known_keys import (
+    FOREIGN_KEYS,
+    FOREIGN_OAUTH_KEYS,
+    OAUTH_KEYS,
+    SECTIONS,
+    SERVER_KEYS,
+    TOP_LEVEL_KEYS,
+)
 from toolscript.config.locations import FILE_NAME, key_of, locate
+from toolscript.config.server_entry import server
 from toolscript.config.servers import Config, load_config
 from toolscript.config.trust import MAX_FILE_BYTES
 from toolscript.errors import ConfigError, ConfigMissingError, ConfigSyntaxError
-from toolscript.types import ServerSpec
+from toolscript.types import OAuthClient, ServerSpec
 
 GOOD = {"command": "uvx", "args": ["mcp-server-time"]}
 
@@ -219,6 +229,21 @@ def test_a12_what_is_excluded_is_not_offered(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("stated", "meant"),
+    [
+        (None, ()),
+        ([], ()),
+        (["strip"], ("strip",)),
+        (["redact", "strip", "redact"], ("strip", "redact")),
+        (["${STEP}"], ("redact",)),
+    ],
+)
+def test_what_is_done_to_results_is_a_list(tmp_path: Path, stated: Any, meant: Any) -> None:
+    """config:file"""
+    assert one(tmp_path, {**GOOD, "output": stated}, STEP="redact").output == meant
+
+
+@pytest.mark.parametrize(
     "keys", [("startTimeout", "callTimeout"), ("startup_timeout_sec", "tool_timeout_sec")]
 )
 def test_a_server_may_have_times_of_its_own(tmp_path: Path, keys: tuple[str, str]) -> None:
@@ -327,6 +352,8 @@ MISTAKES: list[tuple[str, Any, str]] = [
     ),
     ("it", {"command": "x", "callTimeout": 10**400}, "callTimeout is 1000"),
     ("it", {"command": "x", "tool_timeout_sec": -1}, "tool_timeout_sec is -1; expected seconds"),
+    ("it", {"command": "x", "output": "strip"}, "output is 'strip'; expected a list of strings"),
+    ("it", {"command": "x", "output": ["cut"]}, "output has 'cut'; expected strip, redact or"),
     ("it", {"url": "ftp://h"}, "url is 'ftp://h'; expected http://… or https://…"),
     ("it", {"url": 5}, "url is 5; expected a string"),
     ("it", {"type": "http"}, "url is ''; expected http://… or https://…"),
@@ -377,6 +404,196 @@ def test_a_name_that_cannot_be_encoded_costs_only_its_server(tmp_path: Path) -> 
     assert str(problem).encode()
 
 
+# Keys that are not known
+
+
+def misspellings(key: str) -> set[str]:
+    """Each letter left out, doubled, and swapped with the next; other ways to join the words."""
+    cuts = range(len(key))
+    wrong = {key[:i] + key[i + 1 :] for i in cuts} | {key[: i + 1] + key[i:] for i in cuts}
+    wrong |= {key[:i] + key[i + 1 : i + 2] + key[i] + key[i + 2 :] for i in cuts}
+    snake = re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", key)
+    camel = re.sub("_([a-z])", lambda found: found[1].upper(), key)
+    wrong |= {snake, camel, snake.replace("_", "-"), snake.upper(), key.upper(), key.title()}
+    return wrong
+
+
+def misspelt(keys: Sequence[str], foreign: Collection[str] = ()) -> list[tuple[str, str]]:
+    """Every misspelling of these keys that is no other key, and the right key."""
+    pairs = [(wrong, key) for key in keys for wrong in sorted(misspellings(key))]
+    return [(wrong, key) for wrong, key in pairs if wrong not in {*keys, *foreign}]
+
+
+def not_known(wrong: str, right: str) -> str:
+    return f"the key {wrong!r} is not known; did you mean {right!r}?"
+
+
+def test_every_misspelling_of_a_servers_key_is_reported_with_the_right_one(tmp_path: Path) -> None:
+    """config:file"""
+    wrong = misspelt(SERVER_KEYS, FOREIGN_KEYS)
+    assert len(wrong) > 600
+    entries = {f"{i}": {**GOOD, key: "x"} for i, (key, _) in enumerate(wrong)}
+    config = read(tmp_path, {**entries, "right": GOOD})
+    assert names(config) == ["right"]
+    assert [p.message for p in config.problems] == [not_known(*pair) for pair in wrong]
+
+
+def test_every_misspelling_of_a_key_of_oauth_is_reported(tmp_path: Path) -> None:
+    """config:file"""
+    wrong = misspelt(OAUTH_KEYS, FOREIGN_OAUTH_KEYS)
+    login = {"clientId": "us"}
+    config = read(
+        tmp_path,
+        {f"{i}": {"url": "http://h", "oauth": {**login, k: 1}} for i, (k, _) in enumerate(wrong)},
+    )
+    told = [f"in oauth {not_known(*pair)}" for pair in wrong]
+    assert [problem.message for problem in config.problems] == told
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("comand", "command"),
+        ("exludeTools", "excludeTools"),
+        ("include_tools", "includeTools"),
+        ("idle_timeout", "idleTimeout"),
+        ("evn", "env"),
+        ("startupTimeout", "startTimeout"),
+        ("auto-approve", "autoApprove"),
+        ("permission", "permissions"),
+        ("header", "headers"),
+    ],
+)
+def test_a_key_is_compared_with_the_nearest_one(tmp_path: Path, wrong: str, right: str) -> None:
+    """config:file: also where nothing else is in the entry."""
+    [problem] = read(tmp_path, {"it": {wrong: "x"}}).problems
+    assert problem.message == not_known(wrong, right)
+
+
+FOREIGN = [
+    *("alwaysAllow", "disabledTools", "timeout", "description", "gallery", "icon", "inputs"),
+    *("envFile", "dev", "sampling", "trust", "enabled", "name", "id", "tools", "note", "auth"),
+    *("scopes", "cmd", "envs", "uri", "_command", "//args", "#env", "args2", "env_", "x", "", "$"),
+    *("vars", "ports", "stat1", "\ud800", "a\0b", "ключ", "command" * 1000),
+]
+
+
+def test_keys_of_other_clients_are_ignored(tmp_path: Path) -> None:
+    """config:file: also keys that are switched off by a sign, and such as are like none of ours."""
+    foreign = {key: {"any": ["thing"]} for key in [*FOREIGN, *sorted(FOREIGN_KEYS)]}
+    assert one(tmp_path, {**GOOD, **foreign}) == one(tmp_path, GOOD)
+    cline = {**GOOD, "autoApprove": ["read_file"], "disabled": False}
+    assert one(tmp_path, cline) == one(tmp_path, GOOD)
+    login = {"clientId": "us"}
+    plain = one(tmp_path, {"url": "http://h", "oauth": login})
+    more = dict.fromkeys(FOREIGN_OAUTH_KEYS, 1)
+    assert one(tmp_path, {"url": "http://h", "oauth": {**login, **more}}) == plain
+
+
+def test_a_misspelt_key_of_a_disabled_server_is_not_read(tmp_path: Path) -> None:
+    """config:file"""
+    config = read(tmp_path, {"off": {"disabled": True, "comand": 1}})
+    assert names(config) == ["off"]
+    [problem] = read(tmp_path, {"off": {"disabeld": True, **GOOD}}).problems
+    assert problem.message == not_known("disabeld", "disabled")
+
+
+class Noting(dict[str, Any]):
+    """An object of the file that notes which keys are looked for in it."""
+
+    def __init__(self, entry: Mapping[str, Any], asked: set[str]) -> None:
+        super().__init__(entry)
+        self.asked = asked
+
+    def __contains__(self, key: object) -> bool:
+        self.asked.add(str(key))
+        return super().__contains__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - keys are texts
+        self.asked.add(key)
+        return super().get(key, default)
+
+
+RULES = {"permissions"}
+"""Keys that `rules_of` reads."""
+
+
+def test_the_table_has_every_key_that_is_read() -> None:
+    """config:file: else a new key would be unknown to the check, or a misspelling to nobody."""
+    asked: set[str] = set()
+    server("it", Noting(GOOD, asked), {}, None)
+    server("it", Noting({"type": "http", "url": "http://h"}, asked), {}, None)
+    assert asked == set(SERVER_KEYS) - RULES
+    words = [field.split("_") for field in OAuthClient.__struct_fields__]
+    assert [first + "".join(map(str.title, rest)) for first, *rest in words] == list(OAUTH_KEYS)
+
+
+def document(path: Path, content: Mapping[str, Any]) -> Path:
+    path.write_text(json.dumps(content), "utf-8")
+    return path
+
+
+def test_a_misspelt_key_beside_the_servers_disables_none(tmp_path: Path) -> None:
+    """config:file"""
+    rules = {"permissions", "profiles"}
+    wrong = misspelt([key for key in TOP_LEVEL_KEYS if key not in {*SECTIONS, *rules}])
+    wrong += [("mcpServer", "mcpServers"), ("mcp_servers", "mcpServers"), ("server", "servers")]
+    for key, right in wrong:
+        path = document(tmp_path / "c.json", {"mcpServers": {"time": GOOD}, key: {"a": 1}})
+        config = load_config(path, tmp_path, {})
+        assert names(config) == ["time"]
+        assert not config.problems
+        assert config.key_problems == (f"{path}: {not_known(key, right)}",)
+
+
+def test_a_misspelt_key_of_rules_stops_the_file_from_being_used(tmp_path: Path) -> None:
+    """config:file: a rule that is not read might have denied something."""
+    for key, right in misspelt(["permissions", "profiles"]):
+        path = document(tmp_path / "c.json", {"mcpServers": {"time": GOOD}, key: {}})
+        with pytest.raises(ConfigSyntaxError) as caught:
+            load_config(path, tmp_path, {})
+        assert str(caught.value) == f"{path}: {not_known(key, right)}"
+
+
+def test_both_files_keys_are_reported(tmp_path: Path) -> None:
+    """config:file"""
+    (tmp_path / "p").mkdir()
+    (tmp_path / "h").mkdir()
+    project = document(tmp_path / "p" / FILE_NAME, {"mcpServers": {}, "skils": []})
+    user = document(tmp_path / "h" / FILE_NAME, {"mcpServers": {}, "skill": []})
+    environ = {"HOME": str(tmp_path / "h")}
+    config = load_config(None, tmp_path / "p", environ, trust(tmp_path, project))
+    assert config.key_problems == (
+        f"{project}: {not_known('skils', 'skills')}",
+        f"{user}: {not_known('skill', 'skills')}",
+    )
+
+
+@pytest.mark.parametrize("also", [{}, {"skills": ["s"]}])
+def test_a_misspelt_section_is_an_error_that_names_the_right_one(
+    tmp_path: Path, also: dict[str, Any]
+) -> None:
+    """config:file"""
+    for key, right in misspelt(SECTIONS):
+        path = document(tmp_path / "c.json", {key: {"time": GOOD}, **also})
+        with pytest.raises(ConfigSyntaxError) as caught:
+            load_config(path, tmp_path, {})
+        assert str(caught.value).startswith(f"{path} has no object 'mcpServers' (it has ")
+        assert str(caught.value).endswith(not_known(key, right))
+
+
+def test_keys_of_other_programs_beside_the_servers_are_ignored(tmp_path: Path) -> None:
+    """config:file"""
+    others = ["inputs", "$schema", "projects", "hooks", "globalShortcut", "preferences", "theme"]
+    content: dict[str, Any] = {
+        "mcpServers": {"time": GOOD},
+        "skills": [],
+        **dict.fromkeys(others, 1),
+    }
+    config = load_config(document(tmp_path / "c.json", content), tmp_path, {})
+    assert (names(config), config.key_problems) == (["time"], ())
+
+
 SECRET = "sk-1234567890"  # noqa: S105 - looked for where it must not be
 
 
@@ -388,6 +605,7 @@ SECRET = "sk-1234567890"  # noqa: S105 - looked for where it must not be
         {**GOOD, "protocol": "x${KEY}"},
         {"url": "${KEY:-other}"},
         {"url": f"ftp://ana:{SECRET}@host"},
+        {**GOOD, "output": ["${KEY}"]},
         {"url": f"ftp://host/?key={SECRET}"},
     ],
 )
@@ -395,7 +613,7 @@ def test_a_mistake_does_not_tell_a_secret(tmp_path: Path, entry: Mapping[str, An
     """config:file"""
     [problem] = read(tmp_path, {"it": entry}, KEY=SECRET).problems
     assert SECRET not in str(problem)
-    assert "KEY" in str(problem) or "***" in str(problem)
+    assert any(shown in str(problem) for shown in ("KEY", "***", "a string"))
 
 
 @pytest.mark.parametrize(

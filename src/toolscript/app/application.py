@@ -19,6 +19,7 @@ from toolscript.app.argument_checks import check_foreign_arguments
 from toolscript.app.builtin_tools import BuiltinTool
 from toolscript.app.call_rules import CallRules
 from toolscript.app.health import PUBLIC_STATS, DownloadState, Health, search_stats
+from toolscript.app.output_checks import OutputChecks
 from toolscript.app.scoped_catalogue import ScopedCatalogue
 from toolscript.app.task_monitor import TaskMonitor
 from toolscript.app.tool_feed import ToolFeed
@@ -101,6 +102,7 @@ class App:
         self._index = LiveIndex(engine, self._feed, search_timeout_s)
         self._builtin_tools = builtin_tools
         self._follower = follower
+        self._output_checks = OutputChecks()
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator["App"]:
@@ -322,6 +324,7 @@ class App:
             raise
         if result.get("resultType") != "input_required":
             learn(succeeded=not result.get("isError"))
+        await self._output_checks.check(tool, result)
         return result
 
     async def _permit(

@@ -26,7 +26,7 @@ MAX_STEPS = 50_000
 """Steps in a thread, some half a second, after which the server judges the arguments."""
 _MAX_ERRORS = 5
 _SHOWN, _SHOWN_ITEMS, _SHOWN_DEPTH = 120, 20, 3
-_ONE_AT_A_TIME = anyio.CapacityLimiter(1)
+ONE_AT_A_TIME = anyio.CapacityLimiter(1)
 """Several threads that compute keep the event loop waiting for several turns."""
 
 
@@ -46,7 +46,7 @@ async def check_foreign_arguments(
         _check(name, schema, arguments, Budget(QUICK_STEPS, final=False))
     except OverBudgetError:
         check = partial(_checked_at_length, name, schema, arguments)
-        await anyio.to_thread.run_sync(check, limiter=_ONE_AT_A_TIME)
+        await anyio.to_thread.run_sync(check, limiter=ONE_AT_A_TIME)
 
 
 def _checked_at_length(name: str, schema: dict[str, Any], arguments: Mapping[str, Any]) -> None:

@@ -9,16 +9,33 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from toolscript.config.known_keys import (
+    CALL_TIMEOUT_KEYS,
+    FOREIGN_KEYS,
+    FOREIGN_OAUTH_KEYS,
+    OAUTH_KEYS,
+    SERVER_KEYS,
+    START_TIMEOUT_KEYS,
+    URL_KEYS,
+    misspelt,
+)
 from toolscript.storage.atomic_files import expanded
 from toolscript.text.display import encodable, printable
 from toolscript.text.redaction import is_harmless, redact, redactable, url_secrets
-from toolscript.types import PROJECT, SEPARATOR, OAuthClient, Protocol, ServerSpec, Start, Transport
+from toolscript.types import (
+    PROJECT,
+    SEPARATOR,
+    OAuthClient,
+    OutputStep,
+    Protocol,
+    ServerSpec,
+    Start,
+    Transport,
+)
 
 MAX_TIMEOUT_S = 86_400
 MAX_PORT = 65_535
 MAX_CONCURRENT = 10_000
-SECTIONS = ("mcpServers", "servers")  # the second is how VS Code spells it
-URL_KEYS = ("url", "serverUrl", "httpUrl")  # the field's, Windsurf's, Gemini's
 _TRANSPORTS: dict[str, Transport] = {
     "stdio": "stdio",
     "local": "stdio",
@@ -174,6 +191,8 @@ def server(name: str, raw: Any, environ: Mapping[str, str], base: Path | None) -
     if reader.flag("disabled"):
         # A disabled entry may be unfinished, so nothing else in it is checked.
         return ServerSpec(name=name, transport="stdio", disabled=True)
+    if mistake := misspelt(reader.raw, SERVER_KEYS, FOREIGN_KEYS):
+        raise EntryError(mistake)
     url_key = next((key for key in URL_KEYS if key in reader.raw), "url")
     transport = _transport(reader, reader.text(url_key))
     return ServerSpec(
@@ -184,12 +203,13 @@ def server(name: str, raw: Any, environ: Mapping[str, str], base: Path | None) -
         pin_tools=reader.texts("pinTools") or (),
         auto_approve=_auto_approve(reader),
         protocol=_protocol(reader),
-        start_timeout_s=reader.seconds("startTimeout", "startup_timeout_sec"),
-        call_timeout_s=reader.seconds("callTimeout", "tool_timeout_sec"),
+        start_timeout_s=reader.seconds(*START_TIMEOUT_KEYS),
+        call_timeout_s=reader.seconds(*CALL_TIMEOUT_KEYS),
         start=_start(reader),
         idle_timeout_s=reader.idle_seconds("idleTimeout"),
         is_shared=_is_shared(reader),
         max_concurrent=reader.count("maxConcurrent"),
+        output=_output(reader),
         sse_fallback=transport == "http" and not _stated(reader)[1],
         **(_process(reader, base) if transport == "stdio" else _remote(reader, url_key)),
         hidden=tuple(sorted(reader.hidden)),
@@ -204,6 +224,8 @@ def _check_name(name: str) -> None:
             f"a name may not contain {SEPARATOR!r} or end in '_' (tools are called "
             f"server{SEPARATOR}tool); rename the server"
         )
+    if name.casefold() == "toolscript":
+        raise EntryError("the name is toolscript's own, in which it asks users; rename the server")
     if any(not character.isprintable() for character in name):
         raise EntryError("the name has characters that cannot be shown; rename the server")
 
@@ -247,6 +269,13 @@ def _start(reader: Entry) -> Start | None:
 def _auto_approve(reader: Entry) -> bool:
     """Whether changes of tools need no approval. Other clients have a list of names there."""
     return not isinstance(reader.raw.get("autoApprove"), list) and reader.flag("autoApprove")
+
+
+def _output(reader: Entry) -> tuple[OutputStep, ...]:
+    stated = reader.texts("output") or ()
+    for other in (each for each in stated if each not in {"strip", "redact"}):
+        raise EntryError(f"output has {_shown(other)}; expected strip, redact or both")
+    return cast("tuple[OutputStep, ...]", tuple(sorted(set(stated), reverse=True)))
 
 
 def _is_shared(reader: Entry) -> bool:
@@ -301,6 +330,8 @@ def _oauth(reader: Entry) -> OAuthClient | None:
     client = reader.entry("oauth")
     if client is None:
         return None
+    if mistake := misspelt(client.raw, OAUTH_KEYS, FOREIGN_OAUTH_KEYS):
+        raise EntryError(f"in oauth {mistake}")
     if not client.text("clientId"):
         raise EntryError(
             f"oauth has no clientId (found {listed(client.raw)}); leave oauth out "

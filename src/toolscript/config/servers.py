@@ -12,14 +12,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+from toolscript.config.known_keys import SECTIONS, TOP_LEVEL_KEYS, misspelt
 from toolscript.config.locations import EXAMPLE, home_file, key_of, locate, watched
 from toolscript.config.permissions import RuleError, rules_of
-from toolscript.config.server_entry import SECTIONS, Entry, EntryError, listed, server
+from toolscript.config.server_entry import Entry, EntryError, listed, server
 from toolscript.config.trust import TrustStore, read_file
 from toolscript.errors import ConfigMissingError, ConfigSyntaxError, ConfigUntrustedError
 from toolscript.storage.atomic_files import expanded, is_file, stamp
 from toolscript.text.display import encodable
 from toolscript.types import PermissionRule, ServerSpec
+
+_RULES = ("permissions", "profiles")
+"""The keys of a file that say what may be called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,8 @@ class Config:
         default_factory=dict[str, tuple[PermissionRule, ...]]
     )
     """Further rules by name; a caller or a token chooses them."""
+    key_problems: tuple[str, ...] = ()
+    """What is wrong with keys beside the section of servers, one line for each file."""
     refused: str = ""
     """Why the project's file was not read; empty unless it is not trusted."""
 
@@ -131,6 +137,7 @@ def _merge(project: Config, user: Config) -> Config:
         skills_problem=project.skills_problem or user.skills_problem,
         permissions=(*project.permissions, *user.permissions),
         profiles={**project.profiles, **user.profiles},
+        key_problems=project.key_problems + user.key_problems,
     )
 
 
@@ -146,12 +153,18 @@ def _read(path: Path, data: bytes, environ: Mapping[str, str], base: Path | None
         except (EntryError, RuleError) as mistake:
             servers = [spec for spec in servers if spec.name != name]
             problems.append(ServerProblem(path, encodable(name), encodable(str(mistake))))
+    # Rules that are not read might have denied something.
+    if mistake := misspelt(document, _RULES, TOP_LEVEL_KEYS):
+        raise ConfigSyntaxError(encodable(f"{path}: {mistake}"))
+    mistake = misspelt(document, TOP_LEVEL_KEYS)
+    lines = (encodable(f"{path}: {mistake}"),) if mistake else ()
     config = Config(
         (path,),
         tuple(servers),
         tuple(problems),
         permissions=((*_permissions(path, document), *rules),),
         profiles=_profiles(path, document),
+        key_problems=lines,
     )
     try:
         folders = Entry(document, environ).texts("skills")
@@ -215,11 +228,13 @@ def _document(path: Path, data: bytes) -> dict[str, Any]:
 
 def _section(path: Path, document: dict[str, Any]) -> dict[str, Any]:
     section = next((document[key] for key in SECTIONS if key in document), None)
-    if section is None and "skills" in document:
+    mistake = misspelt(document, SECTIONS) if section is None else None
+    if section is None and not mistake and "skills" in document:
         return {}
     if not isinstance(section, dict):
         raise ConfigSyntaxError(
-            f"{path} has no object 'mcpServers' (it has {listed(document)}); expected {EXAMPLE}"
+            f"{path} has no object 'mcpServers' (it has {listed(document)}); "
+            f"{mistake or f'expected {EXAMPLE}'}"
         )
     return cast("dict[str, Any]", section)
 

@@ -18,8 +18,8 @@ from typing import Any, cast
 
 import msgspec
 
+from toolscript.config.known_keys import SECTIONS, URL_KEYS
 from toolscript.config.locations import placed, trust_record
-from toolscript.config.server_entry import SECTIONS, URL_KEYS
 from toolscript.errors import ConfigSyntaxError, ConfigUntrustedError
 from toolscript.storage.atomic_files import resolved, write_atomically
 from toolscript.text.display import encodable, printable

@@ -284,10 +284,7 @@ def redact(text: str, secrets: Iterable[str]) -> str:
     Logins in URLs are among that. Takes time in proportion to the text, whatever it holds.
     """
     long, short = _matchers(tuple(secrets))
-    looked = text[:MAX_CHARS]
-    for spelling in long:
-        looked = looked.replace(spelling, BLANK)
-    looked = short.sub(BLANK, looked) if short else looked
+    looked = _blanked(text[:MAX_CHARS], long, short)
     if len(text) > MAX_CHARS:  # the end may be half a secret
         looked = looked[: -min(MAX_CHARS // 2, len(long[0]) if long else 1)] + "…"
     looked = re.sub(r"://([^\s\"<>]+)", _without_users, looked)
@@ -295,6 +292,24 @@ def redact(text: str, secrets: Iterable[str]) -> str:
     looked = _headers().sub(rf"\1{BLANK}", looked)
     looked = _tokens().sub(BLANK, looked)
     return _assignments().sub(_assigned, looked)
+
+
+def redact_known(texts: Sequence[str], secrets: Iterable[str]) -> list[str]:
+    """Returns the texts with ``***`` for these secrets in any spelling. None is cut.
+
+    What only looks like a secret stays: in another program's data it is mostly something else.
+    """
+    long, short = _matchers(tuple(secrets))
+    joined = "\0".join(texts)  # most of many texts have none of many spellings
+    found = [spelling for spelling in long if spelling in joined]
+    short = short if short and short.search(joined) else None
+    return [_blanked(text, found, short) for text in texts]
+
+
+def _blanked(text: str, long: Iterable[str], short: re.Pattern[str] | None) -> str:
+    for spelling in long:
+        text = text.replace(spelling, BLANK)
+    return short.sub(BLANK, text) if short else text
 
 
 @lru_cache(256)

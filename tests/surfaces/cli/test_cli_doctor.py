@@ -95,3 +95,16 @@ def test_a_configuration_that_is_no_use(cli: Cli, port: str, text: str | None) -
     found = findings(cli, port, 1)
     assert not found["configuration"]["ok"]
     assert found["data"]["ok"]
+
+
+def test_a_misspelt_key_beside_the_servers_is_told(cli: Cli, scripted: Scripted, port: str) -> None:
+    """config:file: the server works, and any command that reads the file warns."""
+    config = cli.configure(files=scripted(READ_FILE))
+    config.write_text(json.dumps({**json.loads(config.read_text("utf-8")), "skils": []}), "utf-8")
+    cli.env = FUZZY
+    done = cli("doctor", "--port", port, "--output", "json")
+    found = json.loads(done.stdout)["findings"]
+    message = f"{config}: the key 'skils' is not known; did you mean 'skills'?"
+    assert message in [each["found"] for each in found if not each["ok"]]
+    assert message in done.stderr
+    assert [each["ok"] for each in found if each["what"] == "server files"] == [True]

@@ -45,6 +45,7 @@ from toolscript.gateway.process.stdio_transport import process_streams
 from toolscript.gateway.upstream.backoff import Backoff
 from toolscript.gateway.upstream.http_responses import BoundedResponses
 from toolscript.gateway.upstream.other_lists import has_other_lists, other_lists
+from toolscript.gateway.upstream.output_filter import OutputFilter
 from toolscript.gateway.upstream.raw_dispatcher import RawDispatcher
 from toolscript.gateway.upstream.request_router import RequestRouter
 from toolscript.gateway.upstream.tool_list_changes import ToolListChanges
@@ -116,6 +117,7 @@ class McpUpstream:
             check=self._wake_up,
             admit=self._admit,
         )
+        self._output = OutputFilter(spec.output, self._secrets)
 
     @property
     def _was_ready(self) -> bool:
@@ -156,7 +158,10 @@ class McpUpstream:
         deadline = anyio.current_time() + self._connect_s
         while True:
             try:
-                return await self._router.request(method, params, caller)
+                result = await self._router.request(method, params, caller)
+                return await self._output.result(method, result)
+            except RefusedError as error:
+                raise self._output.refusal(error) from None
             except NotConnectedError as error:
                 if not (self._needs_login and caller.may_log_in):
                     raise
@@ -393,8 +398,10 @@ class McpUpstream:
         return printable(self._redacted(text), limit)
 
     def _redacted(self, text: str) -> str:
-        secrets = self._login.secrets if self._login else ()
-        return redact(text, (*self._spec.secrets, *secrets))
+        return redact(text, self._secrets())
+
+    def _secrets(self) -> tuple[str, ...]:
+        return (*self._spec.secrets, *(self._login.secrets if self._login else ()))
 
     def _described(self, error: BaseException) -> str:
         """Returns one line, without secrets, that says what went wrong."""

@@ -96,6 +96,8 @@ def _configuration(config: Config) -> Iterator[Finding]:
     yield Finding("configuration", not empty, f"{paths} names no server" if empty else paths)
     if config.refused:
         yield Finding("project", ok=False, found=config.refused)
+    for line in config.key_problems:
+        yield Finding("configuration", ok=False, found=line)
     for path in config.sources:
         who = writable_by_others(path)
         if who:

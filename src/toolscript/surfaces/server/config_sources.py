@@ -67,8 +67,8 @@ def load(settings: Settings) -> "Config":
     if project is not None:
         _ask(project, trust)
     config = load_config(settings.config, here, os.environ, trust)
-    if config.refused:
-        _warn(config.refused)
+    for line in filter(None, (config.refused, *config.key_problems)):
+        _warn(line)
     return config
 
 

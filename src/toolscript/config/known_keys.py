@@ -1,0 +1,80 @@
+"""Tells keys that are misspelt from keys that are meant for other MCP clients."""
+
+from collections.abc import Collection, Iterable
+
+SECTIONS = ("mcpServers", "servers")  # the second is how VS Code spells it
+URL_KEYS = ("url", "serverUrl", "httpUrl")  # the field's, Windsurf's, Gemini's
+START_TIMEOUT_KEYS = ("startTimeout", "startup_timeout_sec")  # the second is Codex's
+CALL_TIMEOUT_KEYS = ("callTimeout", "tool_timeout_sec")  # the second is Codex's
+
+TOP_LEVEL_KEYS = (*SECTIONS, "skills", "permissions", "profiles")
+SERVER_KEYS = (
+    *("command", "args", "env", "cwd"),
+    *(*URL_KEYS, "headers", "oauth"),
+    *("type", "transport", "protocol"),
+    *("includeTools", "excludeTools", "pinTools", "permissions", "autoApprove", "output"),
+    *("disabled", "start", "share", "idleTimeout", "maxConcurrent"),
+    *(*START_TIMEOUT_KEYS, *CALL_TIMEOUT_KEYS),
+)
+OAUTH_KEYS = ("clientId", "clientSecret", "scope", "callbackPort")
+
+FOREIGN_KEYS = frozenset(
+    """
+    auth authProviderType targetAudience targetServiceAccount apiKey headersHelper requestOptions
+    registryUrl baseUrl uri tcp bearer_token_env_var http_headers env_http_headers oauth_resource
+    cmd envs envFile env_file env_keys env_vars environment experimental_environment
+    working_directory source settings sandbox sandboxEnabled dev watchPaths transportType options
+    enabled enabled_tools disabled_tools disabledTools available_tools disabledAutoApproveTools
+    tools default_tools_approval_mode supports_parallel_tool_calls trust alwaysAllow alwaysLoad
+    required scopes restart bundled extension sampling roots inputs isActive longRunning
+    timeout connectionTimeout startup_timeout_ms sse_read_timeout keep_alive authentication
+    name displayName display_name title description note notes comment id icon logoUrl faviconUrl
+    gallery version tags category provider metadata
+    """.split()  # noqa: SIM905 - a list of words reads best as words
+)
+"""Keys that other clients read in a server's entry: Claude Code, Cursor, VS Code, Windsurf, Cline,
+Roo Code, Gemini CLI, Codex, Zed, Continue, LM Studio, Goose, Cherry Studio, FastMCP. None of them
+is a misspelling, such as ``auth`` of ``oauth``."""
+FOREIGN_OAUTH_KEYS = frozenset(
+    """
+    scopes enabled issuer audiences authorizationUrl tokenUrl registrationUrl redirectUri
+    tokenParamName authServerMetadataUrl
+    """.split()  # noqa: SIM905
+)
+"""Keys that Claude Code and Gemini CLI read in ``oauth``."""
+_LONG_CHARS = 10
+"""In a key of so many letters two that stand together may be wrong."""
+
+
+def misspelt(
+    keys: Iterable[str], known: Collection[str], foreign: Collection[str] = ()
+) -> str | None:
+    """Returns what is wrong with the first of the keys that looks like a known one misspelt.
+
+    None where there is no such key. A key that begins or ends with a sign, such as ``_command``
+    or ``args2``, is not looked at: that is how users switch a key off.
+    """
+    ignored = {_plain(key) for key in foreign} - {_plain(key) for key in known}
+    for key in keys:
+        marked = not (key[:1].isalpha() and key[-1:].isalpha())
+        if key in known or marked or _plain(key) in ignored:
+            continue
+        wrong, nearest = min((_difference(_plain(key), _plain(each)), each) for each in known)
+        if wrong <= (2 if len(nearest) >= _LONG_CHARS else 1):
+            return f"the key {key!r:.60} is not known; did you mean {nearest!r}?"
+    return None
+
+
+def _plain(key: str) -> str:
+    """Returns the key without what the ways to join words differ in."""
+    return key.replace("_", "").replace("-", "").replace(" ", "").casefold()
+
+
+def _difference(one: str, other: str) -> int:
+    """Returns the length of the part in which two keys differ; 1 for two letters swapped."""
+    for _ in range(2):  # what is alike at the beginning, then at the end
+        pairs = enumerate(zip(one, other, strict=False))
+        alike = next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
+        one, other = one[alike:][::-1], other[alike:][::-1]
+    swapped = len(one) == 2 and one == other[::-1]  # noqa: PLR2004 - a pair
+    return 1 if swapped else max(len(one), len(other))

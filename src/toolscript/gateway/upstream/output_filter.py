@@ -1,0 +1,161 @@
+"""Cleans the texts of one server's results, as its entry's ``output`` says."""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias, cast
+
+import msgspec
+from anyio import CapacityLimiter, to_thread
+
+from toolscript.errors import RefusedError
+from toolscript.gateway.raw_results import RawResult
+from toolscript.text.hidden_characters import strip_hidden
+from toolscript.text.redaction import redact_known
+from toolscript.types import OutputStep
+
+METHODS = ("tools/call", "prompts/get", "resources/read")
+"""The requests whose results are content."""
+TEXT_KEYS = ("text", "title", "name", "description")
+"""The members of content that are for reading; ``data``, ``blob`` and addresses are not."""
+STRUCTURED = "structuredContent"
+"""The member of a result in which every text and every name is for reading."""
+_BATCH_BYTES = 1024 * 1024
+_TOKEN = re.compile(rb'"((?:[^"\\]++|\\.)*+)"(\s*+:)?|[\[{]++|[\]}]++', re.DOTALL)
+"""A string of JSON, with a colon if it is a name; a row of opening or of closing brackets."""
+
+_Json: TypeAlias = dict[Any, Any] | list[Any]
+
+
+class OutputFilter:
+    """Cleans what one server answers; ``secrets`` returns what it must not repeat."""
+
+    def __init__(
+        self, steps: tuple[OutputStep, ...], secrets: Callable[[], tuple[str, ...]]
+    ) -> None:
+        self._steps = steps
+        self._secrets = secrets
+        self._limiter = CapacityLimiter(1)
+
+    async def result(self, method: str, result: dict[str, Any]) -> dict[str, Any]:
+        """Returns a result with its texts cleaned, in a thread; itself where nothing is to do.
+
+        A result that asks for input is left as it is: it holds questions and a state, not texts.
+        """
+        asks = result.get("resultType") == "input_required"
+        if not self._steps or method not in METHODS or asks:
+            return result
+        return await to_thread.run_sync(self._cleaned, result, limiter=self._limiter)
+
+    def refusal(self, error: RefusedError) -> RefusedError:
+        """Returns a server's error without hidden characters; it has no secrets any more."""
+        if "strip" not in self._steps:
+            return error
+        said, data = strip_hidden(error.server_message), [error.data]
+        _clean_objects(data, lambda texts: [strip_hidden(text) for text in texts], whole=True)
+        return RefusedError(strip_hidden(str(error)), error.code, said, data[0])
+
+    def _cleaned(self, result: dict[str, Any]) -> dict[str, Any]:
+        secrets = self._secrets() if "redact" in self._steps else ()
+
+        def clean(texts: list[str]) -> list[str]:
+            # First, so that a secret is not hidden by what stands between its letters.
+            plain = [strip_hidden(text) for text in texts] if "strip" in self._steps else texts
+            return redact_known(plain, secrets) if secrets else plain
+
+        if isinstance(result, RawResult):
+            return RawResult(clean_json(result.text, clean))
+        _clean_objects(result, clean)
+        return result
+
+
+def _clean_objects(
+    value: _Json, clean: Callable[[list[str]], list[str]], *, whole: bool = False
+) -> None:
+    """Cleans the texts of a result in place; all texts where it is ``whole``."""
+    places: list[tuple[Any, Any]] = []
+    waiting: list[tuple[_Json, bool]] = [(value, whole)]
+    while waiting:  # a server may nest deeper than Python calls
+        holder, every = waiting.pop()
+        if every and isinstance(holder, dict):
+            _clean_names(holder, clean)
+        for key, each in _items(holder):
+            inside = every or (holder is value and key == STRUCTURED)
+            if isinstance(each, list | dict):
+                waiting.append((cast("_Json", each), inside))
+            elif isinstance(each, str) and (inside or key in TEXT_KEYS):
+                places.append((holder, key))
+    texts = clean([holder[key] for holder, key in places])
+    for (holder, key), text in zip(places, texts, strict=True):
+        holder[key] = text
+
+
+def _clean_names(holder: dict[Any, Any], clean: Callable[[list[str]], list[str]]) -> None:
+    names = clean(list(holder))
+    if names != list(holder):
+        pairs = list(zip(names, holder.values(), strict=True))
+        holder.clear()
+        holder.update(pairs)
+
+
+def _items(holder: _Json) -> Iterator[tuple[Any, Any]]:
+    return iter(holder.items() if isinstance(holder, dict) else enumerate(holder))
+
+
+def clean_json(text: bytes, clean: Callable[[list[str]], list[str]]) -> bytes:
+    """Returns a result as JSON with its texts cleaned; what is not changed stays as it came.
+
+    Needs memory for the result, its copy and a batch, however many values there are.
+    """
+    made, done = bytearray(), 0
+    for places in _batches(_places(text)):
+        read = [_decoded(text[start:end]) for start, end in places]
+        for (start, end), before, after in zip(places, read, clean(read), strict=True):
+            if after != before:
+                made += text[done:start] + _encoded(after)
+                done = end
+    return bytes(made + text[done:])
+
+
+def _batches(places: Iterator[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
+    batch: list[tuple[int, int]] = []
+    size = 0
+    for start, end in places:
+        batch.append((start, end))
+        size += end - start + _BATCH_BYTES // 10_000  # an empty text takes memory, too
+        if size >= _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    yield batch
+
+
+def _places(text: bytes) -> Iterator[tuple[int, int]]:
+    """Yields where the strings stand, quotes included, that `_clean_objects` would clean."""
+    depth, inside, name = 0, False, ""
+    for token in _TOKEN.finditer(text):
+        first = text[token.start()]
+        if first != 0x22:  # noqa: PLR2004 - a quote
+            length = token.end() - token.start()
+            depth += length if first in b"[{" else -length
+            name = ""
+            continue
+        place = token.start(), token.end(1) + 1
+        if token[2] is None:
+            if inside or name in TEXT_KEYS:
+                yield place
+            name = ""
+            continue
+        name = _decoded(text[slice(*place)])
+        if depth == 1:
+            inside = name == STRUCTURED
+        elif inside:
+            yield place
+
+
+def _decoded(literal: bytes) -> str:
+    if b"\\" not in literal:
+        return literal[1:-1].decode("utf-8", "replace")
+    return msgspec.json.decode(literal, type=str)
+
+
+def _encoded(text: str) -> bytes:
+    return msgspec.json.encode(text)
