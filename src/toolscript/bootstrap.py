@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from toolscript.app.activity_recorder import ActivityRecorder
 from toolscript.app.application import App
 from toolscript.app.builtin_tools import vector_tools
 from toolscript.config import locations
@@ -38,6 +39,7 @@ from toolscript.skills.scanner import SkillMode
 from toolscript.skills.service import SkillService
 from toolscript.skills.skill_feed import SkillFeed
 from toolscript.skills.vector_pair import VectorPair
+from toolscript.storage.activity_log import ActivityLog
 from toolscript.storage.atomic_files import check_owner
 from toolscript.storage.blob_store import BlobStore
 from toolscript.types import ServerSpec
@@ -116,6 +118,7 @@ def application(
         ),
         follower=_follower(settings, config, environ) if wiring.follow else None,
         learning=learning,
+        activity=ActivityRecorder(ActivityLog(settings.data_dir / "activity", config.key)),
     )
 
 

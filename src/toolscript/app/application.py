@@ -14,6 +14,7 @@ import anyio
 import anyio.to_thread
 from msgspec.structs import replace
 
+from toolscript.app.activity_recorder import ActivityRecorder
 from toolscript.app.argument_checks import check_foreign_arguments
 from toolscript.app.builtin_tools import BuiltinTool
 from toolscript.app.health import PUBLIC_STATS, DownloadState, Health, search_stats
@@ -51,6 +52,7 @@ class App:
         search_timeout_s: How long a search may take.
         follower: Takes over changes of the configuration; None follows none.
         learning: Learns from calls; None learns nothing.
+        activity: Records calls; None records none.
     """
 
     def __init__(  # noqa: PLR0913 - the parts that bootstrap wires
@@ -65,12 +67,15 @@ class App:
         search_timeout_s: float = SEARCH_TIMEOUT_S,
         follower: Follower | None = None,
         learning: Learning | None = None,
+        activity: ActivityRecorder | None = None,
     ) -> None:
         self.tasks = TaskMonitor()
         """The background tasks; a surface runs its own among them."""
         self.skills = skills
         self.learning = learning
         """What is learned from use; None where nothing is."""
+        self.activity = activity
+        """Where surfaces record calls; None where none are recorded."""
         self._gateway = gateway
         self._semantic = semantic
         self._feed = ToolFeed(gateway, snapshots, learning)
@@ -104,6 +109,8 @@ class App:
             self._feed.save(self._gateway.catalogue)
             if self.learning is not None:
                 self.learning.close()
+            if self.activity is not None:
+                self.activity.close()
         self.tasks.check()
         if failure is not None:
             raise failure
@@ -115,6 +122,8 @@ class App:
             "servers": self._gateway.run,
             "skills": self.skills.run,
         }
+        if self.activity is not None:
+            tasks["activity"] = self.activity.run
         if self._follower:
             tasks["configuration"] = partial(self._follower.run, self._configure)
         return tasks

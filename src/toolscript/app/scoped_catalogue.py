@@ -60,6 +60,18 @@ class ScopedCatalogue:
             raise UnknownNameError(self._unknown(name))
         return found
 
+    def server_of(self, name: str) -> str:
+        """The server that the name of a tool belongs to; empty where the caller knows none."""
+        found = self.gateway.catalogue.find(name)
+        if found is not None and self.grant.allows(found.id):
+            return found.server
+        builtin = self.builtin_tool(name)
+        if builtin is not None:
+            return builtin.spec.server
+        # A tool that is not granted is the same as one that is not there.
+        server = re.split(f"{SEPARATOR}|:", name, maxsplit=1)[0]
+        return server if any(status.name == server for status in self._statuses()) else ""
+
     async def tool_when_ready(self, name: str) -> ToolSpec:
         """Does the same as `tool`, having waited for its server if that is still connecting."""
         if self.gateway.catalogue.find(name) is None:

@@ -23,7 +23,13 @@ from toolscript.config.settings import OPTION
 from toolscript.errors import QueryError, RangeError, TaskDiedError, ToolscriptError
 from toolscript.gateway.base import SilentCaller
 from toolscript.gateway.raw_results import RawResult
-from toolscript.surfaces.http import answers, graph_routes, openapi, runtime_routes
+from toolscript.surfaces.http import (
+    activity_routes,
+    answers,
+    graph_routes,
+    openapi,
+    runtime_routes,
+)
 from toolscript.surfaces.http.client_sessions import ClientSessions, session_of
 from toolscript.surfaces.http.openapi import BOOLEAN, TEXT, TEXTS, parameter
 from toolscript.surfaces.http.request_input import (
@@ -39,7 +45,7 @@ from toolscript.surfaces.http.request_input import (
 from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext
 from toolscript.surfaces.mcp.mcp_routes import McpRoutes
 from toolscript.surfaces.mcp.sessionless import SessionlessEndpoint
-from toolscript.surfaces.server.audit_log import audited
+from toolscript.surfaces.server.audit_log import Refusals, audited
 from toolscript.surfaces.server.authentication import (
     Admit,
     OriginGuard,
@@ -67,7 +73,8 @@ ENDPOINTS = openapi.Endpoints()
 
 def every_endpoint() -> list[openapi.Endpoint]:
     """Returns the routes of every module, in the order in which they are named."""
-    every = [*ENDPOINTS, *graph_routes.ENDPOINTS, *runtime_routes.ENDPOINTS]
+    modules = (graph_routes, runtime_routes, activity_routes)
+    every = [*ENDPOINTS, *(each for module in modules for each in module.ENDPOINTS)]
     return sorted(every, key=lambda endpoint: endpoint.method)
 
 
@@ -98,7 +105,7 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
         stats: Counts the requests.
         exposure: What the MCP surface shows.
     """
-    revocations = RevocationWatcher(is_admitted)
+    revocations, refusals = RevocationWatcher(is_admitted), Refusals()
     mount = McpRoutes(app, exposure, revocations, stats)
 
     @asynccontextmanager
@@ -112,11 +119,14 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
         lifespan=lifespan,
         middleware=[
             Middleware(RequestLogMiddleware, stats=stats),
-            Middleware(OriginGuard, hosts=hosts, admit=admit, revocations=revocations),
+            Middleware(
+                OriginGuard, hosts=hosts, admit=admit, revocations=revocations, refusals=refusals
+            ),
             Middleware(BodyLimit),
         ],
     )
     asgi.state.sessions, asgi.state.stats, asgi.state.lag = ClientSessions(), stats, None
+    asgi.state.refusals = refusals
     asgi.state.messages = SessionlessEndpoint(app, mount.exposure)
     return asgi
 
@@ -314,9 +324,9 @@ async def call_tool(app: App, request: Request) -> Any:
     arguments = await json_object(request)
     history = session_of(request).history
     tool = request.path_params["tool"]
-    caller = SilentCaller(project_of(request))
-    call = app.call(tool, arguments, caller, grant_of(request), history=history)
-    return await while_connected(request, audited(tool, call))
+    caller, grant = SilentCaller(project_of(request)), grant_of(request)
+    call = app.call(tool, arguments, caller, grant, history=history)
+    return await while_connected(request, audited(app, tool, arguments, grant, call))
 
 
 @ENDPOINTS.add(

@@ -196,7 +196,7 @@ class ToolEndpoint:
         call = self._app.call(
             name, arguments, context.caller, context.grant, history=history, **context.more
         )
-        result = await audited(name, call)
+        result = await audited(self._app, name, arguments, context.grant, call)
         if not isinstance(result, RawResult):
             return result
         try:
