@@ -28,6 +28,7 @@ _SHAPES: dict[str, dict[str, type | tuple[type, ...]]] = {
     "/servers": {"servers": list},
     "/skills": {"skills": list, "problems": list},
     "/skills/search": {"results": list, "degraded": list, "threshold": (int, float)},
+    "/activity": {"calls": list},
     "/graph": {"edges": list},
     "/graph/related": {"before": list, "after": list, "needs": list},
     "/tools": {"tools": list},
