@@ -70,7 +70,12 @@ class ScopedCatalogue:
             return builtin.spec.server
         # A tool that is not granted is the same as one that is not there.
         server = re.split(f"{SEPARATOR}|:", name, maxsplit=1)[0]
-        return server if any(status.name == server for status in self._statuses()) else ""
+        config = self.gateway.config
+        configured = (
+            *(spec.name for spec in config.servers),
+            *(problem.server for problem in config.problems),
+        )
+        return server if server in configured and self.grant.shows(server) else ""
 
     async def tool_when_ready(self, name: str) -> ToolSpec:
         """Does the same as `tool`, having waited for its server if that is still connecting."""
