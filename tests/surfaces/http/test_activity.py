@@ -87,7 +87,7 @@ def test_each_call_is_recorded_with_what_came_of_it(door: Door) -> None:
     assert echo["resultBytes"] > 10
     assert echo["ms"] > 0
     assert door.calls(outcome="refused")[0]["resultBytes"] is None
-    assert door.calls(outcome="timeout")[0]["ms"] >= 1000
+    assert door.calls(outcome="timeout")[0]["ms"] > 900
 
 
 def test_no_argument_result_or_error_is_in_the_file(door: Door) -> None:
