@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from toolscript.app.activity_recorder import ActivityRecorder
 from toolscript.app.application import App
 from toolscript.app.approvals import Approvals, RememberedAnswers
 from toolscript.app.builtin_tools import vector_tools
@@ -41,6 +42,7 @@ from toolscript.skills.scanner import SkillMode
 from toolscript.skills.service import SkillService
 from toolscript.skills.skill_feed import SkillFeed
 from toolscript.skills.vector_pair import VectorPair
+from toolscript.storage.activity_log import ActivityLog
 from toolscript.storage.atomic_files import check_owner
 from toolscript.storage.blob_store import BlobStore
 from toolscript.types import ServerSpec
@@ -130,6 +132,7 @@ def application(
             RememberedAnswers(settings.data_dir / "permissions" / f"answers-{config.key}.json"),
             settings.approval_timeout_s,
         ),
+        activity=ActivityRecorder(ActivityLog(settings.data_dir / "activity", config.key)),
     )
 
 

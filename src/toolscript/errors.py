@@ -29,6 +29,7 @@
     │   ├── RefusedError         it answered a request with an error
     │   └── CallTimeoutError     it did not answer in time
     ├── LearningError            usage data cannot be written
+    ├── ActivityLogError         the log of calls cannot be read
     ├── TaskDiedError            a background task of the process has failed
     ├── SandboxError             a script cannot be run, or was stopped
     └── GatewayError             the gateway process cannot be used
@@ -172,6 +173,10 @@ class CallTimeoutError(UpstreamError):
 
 class LearningError(ToolscriptError):
     """Usage data, or its deletion, cannot be written to disk."""
+
+
+class ActivityLogError(ToolscriptError):
+    """The log of calls cannot be read at the moment."""
 
 
 class TaskDiedError(ToolscriptError):

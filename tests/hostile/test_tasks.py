@@ -46,7 +46,7 @@ async def awatch(*roots, **more):
 """In place of watchfiles: fails once there is a file."""
 IMPORTING = "raise TypeError('this package is broken')"
 TASKS = {
-    *("configuration", "index", "learning", "mcp"),
+    *("activity", "configuration", "index", "learning", "mcp"),
     *("revocations", "servers", "skills"),
 }  # fmt: skip
 REASON = "the background task skills died (LookupError), and the process with it"

@@ -14,6 +14,7 @@ import anyio
 import anyio.to_thread
 from msgspec.structs import replace
 
+from toolscript.app.activity_recorder import ActivityRecorder
 from toolscript.app.approvals import Approvals
 from toolscript.app.argument_checks import check_foreign_arguments
 from toolscript.app.builtin_tools import BuiltinTool
@@ -71,6 +72,7 @@ class App:
         follower: Takes over changes of the configuration; None follows none.
         learning: Learns from calls; None learns nothing.
         approvals: Asks a person about calls.
+        activity: Records calls; None records none.
     """
 
     def __init__(  # noqa: PLR0913 - the parts that bootstrap wires
@@ -86,6 +88,7 @@ class App:
         follower: Follower | None = None,
         learning: Learning | None = None,
         approvals: Approvals,
+        activity: ActivityRecorder | None = None,
     ) -> None:
         self.rules = CallRules(gateway)
         """What is decided about calls without a person."""
@@ -96,6 +99,8 @@ class App:
         self.skills = skills
         self.learning = learning
         """What is learned from use; None where nothing is."""
+        self.activity = activity
+        """Where surfaces record calls; None where none are recorded."""
         self._gateway = gateway
         self._semantic = semantic
         self._feed = ToolFeed(gateway, snapshots, learning)
@@ -130,6 +135,8 @@ class App:
             self._feed.save(self._gateway.catalogue)
             if self.learning is not None:
                 self.learning.close()
+            if self.activity is not None:
+                self.activity.close()
         self.tasks.check()
         if failure is not None:
             raise failure
@@ -141,6 +148,8 @@ class App:
             "servers": self._gateway.run,
             "skills": self.skills.run,
         }
+        if self.activity is not None:
+            tasks["activity"] = self.activity.run
         if self._follower:
             tasks["configuration"] = partial(self._follower.run, self._configure)
         return tasks

@@ -130,6 +130,23 @@ class ScopedCatalogue:
             if tool is not None and allows(tool.id)
         }
 
+    def server_of(self, name: str) -> str:
+        """The server that the name of a tool belongs to; empty where the caller knows none."""
+        found = self.gateway.catalogue.find(name)
+        if found is not None and self.grant.allows(found.id):
+            return found.server
+        builtin = self.builtin_tool(name)
+        if builtin is not None:
+            return builtin.spec.server
+        # A tool that is not granted is the same as one that is not there.
+        server = re.split(f"{SEPARATOR}|:", name, maxsplit=1)[0]
+        config = self.gateway.config
+        configured = (
+            *(spec.name for spec in config.servers),
+            *(problem.server for problem in config.problems),
+        )
+        return server if server in configured and self.grant.shows(server) else ""
+
     async def tool_when_ready(self, name: str) -> ToolSpec:
         """Does the same as `tool`, having waited for its server if that is still connecting."""
         catalogue = self.gateway.catalogue

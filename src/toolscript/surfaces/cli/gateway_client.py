@@ -31,6 +31,7 @@ _SHAPES: dict[str, dict[str, type | tuple[type, ...]]] = {
     "/permissions": {"rules": list, "remembered": list},
     "/skills": {"skills": list, "problems": list},
     "/skills/search": {"results": list, "degraded": list, "threshold": (int, float)},
+    "/activity": {"calls": list},
     "/graph": {"edges": list},
     "/graph/related": {"before": list, "after": list, "needs": list},
     "/tools": {"tools": list},

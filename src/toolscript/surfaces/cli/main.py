@@ -35,6 +35,7 @@ _COMMANDS = {
     "auth": "Log in to a remote server.",
     "trust": "Let a project's configuration be used.",
     "token": "Control who may use which tools of the gateway.",
+    "activity": "Show which tools were called, and by whom.",
     "doctor": "Check for problems, and say what to do.",
     "cache": "Show and clear cached data.",
     "exec": "Run a script that can only call tools.",
@@ -51,7 +52,7 @@ _MODULES = {
     "permissions": "pending_command",
 }
 """The modules that are not called after their command."""
-_ASKING = {"search", "list-servers", "list-tools", "get-types", "call"}
+_ASKING = {"search", "list-servers", "list-tools", "get-types", "call", "activity"}
 """Commands that have nothing to log unless no gateway runs; see `connect.connected`."""
 
 

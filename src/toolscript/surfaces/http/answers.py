@@ -20,6 +20,7 @@ from toolscript.gateway.definitions.notes import Note
 from toolscript.gateway.definitions.pins import HoldReason
 from toolscript.gateway.definitions.word_diff import Change
 from toolscript.graph.base import Edge, Stats
+from toolscript.storage.activity_log import RecordedCall
 from toolscript.surfaces.mcp.meta_tools import OWN_NAMES
 from toolscript.surfaces.server.error_answers import ErrorAnswer
 from toolscript.text.names import name_warning
@@ -371,6 +372,25 @@ class GraphCleared(msgspec.Struct, frozen=True, kw_only=True):
     calls: Count
 
 
+class RefusalsAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The callers who were refused for want of a valid token."""
+
+    total: Annotated[Count, about("Since the gateway began.")]
+    last_time: Annotated[str, about("When the last one came (UTC); empty for none.")]
+    last_address: str
+
+
+class ActivityAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Calls of tools."""
+
+    calls: Annotated[list[RecordedCall], about("The newest first.")]
+    next: Annotated[int | None, about("What `before` is for the next page; null on the last.")]
+    dropped: Annotated[Count | UnsetType, about("Calls that could not be recorded.")] = UNSET
+    refusals: Annotated[RefusalsAnswer | UnsetType, about("Requests without a valid token.")] = (
+        UNSET
+    )
+
+
 class ModuleAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """A typed client as JSON."""
 
@@ -408,7 +428,7 @@ class JsonRpcAnswer(msgspec.Struct, frozen=True, kw_only=True):
 ANSWERS = (
     *(SearchAnswer, ToolHit, SkillHit, ToolsAnswer, CallAnswer, ServersAnswer, SkillsAnswer),
     *(SkillFile, StatsAnswer, HealthAnswer, GraphAnswer, RelatedAnswer, GraphImported),
-    *(GraphCleared, ModuleAnswer, JsonRpcRequest, JsonRpcAnswer, ErrorAnswer),
+    *(GraphCleared, ActivityAnswer, ModuleAnswer, JsonRpcRequest, JsonRpcAnswer, ErrorAnswer),
     *(ReviewAnswer, ReviewDone, PendingCalls, PendingAnswer, PermissionsAnswer, RevokedAnswer),
 )
 

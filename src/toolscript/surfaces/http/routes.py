@@ -23,7 +23,14 @@ from toolscript.config.settings import OPTION, Option
 from toolscript.errors import QueryError, RangeError, TaskDiedError, ToolscriptError
 from toolscript.gateway.base import SilentCaller
 from toolscript.gateway.raw_results import RawResult
-from toolscript.surfaces.http import answers, approval_routes, graph_routes, openapi, runtime_routes
+from toolscript.surfaces.http import (
+    activity_routes,
+    answers,
+    approval_routes,
+    graph_routes,
+    openapi,
+    runtime_routes,
+)
 from toolscript.surfaces.http.client_sessions import ClientSessions, session_of
 from toolscript.surfaces.http.openapi import BOOLEAN, TEXT, TEXTS, parameter
 from toolscript.surfaces.http.request_input import (
@@ -39,7 +46,7 @@ from toolscript.surfaces.http.request_input import (
 from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext
 from toolscript.surfaces.mcp.mcp_routes import McpRoutes
 from toolscript.surfaces.mcp.sessionless import SessionlessEndpoint
-from toolscript.surfaces.server.audit_log import audited
+from toolscript.surfaces.server.audit_log import Refusals, audited
 from toolscript.surfaces.server.authentication import (
     Admit,
     OriginGuard,
@@ -68,7 +75,7 @@ ENDPOINTS = openapi.Endpoints()
 
 def every_endpoint() -> list[openapi.Endpoint]:
     """Returns the routes of every module, in the order in which they are named."""
-    modules = (graph_routes, runtime_routes, approval_routes)
+    modules = (graph_routes, runtime_routes, approval_routes, activity_routes)
     every = [*ENDPOINTS, *(each for module in modules for each in module.ENDPOINTS)]
     return sorted(every, key=lambda endpoint: endpoint.method)
 
@@ -100,7 +107,7 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
         stats: Counts the requests.
         exposure: What the MCP surface shows.
     """
-    revocations = RevocationWatcher(is_admitted)
+    revocations, refusals = RevocationWatcher(is_admitted), Refusals()
     mount = McpRoutes(app, exposure, revocations, stats)
 
     @asynccontextmanager
@@ -114,11 +121,14 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
         lifespan=lifespan,
         middleware=[
             Middleware(RequestLogMiddleware, stats=stats),
-            Middleware(OriginGuard, hosts=hosts, admit=admit, revocations=revocations),
+            Middleware(
+                OriginGuard, hosts=hosts, admit=admit, revocations=revocations, refusals=refusals
+            ),
             Middleware(BodyLimit),
         ],
     )
     asgi.state.sessions, asgi.state.stats, asgi.state.lag = ClientSessions(), stats, None
+    asgi.state.refusals = refusals
     asgi.state.messages = SessionlessEndpoint(app, mount.exposure)
     return asgi
 
@@ -328,17 +338,18 @@ async def call_tool(app: App, request: Request) -> Any:
     arguments = await json_object(request)
     session = session_of(request)
     tool = request.path_params["tool"]
+    grant = grant_of(request)
     most = parsed(request, _CLASS, TOOL_CLASSES[-1])
     call = app.call(
         tool,
         arguments,
         SilentCaller(project_of(request)),
-        grant_of(request),
+        grant,
         history=session.history,
         session=session.id,
         classes=TOOL_CLASSES[: TOOL_CLASSES.index(most) + 1],
     )
-    return await while_connected(request, audited(tool, call))
+    return await while_connected(request, audited(app, tool, arguments, grant, call))
 
 
 @ENDPOINTS.add(

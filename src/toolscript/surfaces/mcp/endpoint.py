@@ -220,7 +220,7 @@ class ToolEndpoint:
             classes=classes,
             **context.more,
         )
-        result = await audited(name, call)
+        result = await audited(self._app, name, arguments, context.grant, call)
         if not isinstance(result, RawResult):
             return result
         try:

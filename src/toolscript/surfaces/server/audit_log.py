@@ -1,18 +1,28 @@
-"""Logs each call of a tool with caller and outcome, and counts callers without a valid token.
+"""Logs and records each call of a tool, and counts callers without a valid token.
 
-Neither arguments nor results are logged. A line per call has the level INFO, one
+Neither arguments nor results are logged or recorded. A line per call has the level INFO, one
 about refusals WARNING.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from contextvars import ContextVar
-from typing import Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from toolscript.errors import ToolscriptError
+from toolscript.gateway.raw_results import RawResult
+from toolscript.storage.activity_log import Outcome, RecordedCall
+from toolscript.surfaces.server.call_outcomes import outcome_of
 from toolscript.text.display import printable
+from toolscript.types import Grant
+
+if TYPE_CHECKING:
+    from toolscript.app.application import App
 
 log = logging.getLogger("toolscript.audit")
 OWNER, ANYONE = "owner", "anyone"
@@ -22,25 +32,68 @@ PERIOD_S = 60.0
 _SHOWN = 200
 
 
-async def audited(tool: str, call: Awaitable[dict[str, Any]]) -> dict[str, Any]:
-    """Returns what a call returns, and raises what it raises, once its outcome is logged."""
-    outcome, began = "cancelled", time.perf_counter()
+async def audited(
+    app: "App",
+    tool: str,
+    arguments: Mapping[str, Any],
+    grant: Grant,
+    call: Awaitable[dict[str, Any]],
+) -> dict[str, Any]:
+    """Returns what a call returns, and raises what it raises, once its outcome is recorded.
+
+    Args:
+        app: The application that is called, which has the record.
+        tool: The name by which the tool is called.
+        arguments: The call's arguments, of which only the size is recorded.
+        grant: What the caller may know.
+        call: The call itself.
+    """
+    logged, began = "cancelled", time.perf_counter()
+    outcome: Outcome = "cancelled"
+    result: dict[str, Any] | None = None
     try:
         result = await call
-        outcome = "error" if result.get("isError") else "ok"
-    except ToolscriptError as error:
-        outcome = type(error).__name__
-        raise
-    except Exception:
-        outcome = "InternalError"
+        logged, outcome = ("error", "tool error") if result.get("isError") else ("ok", "ok")
+    except BaseException as error:
+        outcome = outcome_of(type(error))
+        if isinstance(error, Exception):
+            known = isinstance(error, ToolscriptError)
+            logged = type(error).__name__ if known else "InternalError"
         raise
     else:
         return result
     finally:
         who, ms = HOLDER.get(), round((time.perf_counter() - began) * 1000, 1)
         shown = printable(tool, _SHOWN)
-        extra = {"who": who, "tool": shown, "outcome": outcome, "ms": ms}
-        log.info("%s called %s: %s in %s ms", who, shown, outcome, ms, extra=extra)
+        extra = {"who": who, "tool": shown, "outcome": logged, "ms": ms}
+        log.info("%s called %s: %s in %s ms", who, shown, logged, ms, extra=extra)
+        if app.activity is not None:
+            app.activity.record(
+                RecordedCall(
+                    time=_now(),
+                    who=who,
+                    tool=shown,
+                    server=printable(app.catalogue(grant).server_of(tool), _SHOWN),
+                    outcome=outcome,
+                    ms=ms,
+                    argument_bytes=_json_bytes(arguments),
+                    result_bytes=None if result is None else _json_bytes(result),
+                )
+            )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _json_bytes(value: Mapping[str, Any]) -> int | None:
+    """Returns the length of a value as JSON; None where it cannot be written as JSON."""
+    if isinstance(value, RawResult):
+        return len(value.text)
+    try:
+        return len(msgspec.json.encode(value))
+    except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError):
+        return None
 
 
 class Refusals:
@@ -49,13 +102,19 @@ class Refusals:
     def __init__(self, period_s: float = PERIOD_S) -> None:
         self._period_s = period_s
         self._count = 0
-        self._last = ""
         self._timer: asyncio.TimerHandle | None = None
+        self.total = 0
+        """How many callers were refused since the process began."""
+        self.last = ""
+        """The address of the last one."""
+        self.last_time = ""
+        """When that was (UTC)."""
 
     def add(self, client: str) -> None:
         """Count a refusal of a caller at this address. Call it on the event loop."""
         self._count += 1
-        self._last = client
+        self.total += 1
+        self.last, self.last_time = client, _now()
         if self._timer is None:
             self._warn()
 
@@ -64,7 +123,7 @@ class Refusals:
         if self._count:
             log.warning(
                 "refused for want of a valid token: %d, the last from %s",
-                *(self._count, self._last),
+                *(self._count, self.last),
             )
             self._count = 0
             self._timer = asyncio.get_running_loop().call_later(self._period_s, self._warn)

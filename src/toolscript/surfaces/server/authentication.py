@@ -131,12 +131,13 @@ class OriginGuard:
         hosts: tuple[str, ...],
         admit: Admit,
         revocations: RevocationWatcher,
+        refusals: Refusals,
     ) -> None:
         self._app = app
         self._hosts = hosts
         self._admit = admit
         self._revocations = revocations
-        self._refusals = Refusals()
+        self._refusals = refusals
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""

@@ -1,0 +1,72 @@
+"""The log of calls: who called which tool, and what came of it."""
+
+from typing import Any
+
+import anyio.to_thread
+from msgspec import UNSET
+from msgspec.structs import replace
+from starlette.requests import Request
+
+from toolscript.app.application import App
+from toolscript.config.settings import Option
+from toolscript.errors import InputError, RangeError
+from toolscript.storage.activity_log import OUTCOMES, ActivityPage, ActivityQuery
+from toolscript.surfaces.http.answers import ActivityAnswer, RefusalsAnswer
+from toolscript.surfaces.http.openapi import TEXT, Endpoints, parameter
+from toolscript.surfaces.http.request_input import parsed
+from toolscript.surfaces.server.audit_log import Refusals
+from toolscript.surfaces.server.authentication import access_of
+
+ENDPOINTS = Endpoints()
+LIMIT = Option("limit", int, 50, "", bounds=(1, 1000))
+_BEFORE = Option("before", int, None, "", bounds=(1, 2**63 - 1))
+_OUTCOME = Option("outcome", str, None, "", choices=OUTCOMES)
+_MAX_PATTERN = 200
+"""No name in the log is longer."""
+
+
+@ENDPOINTS.add(
+    "GET",
+    "/activity",
+    ActivityAnswer,
+    parameter(
+        "limit", "At most this many calls.", {"type": "integer", "minimum": 1, "maximum": 1000}
+    ),
+    parameter("before", "Only calls older than the one with this id.", {"type": "integer"}),
+    parameter("tool", "Only calls of tools whose name matches this pattern.", TEXT),
+    parameter("who", "Only calls of this caller.", TEXT),
+    parameter("outcome", "Only calls with this outcome.", {"enum": list(OUTCOMES)}),
+)
+async def activity(app: App, request: Request) -> Any:
+    """Which tools were called, by whom, and what came of it."""
+    if app.activity is None:
+        raise InputError("no calls are recorded here")
+    access, asked = access_of(request), request.query_params
+    who = asked.get("who") or None
+    query = ActivityQuery(
+        limit=parsed(request, LIMIT, LIMIT.default),
+        before=parsed(request, _BEFORE),
+        tool=asked.get("tool") or None,
+        who=who if access.grant.is_owner else access.holder,
+        outcome=parsed(request, _OUTCOME),
+    )
+    if len(query.tool or "") > _MAX_PATTERN:
+        raise RangeError(f"tool has more than {_MAX_PATTERN} characters, as no tool's name has")
+    page = ActivityPage([], has_more=False)
+    if who in {None, query.who}:  # others' calls are as if there were none
+        page = await anyio.to_thread.run_sync(app.activity.read, query)
+    answer = ActivityAnswer(calls=page.calls, next=page.calls[-1].id if page.has_more else None)
+    if not access.grant.is_owner:
+        return answer
+    refusals: Refusals | None = getattr(request.app.state, "refusals", None)
+    return replace(
+        answer,
+        dropped=app.activity.dropped,
+        refusals=UNSET
+        if refusals is None
+        else RefusalsAnswer(
+            total=refusals.total,
+            last_time=refusals.last_time,
+            last_address=refusals.last,
+        ),
+    )
