@@ -46,6 +46,7 @@ Outcome: TypeAlias = Literal[
     "unknown tool",
     "invalid arguments",
     "denied",
+    "held",
     "cancelled",
     "internal",
 ]

@@ -67,7 +67,10 @@ def test_each_call_is_recorded_with_what_came_of_it(door: Door) -> None:
     door.call("files__needs", {"a": SECRET})
     door.call("files__evil%1B[2J", {})
     door.call("nobody__x", {})
-    params = {"name": "call_tool", "arguments": {"tool": "mail:send", "arguments": given}}
+    params = {
+        "name": "call_destructive_tool",
+        "arguments": {"tool": "mail:send", "arguments": given},
+    }
     message = json.dumps({"method": "tools/call", "params": params}).encode()
     assert fetch(door.url, "/message", method="POST", body=message)[0] == 200
     found = [(c["tool"], c["server"], c["outcome"], c["who"]) for c in door.calls()]

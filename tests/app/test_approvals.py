@@ -1,0 +1,173 @@
+"""A person's answer about a call: what counts as a yes, and what is remembered."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from toolscript.app.approvals import (
+    MAX_PENDING,
+    Approvals,
+    PersonsAnswer,
+    RememberedAnswers,
+)
+from toolscript.errors import DeniedError, RefusedError, UnknownNameError
+from toolscript.gateway.base import SILENT_CALLER, Caller
+from toolscript.types import ToolSpec
+
+PUSH = ToolSpec(server="git", name="push")
+
+
+class Answering(Caller):
+    """A caller whose user gives these answers, one after the other."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.asked: list[dict[str, Any]] = []
+
+    @property
+    def may_be_asked(self) -> bool:
+        return True
+
+    async def elicit(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        assert method == "elicitation/create"
+        self.asked.append(params)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        if answer == "silence":
+            await anyio.sleep_forever()
+        return dict(answer)
+
+
+def accepting(answer: Any) -> dict[str, Any]:
+    return {"action": "accept", "content": {"allow": answer}}
+
+
+def approvals(folder: Path, timeout_s: float = 30) -> Approvals:
+    return Approvals(RememberedAnswers(folder / "answers.json"), timeout_s)
+
+
+async def is_allowed(
+    asker: Approvals, caller: Caller, session: str = "", holder: str = "owner"
+) -> bool:
+    arguments = {"remote": "origin", "key": "sk-secret-1234"}
+    try:
+        await asker.ask(PUSH, arguments, caller, holder, session, "a rule", ("sk-secret-1234",))
+    except DeniedError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"action": "decline"},
+        {"action": "cancel"},
+        {"action": "decline", "content": {"allow": "always"}},
+        {"action": "accept"},
+        {"action": "accept", "content": None},
+        accepting("no"),
+        accepting("yes"),
+        accepting(1),
+        accepting(["once"]),
+        {},
+        RefusedError("the client has gone"),
+        "silence",
+    ],
+    ids=str,
+)
+def test_whatever_is_no_clear_yes_is_a_no(tmp_path: Path, answer: Any) -> None:
+    asker = approvals(tmp_path, 0.05 if answer == "silence" else 30)
+    assert not anyio.run(is_allowed, asker, Answering(answer), "session")
+    assert asker.remembered.all() == ()
+    assert not anyio.run(is_allowed, asker, Answering(accepting("no")), "session")
+
+
+@pytest.mark.parametrize(("answer", "again"), [("once", 2), ("session", 1), ("always", 1)])
+def test_an_answer_counts_for_as_long_as_it_says(tmp_path: Path, answer: str, again: int) -> None:
+    asker = approvals(tmp_path)
+    caller = Answering(accepting(answer), accepting("no"))
+    assert anyio.run(is_allowed, asker, caller, "one")
+    assert anyio.run(is_allowed, asker, caller, "one") == (again == 1)
+    assert len(caller.asked) == again
+    others = Answering(accepting("no"))
+    assert anyio.run(is_allowed, asker, others, "two") == (answer == "always")
+    assert not anyio.run(is_allowed, asker, Answering(accepting("no")), "one", "another holder")
+    asker.end_session("one")
+    last = Answering(accepting("no"))
+    assert anyio.run(is_allowed, asker, last, "one") == (answer == "always")
+
+
+def test_the_question_names_the_tool_and_shows_no_secret(tmp_path: Path) -> None:
+    caller = Answering(accepting("once"))
+    assert anyio.run(is_allowed, approvals(tmp_path), caller)
+    message = caller.asked[0]["message"]
+    assert message.startswith("toolscript asks: may git__push be called?")
+    assert "origin" in message
+    assert "sk-secret-1234" not in message
+
+
+def test_what_was_allowed_for_always_can_be_taken_back(tmp_path: Path) -> None:
+    remembered = RememberedAnswers(tmp_path / "answers.json")
+    remembered.add("git__push", "owner")
+    remembered.add("git__push", "owner")
+    [kept] = remembered.all()
+    with pytest.raises(UnknownNameError, match=f"no answer has the id 'x'; there are: {kept.id}"):
+        remembered.revoke("x")
+    assert remembered.revoke(kept.id) == kept
+    assert remembered.all() == ()
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", b'{"version": 1, "answers": 5}', b"\xff"])
+def test_a_damaged_file_allows_nothing(tmp_path: Path, damage: bytes) -> None:
+    remembered = RememberedAnswers(tmp_path / "answers.json")
+    remembered.add("git__push", "owner")
+    (tmp_path / "answers.json").write_bytes(damage)
+    assert remembered.all() == ()
+
+
+async def _answered(asker: Approvals, answer: PersonsAnswer) -> bool:
+    allowed: list[bool] = []
+
+    async def call() -> None:
+        allowed.append(await is_allowed(asker, SILENT_CALLER))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(call)
+        with anyio.fail_after(30):
+            while not asker.pending:  # noqa: ASYNC110 - a test looks from outside
+                await anyio.sleep(0.01)
+        asker.answer(asker.pending[0].id, answer)
+    return allowed[0]
+
+
+@pytest.mark.parametrize(("answer", "expected"), [("once", True), ("no", False)])
+def test_a_call_whose_caller_cannot_be_asked_waits_for_the_owner(
+    tmp_path: Path, answer: PersonsAnswer, *, expected: bool
+) -> None:
+    asker = approvals(tmp_path)
+    assert anyio.run(_answered, asker, answer) == expected
+    assert asker.pending == []
+    with pytest.raises(UnknownNameError, match="no call 'x' waits for an answer; there are: none"):
+        asker.answer("x", "once")
+
+
+def test_no_more_calls_wait_than_may(tmp_path: Path) -> None:
+    asker = approvals(tmp_path)
+
+    async def scene() -> bool:
+        allowed = True
+        async with anyio.create_task_group() as tasks:
+            for _ in range(MAX_PENDING):
+                tasks.start_soon(is_allowed, asker, SILENT_CALLER)
+            with anyio.fail_after(30):
+                while len(asker.pending) < MAX_PENDING:  # noqa: ASYNC110 - the same
+                    await anyio.sleep(0.01)
+            allowed = await is_allowed(asker, SILENT_CALLER)
+            tasks.cancel_scope.cancel()
+        return allowed
+
+    assert not anyio.run(scene)
+    assert asker.pending == []
