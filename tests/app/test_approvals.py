@@ -1,7 +1,7 @@
 """A person's answer about a call: what counts as a yes, and what is remembered."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -33,12 +33,12 @@ class Answering(Caller):
     async def elicit(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         assert method == "elicitation/create"
         self.asked.append(params)
-        answer = self.answers.pop(0)
+        answer: Any = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
         if answer == "silence":
             await anyio.sleep_forever()
-        return dict(answer)
+        return cast("dict[str, Any]", answer)
 
 
 def accepting(answer: Any) -> dict[str, Any]:

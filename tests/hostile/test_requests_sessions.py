@@ -29,6 +29,7 @@ from tests.support import (
 from toolscript.app.task_monitor import TaskMonitor
 from toolscript.config.access_tokens import TokenStore
 from toolscript.surfaces.mcp.mcp_routes import McpRoutes
+from toolscript.surfaces.server.audit_log import Refusals
 from toolscript.surfaces.server.authentication import (
     ACCESS,
     Access,
@@ -241,6 +242,7 @@ def test_m7_a_request_ends_with_its_holder() -> None:
             hosts=("127.0.0.1",),
             admit=lambda _: Access(EVERYTHING, "ana"),
             revocations=revocations,
+            refusals=Refusals(),
         )
         headers = [(b"host", b"127.0.0.1")]
         scope = {"type": "http", "method": "GET", "path": "/", "headers": headers}

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -207,7 +207,7 @@ def test_a_new_key_or_project_is_not_another_server() -> None:
     assert launch("sk-3f9a7c5e1b2d4f60", "/a") == launch("sk-99887766aabbccdd", "/b")
 
 
-DAMAGES = {
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "cut": lambda data: data[: len(data) // 2],
     "empty": lambda _: b"",
     "zeros": lambda data: bytes(len(data)),
@@ -226,10 +226,10 @@ def test_a_damaged_file_means_that_everything_is_held(
     else:
         path.write_bytes(DAMAGES[damage](path.read_bytes()))
     other = changed(name="push", description="Send commits to a remote.")
-    for _ in range(2):
-        reviewed = DefinitionPins(tmp_path, "key").review(GIT, [TOOL, other])
-        assert names(reviewed) == ([], ["commit", "push"])
-        assert {held.reason for held in reviewed.held} == {"lost"}
+    DefinitionPins(tmp_path, "key").review(GIT, [TOOL, other])
+    reviewed = DefinitionPins(tmp_path, "key").review(GIT, [TOOL, other])
+    assert names(reviewed) == ([], ["commit", "push"])
+    assert {held.reason for held in reviewed.held} == {"lost"}
     pins.approve(GIT, reviewed.held[:1], whole=False)
     assert names(pins.review(GIT, [TOOL, other])) == (["commit"], ["push"])
     pins.approve(GIT, reviewed.held[1:], whole=True)

@@ -28,6 +28,9 @@ class Answers:
     def post(self, path: str, body: bytes) -> dict[str, Any]:
         raise NotImplementedError
 
+    def another(self) -> "Answers":
+        return self
+
     def wait(self, timeout_s: float) -> None:
         time.sleep(timeout_s)
 
