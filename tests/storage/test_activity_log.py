@@ -148,11 +148,16 @@ while True:
 
 
 def test_a_writer_that_is_killed_leaves_whole_batches(activity: ActivityLog) -> None:
+    def newest() -> int:
+        return next((call.id for call in activity.read(ALL).calls), 0)
+
     for _ in range(5):
-        before = len(activity.read(ALL).calls)
+        before = newest()
         with subprocess.Popen([sys.executable, "-c", WRITER, activity.path.parent]) as writer:
-            until(lambda before=before: len(activity.read(ALL).calls) > before, "it writes")
-            writer.send_signal(signal.SIGKILL)
+            try:
+                until(lambda before=before: newest() > before, "it writes")
+            finally:
+                writer.send_signal(signal.SIGKILL)
     page = activity.read(ALL)
     assert len(page.calls) % 100 == 0
     assert not list(activity.path.parent.glob("*.damaged-*"))

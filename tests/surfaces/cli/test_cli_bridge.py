@@ -7,6 +7,7 @@ import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.gateway.upstream.test_request_router import lines
@@ -180,6 +181,28 @@ def test_a_session_survives_its_gateway(here: Cli, scripted: Scripted) -> None:
     assert sorted(made) == sorted(set(made)), "each call was made once"
     assert len(made) == 12
     assert len(lines(here.home / "hangs")) == 3
+
+
+@pytest.mark.requirement("bridge:faithful")
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"method": "ping", "id": ["x"]},
+        {"method": "ping", "id": {"x": 1}},
+        {"result": {}, "id": [1]},
+        {"method": "notifications/cancelled", "params": {"requestId": ["x"]}},
+        {"method": "notifications/cancelled", "params": {"requestId": {}}},
+        {"method": ["ping"], "id": 7, "params": 5},
+    ],
+    ids=json.dumps,
+)
+def test_an_odd_message_does_not_end_the_session(
+    here: Cli, scripted: Scripted, message: dict[str, Any]
+) -> None:
+    here.configure(s=scripted(tool("count")))
+    with session(here) as one:
+        one.send(**message)
+        assert one.ask("ping") == {}
 
 
 @pytest.mark.requirement("bridge:survives")

@@ -176,7 +176,9 @@ class Bridge:
         if message["method"] == "notifications/initialized":
             self._opening.initialized = line
         elif message["method"] == "notifications/cancelled":
-            self._pending.pop(_params(message).get("requestId", ""), None)
+            cancelled: Any = _params(message).get("requestId")
+            if isinstance(cancelled, str | int):
+                self._pending.pop(cancelled, None)
 
     def _send(self, line: bytes, message: dict[str, Any]) -> None:
         """Sends a line, over a new stream where the old one has ended."""
@@ -336,7 +338,10 @@ def _parsed(line: bytes) -> dict[str, Any]:
         value = json.loads(line)
     except (ValueError, RecursionError):
         return {}
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    if not isinstance(value, dict):
+        return {}
+    message = cast("dict[str, Any]", value)
+    return {} if isinstance(message.get("id"), dict | list) else message
 
 
 def _params(message: dict[str, Any]) -> dict[str, Any]:
