@@ -548,6 +548,9 @@ def test_messages(url: str) -> None:
     assert rpc(url, "initialize")["result"]["serverInfo"]["name"] == "toolscript"
     assert post(url, "/message", {"method": "notifications/initialized"})[0] == 202
     assert post(url, "/message", [1])[1]["error"]["code"] == -32600
+    for odd in (False, [1], {"x": 1}):
+        answer = post(url, "/message", {"id": odd, "method": "ping"})[1]
+        assert (answer["id"], answer["error"]["code"]) == (None, -32600)
 
 
 def test_a_page_of_another_site_cannot_send_messages(url: str) -> None:

@@ -46,6 +46,8 @@ class SessionlessEndpoint:
             return json_rpc_error(None, INVALID_REQUEST, "a message is one JSON object")
         request = cast("_Raw", message)
         identifier, name = request.get("id"), str(request.get("method"))
+        if isinstance(identifier, bool | dict | list):
+            return json_rpc_error(None, INVALID_REQUEST, "an id is a string, a number or null")
         params: Any = request.get("params") or {}
         if name.startswith("notifications/"):
             return None
