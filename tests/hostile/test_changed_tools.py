@@ -9,7 +9,7 @@ import pytest
 
 from tests.support import FUZZY, Cli, Running, Scripted, running, until, write_config
 from toolscript.errors import HeldError, UnknownNameError
-from toolscript.gateway.definitions.pins import HeldTool
+from toolscript.gateway.definitions.comparison import HeldTool
 
 Tool: TypeAlias = dict[str, Any]
 COUNT = 25

@@ -34,7 +34,7 @@ from toolscript.errors import (
     UpstreamError,
 )
 from toolscript.gateway.base import SILENT_CALLER, Caller
-from toolscript.gateway.definitions.pins import HeldTool
+from toolscript.gateway.definitions.comparison import HeldTool
 from toolscript.gateway.gateway import Gateway
 from toolscript.gateway.snapshot import SnapshotStore
 from toolscript.graph.learning import Learning

@@ -23,8 +23,8 @@ from toolscript.errors import (
     UnknownNameError,
 )
 from toolscript.gateway.base import SILENT_CALLER, Caller, without_last_words
+from toolscript.gateway.definitions.comparison import HeldTool, held_message
 from toolscript.gateway.definitions.notes import Note, definition_notes, imitations
-from toolscript.gateway.definitions.pins import HeldTool, held_message
 from toolscript.gateway.gateway import Gateway
 from toolscript.retrieval.lexical.spelling import not_known
 from toolscript.text.display import counted, printable

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import msgspec
 
 from toolscript.errors import RefusedError
-from toolscript.gateway.definitions.pins import HeldTool, RecentChange
+from toolscript.gateway.definitions.comparison import HeldTool, RecentChange
 from toolscript.types import ServerSpec, ToolSpec
 
 IMPORTING = threading.Lock()

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from toolscript.gateway.definitions.pins import HeldTool, RecentChange, trust_of
+from toolscript.gateway.definitions.comparison import HeldTool, RecentChange, trust_of
 from toolscript.types import SEPARATOR, ServerState, ToolSpec, Trust, tool_id
 
 MAX_EXPOSED = 64

@@ -17,7 +17,8 @@ from toolscript.config.servers import Config
 from toolscript.errors import NotConnectedError
 from toolscript.gateway.base import Caller, Connect, Ready, Report
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
-from toolscript.gateway.definitions.pins import DefinitionPins, HeldTool, held_message
+from toolscript.gateway.definitions.comparison import HeldTool, held_message
+from toolscript.gateway.definitions.pins import DefinitionPins
 from toolscript.gateway.fair_queue import FairQueue
 from toolscript.gateway.instance import EndedError, Instance
 from toolscript.gateway.process.process_resources import measure

@@ -16,8 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolscript.gateway.definitions.comparison import Reviewed, trust_of
 from toolscript.gateway.definitions.normal_form import kept_words, launch_of, normal_form
-from toolscript.gateway.definitions.pins import DefinitionPins, Reviewed, trust_of
+from toolscript.gateway.definitions.pins import DefinitionPins
 from toolscript.gateway.definitions.word_diff import changes
 from toolscript.types import ServerSpec, ToolSpec
 

@@ -48,6 +48,19 @@ def test_a_resting_server_is_well(cli: Cli, scripted: Scripted, port: str) -> No
     assert found["server files"]["found"] == "1 tool, started when needed"
 
 
+def test_what_may_be_called_and_is_accepted_unseen(cli: Cli, scripted: Scripted, port: str) -> None:
+    cli.configure(files=scripted(READ_FILE))
+    found = findings(cli, port, 0)
+    assert found["permissions"]["found"].startswith("no rules: reads and writes are allowed")
+    assert "every user of this machine may use the gateway" in found["tokens"]["found"]
+    servers = {"files": {**scripted(READ_FILE), "autoApprove": True}}
+    rules: Any = {"permissions": {"destructive": "ask"}, "profiles": {"a": {}, "b": {}}}
+    path = cli.home / ".toolscript.json"
+    path.write_text(json.dumps({"mcpServers": servers, **rules}), "utf-8")
+    said = findings(cli, port, 0)["permissions"]["found"]
+    assert said.startswith("1 rule, 2 profiles; changed tools are accepted unseen of files")
+
+
 @pytest.mark.requirement("cli:others")
 def test_what_is_wrong_is_told_with_what_to_do(cli: Cli, scripted: Scripted) -> None:
     """cli:others: the port, a server, an entry, the model, a file of tokens."""

@@ -9,22 +9,21 @@ that all tools of its server are held, and never that all are new.
 import hashlib
 import logging
 import threading
-from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 import msgspec
 
-from toolscript.gateway.definitions.normal_form import (
-    Definition,
-    digest_of,
-    kept_words,
-    launch_of,
-    normal_form,
-    text_of,
+from toolscript.gateway.definitions.comparison import (
+    Comparison,
+    HeldTool,
+    Pin,
+    Reviewed,
+    Similarity,
+    now,
 )
+from toolscript.gateway.definitions.normal_form import digest_of, launch_of, normal_form
 from toolscript.storage.atomic_files import (
     file_name,
     locked,
@@ -32,93 +31,10 @@ from toolscript.storage.atomic_files import (
     write_atomically,
     write_failure,
 )
-from toolscript.types import ServerSpec, ToolSpec, Trust
+from toolscript.types import ServerSpec, ToolSpec
 
 log = logging.getLogger(__name__)
 VERSION = 1
-RECENT = timedelta(hours=24)
-"""For how long a tool that no person has approved is called new, or changed."""
-MAX_PINS = 40_000
-"""Of one server, those of tools that it no longer lists included; further new tools are held."""
-MIN_KEPT_WORDS = 0.8
-"""A new tool with such a share of a vanished tool's words is that tool under another name."""
-MIN_SIMILARITY = 0.9
-"""The same for the cosine of the vectors of both texts, with `MIN_KEPT_BESIDE` of the words."""
-MIN_KEPT_BESIDE = 0.4
-
-AcceptedBy: TypeAlias = Literal["first sight", "autoApprove", "person"]
-HoldReason: TypeAlias = Literal["changed", "renamed", "new", "server", "lost"]
-Similarity: TypeAlias = Callable[[Sequence[str]], Sequence[float]]
-"""Returns the cosine of the first text with each of the others; nothing without a model."""
-
-
-class Pin(msgspec.Struct, frozen=True, kw_only=True):
-    """A definition that was accepted."""
-
-    definition: Definition
-    launch: str
-    """How its server was started or reached then."""
-    accepted_by: AcceptedBy
-    since: str
-    """When: ISO 8601, UTC."""
-    is_change: bool = False
-    """Whether another definition was accepted before it."""
-    rejected: str = ""
-    """The digest of the definition that a person has rejected."""
-
-
-class HeldTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool that is neither found nor callable until its definition is approved."""
-
-    tool: ToolSpec
-    reason: HoldReason
-    before: Definition | None = None
-    """The definition that was accepted; of a renamed tool, under its former name."""
-    launch_before: str = ""
-    launch: str = ""
-    """How the server was started or reached then, and is now, where that has changed."""
-    rejected: bool = False
-    """Whether a person has rejected this definition."""
-
-    @property
-    def why(self) -> str:
-        """One clause that says why it is held."""
-        former = str((self.before or {}).get("name", ""))
-        return {
-            "changed": "its definition has changed since it was accepted",
-            "renamed": f"it is nearly the same as {former!r}, which its server no longer lists",
-            "new": "it is new, and new tools are reviewed",
-            "server": "its server's command or address has changed since it was accepted",
-            "lost": "what was accepted of its server is lost or damaged",
-        }[self.reason] + (", and was rejected" if self.rejected else "")
-
-
-def held_message(held: HeldTool) -> str:
-    """Returns what a caller of a held tool is told."""
-    return f"{held.tool.id} is held: {held.why}; its owner approves it with: toolscript review"
-
-
-class RecentChange(msgspec.Struct, frozen=True):
-    """That a tool is new, or has changed, and when; no person has approved it."""
-
-    kind: Literal["new", "changed"]
-    since: str
-
-
-class Reviewed(msgspec.Struct, frozen=True):
-    """A server's tools after the comparison with what was accepted."""
-
-    accepted: tuple[ToolSpec, ...]
-    held: tuple[HeldTool, ...]
-    recent: dict[str, RecentChange]
-    """By the names of accepted tools."""
-
-
-def trust_of(change: RecentChange | None) -> Trust:
-    """Returns what a model is told of an accepted tool."""
-    if change is None or datetime.now(UTC) - datetime.fromisoformat(change.since) > RECENT:
-        return "pinned"
-    return change.kind
 
 
 class _PinFile(msgspec.Struct, frozen=True):
@@ -171,8 +87,14 @@ class DefinitionPins:
         """
         with self._locked(spec.name):
             file = self._read(spec.name)
-            review = _Review(spec, file or _empty(spec.name), tools, self._similarity)
             is_lost = file is not None and file.lost
+            review = Comparison(
+                spec,
+                file.pins if file else {},
+                is_lost=is_lost,
+                tools=tools,
+                similarity=self._similarity,
+            )
             reviewed = review.run(trusts_new=not (self._review_new or is_lost))
             if file is None or review.pins != file.pins:
                 self._keep(msgspec.structs.replace(file or _empty(spec.name), pins=review.pins))
@@ -196,7 +118,7 @@ class DefinitionPins:
                     definition=normal_form(each.tool),
                     launch=launch_of(spec),
                     accepted_by="person",
-                    since=_now(),
+                    since=now(),
                     is_change=each.before is not None,
                 )
             self._write(
@@ -211,7 +133,7 @@ class DefinitionPins:
             for each in held:
                 digest = digest_of(normal_form(each.tool))
                 known = pins.get(each.tool.name) or Pin(
-                    definition={}, launch="", accepted_by="person", since=_now()
+                    definition={}, launch="", accepted_by="person", since=now()
                 )
                 pins[each.tool.name] = msgspec.structs.replace(known, rejected=digest)
             self._write(msgspec.structs.replace(file, pins=pins))
@@ -279,136 +201,6 @@ class DefinitionPins:
             marker.touch(mode=0o600)
 
 
-class _Review:
-    """One comparison of a listing with a server's pins."""
-
-    def __init__(
-        self,
-        spec: ServerSpec,
-        file: _PinFile,
-        tools: Sequence[ToolSpec],
-        similarity: Similarity,
-    ) -> None:
-        self._spec = spec
-        self._file = file
-        self._tools = tools
-        self._similarity = similarity
-        self._launch = launch_of(spec)
-        self.pins = dict(file.pins)
-        """What is accepted after `run`."""
-
-    def run(self, *, trusts_new: bool) -> Reviewed:
-        """Compare each tool."""
-        accepted: list[ToolSpec] = []
-        held: list[HeldTool] = []
-        listed = {tool.name for tool in self._tools}
-        vanished = [p for name, p in self.pins.items() if name not in listed and p.definition]
-        is_other_launch = bool(self.pins) and all(
-            pin.launch != self._launch for pin in self.pins.values() if pin.definition
-        )
-        for tool in self._tools:
-            definition = normal_form(tool)
-            reason, before = self._compared(tool, definition, vanished)
-            if reason == "new":
-                reason = "lost" if self._file.lost else "server" if is_other_launch else "new"
-            by = None if reason is None else self._acceptance(tool, definition, reason, trusts_new)
-            if by is not None:
-                self._accept(tool.name, definition, by, is_change=reason != "new")
-            if reason is None or by is not None:
-                accepted.append(tool)
-            else:
-                held.append(self._held(tool, definition, reason, before))
-        return Reviewed(tuple(accepted), tuple(held), self._recent(accepted))
-
-    def _acceptance(
-        self,
-        tool: ToolSpec,
-        definition: Definition,
-        reason: HoldReason,
-        trusts_new: bool,  # noqa: FBT001 - the one policy
-    ) -> AcceptedBy | None:
-        """Returns what accepts a definition without a person; None where nothing does."""
-        if reason == "lost" or self._is_rejected(tool.name, definition):
-            return None
-        if self._spec.auto_approve:
-            return "autoApprove"
-        return (
-            "first sight" if reason == "new" and trusts_new and len(self.pins) < MAX_PINS else None
-        )
-
-    def _is_rejected(self, name: str, definition: Definition) -> bool:
-        pin = self.pins.get(name)
-        return pin is not None and pin.rejected == digest_of(definition)
-
-    def _compared(
-        self, tool: ToolSpec, definition: Definition, vanished: Collection[Pin]
-    ) -> tuple[HoldReason | None, Definition | None]:
-        """Returns why a tool is not accepted as it is, and the definition that was."""
-        pin = self.pins.get(tool.name)
-        if pin is None or not pin.definition:
-            former = self._former(definition, vanished)
-            return ("renamed", former) if former else ("new", None)
-        if pin.launch != self._launch:
-            return "server", pin.definition
-        return (None if pin.definition == definition else "changed"), pin.definition
-
-    def _former(self, definition: Definition, vanished: Collection[Pin]) -> Definition | None:
-        """Returns the definition of a vanished tool that this one is nearly the same as."""
-        if not vanished:
-            return None
-        text = text_of(definition)
-        others = [text_of(pin.definition) for pin in vanished]
-        kept = [kept_words(other, text) for other in others]
-        cosines = self._similarity([text, *others]) if max(kept) < MIN_KEPT_WORDS else ()
-        for number, pin in enumerate(vanished):
-            near = cosines[number] if cosines else 0.0
-            alike = near >= MIN_SIMILARITY and kept[number] >= MIN_KEPT_BESIDE
-            if kept[number] >= MIN_KEPT_WORDS or alike:
-                return pin.definition
-        return None
-
-    def _accept(
-        self, name: str, definition: Definition, by: AcceptedBy, *, is_change: bool = False
-    ) -> None:
-        self.pins[name] = Pin(
-            definition=definition,
-            launch=self._launch,
-            accepted_by=by,
-            since=_now(),
-            is_change=is_change,
-        )
-
-    def _held(
-        self,
-        tool: ToolSpec,
-        definition: Definition,
-        reason: HoldReason,
-        before: Definition | None,
-    ) -> HeldTool:
-        pin = self.pins.get(tool.name)
-        launches = {pin.launch for pin in self.pins.values() if pin.launch}
-        former = (pin.launch if pin else "") or min(launches, default="")
-        is_server = reason == "server"
-        return HeldTool(
-            tool=tool,
-            reason=reason,
-            before=before,
-            launch_before=former if is_server else "",
-            launch=self._launch if is_server else "",
-            rejected=self._is_rejected(tool.name, definition),
-        )
-
-    def _recent(self, accepted: Iterable[ToolSpec]) -> dict[str, RecentChange]:
-        limit = datetime.now(UTC) - RECENT
-        recent: dict[str, RecentChange] = {}
-        for tool in accepted:
-            pin = self.pins[tool.name]
-            if pin.accepted_by != "person" and datetime.fromisoformat(pin.since) > limit:
-                kind = "changed" if pin.is_change else "new"
-                recent[tool.name] = RecentChange(kind, pin.since)
-        return recent
-
-
 def _empty(server: str) -> _PinFile:
     return _PinFile(VERSION, server, lost=False, pins={})
 
@@ -425,7 +217,3 @@ def _exists(path: Path) -> bool:
     except OSError:
         return True
     return True
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -29,7 +29,8 @@ from toolscript import __version__
 from toolscript.config.settings import Settings
 from toolscript.errors import HeldError, NotConnectedError, RefusedError, UpstreamError, innermost
 from toolscript.gateway.base import LAST_WORDS, Caller, Failed, Ready, Report
-from toolscript.gateway.definitions.pins import DefinitionPins, held_message
+from toolscript.gateway.definitions.comparison import held_message
+from toolscript.gateway.definitions.pins import DefinitionPins
 from toolscript.gateway.diagnosis import (
     ClosedError,
     answered,

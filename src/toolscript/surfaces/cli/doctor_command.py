@@ -67,6 +67,7 @@ def _check_all(settings: Settings, flags: dict[str, Any]) -> Iterator[Finding]:
         yield _checked("data", _data, settings)
         return
     yield from _configuration(config)
+    yield _permissions(config)
     yield _checked("data", _data, settings)
     yield _checked("tokens", _tokens, settings)
     gateway = _checked("gateway", _gateway, settings)
@@ -105,6 +106,22 @@ def _configuration(config: Config) -> Iterator[Finding]:
             yield Finding("configuration", ok=False, found=f"{path}: {who}", advice=advice)
 
 
+def _permissions(config: Config) -> Finding:
+    """What may be called without a question, and whose changes are accepted unseen."""
+    rules = sum(len(each) for each in config.permissions)
+    found = (
+        counted(rules, "rule")
+        if rules
+        else "no rules: reads and writes are allowed, destructive tools asked about where possible"
+    )
+    if config.profiles:
+        found += f", {counted(len(config.profiles), 'profile')}"
+    unseen = [spec.name for spec in config.servers if spec.auto_approve and not spec.disabled]
+    if unseen:
+        found += f"; changed tools are accepted unseen of {', '.join(unseen)} (autoApprove)"
+    return Finding("permissions", ok=True, found=found)
+
+
 def _data(settings: Settings) -> Finding:
     try:
         make_private(settings.data_dir)
@@ -121,8 +138,11 @@ def _data(settings: Settings) -> Finding:
 
 
 def _tokens(settings: Settings) -> Finding:
-    tokens = TokenStore(settings.data_dir, load(settings).key).all()
-    return Finding("tokens", ok=True, found=counted(len(tokens), "token"))
+    store = TokenStore(settings.data_dir, load(settings).key)
+    found = counted(len(store.all()), "token")
+    if not store.protected:
+        found += ": every user of this machine may use the gateway"
+    return Finding("tokens", ok=True, found=found)
 
 
 def _gateway(settings: Settings) -> Finding:

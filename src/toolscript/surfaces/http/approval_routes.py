@@ -11,9 +11,9 @@ from toolscript.app.application import App
 from toolscript.app.approvals import ANSWERS
 from toolscript.app.scoped_catalogue import ScopedCatalogue
 from toolscript.errors import DeniedError, InputError
+from toolscript.gateway.definitions.comparison import HeldTool
 from toolscript.gateway.definitions.normal_form import normal_form
 from toolscript.gateway.definitions.notes import Note
-from toolscript.gateway.definitions.pins import HeldTool
 from toolscript.gateway.definitions.word_diff import changes
 from toolscript.surfaces.http.answers import (
     HeldAnswer,

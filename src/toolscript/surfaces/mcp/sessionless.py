@@ -42,12 +42,12 @@ class SessionlessEndpoint:
 
     async def answer(self, message: Any, context: RequestContext) -> _Raw | None:
         """Returns the response to a message; None for a notification, which gets none."""
-        if not isinstance(message, dict):
-            return json_rpc_error(None, INVALID_REQUEST, "a message is one JSON object")
-        request = cast("_Raw", message)
+        odd: _Raw = {"id": []}
+        request = cast("_Raw", message) if isinstance(message, dict) else odd
         identifier, name = request.get("id"), str(request.get("method"))
         if isinstance(identifier, bool | dict | list):
-            return json_rpc_error(None, INVALID_REQUEST, "an id is a string, a number or null")
+            what = "a message is one JSON object, and its id a string, a number or null"
+            return json_rpc_error(None, INVALID_REQUEST, what)
         params: Any = request.get("params") or {}
         if name.startswith("notifications/"):
             return None
