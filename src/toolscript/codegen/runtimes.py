@@ -52,26 +52,26 @@ function gatewayUrl(): string | undefined {
   )?.replace(/\\/+$/, "");
 }
 
-/** The gateway's key, where it asks for one. */
-function authorization(): { Authorization?: string } {
-  const here = globalThis as unknown as { TOOLSCRIPT_GATEWAY_TOKEN?: string };
+/** The gateway's key, where it asks for one, and what calls may do at most, where that is said. */
+function authorization(): { Authorization?: string; "Toolscript-Class"?: string } {
+  const here = globalThis as unknown as {
+    TOOLSCRIPT_GATEWAY_TOKEN?: string;
+    TOOLSCRIPT_CLASS?: string;
+  };
   const token = first(
     () => here.TOOLSCRIPT_GATEWAY_TOKEN,
     () => Deno.env.get("TOOLSCRIPT_GATEWAY_TOKEN"),
     () => process.env.TOOLSCRIPT_GATEWAY_TOKEN,
   );
-  return token ? { Authorization: `Bearer ${token}` } : {};
-}
-
-/** What the tools may do at most (read, write, destructive), where that is bounded. */
-function bound(): string {
-  const here = globalThis as unknown as { TOOLSCRIPT_CLASS?: string };
   const most = first(
     () => here.TOOLSCRIPT_CLASS,
     () => Deno.env.get("TOOLSCRIPT_CLASS"),
     () => process.env.TOOLSCRIPT_CLASS,
   );
-  return most ? `?class=${encodeURIComponent(most)}` : "";
+  return {
+    ...(token ? { Authorization: `Bearer ${token}` } : {}),
+    ...(most ? { "Toolscript-Class": most } : {}),
+  };
 }
 
 function first(...sources: (() => string | undefined)[]): string | undefined {
@@ -117,7 +117,7 @@ export interface Answer {
 async function call(tool: string, params: unknown): Promise<Response> {
   const url = gatewayUrl();
   if (!url) throw new Error("TOOLSCRIPT_GATEWAY_URL not set");
-  const response = await fetch(`${url}/tools/${encodeURIComponent(tool)}${bound()}`, {
+  const response = await fetch(`${url}/tools/${encodeURIComponent(tool)}`, {
     method: "POST",
     headers: { "Content-Type": "application/json", ...authorization() },
     body: JSON.stringify(params),
@@ -231,8 +231,8 @@ def _post(tool: str, params: object) -> tuple[int, str, bytes]:
     kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
     connection = kind(parts.hostname or "", parts.port)
     most = os.environ.get("TOOLSCRIPT_CLASS")
-    bound = f"?class={quote(most, safe='')}" if most else ""
-    path = f"{parts.path.rstrip('/')}/tools/{quote(tool, safe='')}{bound}"
+    headers |= {"Toolscript-Class": most} if most else {}
+    path = f"{parts.path.rstrip('/')}/tools/{quote(tool, safe='')}"
     try:
         connection.request("POST", path, json.dumps(params).encode(), headers)
         response = connection.getresponse()

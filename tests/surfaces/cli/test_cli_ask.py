@@ -37,6 +37,14 @@ def test_a_question(asking: Cli, *, gateway: bool) -> None:
     assert "3 requests: 300 tokens read, 21 written" in done.stderr
 
 
+def test_where_nobody_watches_nothing_is_destroyed(asking: Cli) -> None:
+    with endpoint(SEARCHES, READS, says("I may not.")) as model:
+        done = asking("ask", "x", "--llm-url", model.url, "--llm-model", "tiny")
+    assert done.stdout == "I may not.\n"
+    refused = model.asked[-1]["messages"][-1]["content"]
+    assert "is a destructive tool, and this call is for read or write tools" in refused
+
+
 @pytest.mark.requirement("agent:two-phase")
 def test_as_json_with_settings_from_the_environment(asking: Cli) -> None:
     """agent:two-phase."""

@@ -66,6 +66,15 @@ def test_a_file_and_its_standard_input(served: Cli) -> None:
     assert (done.stdout, done.stderr, done.returncode) == ("HELLO\n", "", 7)
 
 
+def test_a_script_does_no_more_than_its_user_says(served: Cli) -> None:
+    """The server says nothing of its tools, so they may be destructive."""
+    script = f"{IMPORT}\nawait tools.s.echo({{}});\n"
+    done = run(served, script, "--class", "write")
+    assert done.returncode == 1
+    assert "s__echo is a destructive tool, and this call is for read or write tools" in done.stderr
+    assert run(served, script, "--class", "destructive").returncode == 0
+
+
 def test_a_tool_that_fails(served: Cli) -> None:
     """types:typescript: one line with the tool's message, and where in the script it was."""
     done = run(served, f"{IMPORT}\nawait tools.s.fails({{}});\n")

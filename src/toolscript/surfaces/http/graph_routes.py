@@ -43,7 +43,12 @@ async def graph(app: App, request: Request) -> Any:
     limit = parsed(request, EDGES, EDGES.default)
     learning = _learning(app)
     grant = grant_of(request)
-    allows = None if grant.is_everything else grant.allows
+    denied = app.rules.denied(grant)
+
+    def may_see(tool: str) -> bool:
+        return tool not in denied and grant.allows(tool)
+
+    allows = None if grant.is_everything and not denied else may_see
     edges = await anyio.to_thread.run_sync(learning.graph.strongest, limit, allows)
     if form == "json":
         return GraphAnswer(stats=learning.graph.stats() if _whole(request) else None, edges=edges)

@@ -59,7 +59,7 @@ from toolscript.surfaces.server.project_header import project_of
 from toolscript.surfaces.server.request_log import RequestLogMiddleware, RequestStats
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 from toolscript.text.display import printable
-from toolscript.types import TOOL_CLASSES, Grant, SearchRequest
+from toolscript.types import TOOL_CLASSES, Grant, SearchRequest, ToolClass
 
 log = logging.getLogger(__name__)
 _MAX_SERVERS = 100
@@ -69,6 +69,7 @@ _PIECE_BYTES = 256 * 1024
 """The size of the pieces of a large result: between two the event loop does other work."""
 _CLIENT_CLOSED = 499
 _NO_METRICS = "metrics need one more package; install it with: pip install 'toolscript[metrics]'"
+_CLASS_HEADER = "toolscript-class"
 _CLASS = Option("class", str, None, "", choices=TOOL_CLASSES)
 ENDPOINTS = openapi.Endpoints()
 
@@ -339,7 +340,6 @@ async def call_tool(app: App, request: Request) -> Any:
     session = session_of(request)
     tool = request.path_params["tool"]
     grant = grant_of(request)
-    most = parsed(request, _CLASS, TOOL_CLASSES[-1])
     call = app.call(
         tool,
         arguments,
@@ -347,9 +347,17 @@ async def call_tool(app: App, request: Request) -> Any:
         grant,
         history=session.history,
         session=session.id,
-        classes=TOOL_CLASSES[: TOOL_CLASSES.index(most) + 1],
+        classes=_classes(request),
     )
     return await while_connected(request, audited(app, tool, arguments, grant, call))
+
+
+def _classes(request: Request) -> tuple[ToolClass, ...]:
+    """Returns what the tool may be, by the parameter and by the header of typed clients."""
+    stated = request.headers.get(_CLASS_HEADER)
+    header = TOOL_CLASSES[-1] if stated is None else _CLASS.parse(stated, _CLASS_HEADER)
+    most = (parsed(request, _CLASS, TOOL_CLASSES[-1]), header)
+    return TOOL_CLASSES[: min(map(TOOL_CLASSES.index, most)) + 1]
 
 
 @ENDPOINTS.add(
