@@ -327,9 +327,13 @@ def _fuzz_stdio(url: str, folder: Path, result: Result, cases: int, seed: int) -
     """Send lines to one ``toolscript mcp``, and after every twenty a request that is right."""
     environ = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "TOOLSCRIPT_GATEWAY_URL": url}
     command = [sys.executable, "-P", "-m", "toolscript", "mcp"]
-    with subprocess.Popen(
-        command, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
+    errors = folder / "stderr.txt"
+    with (
+        errors.open("wb") as stderr,
+        subprocess.Popen(
+            command, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr
+        ) as process,
+    ):
         client = _StdioClient(process, result)
         first = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": _CLIENT}
         client.send(_encoded({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": first}))
@@ -337,10 +341,10 @@ def _fuzz_stdio(url: str, folder: Path, result: Result, cases: int, seed: int) -
         client.check("the end")
         with contextlib.suppress(OSError):
             client.pipe.close()
-        words = process.stderr.read() if process.stderr else b""
-        if b"Traceback" in words:
-            result.fault("a traceback on standard error", words[-300:])
         result.answers[f"exit {process.wait(PATIENCE_S)}"] += 1
+    words = errors.read_bytes()
+    if b"Traceback" in words:
+        result.fault("a traceback on standard error", words[-300:])
 
 
 class _StdioClient:

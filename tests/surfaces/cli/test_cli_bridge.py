@@ -193,6 +193,7 @@ def test_a_session_survives_its_gateway(here: Cli, scripted: Scripted) -> None:
         {"method": "notifications/cancelled", "params": {"requestId": ["x"]}},
         {"method": "notifications/cancelled", "params": {"requestId": {}}},
         {"method": ["ping"], "id": 7, "params": 5},
+        {"method": "ping", "id": None},
     ],
     ids=json.dumps,
 )
@@ -202,6 +203,7 @@ def test_an_odd_message_does_not_end_the_session(
     here.configure(s=scripted(tool("count")))
     with session(here) as one:
         one.send(**message)
+        one.send(method="notifications/x")
         assert one.ask("ping") == {}
 
 

@@ -182,12 +182,12 @@ class Bridge:
 
     def _send(self, line: bytes, message: dict[str, Any]) -> None:
         """Sends a line, over a new stream where the old one has ended."""
+        is_request = {"id", "method"} <= message.keys() and message["id"] in self._pending
         if self._stream is None:
-            is_request = message.get("id") in self._pending
             if self._reopen() and not is_request:  # requests are sent with the other pending ones
                 self._write(line)
             return
-        if message.get("id") in self._pending and "method" in message:
+        if is_request:
             self._pending[message["id"]].is_sent = True
         self._write(line)
 
