@@ -8,7 +8,6 @@ import logging
 import secrets
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
@@ -22,6 +21,7 @@ from toolscript.gateway.base import Caller
 from toolscript.storage.atomic_files import locked, write_atomically
 from toolscript.text.display import printable
 from toolscript.text.redaction import redact
+from toolscript.text.timestamps import utc_timestamp
 from toolscript.types import ToolClass, ToolSpec
 
 log = logging.getLogger(__name__)
@@ -87,7 +87,7 @@ class RememberedAnswers:
         with locked(self._path.with_suffix(".lock")):
             kept = [each for each in self.all() if (each.tool_id, each.holder) != (tool, holder)]
             made = RememberedAnswer(
-                id=secrets.token_hex(4), tool_id=tool, holder=holder, since=_now()
+                id=secrets.token_hex(4), tool_id=tool, holder=holder, since=utc_timestamp()
             )
             self._write((*kept, made))
 
@@ -184,7 +184,7 @@ class Approvals:
             tool_class=tool.tool_class,
             holder=holder,
             arguments=printable(redact(encoded, hidden), _MAX_ARGUMENTS_CHARS),
-            since=_now(),
+            since=utc_timestamp(),
             why=why,
         )
         may_ask = caller.may_be_asked
@@ -261,7 +261,3 @@ def _question(shown: PendingApproval) -> str:
         f"toolscript asks: may {name} be called? By what its server says of it, it {effect}. "
         f"Arguments: {shown.arguments}"
     )
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

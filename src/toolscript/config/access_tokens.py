@@ -20,6 +20,7 @@ from toolscript.storage.atomic_files import (
     check_owner,
     locked,
     make_private,
+    may_exist,
     stamp,
     write_atomically,
 )
@@ -69,7 +70,7 @@ class TokenStore:
     @property
     def protected(self) -> bool:
         """Whether callers need a token: one was created, and `clear` was not called since."""
-        return _exists(self.path) or _exists(self._marker)
+        return may_exist(self.path) or may_exist(self._marker)
 
     def clear(self) -> None:
         """Revokes every token and opens the gateway to callers without one."""
@@ -188,17 +189,6 @@ def _granted(servers: tuple[str, ...], tools: tuple[str, ...]) -> Grant:
     if not servers and not tools:
         return EVERYTHING
     return Grant(servers=servers, tools=tools)
-
-
-def _exists(path: Path) -> bool:
-    """Whether a file exists, or may exist because the folder cannot be read."""
-    try:
-        path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError:
-        return True
-    return True
 
 
 def _hash(secret: str) -> str:

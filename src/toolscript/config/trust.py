@@ -12,7 +12,6 @@ import shlex
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,6 +23,7 @@ from toolscript.errors import ConfigSyntaxError, ConfigUntrustedError
 from toolscript.storage.atomic_files import resolved, write_atomically
 from toolscript.text.display import encodable, printable
 from toolscript.text.redaction import redact
+from toolscript.text.timestamps import utc_timestamp
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 _VERSION = 1
@@ -141,7 +141,7 @@ class TrustStore:
             path=encodable(str(file.path)),
             sha256=file.sha256,
             trusted=trusted,
-            decided=datetime.now(UTC).isoformat(timespec="seconds"),
+            decided=utc_timestamp(),
             servers=_digests(file.servers()),
         )
         write_atomically(self.record(file.path), msgspec.json.encode(made))

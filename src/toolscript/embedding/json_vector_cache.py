@@ -3,7 +3,6 @@
 import hashlib
 import logging
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -14,6 +13,7 @@ import orjson
 from toolscript.embedding.base import CachedVector
 from toolscript.embedding.vector_cache import VERSION, load_others
 from toolscript.storage.atomic_files import locked, write_atomically, write_failure
+from toolscript.text.timestamps import utc_timestamp
 
 log = logging.getLogger(__name__)
 LOCK_TIMEOUT_S = 30.0
@@ -77,7 +77,7 @@ class JsonVectorCache:
             for each, row in former.items()
             if keep and keep(each) and size in {0, len(row["embedding"])}
         }
-        now = datetime.now(UTC).isoformat(timespec="seconds")
+        now = utc_timestamp()
         for each, entry in entries.items():
             row = former.get(each)
             if row is None or not _is_same(row, entry):

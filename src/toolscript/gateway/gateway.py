@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
@@ -25,6 +24,7 @@ from toolscript.gateway.process.process_resources import measure
 from toolscript.gateway.process_limit import ProcessLimit
 from toolscript.gateway.server_instances import ServerInstances
 from toolscript.text.display import encodable
+from toolscript.text.timestamps import utc_timestamp
 from toolscript.types import ServerResources, ServerSpec, ServerStatus, ToolSpec, tool_id
 
 
@@ -393,13 +393,15 @@ class Gateway:
         failed_alone = not spec.is_single and not isinstance(event, Ready)
         if failed_alone and before and before.state == "ready":
             return True
-        entry = ServerEntry(name=spec.name, digest=spec.digest, state="failed", since=_from_now(0))
+        entry = ServerEntry(
+            name=spec.name, digest=spec.digest, state="failed", since=utc_timestamp()
+        )
         if isinstance(event, Ready):
             slot.retry = ""
             reported = msgspec.structs.asdict(event)
             entry = msgspec.structs.replace(entry, state="ready", **reported)
         else:
-            slot.retry = _from_now(event.retry_s)
+            slot.retry = utc_timestamp(event.retry_s)
             if event.retrying:
                 entry = msgspec.structs.replace(before or entry, state="connecting")
             entry = msgspec.structs.replace(entry, error=event.error)
@@ -412,10 +414,6 @@ class Gateway:
         self.catalogue = catalogue
         self._changed.set()
         self._changed = anyio.Event()
-
-
-def _from_now(seconds: float) -> str:
-    return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat(timespec="seconds")
 
 
 def _enabled(config: Config) -> list[ServerSpec]:

@@ -65,6 +65,17 @@ def is_dir(path: Path) -> bool:
         return False
 
 
+def may_exist(path: Path) -> bool:
+    """Whether a file is there, or may be there because its folder cannot be read."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
 def stamp(paths: Iterable[Path]) -> str:
     """Returns 16 hex digits that change when one of the files is edited, added or deleted."""
     states: list[tuple[str, int, int]] = []

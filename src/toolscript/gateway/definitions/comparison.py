@@ -14,6 +14,7 @@ from toolscript.gateway.definitions.normal_form import (
     normal_form,
     text_of,
 )
+from toolscript.text.timestamps import utc_timestamp
 from toolscript.types import ServerSpec, ToolSpec, Trust
 
 RECENT = timedelta(hours=24)
@@ -206,7 +207,7 @@ class Comparison:
             definition=definition,
             launch=self._launch,
             accepted_by=by,
-            since=now(),
+            since=utc_timestamp(),
             is_change=is_change,
         )
 
@@ -239,8 +240,3 @@ class Comparison:
                 kind = "changed" if pin.is_change else "new"
                 recent[tool.name] = RecentChange(kind, pin.since)
         return recent
-
-
-def now() -> str:
-    """Returns the time: ISO 8601, UTC."""
-    return datetime.now(UTC).isoformat(timespec="seconds")

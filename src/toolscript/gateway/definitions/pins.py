@@ -21,16 +21,17 @@ from toolscript.gateway.definitions.comparison import (
     Pin,
     Reviewed,
     Similarity,
-    now,
 )
 from toolscript.gateway.definitions.normal_form import digest_of, launch_of, normal_form
 from toolscript.storage.atomic_files import (
     file_name,
     locked,
     make_private,
+    may_exist,
     write_atomically,
     write_failure,
 )
+from toolscript.text.timestamps import utc_timestamp
 from toolscript.types import ServerSpec, ToolSpec
 
 log = logging.getLogger(__name__)
@@ -118,7 +119,7 @@ class DefinitionPins:
                     definition=normal_form(each.tool),
                     launch=launch_of(spec),
                     accepted_by="person",
-                    since=now(),
+                    since=utc_timestamp(),
                     is_change=each.before is not None,
                 )
             self._write(
@@ -133,7 +134,7 @@ class DefinitionPins:
             for each in held:
                 digest = digest_of(normal_form(each.tool))
                 known = pins.get(each.tool.name) or Pin(
-                    definition={}, launch="", accepted_by="person", since=now()
+                    definition={}, launch="", accepted_by="person", since=utc_timestamp()
                 )
                 pins[each.tool.name] = msgspec.structs.replace(known, rejected=digest)
             self._write(msgspec.structs.replace(file, pins=pins))
@@ -164,7 +165,7 @@ class DefinitionPins:
                 return file
             problem = "its content is not what was written"
         except (FileNotFoundError, NotADirectoryError):
-            if not _exists(self._marker(server)):
+            if not may_exist(self._marker(server)):
                 return None
             problem = "it is gone"
         except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
@@ -196,7 +197,7 @@ class DefinitionPins:
 
     def _mark(self, server: str) -> None:
         marker = self._marker(server)
-        if not _exists(marker):
+        if not may_exist(marker):
             make_private(marker.parent)
             marker.touch(mode=0o600)
 
@@ -207,13 +208,3 @@ def _empty(server: str) -> _PinFile:
 
 def _digest(content: msgspec.Raw) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-def _exists(path: Path) -> bool:
-    try:
-        path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError:
-        return True
-    return True
