@@ -386,16 +386,9 @@ def check_class(tool: ToolSpec, classes: Collection[ToolClass]) -> None:
     if tool.tool_class not in classes:
         allowed = " or ".join(classes)
         raise ToolClassError(
-            f"{tool.id} is {CLASS_NAMES[tool.tool_class]}, and this call is for {allowed} tools",
+            f"{tool.id} is a {tool.tool_class} tool, and this call is for {allowed} tools",
             tool.tool_class,
         )
-
-
-CLASS_NAMES: dict[ToolClass, str] = {
-    "read": "a read tool",
-    "write": "a write tool",
-    "destructive": "a destructive tool",
-}
 
 
 def _merged(tools: SearchResult, skills: SearchResult) -> SearchResult:

@@ -166,7 +166,8 @@ class ScopedCatalogue:
 
     def pinned(self) -> list[ToolSpec]:
         """Those of the caller's tools that models always see, by id."""
-        return list(filter(lambda tool: self._allows()(tool.id), self.gateway.pinned()))
+        allows = self._allows()
+        return [tool for tool in self.gateway.pinned() if allows(tool.id)]
 
     @property
     def exposed(self) -> Mapping[str, str]:

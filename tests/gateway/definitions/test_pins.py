@@ -20,6 +20,7 @@ from toolscript.gateway.definitions.comparison import Reviewed, trust_of
 from toolscript.gateway.definitions.normal_form import kept_words, launch_of, normal_form
 from toolscript.gateway.definitions.pins import DefinitionPins
 from toolscript.gateway.definitions.word_diff import changes
+from toolscript.text.words import words
 from toolscript.types import ServerSpec, ToolSpec
 
 GIT = ServerSpec(name="git", transport="stdio", command="git-server", args=("--repo", "/r"))
@@ -169,7 +170,7 @@ def test_a_rename_in_other_words_is_found_by_its_vector(tmp_path: Path) -> None:
     pins.review(GIT, [TOOL])
     text = "Record staged changes in the repository under a note"
     other = changed(name="save", title="", description=text, input_schema={})
-    assert kept_words(TOOL.description, text) < 0.8
+    assert kept_words(set(words(TOOL.description)), set(words(text))) < 0.8
     assert names(pins.review(GIT, [other])) == ([], ["save"])
     assert len(compared) == 1
 

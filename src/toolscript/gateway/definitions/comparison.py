@@ -1,6 +1,6 @@
 """Compares what a server lists with what was accepted of it: accepted, or held and why."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Literal, TypeAlias
 
@@ -8,14 +8,14 @@ import msgspec
 
 from toolscript.gateway.definitions.normal_form import (
     Definition,
-    digest_of,
     kept_words,
     launch_of,
     normal_form,
     text_of,
 )
 from toolscript.text.timestamps import utc_timestamp
-from toolscript.types import ServerSpec, ToolSpec, Trust
+from toolscript.text.words import words
+from toolscript.types import ServerSpec, ToolSpec, Trust, sha256_of
 
 RECENT = timedelta(hours=24)
 """For how long a tool that no person has approved is called new, or changed."""
@@ -102,6 +102,15 @@ def trust_of(change: RecentChange | None) -> Trust:
     return change.kind
 
 
+class _Vanished:
+    """A tool that its server does not list any more, as new ones are compared with it."""
+
+    def __init__(self, definition: Definition) -> None:
+        self.definition = definition
+        self.text = text_of(definition)
+        self.words = frozenset(words(self.text))
+
+
 class Comparison:
     """One comparison of a listing with what was accepted of its server.
 
@@ -127,6 +136,7 @@ class Comparison:
         self._tools = tools
         self._similarity = similarity
         self._launch = launch_of(spec)
+        self._former_launch = min((pin.launch for pin in pins.values() if pin.launch), default="")
         self.pins = dict(pins)
         """What is accepted after `run`."""
 
@@ -135,7 +145,11 @@ class Comparison:
         accepted: list[ToolSpec] = []
         held: list[HeldTool] = []
         listed = {tool.name for tool in self._tools}
-        vanished = [p for name, p in self.pins.items() if name not in listed and p.definition]
+        vanished = [
+            _Vanished(pin.definition)
+            for name, pin in self.pins.items()
+            if name not in listed and pin.definition
+        ]
         is_other_launch = bool(self.pins) and all(
             pin.launch != self._launch for pin in self.pins.values() if pin.definition
         )
@@ -171,10 +185,10 @@ class Comparison:
 
     def _is_rejected(self, name: str, definition: Definition) -> bool:
         pin = self.pins.get(name)
-        return pin is not None and pin.rejected == digest_of(definition)
+        return pin is not None and pin.rejected == sha256_of(definition)
 
     def _compared(
-        self, tool: ToolSpec, definition: Definition, vanished: Collection[Pin]
+        self, tool: ToolSpec, definition: Definition, vanished: Sequence[_Vanished]
     ) -> tuple[HoldReason | None, Definition | None]:
         """Returns why a tool is not accepted as it is, and the definition that was."""
         pin = self.pins.get(tool.name)
@@ -185,19 +199,20 @@ class Comparison:
             return "server", pin.definition
         return (None if pin.definition == definition else "changed"), pin.definition
 
-    def _former(self, definition: Definition, vanished: Collection[Pin]) -> Definition | None:
+    def _former(self, definition: Definition, vanished: Sequence[_Vanished]) -> Definition | None:
         """Returns the definition of a vanished tool that this one is nearly the same as."""
         if not vanished:
             return None
         text = text_of(definition)
-        others = [text_of(pin.definition) for pin in vanished]
-        kept = [kept_words(other, text) for other in others]
-        cosines = self._similarity([text, *others]) if max(kept) < MIN_KEPT_WORDS else ()
-        for number, pin in enumerate(vanished):
+        found = frozenset(words(text))
+        kept = [kept_words(former.words, found) for former in vanished]
+        texts = [text, *(former.text for former in vanished)]
+        cosines = self._similarity(texts) if max(kept) < MIN_KEPT_WORDS else ()
+        for number, former in enumerate(vanished):
             near = cosines[number] if cosines else 0.0
             alike = near >= MIN_SIMILARITY and kept[number] >= MIN_KEPT_BESIDE
             if kept[number] >= MIN_KEPT_WORDS or alike:
-                return pin.definition
+                return former.definition
         return None
 
     def _accept(
@@ -219,8 +234,7 @@ class Comparison:
         before: Definition | None,
     ) -> HeldTool:
         pin = self.pins.get(tool.name)
-        launches = {pin.launch for pin in self.pins.values() if pin.launch}
-        former = (pin.launch if pin else "") or min(launches, default="")
+        former = (pin.launch if pin else "") or self._former_launch
         is_server = reason == "server"
         return HeldTool(
             tool=tool,

@@ -1,13 +1,13 @@
 """The normal form of a tool's definition: equal for definitions that mean the same to a model."""
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from typing import Any, TypeAlias, cast
 
 import msgspec
 
 from toolscript.text.redaction import redact
-from toolscript.text.words import words
-from toolscript.types import ServerSpec, ToolSpec, sha256_of
+from toolscript.types import ServerSpec, ToolSpec
 
 Definition: TypeAlias = dict[str, Any]
 _TEXTS = {"title", "description"}
@@ -39,11 +39,6 @@ def normal_form(tool: ToolSpec) -> Definition:
     return {key: value for key, value in fields.items() if value}
 
 
-def digest_of(definition: Definition) -> str:
-    """Returns the SHA-256 of a normal form."""
-    return sha256_of(definition)
-
-
 def launch_of(spec: ServerSpec) -> str:
     """Returns how a server is started or reached, without secrets: a change is another server."""
     return " ".join(redact(part, spec.secrets) for part in spec.launch if part)
@@ -58,13 +53,12 @@ def text_of(definition: Definition) -> str:
     return "\n".join(text for text in texts if text)
 
 
-def kept_words(former: str, text: str) -> float:
+def kept_words(former: AbstractSet[str], other: AbstractSet[str]) -> float:
     """Returns the share of a former text's words that another text has too, 0 to 1.
 
     What was added does not count: a long addition does not hide what a text was made from.
     """
-    known = set(words(former))
-    return len(known & set(words(text))) / len(known) if len(known) >= MIN_WORDS else 0.0
+    return len(former & other) / len(former) if len(former) >= MIN_WORDS else 0.0
 
 
 def lines_of(definition: Definition) -> Iterator[tuple[str, str]]:

@@ -22,7 +22,7 @@ from toolscript.gateway.definitions.comparison import (
     Reviewed,
     Similarity,
 )
-from toolscript.gateway.definitions.normal_form import digest_of, launch_of, normal_form
+from toolscript.gateway.definitions.normal_form import launch_of, normal_form
 from toolscript.storage.atomic_files import (
     file_name,
     locked,
@@ -32,7 +32,7 @@ from toolscript.storage.atomic_files import (
     write_failure,
 )
 from toolscript.text.timestamps import utc_timestamp
-from toolscript.types import ServerSpec, ToolSpec
+from toolscript.types import ServerSpec, ToolSpec, sha256_of
 
 log = logging.getLogger(__name__)
 VERSION = 1
@@ -132,7 +132,7 @@ class DefinitionPins:
             file = self._read(spec.name) or _empty(spec.name)
             pins = dict(file.pins)
             for each in held:
-                digest = digest_of(normal_form(each.tool))
+                digest = sha256_of(normal_form(each.tool))
                 known = pins.get(each.tool.name) or Pin(
                     definition={}, launch="", accepted_by="person", since=utc_timestamp()
                 )

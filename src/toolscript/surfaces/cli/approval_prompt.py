@@ -1,5 +1,6 @@
 """Asks the user at a terminal about the calls that wait, while a command waits for them."""
 
+import json
 import sys
 import threading
 from collections.abc import Generator
@@ -14,7 +15,8 @@ from toolscript.surfaces.cli.gateway_client import Client
 from toolscript.text.display import printable
 
 _POLL_S = 0.3
-_ANSWERS = ("once", "session", "always", "no")
+ANSWERS = ("once", "session", "always", "no")
+"""`PersonsAnswer`, whose import takes longer than a command has."""
 
 
 @contextmanager
@@ -47,7 +49,7 @@ def _watch(client: Client, ended: threading.Event) -> None:
 
 def _asked(call: dict[str, Any]) -> str:
     click.echo(printable(describe(call)), err=True)
-    return click.prompt("Allow it?", type=click.Choice(_ANSWERS), default="no", err=True)
+    return click.prompt("Allow it?", type=click.Choice(ANSWERS), default="no", err=True)
 
 
 def describe(call: dict[str, Any]) -> str:
@@ -60,5 +62,5 @@ def describe(call: dict[str, Any]) -> str:
 
 def answer(client: Client, identifier: str, given: str) -> dict[str, Any]:
     """Answers a call that waits; raises `UnknownNameError` for one that does not any more."""
-    body = f'{{"answer": "{given}"}}'.encode()
+    body = json.dumps({"answer": given}).encode()
     return client.post(f"/pending/{quote(identifier, safe='')}", body)

@@ -14,7 +14,7 @@ from toolscript.text.display import printable
 
 @click.command()
 @click.argument("identifier", metavar="[ID]", required=False)
-@click.argument("answer", type=click.Choice(["once", "session", "always", "no"]), required=False)
+@click.argument("answer", type=click.Choice(approval_prompt.ANSWERS), required=False)
 @output_option
 @settings_options("config", "data_dir")
 def pending(identifier: str | None, answer: str | None, output: str, **flags: Any) -> None:

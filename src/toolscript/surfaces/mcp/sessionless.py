@@ -42,12 +42,11 @@ class SessionlessEndpoint:
 
     async def answer(self, message: Any, context: RequestContext) -> _Raw | None:
         """Returns the response to a message; None for a notification, which gets none."""
-        odd: _Raw = {"id": []}
-        request = cast("_Raw", message) if isinstance(message, dict) else odd
-        identifier, name = request.get("id"), str(request.get("method"))
-        if isinstance(identifier, bool | dict | list):
+        request = _request(message)
+        if request is None:
             what = "a message is one JSON object, and its id a string, a number or null"
             return json_rpc_error(None, INVALID_REQUEST, what)
+        identifier, name = request.get("id"), str(request.get("method"))
         params: Any = request.get("params") or {}
         if name.startswith("notifications/"):
             return None
@@ -65,6 +64,14 @@ class SessionlessEndpoint:
         except ToolscriptError as problem:
             return json_rpc_error(identifier, *error_fields(problem))
         return {"jsonrpc": "2.0", "id": identifier, "result": result}
+
+
+def _request(message: Any) -> _Raw | None:
+    """Returns a message as an object; None for what JSON-RPC does not know as one."""
+    if not isinstance(message, dict):
+        return None
+    request = cast("_Raw", message)
+    return None if isinstance(request.get("id"), bool | dict | list) else request
 
 
 def error_fields(problem: ToolscriptError) -> tuple[int, str, Any]:
