@@ -25,7 +25,7 @@ from benchmarks import report
 from benchmarks.arguments import Parser
 from benchmarks.quality import datasets
 from benchmarks.quality.datasets import DataError
-from toolscript.gateway.definitions.notes import Note, definition_notes, imitations
+from toolscript.gateway.definitions.review_notes import Note, definition_notes, imitations
 from toolscript.gateway.definitions.text_checks import FindingKind
 from toolscript.types import ToolSpec
 

@@ -14,8 +14,8 @@ from typing import Literal
 
 from toolscript.app.activity_recorder import ActivityRecorder
 from toolscript.app.application import App
-from toolscript.app.approvals import Approvals, RememberedAnswers
 from toolscript.app.builtin_tools import vector_tools
+from toolscript.app.call_approvals import Approvals, RememberedAnswers
 from toolscript.config import locations
 from toolscript.config import servers as configuration
 from toolscript.config.follower import Follower

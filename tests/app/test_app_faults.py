@@ -11,7 +11,7 @@ from tests.signals import Broken, Stuck
 from tests.support import no_skills, unused_pins
 from toolscript import bootstrap
 from toolscript.app.application import App
-from toolscript.app.approvals import Approvals, RememberedAnswers
+from toolscript.app.call_approvals import Approvals, RememberedAnswers
 from toolscript.config.servers import Config
 from toolscript.embedding.base import Encoder
 from toolscript.embedding.loader import LazyModel, Loaded, load_model

@@ -15,15 +15,15 @@ import anyio.to_thread
 from msgspec.structs import replace
 
 from toolscript.app.activity_recorder import ActivityRecorder
-from toolscript.app.approvals import Approvals
 from toolscript.app.argument_checks import check_foreign_arguments
 from toolscript.app.builtin_tools import BuiltinTool
-from toolscript.app.call_rules import CallRules
+from toolscript.app.call_approvals import Approvals
 from toolscript.app.health import PUBLIC_STATS, DownloadState, Health, search_stats
 from toolscript.app.output_checks import OutputChecks
 from toolscript.app.scoped_catalogue import ScopedCatalogue
 from toolscript.app.task_monitor import TaskMonitor
 from toolscript.app.tool_feed import ToolFeed
+from toolscript.app.tool_permissions import ToolPermissions
 from toolscript.config.follower import Follower
 from toolscript.config.servers import Config
 from toolscript.errors import (
@@ -90,7 +90,7 @@ class App:
         approvals: Approvals,
         activity: ActivityRecorder | None = None,
     ) -> None:
-        self.rules = CallRules(gateway)
+        self.permissions = ToolPermissions(gateway)
         """What is decided about calls without a person."""
         self.approvals = approvals
         """Asks a person, and remembers the answers."""
@@ -179,7 +179,7 @@ class App:
 
     def catalogue(self, grant: Grant = EVERYTHING) -> ScopedCatalogue:
         """Returns the servers and their tools, as far as ``grant`` lets the caller see them."""
-        return ScopedCatalogue(self._gateway, self._builtin_tools, grant, self.rules)
+        return ScopedCatalogue(self._gateway, self._builtin_tools, grant, self.permissions)
 
     def health(self, grant: Grant = EVERYTHING) -> Health:
         """Returns how the application is doing, as far as ``grant`` lets the caller know."""
@@ -260,7 +260,9 @@ class App:
             raise NotReadyError(
                 f"no tools can be searched; {fault}" if fault else catalogue.nothing()
             )
-        result = await self._index.search(replace(request, hidden=self.rules.denied(request.grant)))
+        result = await self._index.search(
+            replace(request, hidden=self.permissions.denied(request.grant))
+        )
         if request.why and result.why is None:
             result = replace(result, why=catalogue.why_missing(request.why))
         if history is not None:
@@ -348,7 +350,7 @@ class App:
 
         Without a rule only a caller that can ask its user is asked: any other one has decided.
         """
-        decision, why = self.rules.decision(grant, tool)
+        decision, why = self.permissions.decision(grant, tool)
         if decision == "deny":
             raise DeniedError(f"{tool.id} may not be called: {why}")
         if decision == "ask" and (why or caller.may_be_asked):

@@ -11,7 +11,7 @@ import anyio.to_thread
 from msgspec.structs import replace
 
 from toolscript.app.builtin_tools import BuiltinTool
-from toolscript.app.call_rules import CallRules
+from toolscript.app.tool_permissions import ToolPermissions
 from toolscript.config.locations import EXAMPLE
 from toolscript.errors import (
     DeniedError,
@@ -24,7 +24,7 @@ from toolscript.errors import (
 )
 from toolscript.gateway.base import SILENT_CALLER, Caller, without_last_words
 from toolscript.gateway.definitions.comparison import HeldTool, held_message
-from toolscript.gateway.definitions.notes import Note, definition_notes, imitations
+from toolscript.gateway.definitions.review_notes import Note, definition_notes, imitations
 from toolscript.gateway.gateway import Gateway
 from toolscript.retrieval.lexical.spelling import not_known
 from toolscript.text.display import counted, printable
@@ -56,7 +56,7 @@ class ScopedCatalogue:
     gateway: Gateway
     builtin: Sequence[BuiltinTool]
     grant: Grant
-    rules: CallRules
+    permissions: ToolPermissions
 
     def servers(self) -> list[ServerStatus]:
         """Every configured server that the caller may know, by name."""
@@ -76,7 +76,7 @@ class ScopedCatalogue:
 
     def _allows(self) -> Callable[[str], bool]:
         """Returns whether the caller may find and call the tool of an id."""
-        denied = self.rules.denied(self.grant)
+        denied = self.permissions.denied(self.grant)
         return lambda identifier: identifier not in denied and self.grant.allows(identifier)
 
     def tool(self, name: str) -> ToolSpec:
@@ -93,7 +93,7 @@ class ScopedCatalogue:
         catalogue = self.gateway.catalogue
         found, held = catalogue.find(name), catalogue.find_held(name)
         if found is not None and self.grant.is_owner and self.grant.allows(found.id):
-            _, why = self.rules.decision(self.grant, found)
+            _, why = self.permissions.decision(self.grant, found)
             return DeniedError(f"{found.id} may not be called: {why}")
         if held is not None and self.grant.allows(held.tool.id):
             return HeldError(held_message(held))

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from toolscript.config.permissions import RuleError, rules_of
+from toolscript.config.permission_rules import RuleError, rules_of
 from toolscript.errors import DataDirectoryError, InputError, TokenFileError, UnknownNameError
 from toolscript.storage.atomic_files import (
     check_owner,

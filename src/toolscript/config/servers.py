@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from toolscript.config.known_keys import SECTIONS, TOP_LEVEL_KEYS, misspelt
 from toolscript.config.locations import EXAMPLE, home_file, key_of, locate, watched
-from toolscript.config.permissions import RuleError, rules_of
+from toolscript.config.permission_rules import RuleError, rules_of
 from toolscript.config.server_entry import Entry, EntryError, listed, server
 from toolscript.config.trust import TrustStore, read_file
 from toolscript.errors import ConfigMissingError, ConfigSyntaxError, ConfigUntrustedError

@@ -13,11 +13,11 @@ from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import replace
 
 from toolscript import __version__
-from toolscript.app.approvals import PendingApproval, PersonsAnswer, RememberedAnswer
+from toolscript.app.call_approvals import PendingApproval, PersonsAnswer, RememberedAnswer
 from toolscript.app.health import Health
 from toolscript.app.scoped_catalogue import KnownTool
 from toolscript.gateway.definitions.comparison import HoldReason
-from toolscript.gateway.definitions.notes import Note
+from toolscript.gateway.definitions.review_notes import Note
 from toolscript.gateway.definitions.word_diff import Change
 from toolscript.graph.base import Edge, Stats
 from toolscript.storage.activity_log import RecordedCall

@@ -8,12 +8,12 @@ import msgspec
 from starlette.requests import Request
 
 from toolscript.app.application import App
-from toolscript.app.approvals import ANSWERS
+from toolscript.app.call_approvals import ANSWERS
 from toolscript.app.scoped_catalogue import ScopedCatalogue
 from toolscript.errors import DeniedError, InputError
 from toolscript.gateway.definitions.comparison import HeldTool
 from toolscript.gateway.definitions.normal_form import normal_form
-from toolscript.gateway.definitions.notes import Note
+from toolscript.gateway.definitions.review_notes import Note
 from toolscript.gateway.definitions.word_diff import changes
 from toolscript.surfaces.http.answers import (
     HeldAnswer,
@@ -99,7 +99,7 @@ async def answer_pending(app: App, request: Request) -> Any:
 async def permissions(app: App, request: Request) -> Any:
     """The rules about calls, and what was allowed for always."""
     _check_owner(request)
-    files, profiles = app.rules.written
+    files, profiles = app.permissions.written
     remembered = await anyio.to_thread.run_sync(app.approvals.remembered.all)
     return PermissionsAnswer(
         rules=[RuleAnswer.of(rule) for rules in files for rule in rules],

@@ -43,7 +43,7 @@ async def graph(app: App, request: Request) -> Any:
     limit = parsed(request, EDGES, EDGES.default)
     learning = _learning(app)
     grant = grant_of(request)
-    denied = app.rules.denied(grant)
+    denied = app.permissions.denied(grant)
 
     def may_see(tool: str) -> bool:
         return tool not in denied and grant.allows(tool)

@@ -17,7 +17,7 @@ import msgspec
 from toolscript.errors import ToolscriptError
 from toolscript.gateway.raw_results import RawResult
 from toolscript.storage.activity_log import Outcome, RecordedCall
-from toolscript.surfaces.server.call_outcomes import outcome_of
+from toolscript.surfaces.server.error_outcomes import outcome_of
 from toolscript.text.display import printable
 from toolscript.types import Grant
 

@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
-from toolscript.config.permissions import decide, default_decision, sources_for
+from toolscript.config.permission_rules import decide, default_decision, sources_for
 from toolscript.config.servers import Config
 from toolscript.gateway.catalogue import Catalogue
 from toolscript.gateway.gateway import Gateway
@@ -12,7 +12,7 @@ from toolscript.types import Decision, Grant, PermissionRule, ToolSpec
 _MAX_GRANTS = 256
 
 
-class CallRules:
+class ToolPermissions:
     """Decides by the gateway's present configuration. For use on the event loop only.
 
     Args:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolscript.config.permissions import RuleError, decide, rules_of, sources_for
+from toolscript.config.permission_rules import RuleError, decide, rules_of, sources_for
 from toolscript.config.servers import load_config
 from toolscript.errors import ConfigSyntaxError
 from toolscript.types import EVERYTHING, Decision, Grant, PermissionRule, ToolClass, ToolSpec

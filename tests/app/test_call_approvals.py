@@ -6,7 +6,7 @@ from typing import Any, cast
 import anyio
 import pytest
 
-from toolscript.app.approvals import (
+from toolscript.app.call_approvals import (
     MAX_PENDING,
     Approvals,
     PersonsAnswer,
