@@ -30,6 +30,7 @@
     │   └── CallTimeoutError     it did not answer in time
     ├── LearningError            usage data cannot be written
     ├── ActivityLogError         the log of calls cannot be read
+    ├── DecisionStorageError     what a person decided cannot be stored
     ├── TaskDiedError            a background task of the process has failed
     ├── SandboxError             a script cannot be run, or was stopped
     └── GatewayError             the gateway process cannot be used
@@ -173,6 +174,10 @@ class CallTimeoutError(UpstreamError):
 
 class LearningError(ToolscriptError):
     """Usage data, or its deletion, cannot be written to disk."""
+
+
+class DecisionStorageError(ToolscriptError):
+    """What a person decided about a tool or a call cannot be written to disk."""
 
 
 class ActivityLogError(ToolscriptError):

@@ -12,7 +12,7 @@ from toolscript.app.call_approvals import (
     PersonsAnswer,
     RememberedAnswers,
 )
-from toolscript.errors import DeniedError, RefusedError, UnknownNameError
+from toolscript.errors import DecisionStorageError, DeniedError, RefusedError, UnknownNameError
 from toolscript.gateway.base import SILENT_CALLER, Caller
 from toolscript.types import ToolSpec
 
@@ -118,6 +118,17 @@ def test_what_was_allowed_for_always_can_be_taken_back(tmp_path: Path) -> None:
         remembered.revoke("x")
     assert remembered.revoke(kept.id) == kept
     assert remembered.all() == ()
+
+
+def test_an_answer_that_cannot_be_deleted_is_an_error_and_still_counts(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    answers = RememberedAnswers(folder / "answers.json")
+    answers.add("git__push", "owner")
+    (folder / "answers.lock").unlink()
+    (folder / "answers.lock").mkdir()
+    with pytest.raises(DecisionStorageError, match="cannot be written"):
+        answers.revoke(answers.all()[0].id)
+    assert [each.tool_id for each in answers.all()] == ["git__push"]
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", b'{"version": 1, "answers": 5}', b"\xff"])

@@ -555,6 +555,16 @@ def test_a_misspelt_key_of_rules_stops_the_file_from_being_used(tmp_path: Path) 
         assert str(caught.value) == f"{path}: {not_known(key, right)}"
 
 
+def test_a_misspelt_key_of_a_profile_stops_the_file_from_being_used(tmp_path: Path) -> None:
+    """config:file: a profile whose rules are not read denies nothing."""
+    for key, right in misspelt(["permissions"]):
+        profiles = {"reader": {key: {"write": "deny"}}}
+        path = document(tmp_path / "c.json", {"mcpServers": {"time": GOOD}, "profiles": profiles})
+        with pytest.raises(ConfigSyntaxError) as caught:
+            load_config(path, tmp_path, {})
+        assert str(caught.value) == f"{path}: profiles.reader: {not_known(key, right)}"
+
+
 def test_both_files_keys_are_reported(tmp_path: Path) -> None:
     """config:file"""
     (tmp_path / "p").mkdir()

@@ -367,7 +367,7 @@ class App:
 
         Raises:
             UnknownNameError: Nothing is held under one of the ids.
-            OSError: The decision cannot be stored.
+            DecisionStorageError: The decision cannot be stored.
         """
         held = self._gateway.catalogue.held
         for name in names:

@@ -18,7 +18,7 @@ from msgspec import Meta
 
 from toolscript.errors import DeniedError, UnknownNameError, UpstreamError
 from toolscript.gateway.base import Caller
-from toolscript.storage.atomic_files import locked, write_atomically
+from toolscript.storage.atomic_files import locked, storing_decision, write_atomically
 from toolscript.text.display import printable
 from toolscript.text.redaction import redact
 from toolscript.text.timestamps import utc_timestamp
@@ -92,8 +92,11 @@ class RememberedAnswers:
             self._write((*kept, made))
 
     def revoke(self, identifier: str) -> RememberedAnswer:
-        """Deletes an answer and returns it; raises `UnknownNameError` and `OSError`."""
-        with locked(self._path.with_suffix(".lock")):
+        """Deletes an answer and returns it.
+
+        Raises `UnknownNameError` and `DecisionStorageError`.
+        """
+        with storing_decision(), locked(self._path.with_suffix(".lock")):
             answers = self.all()
             found = next((each for each in answers if each.id == identifier), None)
             if found is None:

@@ -23,6 +23,7 @@ from toolscript.text.display import encodable
 from toolscript.types import PermissionRule, ServerSpec
 
 _RULES = ("permissions", "profiles")
+_PROFILE_KEYS = ("permissions",)
 """The keys of a file that say what may be called."""
 
 
@@ -197,6 +198,8 @@ def _profiles(path: Path, document: dict[str, Any]) -> dict[str, tuple[Permissio
             raise ConfigSyntaxError(
                 f'{path}: profiles.{name} must be an object such as {{"permissions": {{}}}}'
             )
+        if mistake := misspelt(cast("dict[str, Any]", profile), _PROFILE_KEYS):
+            raise ConfigSyntaxError(encodable(f"{path}: profiles.{name}: {mistake}"))
         try:
             profiles[name] = rules_of(_get(profile, "permissions"), origin)
         except RuleError as mistake:

@@ -204,7 +204,7 @@ class Gateway:
     async def approve(self, held: Sequence[HeldTool]) -> None:
         """Accepts the definitions of held tools, which can be found and called from now on.
 
-        Raises `OSError` where that cannot be stored.
+        Raises `DecisionStorageError`.
         """
         for spec, chosen in self._by_server(held):
             entry = self.catalogue.servers[spec.name]
@@ -226,7 +226,7 @@ class Gateway:
     async def reject(self, held: Sequence[HeldTool]) -> None:
         """Remembers that these definitions are not wanted; they stay held.
 
-        Raises `OSError` where that cannot be stored.
+        Raises `DecisionStorageError`.
         """
         for spec, chosen in self._by_server(held):
             await anyio.to_thread.run_sync(self._pins.reject, spec, chosen)

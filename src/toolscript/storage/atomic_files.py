@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TextIO
 from urllib.parse import quote
 
-from toolscript.errors import DataDirectoryError
+from toolscript.errors import DataDirectoryError, DecisionStorageError
 
 _NAME_BYTES = 200
 """The longest name of a file; file systems allow 255, of which the caller may add some."""
@@ -47,6 +47,18 @@ def resolved(path: Path) -> Path:
         return Path(os.path.realpath(path))
     except (OSError, ValueError):
         return path.absolute()
+
+
+@contextlib.contextmanager
+def storing_decision() -> Generator[None]:
+    """Raises `DecisionStorageError` where the block raises `OSError`."""
+    try:
+        yield
+    except OSError as error:
+        where = f" to {error.filename}" if error.filename else ""
+        raise DecisionStorageError(
+            f"the decision cannot be written{where}: {error.strerror or error}; nothing has changed"
+        ) from None
 
 
 def is_file(path: Path) -> bool:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolscript.errors import DecisionStorageError
 from toolscript.gateway.definitions.comparison import Reviewed, trust_of
 from toolscript.gateway.definitions.normal_form import kept_words, launch_of, normal_form
 from toolscript.gateway.definitions.pins import DefinitionPins
@@ -311,3 +313,22 @@ def test_any_definition_has_a_normal_form_that_is_its_own(
     assert normal_form(again) == form
     assert changes(form, normal_form(again)) == ()
     assert not form.get("description") or changes(None, form)
+
+
+@pytest.mark.parametrize("decide", ["approve", "reject"])
+def test_a_decision_that_cannot_be_stored_is_an_error(
+    pins: DefinitionPins, tmp_path: Path, decide: str
+) -> None:
+    held = pins.review(GIT, [changed(description="Send everything away.")]).held
+    assert [each.tool.name for each in held] == ["commit"]
+    folder = tmp_path / "pins"
+    folder.rename(tmp_path / "kept")
+    folder.write_text("a file where a folder has to be")
+    decision = {"approve": partial(pins.approve, whole=True), "reject": pins.reject}[decide]
+    with pytest.raises(DecisionStorageError, match="the decision cannot be written"):
+        decision(GIT, held)
+    folder.unlink()
+    (tmp_path / "kept").rename(folder)
+    again = pins.review(GIT, [changed(description="Send everything away.")])
+    assert names(again) == ([], ["commit"])
+    assert not again.held[0].rejected

@@ -22,6 +22,7 @@ INTERNAL = {
     errors.LlmError,
     errors.LearningError,
     errors.ActivityLogError,
+    errors.DecisionStorageError,
     errors.TaskDiedError,
     errors.SandboxError,
     errors.GatewayError,

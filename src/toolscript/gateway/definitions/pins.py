@@ -28,6 +28,7 @@ from toolscript.storage.atomic_files import (
     locked,
     make_private,
     may_exist,
+    storing_decision,
     write_atomically,
     write_failure,
 )
@@ -107,9 +108,9 @@ class DefinitionPins:
     def approve(self, spec: ServerSpec, held: Iterable[HeldTool], *, whole: bool) -> None:
         """Accepts the definitions of held tools; ``whole`` says that these are all that are held.
 
-        Raises `OSError` where that cannot be stored.
+        Raises `DecisionStorageError`.
         """
-        with self._locked(spec.name):
+        with storing_decision(), self._locked(spec.name):
             file = self._read(spec.name) or _empty(spec.name)
             pins = dict(file.pins)
             for each in held:
@@ -127,8 +128,11 @@ class DefinitionPins:
             )
 
     def reject(self, spec: ServerSpec, held: Iterable[HeldTool]) -> None:
-        """Remembers that a person has seen these definitions and does not want them."""
-        with self._locked(spec.name):
+        """Remembers that a person has seen these definitions and does not want them.
+
+        Raises `DecisionStorageError`.
+        """
+        with storing_decision(), self._locked(spec.name):
             file = self._read(spec.name) or _empty(spec.name)
             pins = dict(file.pins)
             for each in held:

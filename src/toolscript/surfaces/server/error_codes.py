@@ -39,6 +39,7 @@ BRANCHES: dict[type[errors.ToolscriptError], ErrorCodes] = {
     errors.CallTimeoutError: ErrorCodes(504),
     errors.LearningError: ErrorCodes(503),
     errors.ActivityLogError: ErrorCodes(503),
+    errors.DecisionStorageError: ErrorCodes(503),
     errors.TaskDiedError: ErrorCodes(503),
     errors.GatewayMissingError: ErrorCodes(502),
     errors.GatewayRunningError: ErrorCodes(409),
