@@ -6,7 +6,7 @@ from typing import Self
 
 import numpy as np
 
-from toolscript.retrieval.base import Corpus, Query, Ranking
+from toolscript.retrieval.base import Corpus, Mask, Query, Ranking
 
 
 class Delighted:
@@ -23,8 +23,8 @@ class Delighted:
         self.size = len(corpus)
         return self
 
-    def rank(self, query: Query) -> Ranking:
-        del query
+    def rank(self, query: Query, visible: Mask | None = None) -> Ranking:
+        del query, visible
         return Ranking(np.ones(self.size, dtype=np.float32))
 
     def cosines(self, query: Query) -> Ranking:
@@ -46,9 +46,9 @@ class Stuck(Delighted):
     def __init__(self) -> None:
         self.released = threading.Event()
 
-    def rank(self, query: Query) -> Ranking:
+    def rank(self, query: Query, visible: Mask | None = None) -> Ranking:
         self.released.wait(30)
-        return super().rank(query)
+        return super().rank(query, visible)
 
 
 class Broken(Delighted):

@@ -204,8 +204,9 @@ class ScopedCatalogue:
 
     def check(self, servers: Iterable[str]) -> None:
         """Raise `UnknownNameError` for a server that is not configured."""
-        known = [status.name for status in self._statuses()]
-        for name in servers:
+        asked = list(servers)
+        known = {status.name for status in self._statuses()} if asked else set[str]()
+        for name in asked:
             if name not in known:
                 raise UnknownNameError(self._no_server(name))
 
@@ -262,8 +263,9 @@ class ScopedCatalogue:
 
     def not_searched(self, servers: Collection[str] = ()) -> list[ServerStatus]:
         """Those of the given servers, or of all, that should work and whose tools are not known."""
-        asked = [s for s in self.servers() if not servers or s.name in servers]
-        return [s for s in asked if not (s.works or s.tools or s.state == "disabled")]
+        asked = [s for s in self._statuses() if not servers or s.name in servers]
+        missing = [self._within(s) for s in asked if not (s.works or s.state == "disabled")]
+        return [s for s in missing if not s.tools]
 
     def unsettled(self) -> tuple[str, ...]:
         """The servers that have neither become ready nor failed yet."""

@@ -2,6 +2,8 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 
 from toolscript.config.permission_rules import decide, default_decision, sources_for
 from toolscript.config.servers import Config
@@ -10,6 +12,15 @@ from toolscript.gateway.gateway import Gateway
 from toolscript.types import Decision, Grant, PermissionRule, ToolSpec
 
 _MAX_GRANTS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class _Denied:
+    """What rules deny of one catalogue."""
+
+    catalogue: Catalogue
+    by_server: Mapping[str, tuple[str, ...]]
+    ids: frozenset[str]
 
 
 class ToolPermissions:
@@ -21,8 +32,8 @@ class ToolPermissions:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self._made_for: tuple[Config, Catalogue] | None = None
-        self._denied: OrderedDict[Grant, frozenset[str]] = OrderedDict()
+        self._config: Config | None = None
+        self._denied: OrderedDict[Grant, _Denied] = OrderedDict()
 
     @property
     def written(
@@ -44,25 +55,31 @@ class ToolPermissions:
 
     def denied(self, grant: Grant) -> frozenset[str]:
         """Returns the ids of the granted tools that rules deny: they are not found either."""
-        current = self._gateway.config, self._gateway.catalogue
-        if self._made_for is None or any(
-            made is not now for made, now in zip(self._made_for, current, strict=True)
-        ):
-            self._made_for = current
+        config, catalogue = self._gateway.config, self._gateway.catalogue
+        if self._config is not config:
+            self._config = config
             self._denied.clear()
-        if grant not in self._denied:
-            self._denied[grant] = self._find_denied(grant)
+        known = self._denied.get(grant)
+        if known is None or known.catalogue is not catalogue:
+            known = self._denied[grant] = self._find_denied(grant, catalogue, known)
             if len(self._denied) > _MAX_GRANTS:
                 self._denied.popitem(last=False)
-        return self._denied[grant]
+        return known.ids
 
-    def _find_denied(self, grant: Grant) -> frozenset[str]:
+    def _find_denied(self, grant: Grant, catalogue: Catalogue, known: _Denied | None) -> _Denied:
+        """Decides about the tools of servers that were not ``known``, or have changed."""
         sources = self._sources(grant)
         if not any(rule.decision == "deny" for rules in sources for rule in rules):
-            return frozenset()
-        tools = self._gateway.catalogue.tools.values()
-        rules = ((tool.id, decide(sources, tool)) for tool in tools if grant.allows(tool.id))
-        return frozenset(name for name, rule in rules if rule and rule.decision == "deny")
+            return _Denied(catalogue, {}, frozenset())
+        by_server: dict[str, tuple[str, ...]] = {}
+        for name, entry in catalogue.servers.items():
+            if known is not None and known.catalogue.servers.get(name) is entry:
+                by_server[name] = known.by_server[name]
+                continue
+            rules = ((tool.id, decide(sources, tool)) for tool in entry.tools)
+            denied = (each for each, rule in rules if rule and rule.decision == "deny")
+            by_server[name] = tuple(filter(grant.allows, denied))
+        return _Denied(catalogue, by_server, frozenset(chain.from_iterable(by_server.values())))
 
     def _sources(self, grant: Grant) -> Sequence[Sequence[PermissionRule]]:
         config = self._gateway.config

@@ -19,6 +19,8 @@ from toolscript.types import Document
 
 Rows: TypeAlias = NDArray[np.intp]
 """Row numbers of a corpus."""
+Mask: TypeAlias = NDArray[np.bool_]
+"""By row of a corpus, whether something holds: bool [n]."""
 
 
 class Corpus:
@@ -90,8 +92,12 @@ class EmbeddingIndex(Protocol):
         """float32 [n, dim], unit rows, zero where a document has none; None without any."""
         ...
 
-    def rank(self, query: Query) -> Ranking:
-        """Score every document; no candidate is left out before fusion."""
+    def rank(self, query: Query, visible: Mask | None = None) -> Ranking:
+        """Score every document; no candidate is left out before fusion.
+
+        ``visible`` are the rows that the caller may see, None where these are all. The others
+        get 0, or NaN, and do not move the scores of these.
+        """
         ...
 
     def cosines(self, query: Query) -> Ranking:

@@ -22,6 +22,7 @@ from toolscript.retrieval.pipeline import STEPS, begin
 from toolscript.retrieval.profiles import Profile
 from toolscript.retrieval.subqueries import actions
 from toolscript.retrieval.trace import IndexState, Trace
+from toolscript.retrieval.visibility import Visibility
 from toolscript.text.words import compact, words
 from toolscript.types import Document, Hit, MissExplanation, SearchRequest, SearchResult
 
@@ -133,6 +134,7 @@ class SearchEngine:
             names=NameIndex(corpus, lexical),
             capabilities=CapabilityIndex(corpus, lexical.stemmer),
             is_action=actions(corpus, lexical.stemmer) if self.profile.subqueries else None,
+            visibility=Visibility(corpus),
             forecast=self._forecast(corpus, semantic),
         )
 

@@ -23,7 +23,7 @@ import numpy as np
 from toolscript.config.settings import MAX_QUERY_CHARS, OPTION
 from toolscript.embedding.base import Vectors
 from toolscript.errors import QueryError
-from toolscript.retrieval.base import Query, Ranking, Rows
+from toolscript.retrieval.base import Mask, Query, Ranking
 from toolscript.retrieval.fusion import fuse, rounded
 from toolscript.retrieval.lexical.name_matching import NameMatch
 from toolscript.retrieval.profiles import Profile
@@ -57,6 +57,7 @@ def begin(state: IndexState, request: SearchRequest, profile: Profile) -> Trace:
     queries = (query, *(Query(text, parent=query) for text in query.subqueries))
     limit = profile.limit if request.limit is None else request.limit
     threshold = profile.threshold if request.threshold is None else request.threshold
+    visible = state.visibility.mask(request)
     return Trace(
         state,
         request,
@@ -64,9 +65,10 @@ def begin(state: IndexState, request: SearchRequest, profile: Profile) -> Trace:
         profile.word_match,
         max(1, len(state.corpus)) if limit is None else OPTION["limit"].parse(limit, "limit"),
         float(OPTION["threshold"].parse(float(threshold), "threshold")),
-        reachable_rows(state, request),
+        state.visibility.reachable(request),
         queries,
-        tuple(rank(state, each, profile) for each in queries),
+        tuple(rank(state, each, profile, visible) for each in queries),
+        visible,
     )
 
 
@@ -84,27 +86,15 @@ def parse(text: str, is_action: Callable[[str], bool] | None) -> Query:
     return Query(text, tuple(split(text, is_action)) if is_action else ())
 
 
-def reachable_rows(state: IndexState, request: SearchRequest) -> Rows:
-    """The rows of the servers that are asked for, of what the caller may see."""
-    documents = state.corpus.documents
-    if not (request.servers or request.hidden) and request.grant.is_everything:
-        return np.arange(len(documents))
-    rows = [
-        row
-        for row, document in enumerate(documents)
-        if (not request.servers or document.server in request.servers)
-        and request.shows(document.parent_id or document.id)
-    ]
-    return np.array(rows, dtype=np.intp)
-
-
-def rank(state: IndexState, query: Query, profile: Profile) -> dict[str, Ranking]:
-    """What each signal says of every document."""
+def rank(
+    state: IndexState, query: Query, profile: Profile, visible: Mask | None = None
+) -> dict[str, Ranking]:
+    """What each signal says of every document that is ``visible``, by default of all."""
     semantic = state.semantic
     if profile.raw_cosine:
         return {"semantic": semantic.cosines(query)} if semantic else {}
-    return ({"semantic": semantic.rank(query)} if semantic else {}) | {
-        "fuzzy": state.lexical.rank(query)
+    return ({"semantic": semantic.rank(query, visible)} if semantic else {}) | {
+        "fuzzy": state.lexical.rank(query, visible)
     }
 
 
@@ -245,9 +235,10 @@ def pin_exact_names(trace: Trace) -> Column:
 
 
 def _name_matches(trace: Trace) -> dict[int, NameMatch]:
-    matches = trace.state.names.match(trace.query)
+    names, visible = trace.state.names, trace.visible
+    matches = names.match(trace.query, visible)
     for text in trace.query.subqueries:
-        for row, match in trace.state.names.match(Query(text)).items():
+        for row, match in names.match(Query(text), visible).items():
             matches[row] = max(match.discounted(), matches.get(row, match.discounted()))
     return matches
 

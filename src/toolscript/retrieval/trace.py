@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from toolscript.embedding.base import Vectors
 from toolscript.graph.forecast import Forecast
-from toolscript.retrieval.base import Corpus, EmbeddingIndex, Query, Ranking, Rows
+from toolscript.retrieval.base import Corpus, EmbeddingIndex, Mask, Query, Ranking, Rows
 from toolscript.retrieval.capability import CapabilityIndex
 from toolscript.retrieval.fusion import DECIMALS, Scores, shares
 from toolscript.retrieval.lexical.bm25f import LexicalIndex
 from toolscript.retrieval.lexical.name_matching import NameIndex
+from toolscript.retrieval.visibility import Visibility
 from toolscript.text.display import printable
 from toolscript.types import Explanation, ScoreChange, SearchRequest, Share
 
@@ -36,6 +37,7 @@ class IndexState:
     capabilities: CapabilityIndex
     is_action: Callable[[str], bool] | None
     """Whether a word begins the texts of some tools; None where questions are not split."""
+    visibility: Visibility
     forecast: Forecast | None
     """The probabilities of the next tool; None where nothing is learned."""
 
@@ -82,6 +84,8 @@ class Trace:
     """The question, then each of its subqueries."""
     rankings: tuple[Mapping[str, Ranking], ...]
     """Per query what each signal says."""
+    visible: Mask | None = None
+    """The rows that the caller may see; None where these are all."""
     columns: list[Column] = field(default_factory=list[Column])
     weighed: tuple[Mapping[str, float], ...] = ()
     """Per query the weights that its word match has led to; empty where it had no say."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolscript.embedding.base import Vectors
-from toolscript.retrieval.base import Corpus, Query, Ranking
+from toolscript.retrieval.base import Corpus, Mask, Query, Ranking
 from toolscript.retrieval.lexical.analyzer import (
     FIELDS,
     Analyzer,
@@ -74,13 +74,16 @@ class LexicalSignal:
         return index
 
 
-def saturated(totals: Vectors) -> Vectors:
+def saturated(totals: Vectors, visible: Mask | None = None) -> Vectors:
     """BM25 scores float32 [n] onto [0, 1): (score / best) ^ `SHARPNESS` · best / (best + `HALF`).
 
     The best document's score says how good the match is at all; the others'
     say how far behind they are, however long the question: saturating each by
-    itself would make the upper ones of a long question alike.
+    itself would make the upper ones of a long question alike. The best is that
+    of the ``visible`` documents; the others' scores are 0.
     """
+    if visible is not None:
+        totals = totals * visible
     best = float(totals.max(initial=0.0))
     if best <= 0:
         return totals
@@ -179,12 +182,18 @@ class LexicalIndex:
         self.spellings = Spellings([vocabulary.words[n] for n in np.flatnonzero(present)])
         self._resolved = lru_cache(_REMEMBERED)(self._resolve)
 
-    def rank(self, query: Query) -> Ranking:
-        """Score every document; one without any of the words gets 0."""
+    def rank(self, query: Query, visible: Mask | None = None) -> Ranking:
+        """Score every document; one without any of the words gets 0.
+
+        Scores are relative to the best of the ``visible`` rows, by default of all; the other
+        rows get 0.
+        """
         totals = np.zeros(self._size, dtype=np.float32)
         for term in self.terms(query):
             self._postings.add(self._stems[term.stem], term.weight, totals)
-        return Ranking(self._per_document(saturated(totals)))
+        if visible is not None and self._parent_of is not None:
+            visible = np.bincount(self._parent_of[visible], minlength=self._size) > 0
+        return Ranking(self._per_document(saturated(totals, visible)))
 
     def understands(self, word: str) -> bool:
         """Whether some document has the word, or one that it may be a typo of."""

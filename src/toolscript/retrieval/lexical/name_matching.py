@@ -10,10 +10,10 @@ that any tool knows.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from toolscript.retrieval.base import Corpus, Query
+from toolscript.retrieval.base import Corpus, Mask, Query
 from toolscript.retrieval.lexical.bm25f import LexicalIndex
 from toolscript.retrieval.lexical.spelling import Spellings
 from toolscript.text.words import STOP_WORDS, compact, words
@@ -83,38 +83,42 @@ class NameIndex:
         self._spellings = Spellings(list(self._rows))
         self._vocabulary = vocabulary
 
-    def match(self, query: Query) -> dict[int, NameMatch]:
-        """The documents, by row, whose names the query spells."""
-        literal = self._exact.get(query.text.strip())
-        if literal:
-            return self._exactly(literal)
+    def match(self, query: Query, visible: Mask | None = None) -> dict[int, NameMatch]:
+        """The documents, by row, whose names the query spells.
+
+        Only ``visible`` rows count, by default all.
+        """
         spelled = query.compact
-        if spelled in self._rows:
-            return self._exactly(self._rows[spelled])
+        exact = _visible(self._exact.get(query.text.strip(), ()), visible) or _visible(
+            self._rows.get(spelled, ()), visible
+        )
+        if exact:
+            return self._exactly(exact)
         whole: dict[int, NameMatch] = {}
         if _SHORTEST <= len(spelled) <= MAX_CHARS and not self._readable(query.words):
-            whole = self._near(spelled)
-        return whole or self._within(query)
+            whole = self._near(spelled, visible)
+        return whole or self._within(query, visible)
 
-    def _within(self, query: Query) -> dict[int, NameMatch]:
+    def _within(self, query: Query, visible: Mask | None) -> dict[int, NameMatch]:
         """Names that single words of a sentence spell."""
         tokens = query.text.split()
         found: dict[int, NameMatch] = {}
         for token in tokens[:MAX_TOKENS] if len(tokens) > 1 else ():
-            for row, named in self._token(token).items():
+            for row, named in self._token(token, visible).items():
                 found[row] = max(named.discounted(), found.get(row, named.discounted()))
         return found
 
-    def _token(self, token: str) -> dict[int, NameMatch]:
+    def _token(self, token: str, visible: Mask | None) -> dict[int, NameMatch]:
         spelled = compact(token)
         if not _SHORTEST_IN_SENTENCE <= len(spelled) <= MAX_CHARS:
             return {}
         identifier, readable = _IDENTIFIER.search(token), self._readable(words(token))
         if readable and not identifier:
             return {}
-        if spelled in self._rows:
-            return self._exactly(self._rows[spelled])
-        return {} if readable else self._near(spelled)
+        exact = _visible(self._rows.get(spelled, ()), visible)
+        if exact:
+            return self._exactly(exact)
+        return {} if readable else self._near(spelled, visible)
 
     def _exactly(self, rows: Iterable[int]) -> dict[int, NameMatch]:
         """The exact name of these; an impersonator's only where nothing else has it."""
@@ -128,10 +132,14 @@ class NameIndex:
     def _readable(self, asked: list[str]) -> bool:
         return all(word in STOP_WORDS or self._vocabulary.knows(word) for word in asked)
 
-    def _near(self, spelled: str) -> dict[int, NameMatch]:
+    def _near(self, spelled: str, visible: Mask | None) -> dict[int, NameMatch]:
         found: dict[int, NameMatch] = {}
         for spelling, similarity in self._spellings.alike(spelled, MIN_SIMILARITY):
-            for row in self._rows[spelling]:
+            for row in _visible(self._rows[spelling], visible):
                 named = self._named(row, similarity)
                 found[row] = max(named, found.get(row, named))
         return found
+
+
+def _visible(rows: Sequence[int], visible: Mask | None) -> Sequence[int]:
+    return rows if visible is None else [row for row in rows if visible[row]]

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from toolscript.embedding.base import Vectors, unit_rows
 from toolscript.graph.usage import Usage
+from toolscript.retrieval.base import Mask
 from toolscript.types import Document
 
 MAX_SHIFT, HALF_SHIFT = 0.6, 3.0
@@ -36,6 +37,13 @@ class _Known:
     asked: Vectors
     """m at length 1: float32 [rows, dim]."""
 
+    def within(self, visible: Mask | None) -> "_Known":
+        """Only those of the ``visible`` rows."""
+        if visible is None or visible[self.rows].all():
+            return self
+        kept = visible[self.rows]
+        return _Known(self.version, self.rows[kept], self.adjusted[kept], self.asked[kept])
+
 
 @dataclass(slots=True)
 class RelevanceFeedback:
@@ -49,9 +57,12 @@ class RelevanceFeedback:
     curve: Callable[[Vectors], Vectors]
     _known: _Known | None = field(default=None, init=False)
 
-    def adjusted(self, cosines: Vectors, question: Vectors) -> Vectors:
-        """The cosines moved by use: float32 [n]; the same array where nothing was learned."""
-        known = self._current()
+    def adjusted(self, cosines: Vectors, question: Vectors, visible: Mask | None = None) -> Vectors:
+        """The cosines moved by use: float32 [n]; the same array where nothing was learned.
+
+        Only the tools of ``visible`` rows, by default of all, count as the best of them.
+        """
+        known = self._current().within(visible)
         if not known.rows.size:
             return cosines
         before = cosines[known.rows]

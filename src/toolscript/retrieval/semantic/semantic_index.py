@@ -12,7 +12,7 @@ from toolscript.embedding.base import Encoder, Vectors
 from toolscript.embedding.loader import LazyModel
 from toolscript.errors import ModelError, UnreachableError
 from toolscript.graph.usage import Usage
-from toolscript.retrieval.base import Query, Ranking
+from toolscript.retrieval.base import Mask, Query, Ranking
 from toolscript.retrieval.semantic.calibration import Curves
 from toolscript.retrieval.semantic.document_text import embedding_inputs
 from toolscript.retrieval.semantic.relevance_feedback import RelevanceFeedback
@@ -113,7 +113,7 @@ class SemanticIndex:
         vectors[self._known] = self._rows
         return vectors
 
-    def rank(self, query: Query) -> Ranking:
+    def rank(self, query: Query, visible: Mask | None = None) -> Ranking:
         """See `EmbeddingIndex.rank`. Never waits for a download."""
         size = len(self._documents)
         loaded = self._model.loaded if self._rows is None else self._model.get()
@@ -125,7 +125,9 @@ class SemanticIndex:
         try:
             vector = self._queries.vector(encoder, query)
             scores = np.full(size, np.nan, dtype=np.float32)
-            scores[self._known] = self._calibrated(encoder, vector, self._rows @ vector)
+            seen = None if visible is None else visible[self._known]
+            found = self._calibrated(encoder, vector, self._rows @ vector, seen)
+            scores[self._known] = found if seen is None else found * seen
         except UnreachableError as error:
             return Ranking.unanswered(size, f"searching without meaning: {error}")
         except ModelError as error:
@@ -143,14 +145,16 @@ class SemanticIndex:
             scores[self._known] = self._rows @ vector
         return Ranking(scores)
 
-    def _calibrated(self, encoder: Encoder, vector: Vectors, cosines: Vectors) -> Vectors:
+    def _calibrated(
+        self, encoder: Encoder, vector: Vectors, cosines: Vectors, visible: Mask | None
+    ) -> Vectors:
         """Scores from cosines: the parent's share, what use has taught, the server, the curve."""
         curve = self._curves.of(encoder)
         if self._parents is not None:
             share = np.float32(PARENT_SHARE)
             cosines = ((1 - share) * cosines + share * cosines[self._parents]).astype(np.float32)
         if self._feedback is not None:
-            cosines = self._feedback.adjusted(cosines, vector)
+            cosines = self._feedback.adjusted(cosines, vector, visible)
         if self._context is not None:
             cosines = self._context.applied(cosines, vector)
         return curve(cosines)

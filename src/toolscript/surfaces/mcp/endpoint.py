@@ -143,13 +143,12 @@ class ToolEndpoint:
     def _listed(self, context: RequestContext) -> list[ToolSpec]:
         """Returns the servers' tools that are listed: every one, or the pinned and chosen."""
         catalogue = self._catalogue(context)
-        tools = catalogue.tools()
         if self.exposure == "all":
-            return tools
+            return catalogue.tools()
         pinned = catalogue.pinned()
         shown = {tool.id for tool in pinned}
-        chosen = set(context.session.chosen) - shown
-        return [*pinned, *(tool for tool in tools if tool.id in chosen)]
+        chosen = catalogue.known(sorted(set(context.session.chosen) - shown))
+        return [*pinned, *(tool.spec for tool in chosen.values())]
 
     async def _search(self, arguments: _Raw, context: RequestContext) -> _Raw:
         await self._wait_for_new_servers(context)
