@@ -1,9 +1,11 @@
 import json
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolscript import types
 from toolscript.errors import InputError
 from toolscript.types import (
     EVERYTHING,
@@ -232,3 +234,16 @@ def test_a_grant_takes_a_name_with_brackets_as_it_stands() -> None:
     grant = Grant(servers=("a[1]",), tools=("b[2]__x",))
     assert grant.allows("a[1]__x")
     assert grant.allows("b[2]__x")
+
+
+def test_the_digest_of_a_tool_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """catalogue:snapshot"""
+    hashed: list[object] = []
+    monkeypatch.setattr(types, "sha256_of", lambda value: hashed.append(value) or "digest")
+    tool = ToolSpec(server="s", name="t")
+    assert {tool.digest, tool.digest} == {"digest"}
+    assert len(hashed) == 1
+    changed = msgspec.structs.replace(tool, description="Another.")
+    assert changed.digest == "digest"
+    assert len(hashed) == 2
+    assert tool == ToolSpec(server="s", name="t")

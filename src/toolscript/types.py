@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
+from functools import cached_property
 from itertools import islice
 from typing import Annotated, Any, Literal, cast
 from urllib.parse import quote
@@ -223,8 +224,8 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
         return f"ServerSpec({self.name!r}, {self.transport!r})"
 
 
-class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool as its server lists it."""
+class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
+    """A tool as its server lists it. Its id and its digest are computed once."""
 
     server: str
     """The server's name in the configuration."""
@@ -241,7 +242,7 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     annotations: dict[str, Any] | None = None
     """The server's hints, such as ``readOnlyHint``."""
 
-    @property
+    @cached_property
     def id(self) -> str:
         """``server__tool``."""
         return tool_id(self.server, self.name)
@@ -257,7 +258,7 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             return "read"
         return "write" if hints.get("destructiveHint") is False else "destructive"
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """SHA-256 over every field: a changed description or schema changes it."""
         return sha256_of(msgspec.to_builtins(self))

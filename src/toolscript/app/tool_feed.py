@@ -2,15 +2,32 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from operator import attrgetter
 
 from toolscript.gateway.catalogue import Catalogue
 from toolscript.gateway.gateway import Gateway
 from toolscript.gateway.snapshot import SnapshotStore
 from toolscript.graph.inference import inferred
 from toolscript.graph.learning import Learning
-from toolscript.types import Document
+from toolscript.types import Document, ToolSpec
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What is read from one server's tools."""
+
+    tools: tuple[ToolSpec, ...]
+    documents: tuple[Document, ...]
+    needs: dict[str, dict[str, str]]
+    """See `inferred`, which looks within a server only."""
+
+    @classmethod
+    def of(cls, tools: tuple[ToolSpec, ...]) -> "_Read":
+        return cls(tools, tuple(map(Document.of, tools)), inferred(tools))
 
 
 class ToolFeed:
@@ -25,6 +42,7 @@ class ToolFeed:
         self._snapshots = snapshots
         self._learning = learning
         self._saved: Catalogue | None = None
+        self._read: dict[str, _Read] = {}
 
     @property
     def catalogue(self) -> Catalogue:
@@ -36,10 +54,22 @@ class ToolFeed:
         return await self._gateway.changed(seen)
 
     def documents(self, catalogue: Catalogue) -> Sequence[Document]:
-        """See `Feed`. What the tools' schemas say of each other goes into the graph."""
+        """See `Feed`. What the tools' schemas say of each other goes into the graph.
+
+        Only servers whose entries have changed are read again; the documents of the others are
+        the same objects as before.
+        """
+        self._read = {
+            name: known
+            if (known := self._read.get(name)) is not None and known.tools is entry.tools
+            else _Read.of(entry.tools)
+            for name, entry in catalogue.servers.items()
+        }
         if self._learning is not None:
-            self._learning.graph.set_inferred(inferred(catalogue.tools.values()))
-        return [Document.of(tool) for tool in catalogue.tools.values()]
+            needs = (read.needs for read in self._read.values())
+            self._learning.graph.set_inferred({k: v for each in needs for k, v in each.items()})
+        documents = chain.from_iterable(read.documents for read in self._read.values())
+        return sorted(documents, key=attrgetter("id"))
 
     def save(self, catalogue: Catalogue) -> None:
         """See `Feed`."""

@@ -53,7 +53,8 @@ class Catalogue:
     def tools(self) -> dict[str, ToolSpec]:
         """Every tool by its id, in the order of the ids."""
         tools = {tool.id: tool for entry in self.servers.values() for tool in entry.tools}
-        return dict(sorted(tools.items()))
+        ids = sorted(tools)
+        return tools if ids == list(tools) else {each: tools[each] for each in ids}
 
     @cached_property
     def held(self) -> dict[str, HeldTool]:
