@@ -13,6 +13,7 @@ from toolscript.retrieval.capability import (
     DEDICATED,
     Capability,
     CapabilityIndex,
+    CapabilityReader,
     load_table,
 )
 from toolscript.retrieval.lexical.analyzer import Stemmer
@@ -24,7 +25,7 @@ READ = Document(id="fs__read_file", server="fs", name="read_file", description="
 
 
 def index(*documents: Document) -> CapabilityIndex:
-    return CapabilityIndex(Corpus(documents), Stemmer())
+    return CapabilityIndex(Corpus(documents), CapabilityReader(Stemmer()))
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,11 @@ corpus: immutable, so that searches read it without a lock while the next one is
 The engine has two: the lexical signal, and perhaps a semantic one.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, TypeAlias
+from operator import attrgetter
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +22,89 @@ Rows: TypeAlias = NDArray[np.intp]
 """Row numbers of a corpus."""
 Mask: TypeAlias = NDArray[np.bool_]
 """By row of a corpus, whether something holds: bool [n]."""
+T = TypeVar("T")
+
+CHANGED_SHARE, MIN_CHANGES = 0.02, 64
+"""Where more documents than this share, and than this number, have changed, all are indexed
+anew."""
+
+
+class Segment:
+    """Documents that are indexed together: immutable, and shared by the corpora that have them."""
+
+    def __init__(self, documents: Sequence[Document]) -> None:
+        self.documents = tuple(documents)
+        self._derived: dict[object, Any] = {}
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """The place of each document in ``documents``, by its id."""
+        return {document.id: place for place, document in enumerate(self.documents)}
+
+    def derived(self, make: Callable[[tuple[Document, ...]], T]) -> T:
+        """Returns what ``make`` makes of the documents; made once. One thread at a time."""
+        if make not in self._derived:
+            self._derived[make] = make(self.documents)
+        return self._derived[make]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A segment as one corpus has it."""
+
+    segment: Segment
+    rows: Rows
+    """By a document's place in the segment its row in the corpus; −1 where that lacks it."""
+
+    @property
+    def gone(self) -> list[int]:
+        """The places of the documents that the corpus lacks."""
+        return np.flatnonzero(self.rows < 0).tolist()
 
 
 class Corpus:
-    """The documents of one catalogue, sorted by id. Row numbers everywhere refer to this order."""
+    """The documents of one catalogue, sorted by id. Row numbers everywhere refer to this order.
 
-    def __init__(self, documents: Iterable[Document]) -> None:
-        self.documents = tuple(sorted(documents, key=lambda document: document.id))
-        self.rows = {document.id: row for row, document in enumerate(self.documents)}
+    Args:
+        documents: All of them; no two have the same id.
+        previous: The corpus that this one replaces. What few documents have changed since are
+            then a segment of their own, so that the others need not be indexed again.
+    """
+
+    def __init__(self, documents: Iterable[Document], previous: "Corpus | None" = None) -> None:
+        self.documents = tuple(sorted(documents, key=attrgetter("id")))
+        ids = [document.id for document in self.documents]
+        same = previous is not None and ids == previous.ids
+        self.ids: list[str] = previous.ids if previous is not None and same else ids
+        """The documents' ids, by row."""
+        self.rows: dict[str, int] = (
+            previous.rows
+            if previous is not None and same
+            else {identifier: row for row, identifier in enumerate(ids)}
+        )
+        parts = None if previous is None else self._parts_since(previous)
+        whole = Part(Segment(self.documents), np.arange(len(ids)))
+        self.parts: tuple[Part, ...] = parts or (whole,)
+        """What the documents are indexed in: most in the first, perhaps a few in a second."""
+
+    def _parts_since(self, previous: "Corpus") -> tuple[Part, Part] | None:
+        """Returns the former first segment and one of the changes; None where these are many."""
+        former = previous.parts[0].segment
+        places, known = former.places, former.documents
+
+        def place(document: Document) -> int:
+            at = places.get(document.id, -1)
+            return at if at >= 0 and (known[at] is document or known[at] == document) else -1
+
+        kept = np.fromiter(map(place, self.documents), np.intp, len(self.documents))
+        rows = np.full(len(known), -1, dtype=np.intp)
+        here, changed = np.flatnonzero(kept >= 0), np.flatnonzero(kept < 0)
+        rows[kept[here]] = here
+        changes = changed.size + len(known) - here.size
+        if changes > max(MIN_CHANGES, CHANGED_SHARE * len(known)):
+            return None
+        segment = Segment([self.documents[row] for row in changed.tolist()])
+        return Part(former, rows), Part(segment, changed)
 
     def __len__(self) -> int:
         """How many documents."""
@@ -42,6 +118,28 @@ class Corpus:
         first: dict[str, int] = {}  # a parent's id sorts before those of its passages
         rows = (first.setdefault(d.parent_id or d.id, row) for row, d in enumerate(self.documents))
         return np.fromiter(rows, np.intp, len(self))
+
+
+class DocumentMemo(Generic[T]):
+    """What was made of each document; made again only where it changed. One thread at a time."""
+
+    def __init__(self, make: Callable[[Document], T]) -> None:
+        self._make = make
+        self._known: dict[str, tuple[Document, T]] = {}
+        self._most = 0
+
+    def of(self, documents: Sequence[Document]) -> list[T]:
+        """Returns what is made of each document; forgets the others where these are most."""
+        known, made = self._known, dict[str, tuple[Document, T]]()
+        for each in documents:
+            former = known.get(each.id)
+            is_same = former is not None and (former[0] is each or former[0] == each)
+            made[each.id] = former if former and is_same else (each, self._make(each))
+        if 2 * len(made) >= len(known) or len(known) > 2 * self._most + MIN_CHANGES:
+            self._known, self._most = made, len(made)
+        else:
+            known.update(made)
+        return [value for _, value in made.values()]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ description never says git.
 """
 
 import json
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toolscript.retrieval.base import Corpus, Query, Rows
+from toolscript.retrieval.base import Corpus, DocumentMemo, Query, Rows
 from toolscript.retrieval.lexical.analyzer import Stemmer
 from toolscript.text.words import first_sentence, words
 from toolscript.types import Document
@@ -83,38 +84,74 @@ class _Purpose:
     """Whether it runs commands."""
 
 
-class CapabilityIndex:
-    """What each document of a corpus is for; a text about running commands runs none."""
+class CapabilityReader:
+    """Reads what documents are for, again only where they changed. One thread at a time."""
 
-    def __init__(self, corpus: Corpus, stem: Stemmer) -> None:
-        self._stem = stem
-        self._table = load_table(stem)
-        self._purposes = {
-            row: self._purpose(document)
-            for row, document in enumerate(corpus.documents)
-            if not document.parent_id
-        }
-        self._members: dict[str, list[int]] = {c.name: [] for c in self._table.capabilities}
-        for row, purpose in self._purposes.items():
-            for name in purpose.capabilities:
-                self._members[name].append(row)
-        executors = [row for row, purpose in self._purposes.items() if purpose.executes]
-        self._executors = np.array(executors, dtype=np.intp)
+    def __init__(self, stem: Stemmer) -> None:
+        self.stem = stem
+        self.table = load_table(stem)
+        self._known = DocumentMemo(self._purpose)
+
+    def purposes(self, documents: Sequence[Document]) -> "_Purposes":
+        """Returns what each of the documents of a segment is for."""
+        return _Purposes(self._known.of(documents))
 
     def _purpose(self, document: Document) -> _Purpose:
+        if document.parent_id:
+            return _Purpose((), executes=False)
         title = self._stems(f"{document.server} {document.name}")
         name, text = self._stems(document.name), self._stems(document.description)
-        weights = {c.name: _weight(c, title, title | text) for c in self._table.capabilities}
+        weights = {c.name: _weight(c, title, title | text) for c in self.table.capabilities}
         likeliest = sorted((n for n in weights if weights[n]), key=lambda n: -weights[n])
         # Further down, other tools of a shell's server tell of running commands too.
         opening = self._stems(first_sentence(document.description))
-        executes = any(p <= name for p in self._table.executor_names) or any(
-            p <= opening for p in self._table.executor_descriptions
+        executes = any(p <= name for p in self.table.executor_names) or any(
+            p <= opening for p in self.table.executor_descriptions
         )
         return _Purpose(tuple(likeliest), executes)
 
     def _stems(self, text: str) -> _Pattern:
-        return frozenset(self._stem(word) for word in words(text))
+        return stems_of(text, self.stem)
+
+
+class _Purposes:
+    """What the documents of one segment are for, and the places of those that are for something."""
+
+    def __init__(self, purposes: list[_Purpose]) -> None:
+        self.all = purposes
+        self.members: defaultdict[str, list[int]] = defaultdict(list)
+        for place, purpose in enumerate(purposes):
+            for name in purpose.capabilities:
+                self.members[name].append(place)
+        self.executors = [place for place, purpose in enumerate(purposes) if purpose.executes]
+
+
+class CapabilityIndex:
+    """What each document of a corpus is for; a text about running commands runs none."""
+
+    def __init__(self, corpus: Corpus, reader: CapabilityReader) -> None:
+        self._stem = reader.stem
+        self._table = reader.table
+        self._documents = corpus.documents
+        self._parts = [(part.segment.derived(reader.purposes), part) for part in corpus.parts]
+        self._executors = self._rows(lambda purposes: purposes.executors)
+
+    def _rows(self, places: Callable[[_Purposes], list[int]]) -> Rows:
+        """Returns the rows of the places that are found in each segment."""
+        rows = np.concatenate([part.rows[places(purposes)] for purposes, part in self._parts])
+        return rows[rows >= 0]
+
+    def _purpose(self, row: int) -> _Purpose:
+        identifier = self._documents[row].id
+        found = (
+            purposes.all[place]
+            for purposes, part in self._parts
+            if (place := part.segment.places.get(identifier, -1)) >= 0 and part.rows[place] == row
+        )
+        return next(found)
+
+    def _stems(self, text: str) -> _Pattern:
+        return stems_of(text, self._stem)
 
     def label(self, row: int, query: Query) -> str:
         """The document's likeliest capability that the question speaks of, in two words.
@@ -122,8 +159,8 @@ class CapabilityIndex:
         Empty where the question speaks of none: a tool is found for many reasons
         that have nothing to do with what else it can do.
         """
-        purpose = self._purposes.get(row)
-        if purpose is None or not purpose.capabilities:
+        purpose = self._purpose(row)
+        if not purpose.capabilities:
             return ""
         asked = self._stems(query.text)
         of = {c.name: (*c.intents, *c.tools) for c in self._table.capabilities}
@@ -159,8 +196,14 @@ class CapabilityIndex:
         return capability, raised
 
     def _has_dedicated(self, capability: Capability, scores: NDArray[np.floating]) -> bool:
-        dedicated = np.setdiff1d(self._members[capability.name], self._executors)
-        return bool(scores[dedicated.astype(np.intp)].max(initial=0.0) >= DEDICATED)
+        members = self._rows(lambda purposes: purposes.members.get(capability.name, []))
+        dedicated = np.setdiff1d(members, self._executors)
+        return bool(scores[dedicated].max(initial=0.0) >= DEDICATED)
+
+
+def stems_of(text: str, stem: Stemmer) -> _Pattern:
+    """Returns the different stems of a text."""
+    return frozenset(map(stem, words(text)))
 
 
 def _weight(capability: Capability, name: _Pattern, text: _Pattern) -> int:

@@ -15,7 +15,7 @@ from toolscript.graph.forecast import Forecast
 from toolscript.graph.learning import Learning
 from toolscript.graph.related import relations
 from toolscript.retrieval.base import Corpus, EmbeddingIndex, EmbeddingSignal, Rows
-from toolscript.retrieval.capability import CapabilityIndex
+from toolscript.retrieval.capability import CapabilityIndex, CapabilityReader
 from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.lexical.name_matching import NameIndex
 from toolscript.retrieval.pipeline import STEPS, begin
@@ -52,6 +52,7 @@ class SearchEngine:
         self._lexical = lexical or LexicalSignal()
         self._semantic = semantic
         self._learning = learning
+        self._capabilities = CapabilityReader(self._lexical.stemmer)
         self._writing = threading.Lock()
         self._state = self._index(Corpus(()))
         self._waiting = 0
@@ -112,7 +113,7 @@ class SearchEngine:
                 what was prepared so far is kept.
         """
         with self._writing:
-            corpus = Corpus(documents)
+            corpus = Corpus(documents, self._state.corpus)
             self._state = self._index(corpus)
             try:
                 for waiting in self._semantic.prepare(corpus) if self._semantic else ():
@@ -132,7 +133,7 @@ class SearchEngine:
             lexical=lexical,
             semantic=semantic,
             names=NameIndex(corpus, lexical),
-            capabilities=CapabilityIndex(corpus, lexical.stemmer),
+            capabilities=CapabilityIndex(corpus, self._capabilities),
             is_action=actions(corpus, lexical.stemmer) if self.profile.subqueries else None,
             visibility=Visibility(corpus),
             forecast=self._forecast(corpus, semantic),

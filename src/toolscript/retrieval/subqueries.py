@@ -8,11 +8,13 @@ begin, or one that takes an object ("mail it", "book a table").
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from toolscript.retrieval.base import Corpus
 from toolscript.retrieval.lexical.analyzer import Stemmer
 from toolscript.text.words import STOP_WORDS, words
+from toolscript.types import Document
 
 MAX_SUBQUERIES = 6
 """Of a longer question the first subqueries are looked at one by one."""
@@ -40,14 +42,32 @@ _OBJECTS = frozenset(
 
 def actions(corpus: Corpus, stem: Stemmer) -> Callable[[str], bool]:
     """Returns whether a word is an action: whether several documents' texts begin with it."""
-    counts = Counter(
-        stem(word)
-        for document in corpus.documents
-        for text in (document.name, document.description)
-        for word in words(text[:_OPENING_CHARS])[:1]
-        if len(word) >= _SHORTEST
-    )
-    return lambda word: counts[stem(word)] >= MIN_TOOLS
+    openings = Openings(stem)
+    counts = [part.segment.derived(openings) for part in corpus.parts]
+    gone = openings([part.segment.documents[n] for part in corpus.parts for n in part.gone])
+
+    def is_action(word: str) -> bool:
+        stemmed = stem(word)
+        return sum(each[stemmed] for each in counts) - gone[stemmed] >= MIN_TOOLS
+
+    return is_action
+
+
+@dataclass(frozen=True, slots=True)
+class Openings:
+    """Counts with which words the texts of documents begin."""
+
+    stem: Stemmer
+
+    def __call__(self, documents: Sequence[Document]) -> Counter[str]:
+        """Returns the number of texts by the stem of their first word."""
+        return Counter(
+            self.stem(word)
+            for document in documents
+            for text in (document.name, document.description)
+            for word in words(text[:_OPENING_CHARS])[:1]
+            if len(word) >= _SHORTEST
+        )
 
 
 def split(text: str, is_action: Callable[[str], bool]) -> list[str]:

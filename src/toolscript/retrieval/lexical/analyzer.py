@@ -1,7 +1,8 @@
 """The analyzer: takes documents apart into words and stems, as numbers, each document once."""
 
 import threading
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any, TypeAlias, cast
 
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from Stemmer import Stemmer as SnowballStemmer  # pyright: ignore[reportUnknownVariableType] - has no types
 
-from toolscript.retrieval.base import Corpus
+from toolscript.retrieval.base import DocumentMemo
 from toolscript.text.words import words
 from toolscript.types import Document
 
@@ -45,7 +46,7 @@ class Vocabulary(dict[str, int]):
         self.stemmer = stemmer
         self.words: list[str] = []
         self.stems: dict[str, int] = {}
-        self.stem_of: list[int] = []
+        self.stem_of = array("i")
         """By a word's number, its stem's."""
 
     def __missing__(self, word: str) -> int:
@@ -67,19 +68,11 @@ class Analyzer:
 
     def __init__(self, stemmer: Stemmer) -> None:
         self.vocabulary = Vocabulary(stemmer)
-        self._known: dict[str, tuple[Document, TokenIds]] = {}
-        """By id the documents of the last corpus."""
+        self._known = DocumentMemo(self._token_ids)
 
-    def of(self, corpus: Corpus) -> list[TokenIds]:
-        """The words of each document, in the corpus' order."""
-        known = self._known
-        self._known = {
-            each.id: known[each.id]
-            if each.id in known and each == known[each.id][0]
-            else (each, self._token_ids(each))
-            for each in corpus.documents
-        }
-        return [token_ids for _, token_ids in self._known.values()]
+    def of(self, documents: Sequence[Document]) -> list[TokenIds]:
+        """Returns the words of each document."""
+        return self._known.of(documents)
 
     def _token_ids(self, document: Document) -> TokenIds:
         fields = [words(text) for text in _texts(document)]

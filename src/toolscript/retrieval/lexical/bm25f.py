@@ -6,6 +6,7 @@ the term frequency), saturated onto [0, 1]. A word that no document has is
 looked up among the words that some have, by edit distance.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -13,16 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolscript.embedding.base import Vectors
-from toolscript.retrieval.base import Corpus, Mask, Query, Ranking
-from toolscript.retrieval.lexical.analyzer import (
-    FIELDS,
-    Analyzer,
-    Numbers,
-    Stemmer,
-    TokenIds,
-    Vocabulary,
-)
-from toolscript.retrieval.lexical.spelling import Spellings
+from toolscript.retrieval.base import Corpus, Mask, Part, Query, Ranking, Rows
+from toolscript.retrieval.lexical.analyzer import FIELDS, Analyzer, Numbers, Stemmer, Vocabulary
+from toolscript.retrieval.lexical.postings import NAME, Postings
+from toolscript.types import Document
 
 FIELD_WEIGHTS = {
     "name": 2.5,
@@ -47,18 +42,22 @@ _MAX_UNUSED_WORDS = 10_000
 
 _REMEMBERED = 1024
 """So many words' terms are remembered: subqueries repeat the words of the question."""
+_REMEMBERED_STEMS = 256
+"""For so many stems what they add to scores is remembered: most questions have common ones."""
 
 
 class LexicalSignal:
     """BM25 over fields with typo-tolerant words.
 
-    A document's words are taken apart once; an index over a new corpus is then
-    a matter of sorting numbers.
+    A document's words are taken apart once, and only the documents of new segments are
+    indexed.
     """
 
     def __init__(self) -> None:
         self.stemmer = Stemmer()
         self._analyzer = Analyzer(self.stemmer)
+        self._postings = _postings_by(self._analyzer)
+        self._parents: Corpus | None = None
 
     def index(self, corpus: Corpus) -> "LexicalIndex":
         """Returns an index over the documents of ``corpus``. Quick."""
@@ -66,12 +65,18 @@ class LexicalSignal:
         if corpus.parent_rows is not None:
             rows, parent_of = np.unique(corpus.parent_rows, return_inverse=True)
             parents: list[int] = rows.tolist()
-            corpus = Corpus(corpus.documents[row] for row in parents)
-        token_ids, vocabulary = self._analyzer.of(corpus), self._analyzer.vocabulary
-        index = LexicalIndex(token_ids, vocabulary, parent_of)
-        if index.unused_words > max(_MAX_UNUSED_WORDS, len(index.spellings.words)):
+            corpus = Corpus((corpus.documents[row] for row in parents), self._parents)
+            self._parents = corpus
+        parts = [_Part(each.segment.derived(self._postings), each) for each in corpus.parts]
+        index = LexicalIndex(parts, self._analyzer.vocabulary, len(corpus), parent_of)
+        if index.unused_words > max(_MAX_UNUSED_WORDS, index.used_words):
             self._analyzer = Analyzer(self.stemmer)
+            self._postings = _postings_by(self._analyzer)
         return index
+
+
+def _postings_by(analyzer: Analyzer) -> Callable[[Sequence[Document]], Postings]:
+    return lambda documents: Postings(analyzer.of(documents), analyzer.vocabulary)
 
 
 def saturated(totals: Vectors, visible: Mask | None = None) -> Vectors:
@@ -91,46 +96,6 @@ def saturated(totals: Vectors, visible: Mask | None = None) -> Vectors:
 
 
 @dataclass(frozen=True, slots=True)
-class _Postings:
-    """Per stem the rows that have it, and a value for each; a row occurs once per stem."""
-
-    stems: Numbers
-    rows: Numbers
-    values: Vectors
-    starts: NDArray[np.int64]
-    """Where each stem's rows begin, and one past the last: int64 [stems + 1]."""
-
-    @classmethod
-    def of(cls, stems: Numbers, rows: Numbers, values: Vectors, count: int) -> "_Postings":
-        """Sum the values of equal (stem, row), for ``count`` stems; rows are sorted already."""
-        order = np.argsort(stems, kind="stable")
-        stems, rows, values = stems[order], rows[order], values[order]
-        another = np.diff(stems, prepend=-1).astype(bool) | np.diff(rows, prepend=-1).astype(bool)
-        firsts = np.flatnonzero(another)
-        summed = np.add.reduceat(values, firsts) if firsts.size else values
-        stems = stems[firsts]
-        starts = np.concatenate([[0], np.bincount(stems, minlength=count).cumsum()])
-        return cls(stems, rows[firsts], summed, starts)
-
-    def scaled(self, values: Vectors) -> "_Postings":
-        return _Postings(self.stems, self.rows, values, self.starts)
-
-    def frequencies(self) -> NDArray[np.int64]:
-        """How many rows each stem has."""
-        return np.diff(self.starts)
-
-    def add(self, stem: int, weight: float, totals: Vectors) -> None:
-        part = slice(self.starts[stem], self.starts[stem + 1])
-        totals[self.rows[part]] += weight * self.values[part]
-
-    def value(self, stem: int, row: int) -> float:
-        start, end = self.starts[stem], self.starts[stem + 1]
-        position = start + int(np.searchsorted(self.rows[start:end], row))
-        here = position < end and self.rows[position] == row
-        return float(self.values[position]) if here else 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class Term:
     """A stem of the question that some document has."""
 
@@ -147,8 +112,39 @@ class Term:
         return self.asked if self.asked == self.meant else f"{self.asked} → {self.meant}"
 
 
+class _Part:
+    """The postings of one segment, and where its documents are in the corpus."""
+
+    def __init__(self, postings: Postings, part: Part) -> None:
+        self.postings = postings
+        self.rows = part.rows
+        self.gone = part.gone
+        self.scales: Vectors = np.empty((0, len(FIELDS)), np.float32)
+        """What one occurrence counts: float32 [documents, fields]."""
+
+    def sums(self, stem: int) -> tuple[Rows, Vectors]:
+        """Returns the rows that have a stem, each once, and what its occurrences count together."""
+        entries = self.postings.entries(stem)
+        places, fields = self.postings.places[entries], self.postings.fields[entries]
+        firsts = np.flatnonzero(np.diff(places, prepend=-1))
+        counted = self.postings.counts[entries] * self.scales[places, fields]
+        sums = np.add.reduceat(counted, firsts) if firsts.size else counted
+        rows = self.rows[places[firsts]]
+        return rows[rows >= 0], sums[rows >= 0]
+
+    def named(self, stem: int) -> Rows:
+        """Returns the rows whose names have a stem."""
+        entries = self.postings.entries(stem)
+        rows = self.rows[self.postings.places[entries][self.postings.fields[entries] == NAME]]
+        return rows[rows >= 0]
+
+
 class LexicalIndex:
     """An inverted index of stems: immutable, its memory that of the corpus' words.
+
+    Its statistics are those of the whole corpus, so that its scores are the same however the
+    documents are divided into parts. What a stem adds to each score is computed when it is
+    first asked for.
 
     Where there are passages, only parents have words, and each passage gets the
     scores of its parent: ``parent_of`` is its place among them, int64 [n].
@@ -156,31 +152,43 @@ class LexicalIndex:
 
     def __init__(
         self,
-        documents: list[TokenIds],
+        parts: Sequence[_Part],
         vocabulary: Vocabulary,
+        size: int,
         parent_of: NDArray[np.intp] | None = None,
     ) -> None:
         self._parent_of = parent_of
+        self._vocabulary = vocabulary
         self.stemmer = vocabulary.stemmer
-        self._size = len(documents)
+        self._size = size
+        self._parts = parts
         self._stems = vocabulary.stems
-        words_, rows, fields, lengths = _flattened(documents)
-        stems = np.array(vocabulary.stem_of, dtype=np.int32)[words_]
-        count = len(vocabulary.stems)
-        weights = _field_scales(lengths)[rows, fields]
-        postings = _Postings.of(stems, rows, weights, count)
-        frequencies = postings.frequencies()
-        self._count = count
-        rarity = np.log(1 + (self._size - frequencies + 0.5) / (frequencies + 0.5))
+        self._count = len(vocabulary.stems)
+        lengths = np.zeros(len(FIELDS), np.int64)
+        frequencies = np.zeros(self._count, np.int64)
+        words_ = np.zeros(len(vocabulary.words), np.int64)
+        for part in parts:
+            postings = part.postings
+            lengths += postings.lengths.sum(axis=0)
+            frequencies[: postings.frequencies.size] += postings.frequencies
+            words_[: postings.word_counts.size] += postings.word_counts
+            if part.gone:
+                gone = postings.of(part.gone, vocabulary)
+                lengths -= gone[0].sum(axis=0)
+                frequencies[: gone[1].size] -= gone[1]
+                words_[: gone[2].size] -= gone[2]
+        for part in parts:
+            part.scales = _field_scales(part.postings.lengths, lengths / max(1, size))
+        self._frequencies = frequencies
+        rarity = np.log(1 + (size - frequencies + 0.5) / (frequencies + 0.5))
         self._rarity: Vectors = rarity.astype(np.float32)
-        tf = postings.values
-        impacts = self._rarity[postings.stems] * tf * (K1 + 1) / (tf + K1)
-        self._postings = postings.scaled(impacts.astype(np.float32))
-        self._names = self._name_shares(stems, rows, fields)
-        present = np.bincount(words_, minlength=len(vocabulary.words)) > 0
-        self.unused_words = int(present.size - present.sum())
-        self.spellings = Spellings([vocabulary.words[n] for n in np.flatnonzero(present)])
+        self._name_rarity = self._find_name_rarity()
+        self._words = words_
+        self.used_words = int(np.count_nonzero(words_))
+        self.unused_words = words_.size - self.used_words
         self._resolved = lru_cache(_REMEMBERED)(self._resolve)
+        self._impacts = lru_cache(_REMEMBERED_STEMS)(self._find_impacts)
+        self._named = lru_cache(_REMEMBERED_STEMS)(self._find_named)
 
     def rank(self, query: Query, visible: Mask | None = None) -> Ranking:
         """Score every document; one without any of the words gets 0.
@@ -190,7 +198,8 @@ class LexicalIndex:
         """
         totals = np.zeros(self._size, dtype=np.float32)
         for term in self.terms(query):
-            self._postings.add(self._stems[term.stem], term.weight, totals)
+            rows, impacts = self._impacts(self._stems[term.stem])
+            totals[rows] += term.weight * impacts
         if visible is not None and self._parent_of is not None:
             visible = np.bincount(self._parent_of[visible], minlength=self._size) > 0
         return Ranking(self._per_document(saturated(totals, visible)))
@@ -213,7 +222,9 @@ class LexicalIndex:
         """
         shares = np.zeros(self._size, dtype=np.float32)
         for term in self.terms(query):
-            self._names.add(self._stems[term.stem], term.weight, shares)
+            stem = self._stems[term.stem]
+            rows = self._named(stem)
+            shares[rows] += term.weight * (self._rarity[stem] / self._name_rarity[rows])
         return self._per_document(np.minimum(shares, 1.0))
 
     def terms(self, query: Query) -> list[Term]:
@@ -228,7 +239,18 @@ class LexicalIndex:
     def impact(self, term: Term, row: int) -> float:
         """What a term of the query adds to a document's BM25 score."""
         place = row if self._parent_of is None else int(self._parent_of[row])
-        return term.weight * self._postings.value(self._stems[term.stem], place)
+        rows, impacts = self._impacts(self._stems[term.stem])
+        return term.weight * float(impacts[rows == place].sum())
+
+    def _find_named(self, stem: int) -> Rows:
+        return np.concatenate([part.named(stem) for part in self._parts])
+
+    def _find_impacts(self, stem: int) -> tuple[Rows, Vectors]:
+        """Returns the rows that have a stem, and what it adds to the BM25 score of each."""
+        found = [part.sums(stem) for part in self._parts]
+        rows = np.concatenate([rows for rows, _ in found])
+        tf = np.concatenate([sums for _, sums in found])
+        return rows, (self._rarity[stem] * tf * (K1 + 1) / (tf + K1)).astype(np.float32)
 
     def _per_document(self, scores: Vectors) -> Vectors:
         return scores if self._parent_of is None else scores[self._parent_of]
@@ -239,8 +261,7 @@ class LexicalIndex:
 
     def _has(self, stem: str) -> bool:
         number = self._stems.get(stem, self._count)
-        starts = self._postings.starts
-        return number < self._count and bool(starts[number] < starts[number + 1])
+        return number < self._count and bool(self._frequencies[number])
 
     def _resolve(self, word: str) -> list[Term]:
         stem = self.stemmer(word)
@@ -255,35 +276,27 @@ class LexicalIndex:
         allowed = min(2, len(word) // 4)
         if not allowed or not word.isalpha():
             return []
-        found = sorted((edits, near) for near, edits in self.spellings.within(word, allowed))
+        near = {
+            (edits, spelling)
+            for part in self._parts
+            for spelling, edits in part.postings.spellings.within(word, allowed)
+            if self._words[self._vocabulary[spelling]]
+        }
+        found = sorted(near)
         return [(near, TYPO_DISCOUNT**edits) for edits, near in found[:4] if edits == found[0][0]]
 
-    def _name_shares(self, stems: Numbers, rows: Numbers, fields: NDArray[np.intp]) -> _Postings:
-        """Per stem of a document's name, its part of the name, by rarity."""
-        named = fields == FIELDS.index("name")
-        stems, rows = stems[named], rows[named]
-        postings = _Postings.of(stems, rows, np.ones(stems.size, np.float32), self._count)
-        rarity = self._rarity[postings.stems]
-        total = np.bincount(postings.rows, weights=rarity, minlength=self._size)
-        return postings.scaled((rarity / total[postings.rows]).astype(np.float32))
+    def _find_name_rarity(self) -> Vectors:
+        """Returns the sum of the rarities of the stems of each document's name: float32 [n]."""
+        total = np.zeros(self._size)
+        for part in self._parts:
+            rows, stems = part.rows[part.postings.name_places], part.postings.name_stems
+            rows, stems = rows[rows >= 0], stems[rows >= 0]
+            total += np.bincount(rows, weights=self._rarity[stems], minlength=self._size)
+        return total.astype(np.float32)
 
 
-def _flattened(
-    documents: list[TokenIds],
-) -> tuple[Numbers, Numbers, NDArray[np.intp], Numbers]:
-    """All words' numbers, each one's row and field, and the lengths int32 [documents, fields]."""
-    width = len(FIELDS)
-    lengths = np.array([d.lengths for d in documents], dtype=np.int32).reshape(-1, width)
-    numbers = np.concatenate([np.empty(0, np.int32), *(d.numbers for d in documents)])
-    rows = np.repeat(np.arange(len(documents), dtype=np.int32), lengths.sum(axis=1))
-    fields = np.repeat(np.tile(np.arange(width), len(documents)), lengths.ravel())
-    return numbers, rows, fields, lengths
-
-
-def _field_scales(lengths: Numbers) -> Vectors:
+def _field_scales(lengths: Numbers, averages: NDArray[np.float64]) -> Vectors:
     """What one occurrence counts: weight / (1 − b + b · length / average), float32 [n, fields]."""
-    if not lengths.size:
-        return np.empty((0, len(FIELDS)), np.float32)
-    averages = np.maximum(1.0, lengths.mean(axis=0))
+    averages = np.maximum(1.0, averages)
     weights = np.array([FIELD_WEIGHTS[field] for field in FIELDS])
     return (weights / (1 - B + B * lengths / averages)).astype(np.float32)

@@ -13,11 +13,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from toolscript.retrieval.base import Corpus, Mask, Query
+from toolscript.retrieval.base import Corpus, Mask, Query, Rows
 from toolscript.retrieval.lexical.bm25f import LexicalIndex
 from toolscript.retrieval.lexical.spelling import Spellings
 from toolscript.text.words import STOP_WORDS, compact, words
-from toolscript.types import SEPARATOR
+from toolscript.types import SEPARATOR, Document
 
 MIN_SIMILARITY = 0.75
 """Least edit similarity of a misspelled name."""
@@ -56,32 +56,51 @@ IMPERSONATOR = 0.99
 """A name that is spelled like another server's id counts this much of that id."""
 
 
-def _impersonating(corpus: Corpus) -> Iterator[int]:
-    """The rows of tools that are called ``server__tool`` or ``server:tool`` like another's id."""
-    posing = [(row, d) for row, d in enumerate(corpus.documents) if _ID_MARK.search(d.name)]
-    ids = {compact(d.server + d.name): d.server for d in corpus.documents} if posing else {}
-    for row, document in posing:
-        if ids.get(compact(document.name), document.server) != document.server:
-            yield row
+class _Names:
+    """The spellings of the names of one segment's documents: each with their places."""
+
+    def __init__(self, documents: Sequence[Document]) -> None:
+        self.compact: defaultdict[str, list[int]] = defaultdict(list)
+        """By letters and digits only: of the name alone, and after the server's."""
+        self.exact: defaultdict[str, list[int]] = defaultdict(list)
+        """As it stands: for names in symbols only, and to prefer the one meant among near twins."""
+        for place, each in enumerate(documents):
+            for spelling in {compact(each.name), compact(each.server + each.name)} - {""}:
+                self.compact[spelling].append(place)
+            for spelling in {each.name, f"{each.server}:{each.name}", each.id}:
+                self.exact[spelling.strip()].append(place)
+        self.spellings = Spellings(list(self.compact))
+        self.posing = [place for place, each in enumerate(documents) if _ID_MARK.search(each.name)]
+        """The documents that are called ``server__tool`` or ``server:tool``."""
 
 
 class NameIndex:
     """The spellings of every document's name; ``vocabulary`` knows the corpus' words."""
 
     def __init__(self, corpus: Corpus, vocabulary: LexicalIndex) -> None:
-        self._rows: defaultdict[str, list[int]] = defaultdict(list)
-        """By letters and digits only: of the name alone, and after the server's."""
-        self._exact: defaultdict[str, list[int]] = defaultdict(list)
-        """As it stands: for names in symbols only, and to prefer the one meant among near twins."""
-        for row, each in enumerate(corpus.documents):
-            for spelling in {compact(each.name), compact(each.server + each.name)} - {""}:
-                self._rows[spelling].append(row)
-            for spelling in {each.name, f"{each.server}:{each.name}", each.id}:
-                self._exact[spelling.strip()].append(row)
-        self.impersonating = frozenset(_impersonating(corpus))
-        """The documents, by row, that are named like another's id."""
-        self._spellings = Spellings(list(self._rows))
+        self._parts = [(part.segment.derived(_Names), part.rows) for part in corpus.parts]
         self._vocabulary = vocabulary
+        self.impersonating = frozenset(self._impersonating(corpus.documents))
+        """The documents, by row, that are named like another's id."""
+
+    def _impersonating(self, documents: Sequence[Document]) -> Iterator[int]:
+        for names, rows in self._parts:
+            for row in _known(rows[names.posing]):
+                name = compact(documents[row].name)
+                like = [documents[each] for each in sorted(self._rows(name))]
+                ids = [each for each in like if compact(each.server + each.name) == name]
+                if ids and ids[-1].server != documents[row].server:
+                    yield row
+
+    def _rows(self, spelled: str, visible: Mask | None = None) -> list[int]:
+        """Returns the ``visible`` rows with this spelling in letters and digits only."""
+        return self._seen([names.compact.get(spelled, []) for names, _ in self._parts], visible)
+
+    def _seen(self, places: Sequence[list[int]], visible: Mask | None) -> list[int]:
+        """Returns the ``visible`` rows of the places in each segment."""
+        found = zip(places, self._parts, strict=True)
+        rows = (row for each, (_, rows) in found for row in _known(rows[each]))
+        return [row for row in rows if visible is None or visible[row]]
 
     def match(self, query: Query, visible: Mask | None = None) -> dict[int, NameMatch]:
         """The documents, by row, whose names the query spells.
@@ -89,9 +108,9 @@ class NameIndex:
         Only ``visible`` rows count, by default all.
         """
         spelled = query.compact
-        exact = _visible(self._exact.get(query.text.strip(), ()), visible) or _visible(
-            self._rows.get(spelled, ()), visible
-        )
+        text = query.text.strip()
+        literal = [names.exact.get(text, []) for names, _ in self._parts]
+        exact = self._seen(literal, visible) or self._rows(spelled, visible)
         if exact:
             return self._exactly(exact)
         whole: dict[int, NameMatch] = {}
@@ -115,7 +134,7 @@ class NameIndex:
         identifier, readable = _IDENTIFIER.search(token), self._readable(words(token))
         if readable and not identifier:
             return {}
-        exact = _visible(self._rows.get(spelled, ()), visible)
+        exact = self._rows(spelled, visible)
         if exact:
             return self._exactly(exact)
         return {} if readable else self._near(spelled, visible)
@@ -134,12 +153,18 @@ class NameIndex:
 
     def _near(self, spelled: str, visible: Mask | None) -> dict[int, NameMatch]:
         found: dict[int, NameMatch] = {}
-        for spelling, similarity in self._spellings.alike(spelled, MIN_SIMILARITY):
-            for row in _visible(self._rows[spelling], visible):
+        near = {
+            each
+            for names, _ in self._parts
+            for each in names.spellings.alike(spelled, MIN_SIMILARITY)
+        }
+        for spelling, similarity in near:
+            for row in self._rows(spelling, visible):
                 named = self._named(row, similarity)
                 found[row] = max(named, found.get(row, named))
         return found
 
 
-def _visible(rows: Sequence[int], visible: Mask | None) -> Sequence[int]:
-    return rows if visible is None else [row for row in rows if visible[row]]
+def _known(rows: Rows) -> list[int]:
+    """Returns the rows without those of documents that the corpus lacks."""
+    return rows[rows >= 0].tolist()

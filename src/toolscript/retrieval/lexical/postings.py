@@ -1,0 +1,84 @@
+"""Postings: which of a segment's documents have which stems, how often and in which fields.
+
+What depends on all documents, such as a stem's rarity, is not here: a segment stays as it is
+while others are added beside it.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolscript.retrieval.lexical.analyzer import FIELDS, Numbers, TokenIds, Vocabulary
+from toolscript.retrieval.lexical.spelling import Spellings
+
+Counts = NDArray[np.int64]
+NAME = FIELDS.index("name")
+
+
+class Postings:
+    """An inverted index of the documents of one segment: immutable.
+
+    An entry says how often a stem occurs in one field of one document. Entries are sorted by
+    stem, then by the document's place, then by field.
+    """
+
+    def __init__(self, documents: list[TokenIds], vocabulary: Vocabulary) -> None:
+        self.documents = documents
+        self.lengths = _lengths(documents)
+        """How many words each field has: int32 [documents, fields]."""
+        words, places, fields = _flattened(documents, self.lengths)
+        stem_of = np.array(vocabulary.stem_of)
+        stems = stem_of[words]
+        order = np.argsort(stems, kind="stable")
+        stems, places, fields = stems[order], places[order], fields[order]
+        another = _differs(stems) | _differs(places)
+        firsts = np.flatnonzero(another | _differs(fields))
+        self.counts = np.diff(firsts, append=stems.size).astype(np.float32)
+        self.places, self.fields, another = places[firsts], fields[firsts], another[firsts]
+        stems, count = stems[firsts], len(vocabulary.stems)
+        self._starts = np.concatenate([[0], np.bincount(stems, minlength=count).cumsum()])
+        self.frequencies: Counts = np.bincount(stems[another], minlength=count)
+        """By stem, how many documents have it."""
+        self.word_counts: Counts = np.bincount(words, minlength=len(vocabulary.words))
+        """By word, how often it occurs."""
+        self.spellings = Spellings([vocabulary.words[n] for n in np.flatnonzero(self.word_counts)])
+        named = self.fields == NAME
+        self.name_stems, self.name_places = stems[named], self.places[named]
+        """The entries of the documents' names, each stem of a name once."""
+
+    def entries(self, stem: int) -> slice:
+        """Returns where the entries of a stem are; a stem that is newer has none."""
+        if stem + 1 >= self._starts.size:
+            return slice(0, 0)
+        return slice(int(self._starts[stem]), int(self._starts[stem + 1]))
+
+    def of(self, gone: list[int], vocabulary: Vocabulary) -> tuple[Numbers, Counts, Counts]:
+        """Returns the lengths, frequencies and word counts that some documents account for."""
+        documents = [self.documents[place] for place in gone]
+        lengths = _lengths(documents)
+        words, places, _ = _flattened(documents, lengths)
+        stems = np.array(vocabulary.stem_of)[words].astype(np.int64)
+        pairs = np.unique(stems * max(1, len(documents)) + places)
+        frequencies = np.bincount(pairs // max(1, len(documents)), minlength=self.frequencies.size)
+        return lengths, frequencies, np.bincount(words, minlength=self.word_counts.size)
+
+
+def _lengths(documents: list[TokenIds]) -> Numbers:
+    rows = [document.lengths for document in documents]
+    return np.array(rows, dtype=np.int32).reshape(-1, len(FIELDS))
+
+
+def _flattened(
+    documents: list[TokenIds], lengths: Numbers
+) -> tuple[Numbers, Numbers, NDArray[np.int8]]:
+    """Returns all words' numbers, and each one's document, by its place, and field."""
+    numbers = np.concatenate([np.empty(0, np.int32), *(d.numbers for d in documents)])
+    places = np.repeat(np.arange(len(documents), dtype=np.int32), lengths.sum(axis=1))
+    fields = np.tile(np.arange(len(FIELDS), dtype=np.int8), len(documents))
+    return numbers, places, np.repeat(fields, lengths.ravel())
+
+
+def _differs(values: NDArray[np.integer]) -> NDArray[np.bool_]:
+    """Returns whether each value is another than the one before it; the first one is."""
+    differs = np.ones(values.size, np.bool_)
+    np.not_equal(values[1:], values[:-1], out=differs[1:])
+    return differs
