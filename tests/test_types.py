@@ -239,7 +239,12 @@ def test_a_grant_takes_a_name_with_brackets_as_it_stands() -> None:
 def test_the_digest_of_a_tool_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """catalogue:snapshot"""
     hashed: list[object] = []
-    monkeypatch.setattr(types, "sha256_of", lambda value: hashed.append(value) or "digest")
+
+    def sha256_of(value: object) -> str:
+        hashed.append(value)
+        return "digest"
+
+    monkeypatch.setattr(types, "sha256_of", sha256_of)
     tool = ToolSpec(server="s", name="t")
     assert {tool.digest, tool.digest} == {"digest"}
     assert len(hashed) == 1
