@@ -22,6 +22,7 @@ from toolscript.config.follower import Follower
 from toolscript.config.servers import Config
 from toolscript.config.settings import Settings
 from toolscript.config.trust import TrustStore
+from toolscript.embedding.base import Vectors
 from toolscript.embedding.json_vector_cache import JsonVectorCache
 from toolscript.embedding.loader import LazyModel, lazy_model
 from toolscript.embedding.vector_cache import FALLBACK, SqliteVectorCache
@@ -92,7 +93,7 @@ def application(
         settings.data_dir,
         config.key,
         review_new=settings.new_tools == "review",
-        similarity=lambda texts: _similarity(model, texts),
+        embed=lambda texts: _embedded(model, texts),
     )
     gateway = Gateway(
         config,
@@ -136,16 +137,15 @@ def application(
     )
 
 
-def _similarity(model: LazyModel, texts: Sequence[str]) -> list[float]:
-    """Returns the cosines of the first text with the others; nothing where no model works."""
+def _embedded(model: LazyModel, texts: Sequence[str]) -> Sequence[Vectors]:
+    """Returns a vector for each text; nothing where no model works."""
     encoder = model.get().encoder
     if encoder is None:
         return []
     try:
-        first, *others = encoder.documents(texts)
+        return list(encoder.documents(texts))
     except ModelError:  # an embedding server that does not answer: words have to do
         return []
-    return [float(first @ other) for other in others]
 
 
 def _starting(settings: Settings, wiring: Wiring) -> Callable[[ServerSpec, ServerEntry], bool]:

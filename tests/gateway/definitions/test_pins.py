@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolscript.embedding.base import Vectors
 from toolscript.errors import DecisionStorageError
+from toolscript.gateway.definitions import comparison
 from toolscript.gateway.definitions.comparison import Reviewed, trust_of
 from toolscript.gateway.definitions.normal_form import kept_words, launch_of, normal_form
 from toolscript.gateway.definitions.pins import DefinitionPins
@@ -162,19 +165,48 @@ def test_another_new_tool_is_no_rename(pins: DefinitionPins) -> None:
 
 
 def test_a_rename_in_other_words_is_found_by_its_vector(tmp_path: Path) -> None:
-    compared: list[Sequence[str]] = []
+    embedded: list[str] = []
 
-    def similarity(texts: Sequence[str]) -> list[float]:
-        compared.append(texts)
-        return [0.95 for _ in texts[1:]]
+    def embed(texts: Sequence[str]) -> list[Vectors]:
+        embedded.extend(texts)
+        return [np.array([1.0, 0.0], np.float32) for _ in texts]
 
-    pins = DefinitionPins(tmp_path, "key", similarity=similarity)
-    pins.review(GIT, [TOOL])
+    pins = DefinitionPins(tmp_path, "key", embed=embed)
+    rain = changed(name="rain", description="Forecast of wind for a city.", input_schema={})
+    pins.review(GIT, [TOOL, rain])
     text = "Record staged changes in the repository under a note"
     other = changed(name="save", title="", description=text, input_schema={})
+    again = changed(name="keep", title="", description=f"{text} too", input_schema={})
     assert kept_words(set(words(TOOL.description)), set(words(text))) < 0.8
-    assert names(pins.review(GIT, [other])) == ([], ["save"])
-    assert len(compared) == 1
+    reviewed = pins.review(GIT, [other, again])
+    assert names(reviewed) == ([], ["save", "keep"])
+    assert {held.reason for held in reviewed.held} == {"renamed"}
+    assert len(embedded) == len(set(embedded)) == 3, "each text once, and none of another purpose"
+
+
+def test_of_two_vanished_tools_the_nearer_one_is_the_former(tmp_path: Path) -> None:
+    pins = DefinitionPins(tmp_path, "key")
+    near = changed(name="commit_all", description=TOOL.description.replace("staged ", ""))
+    pins.review(GIT, [TOOL, near])
+    [held] = pins.review(GIT, [changed(name="save", description=near.description)]).held
+    assert held.before is not None
+    assert held.before["name"] == "commit_all"
+
+
+def test_a_listing_with_too_many_pairs_to_compare_is_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparison, "MAX_COMPARED", 5)
+
+    def listing(letter: str, count: int) -> list[ToolSpec]:
+        return [changed(name=f"{letter}{n}", description=f"{letter * 9}{n}") for n in range(count)]
+
+    pins = DefinitionPins(tmp_path, "key")
+    pins.review(GIT, listing("a", 3))
+    reviewed = pins.review(GIT, listing("b", 2))
+    assert {held.reason for held in reviewed.held} == {"new"}
+    assert not reviewed.accepted
+    assert names(pins.review(GIT, [*listing("a", 3), *listing("c", 9)]))[1] == []
 
 
 @pytest.mark.parametrize(

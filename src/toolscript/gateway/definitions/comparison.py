@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from toolscript.embedding.base import Vectors
 from toolscript.gateway.definitions.normal_form import (
     Definition,
     kept_words,
@@ -19,6 +20,8 @@ from toolscript.types import ServerSpec, ToolSpec, Trust, sha256_of
 
 RECENT = timedelta(hours=24)
 """For how long a tool that no person has approved is called new, or changed."""
+MAX_COMPARED = 1_000_000
+"""Where a listing has more pairs of a new and a vanished tool, its new tools are held unseen."""
 MAX_PINS = 40_000
 """Of one server, those of tools that it no longer lists included; further new tools are held."""
 MIN_KEPT_WORDS = 0.8
@@ -29,8 +32,8 @@ MIN_KEPT_BESIDE = 0.4
 
 AcceptedBy: TypeAlias = Literal["first sight", "autoApprove", "person"]
 HoldReason: TypeAlias = Literal["changed", "renamed", "new", "server", "lost"]
-Similarity: TypeAlias = Callable[[Sequence[str]], Sequence[float]]
-"""Returns the cosine of the first text with each of the others; nothing without a model."""
+Embed: TypeAlias = Callable[[Sequence[str]], Sequence[Vectors]]
+"""Returns a vector of length 1 for each text; nothing without a model."""
 
 
 class Pin(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,7 +122,7 @@ class Comparison:
         pins: What was accepted, by the tools' names.
         is_lost: Whether an earlier record of it was lost: then nothing is accepted.
         tools: What the server lists.
-        similarity: Compares a new tool with those that have vanished.
+        embed: Embeds the texts of new tools and of those that have vanished.
     """
 
     def __init__(
@@ -129,12 +132,13 @@ class Comparison:
         *,
         is_lost: bool,
         tools: Sequence[ToolSpec],
-        similarity: Similarity,
+        embed: Embed,
     ) -> None:
         self._spec = spec
         self._is_lost = is_lost
         self._tools = tools
-        self._similarity = similarity
+        self._embed = embed
+        self._vectors: dict[str, Vectors] = {}
         self._launch = launch_of(spec)
         self._former_launch = min((pin.launch for pin in pins.values() if pin.launch), default="")
         self.pins = dict(pins)
@@ -150,6 +154,8 @@ class Comparison:
             for name, pin in self.pins.items()
             if name not in listed and pin.definition
         ]
+        if (len(listed) - len(listed & self.pins.keys())) * len(vanished) > MAX_COMPARED:
+            vanished, trusts_new = [], False
         is_other_launch = bool(self.pins) and all(
             pin.launch != self._launch for pin in self.pins.values() if pin.definition
         )
@@ -206,14 +212,26 @@ class Comparison:
         text = text_of(definition)
         found = frozenset(words(text))
         kept = [kept_words(former.words, found) for former in vanished]
-        texts = [text, *(former.text for former in vanished)]
-        cosines = self._similarity(texts) if max(kept) < MIN_KEPT_WORDS else ()
-        for number, former in enumerate(vanished):
-            near = cosines[number] if cosines else 0.0
-            alike = near >= MIN_SIMILARITY and kept[number] >= MIN_KEPT_BESIDE
-            if kept[number] >= MIN_KEPT_WORDS or alike:
-                return former.definition
-        return None
+        nearest = max(range(len(kept)), key=kept.__getitem__)
+        if kept[nearest] >= MIN_KEPT_WORDS:
+            return vanished[nearest].definition
+        likely = [
+            each for each, share in zip(vanished, kept, strict=True) if share >= MIN_KEPT_BESIDE
+        ]
+        cosines = self._cosines(text, [each.text for each in likely])
+        pairs = zip(likely, cosines, strict=False)
+        return next((each.definition for each, near in pairs if near >= MIN_SIMILARITY), None)
+
+    def _cosines(self, text: str, others: Sequence[str]) -> list[float]:
+        """Returns the cosine of a text with each of the others; nothing without a model."""
+        if not others:
+            return []
+        missing = [each for each in dict.fromkeys((text, *others)) if each not in self._vectors]
+        vectors = self._embed(missing) if missing else ()
+        self._vectors.update(zip(missing, vectors, strict=False))
+        if text not in self._vectors:
+            return []
+        return [float(self._vectors[text] @ self._vectors[each]) for each in others]
 
     def _accept(
         self, name: str, definition: Definition, by: AcceptedBy, *, is_change: bool = False

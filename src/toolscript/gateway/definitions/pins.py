@@ -17,10 +17,10 @@ import msgspec
 
 from toolscript.gateway.definitions.comparison import (
     Comparison,
+    Embed,
     HeldTool,
     Pin,
     Reviewed,
-    Similarity,
 )
 from toolscript.gateway.definitions.normal_form import launch_of, normal_form
 from toolscript.storage.atomic_files import (
@@ -61,7 +61,7 @@ class DefinitionPins:
         data_dir: The data directory.
         config_key: The key of the configuration.
         review_new: Whether a person has to approve a tool that was never seen, too.
-        similarity: Compares a new tool with those that have vanished.
+        embed: Embeds the texts of new tools and of those that have vanished.
     """
 
     def __init__(
@@ -70,12 +70,12 @@ class DefinitionPins:
         config_key: str,
         *,
         review_new: bool = False,
-        similarity: Similarity = lambda _: (),
+        embed: Embed = lambda _: (),
     ) -> None:
         self._folder = data_dir / "pins" / config_key
         self._markers = data_dir / "run" / f"pins-{config_key}"
         self._review_new = review_new
-        self._similarity = similarity
+        self._embed = embed
         self._lock = threading.Lock()
         self._warned: set[str] = set()
         self._unsaved: dict[str, _PinFile] = {}
@@ -95,7 +95,7 @@ class DefinitionPins:
                 file.pins if file else {},
                 is_lost=is_lost,
                 tools=tools,
-                similarity=self._similarity,
+                embed=self._embed,
             )
             reviewed = review.run(trusts_new=not (self._review_new or is_lost))
             if file is None or review.pins != file.pins:
