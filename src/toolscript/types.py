@@ -380,6 +380,9 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Maximum number of hits; None for the profile's."""
     threshold: float | None = None
     """Minimum score of a hit, 0 to 1; None for the profile's."""
+    alpha: float | None = None
+    """Weight of the semantic score, 0 to 1; the rest is the lexical score's. None for the
+    profile's."""
     servers: tuple[str, ...] = ()
     """Names of the servers whose tools are searched; all for none."""
     grant: Grant = EVERYTHING

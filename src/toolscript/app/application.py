@@ -249,7 +249,7 @@ class App:
             UnknownNameError: A server of the request is not configured.
             SearchTimeoutError: The search took too long.
             QueryError: The query is empty or too long.
-            RangeError: The limit or the threshold is outside its range.
+            RangeError: The limit, the threshold or α is outside its range.
         """
         catalogue = self.catalogue(request.grant)
         catalogue.check(request.servers)

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from toolscript.config.settings import OPTION
 from toolscript.graph.forecast import Forecast
 from toolscript.graph.learning import Learning
 from toolscript.graph.related import relations
@@ -19,7 +20,7 @@ from toolscript.retrieval.capability import CapabilityIndex
 from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.lexical.name_matching import NameIndex
 from toolscript.retrieval.pipeline import STEPS, begin
-from toolscript.retrieval.profiles import Profile
+from toolscript.retrieval.profiles import Profile, with_alpha
 from toolscript.retrieval.subqueries import actions
 from toolscript.retrieval.trace import IndexState, Trace
 from toolscript.text.words import compact, words
@@ -74,9 +75,11 @@ class SearchEngine:
 
         Raises:
             QueryError: The query is empty or too long.
-            RangeError: The limit or the threshold is outside its range.
+            RangeError: The limit, the threshold or α is outside its range.
         """
         profile = profile or self.profile
+        if request.alpha is not None:
+            profile = with_alpha(profile, OPTION["alpha"].parse(request.alpha, "alpha"))
         trace = begin(self._state, request, profile)
         for step in STEPS[:1] if profile.raw_cosine else STEPS:
             trace.apply(step)

@@ -9,7 +9,6 @@ from typing import Any
 import anyio.to_thread
 import msgspec
 from msgspec import UNSET
-from msgspec.structs import replace
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -19,8 +18,8 @@ from starlette.routing import BaseRoute, Route
 
 from toolscript import __version__
 from toolscript.app.application import App
-from toolscript.config.settings import OPTION, Option
-from toolscript.errors import QueryError, RangeError, TaskDiedError, ToolscriptError
+from toolscript.config.settings import Option
+from toolscript.errors import TaskDiedError, ToolscriptError
 from toolscript.gateway.base import SilentCaller
 from toolscript.gateway.raw_results import RawResult
 from toolscript.surfaces.http import (
@@ -30,9 +29,10 @@ from toolscript.surfaces.http import (
     graph_routes,
     openapi,
     runtime_routes,
+    search_routes,
 )
 from toolscript.surfaces.http.client_sessions import ClientSessions, session_of
-from toolscript.surfaces.http.openapi import BOOLEAN, TEXT, TEXTS, parameter
+from toolscript.surfaces.http.openapi import BOOLEAN, TEXT, parameter
 from toolscript.surfaces.http.request_input import (
     BodyLimit,
     check_content_type,
@@ -59,10 +59,9 @@ from toolscript.surfaces.server.project_header import project_of
 from toolscript.surfaces.server.request_log import RequestLogMiddleware, RequestStats
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 from toolscript.text.display import printable
-from toolscript.types import TOOL_CLASSES, Grant, SearchRequest, ToolClass
+from toolscript.types import TOOL_CLASSES, Grant, ToolClass
 
 log = logging.getLogger(__name__)
-_MAX_SERVERS = 100
 _MESSAGE = "/message"
 """The one route where a POST may be of any content type: programs may use ``curl -d``."""
 _PIECE_BYTES = 256 * 1024
@@ -77,7 +76,8 @@ ENDPOINTS = openapi.Endpoints()
 def every_endpoint() -> list[openapi.Endpoint]:
     """Returns the routes of every module, in the order in which they are named."""
     modules = (graph_routes, runtime_routes, approval_routes, activity_routes)
-    every = [*ENDPOINTS, *(each for module in modules for each in module.ENDPOINTS)]
+    others = (each for module in modules for each in module.ENDPOINTS)
+    every = [*search_routes.ENDPOINTS, *ENDPOINTS, *others]
     return sorted(every, key=lambda endpoint: endpoint.method)
 
 
@@ -172,58 +172,6 @@ async def _pieces(text: bytes) -> AsyncGenerator[memoryview]:
     view = memoryview(text)
     for start in range(0, len(view), _PIECE_BYTES):
         yield view[start : start + _PIECE_BYTES]
-
-
-@ENDPOINTS.add(
-    "GET",
-    "/search",
-    answers.SearchAnswer,
-    *openapi.search_parameters("What the tool should do."),
-    parameter("server", "Only this server's tools; may be repeated.", TEXTS),
-    parameter("why", "A tool's id or name: say where it ended up.", TEXT),
-    parameter("skills", "Rank skills among the tools.", BOOLEAN),
-    parameter("needed", "Also rank what the best tools need first.", BOOLEAN),
-)
-async def search(app: App, request: Request) -> Any:
-    """Find the tools that do what a sentence says."""
-    query = required(request, "q", "what+the+tool+should+do", QueryError)
-    servers = tuple(request.query_params.getlist("server"))
-    if len(servers) > _MAX_SERVERS:
-        raise RangeError(f"server is given {len(servers)} times; at most {_MAX_SERVERS} are")
-    search = replace(
-        _search_request(query, request),
-        servers=servers,
-        why=request.query_params.get("why", ""),
-        skills=flag(request, "skills"),
-        needed=flag(request, "needed"),
-    )
-    result = await app.search(search, session_of(request).history)
-    catalogue = app.catalogue(search.grant)
-    shown = (*result.hits, result.below, result.why and result.why.hit)
-    tools = catalogue.known(hit.document.id for hit in shown if hit)
-    missing = catalogue.not_searched(servers)
-    return answers.search_answer(query, result, missing, tools, mark=search.skills)
-
-
-@ENDPOINTS.add(
-    "GET", "/skills/search", answers.SearchAnswer, *openapi.search_parameters("What is to be done.")
-)
-async def search_skills(app: App, request: Request) -> Any:
-    """Find the skills that say how something is done."""
-    query = required(request, "q", "how+to+do+it", QueryError)
-    result = await app.skills.search(_search_request(query, request))
-    return answers.search_answer(query, result)
-
-
-def _search_request(query: str, request: Request) -> SearchRequest:
-    """Returns what searches of tools and of skills have in common."""
-    return SearchRequest(
-        text=query,
-        limit=parsed(request, OPTION["limit"]),
-        threshold=parsed(request, OPTION["threshold"]),
-        grant=grant_of(request),
-        explain=flag(request, "explain"),
-    )
 
 
 @ENDPOINTS.add("GET", "/skills", answers.SkillsAnswer)
