@@ -395,6 +395,9 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Whether to add tools that the best tools need first."""
     explain: bool = False
     """Whether each hit gets an `Explanation` of its score."""
+    evidence: tuple[str, ...] | None = None
+    """Ids of the hits whose explanations say what each signal found, which takes much longer than
+    the search; all for None."""
     why: str = ""
     """The id or name of a tool whose rank, or absence, the result is to explain."""
     skills: bool = False

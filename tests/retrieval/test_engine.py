@@ -826,3 +826,16 @@ def test_a_request_weighs_the_signals_as_an_engine_of_that_weight_does(
 def test_a_weight_out_of_range_is_refused(engine: SearchEngine) -> None:
     with pytest.raises(RangeError, match="alpha"):
         ask(engine, "file", alpha=1.5)
+
+
+def test_evidence_is_looked_for_where_it_is_asked_for(engine: SearchEngine) -> None:
+    result = ask(engine, "commit my changes", threshold=0, explain=True, evidence=())
+    wanted = ids(result)[1]
+    every = ask(engine, "commit my changes", threshold=0, explain=True, evidence=(wanted,))
+    full = ask(engine, "commit my changes", threshold=0, explain=True)
+    for bare, hit, whole in zip(result.hits, every.hits, full.hits, strict=True):
+        assert bare.explanation
+        assert hit.explanation
+        assert bare.explanation.steps == hit.explanation.steps
+        assert not any(share.evidence for share in bare.explanation.shares)
+        assert (hit.explanation == whole.explanation) is (hit.document.id == wanted)

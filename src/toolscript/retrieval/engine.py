@@ -189,9 +189,11 @@ def select(trace: Trace, candidates: Rows) -> tuple[list[int], int | None]:
 def hit(trace: Trace, row: int, *, explained: bool = False) -> Hit:
     """A row of the result; a parent is shown by its best passage."""
     known, forecast, request = trace.state.corpus.rows, trace.state.forecast, trace.request
-    identifier = trace.state.corpus.documents[row].id
+    document = trace.state.corpus.documents[row]
+    wanted = request.evidence
+    with_evidence = explained or wanted is None or (document.parent_id or document.id) in wanted
     related = forecast and relations(
-        forecast.graph, identifier, lambda tool: tool in known and request.shows(tool)
+        forecast.graph, document.id, lambda tool: tool in known and request.shows(tool)
     )
     return Hit(
         document=trace.state.corpus.documents[_best_passage(trace, row)],
@@ -200,7 +202,9 @@ def hit(trace: Trace, row: int, *, explained: bool = False) -> Hit:
         related=related or None,
         reason=trace.reason(row),
         signals=trace.signals(row),
-        explanation=trace.explain(row) if explained or trace.request.explain else None,
+        explanation=trace.explain(row, evidence=with_evidence)
+        if explained or request.explain
+        else None,
     )
 
 
