@@ -41,6 +41,7 @@ _COMMANDS = {
     "exec": "Run a script that can only call tools.",
     "graph": "Show and fill the graph of tools used together.",
     "gateway": "Start, inspect and stop the gateway.",
+    "ui": "Open the gateway's page in a browser.",
 }
 """Each command's summary."""
 _MODULES = {

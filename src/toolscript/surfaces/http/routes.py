@@ -4,7 +4,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
 
 import anyio.to_thread
 import msgspec
@@ -48,6 +48,7 @@ from toolscript.surfaces.mcp.mcp_routes import McpRoutes
 from toolscript.surfaces.mcp.sessionless import SessionlessEndpoint
 from toolscript.surfaces.server.audit_log import Refusals, audited
 from toolscript.surfaces.server.authentication import (
+    Access,
     Admit,
     OriginGuard,
     access_of,
@@ -55,6 +56,7 @@ from toolscript.surfaces.server.authentication import (
 )
 from toolscript.surfaces.server.error_answers import error_response, json_response, refusal
 from toolscript.surfaces.server.error_codes import codes_of
+from toolscript.surfaces.server.page_sessions import PageSessions
 from toolscript.surfaces.server.project_header import project_of
 from toolscript.surfaces.server.request_log import RequestLogMiddleware, RequestStats
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
@@ -62,6 +64,8 @@ from toolscript.text.display import printable
 from toolscript.types import TOOL_CLASSES, Grant, ToolClass
 
 log = logging.getLogger(__name__)
+Pages: TypeAlias = Callable[[App, PageSessions[Access]], Sequence[BaseRoute]]
+"""Gives the routes of the page, which is a surface of its own."""
 _MESSAGE = "/message"
 """The one route where a POST may be of any content type: programs may use ``curl -d``."""
 _PIECE_BYTES = 256 * 1024
@@ -97,6 +101,7 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
     is_admitted: Callable[[str], bool],
     stats: RequestStats,
     exposure: Exposure,
+    pages: Pages,
 ) -> Starlette:
     """Returns an ASGI application over ``app``, which it runs for as long as it lives.
 
@@ -107,8 +112,10 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
         is_admitted: Whether the holder of an `Access` still has it.
         stats: Counts the requests.
         exposure: What the MCP surface shows.
+        pages: Gives the routes of the page.
     """
     revocations, refusals = RevocationWatcher(is_admitted), Refusals()
+    sessions = PageSessions[Access](lambda access: is_admitted(access.holder))
     mount = McpRoutes(app, exposure, revocations, stats)
 
     @asynccontextmanager
@@ -118,12 +125,17 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
             yield
 
     asgi = _asgi(
-        [*_routes(app, every_endpoint()), *mount.routes],
+        [*_routes(app, every_endpoint()), *mount.routes, *pages(app, sessions)],
         lifespan=lifespan,
         middleware=[
             Middleware(RequestLogMiddleware, stats=stats),
             Middleware(
-                OriginGuard, hosts=hosts, admit=admit, revocations=revocations, refusals=refusals
+                OriginGuard,
+                hosts=hosts,
+                admit=admit,
+                revocations=revocations,
+                refusals=refusals,
+                sessions=sessions,
             ),
             Middleware(BodyLimit),
         ],
