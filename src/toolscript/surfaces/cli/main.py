@@ -36,6 +36,7 @@ _COMMANDS = {
     "trust": "Let a project's configuration be used.",
     "token": "Control who may use which tools of the gateway.",
     "activity": "Show which tools were called, and by whom.",
+    "cost": "Show what tools cost a model in tokens.",
     "doctor": "Check for problems, and say what to do.",
     "cache": "Show and clear cached data.",
     "exec": "Run a script that can only call tools.",

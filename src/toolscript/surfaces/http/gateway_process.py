@@ -99,6 +99,8 @@ def _server(
         stats=stats,
         exposure=cast("Exposure", settings.exposure),
         pages=pages,
+        tokens=tokens,
+        settings=settings,
     )
     return _Server(asgi, app, stats)
 

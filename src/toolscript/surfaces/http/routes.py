@@ -18,7 +18,8 @@ from starlette.routing import BaseRoute, Route
 
 from toolscript import __version__
 from toolscript.app.application import App
-from toolscript.config.settings import Option
+from toolscript.config.access_tokens import TokenStore
+from toolscript.config.settings import Option, Settings
 from toolscript.errors import TaskDiedError, ToolscriptError
 from toolscript.gateway.base import SilentCaller
 from toolscript.gateway.raw_results import RawResult
@@ -26,6 +27,7 @@ from toolscript.surfaces.http import (
     activity_routes,
     answers,
     approval_routes,
+    cost_routes,
     graph_routes,
     openapi,
     runtime_routes,
@@ -43,7 +45,7 @@ from toolscript.surfaces.http.request_input import (
     required,
     while_connected,
 )
-from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext
+from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext, Session
 from toolscript.surfaces.mcp.mcp_routes import McpRoutes
 from toolscript.surfaces.mcp.sessionless import SessionlessEndpoint
 from toolscript.surfaces.server.audit_log import Refusals, audited
@@ -79,7 +81,7 @@ ENDPOINTS = openapi.Endpoints()
 
 def every_endpoint() -> list[openapi.Endpoint]:
     """Returns the routes of every module, in the order in which they are named."""
-    modules = (graph_routes, runtime_routes, approval_routes, activity_routes)
+    modules = (graph_routes, runtime_routes, approval_routes, activity_routes, cost_routes)
     others = (each for module in modules for each in module.ENDPOINTS)
     every = [*search_routes.ENDPOINTS, *ENDPOINTS, *others]
     return sorted(every, key=lambda endpoint: endpoint.method)
@@ -102,6 +104,8 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
     stats: RequestStats,
     exposure: Exposure,
     pages: Pages,
+    tokens: TokenStore,
+    settings: Settings,
 ) -> Starlette:
     """Returns an ASGI application over ``app``, which it runs for as long as it lives.
 
@@ -113,6 +117,8 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
         stats: Counts the requests.
         exposure: What the MCP surface shows.
         pages: Gives the routes of the page.
+        tokens: The access tokens, for the page to list and revoke.
+        settings: What the gateway was started with, for the page to check.
     """
     revocations, refusals = RevocationWatcher(is_admitted), Refusals()
     sessions = PageSessions[Access](lambda access: is_admitted(access.holder))
@@ -142,6 +148,7 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
     )
     asgi.state.sessions, asgi.state.stats, asgi.state.lag = ClientSessions(), stats, None
     asgi.state.refusals = refusals
+    asgi.state.tokens, asgi.state.settings, asgi.state.mcp = tokens, settings, mount
     asgi.state.messages = SessionlessEndpoint(app, mount.exposure)
     return asgi
 
@@ -297,8 +304,19 @@ async def list_tools(app: App, request: Request) -> Any:
 async def call_tool(app: App, request: Request) -> Any:
     """Call a tool; one that fails says so in `isError`, with status 200."""
     arguments = await json_object(request)
-    session = session_of(request)
-    tool = request.path_params["tool"]
+    tool, session = request.path_params["tool"], session_of(request)
+    return await called(app, request, tool, arguments, session, _classes(request))
+
+
+async def called(  # noqa: PLR0913, PLR0917 - what a call consists of
+    app: App,
+    request: Request,
+    tool: str,
+    arguments: dict[str, Any],
+    session: Session,
+    classes: tuple[ToolClass, ...],
+) -> dict[str, Any]:
+    """Returns the result of a tool's call by a request; cancels it where the caller hangs up."""
     grant = grant_of(request)
     call = app.call(
         tool,
@@ -307,7 +325,7 @@ async def call_tool(app: App, request: Request) -> Any:
         grant,
         history=session.history,
         session=session.id,
-        classes=_classes(request),
+        classes=classes,
     )
     return await while_connected(request, audited(app, tool, arguments, grant, call))
 

@@ -25,7 +25,17 @@ from toolscript.text.display import counted, harmless, printable, size_text
 
 _HERE = Path(__file__).parent
 STATIC = _HERE / "static"
-NAVIGATION = (("/", "Search"),)
+NAVIGATION = (
+    ("/", "Search"),
+    ("/servers", "Servers"),
+    ("/review", "Review"),
+    ("/activity", "Activity"),
+    ("/savings", "Savings"),
+    ("/graph", "Graph"),
+    ("/skills", "Skills"),
+    ("/access", "Access"),
+    ("/doctor", "Doctor"),
+)
 """The screens that every other one links to."""
 _MAX_LINE = 300
 
@@ -83,6 +93,7 @@ def _environment() -> Environment:
         "bar": bar,
         "counted": counted,
         "id_of": _id_of,
+        "replaced": _replaced,
         "root": PAGE,
         "screens": NAVIGATION,
         "static": _static,
@@ -97,6 +108,12 @@ def _with_open(parameters: QueryParams, identifier: str, is_open: bool) -> str: 
     """Returns the parameters of an address that shows a result's explanation, or does not."""
     others = [each for each in parameters.multi_items() if each != ("open", identifier)]
     return urlencode([*others, *([("open", identifier)] if is_open else [])])
+
+
+def _replaced(parameters: QueryParams, name: str, value: object) -> str:
+    """Returns the parameters of an address with another value of one of them."""
+    others = [each for each in parameters.multi_items() if each[0] != name]
+    return urlencode([*others, (name, value)])
 
 
 def _id_of(hit: ToolHit | SkillHit) -> str:

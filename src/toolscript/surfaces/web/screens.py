@@ -32,8 +32,15 @@ from toolscript.surfaces.server.page_sessions import PAGE, PageSessions
 Handler: TypeAlias = Callable[[App, Request], Awaitable[Any]]
 """Answers a request with a struct that the template shows, or with a response."""
 JSON = ".json"
-_MODULES = ("search_lab",)
-"""Each has its `Screens` as ``SCREENS``; they stand in the order of the navigation."""
+_MODULES = (
+    "search_lab",
+    "tool_screen",
+    "server_screens",
+    "review_screens",
+    "activity_screen",
+    "overview_screens",
+)
+"""Each has its `Screens` as ``SCREENS``."""
 HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -112,7 +119,7 @@ def _router(app: App, sessions: PageSessions[Access]) -> ASGIApp:
     for name in _MODULES:
         module = import_module(f"toolscript.surfaces.web.{name}")
         for screen in module.SCREENS:
-            if screen.method == "GET":
+            if screen.method == "GET" and screen.template:
                 path = "/search" if screen.path == "/" else screen.path
                 routes.append(Route(path + JSON, _answering(app, screen, as_json=True)))
             routes.append(Route(screen.path, _answering(app, screen), methods=[screen.method]))

@@ -77,6 +77,8 @@ class LabAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     """Why there is no answer."""
     held: list[str] = []
     """The ids of tools that wait for approval, and so are not found."""
+    adjusted: bool = False
+    """Whether the address has settings."""
     other: View | UnsetType = UNSET
     moves: list[Move] = []
 
@@ -109,6 +111,7 @@ async def search_lab(app: App, request: Request) -> Any:
         tools=len(catalogue.tools()),
         servers=len(catalogue.servers()),
         questions=kept,
+        adjusted=any(given(request, name + each) for name in _SETTINGS for each in ("", OTHER)),
         other=other or UNSET,
     )
     if not answer.query:

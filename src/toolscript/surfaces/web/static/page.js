@@ -87,6 +87,42 @@ class SearchLab extends HTMLElement {
 }
 customElements.define("search-lab", SearchLab);
 
+/** Shows what has changed in its part of the page, every two seconds, while one looks at it. */
+class LivePart extends HTMLElement {
+  #timer = 0;
+
+  connectedCallback() {
+    if (!this.hasAttribute("still")) this.#timer = setInterval(() => this.#refresh(), 2000);
+  }
+
+  disconnectedCallback() {
+    clearInterval(this.#timer);
+  }
+
+  async #refresh() {
+    const used = this.matches(":focus-within, :hover") && !this.querySelector("tbody");
+    if (document.hidden || used || !getSelection().isCollapsed) return;
+    const found = await fetched(location.href, "live-part").catch(() => null);
+    if (!found || found.textContent === this.textContent) return;
+    const known = new Set([...this.querySelectorAll("tr[id]")].map((row) => row.id));
+    for (const row of found.querySelectorAll("tr[id]")) {
+      if (known.size && !known.has(row.id)) row.classList.add("fresh");
+    }
+    const focused = document.activeElement?.closest("live-part") === this;
+    const href = focused && document.activeElement.getAttribute("href");
+    this.replaceChildren(...found.childNodes);
+    if (href) this.querySelector(`[href="${CSS.escape(href)}"]`)?.focus();
+  }
+}
+customElements.define("live-part", LivePart);
+
+document.addEventListener("keydown", (event) => {
+  const item = event.target.closest?.(".card");
+  if (item && item === event.target && /^[ar]$/.test(event.key)) {
+    item.querySelector(`[aria-keyshortcuts="${event.key}"]`)?.click();
+  }
+});
+
 document.addEventListener("keydown", (event) => {
   const typing = event.target.matches("input, textarea, select") || event.ctrlKey || event.metaKey;
   const box = document.querySelector("#q");
