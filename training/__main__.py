@@ -14,10 +14,10 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import torch
 from benchmarks.arguments import Parser
 from benchmarks.quality.datasets import DataError
-from benchmarks.quality.metrics import Scores
 from rich.console import Console
 from rich.progress import Progress
 
+from toolscript.retrieval.quality_metrics import Scores
 from training import bundled_model, data, published_model, validation
 from training.encoder import Encoder
 from training.published_model import SourceError

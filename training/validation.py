@@ -3,11 +3,12 @@
 from pathlib import Path
 
 import msgspec
-from benchmarks.quality import datasets, metrics
+from benchmarks.quality import datasets
 from benchmarks.quality.own import cosine
 
 from toolscript.embedding.models import ModelSpec
 from toolscript.embedding.onnx import OnnxEncoder
+from toolscript.retrieval import quality_metrics as metrics
 from training.bundled_model import NAME, recorded
 from training.data import TrainingData
 

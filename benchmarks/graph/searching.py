@@ -20,12 +20,13 @@ import numpy as np
 from benchmarks.graph.data import Item, drawn, load
 from benchmarks.graph.next_tool import DEPTH, Place, counting, place
 from benchmarks.graph.results import Figures, Result
-from benchmarks.quality import datasets, metrics
+from benchmarks.quality import datasets
 from benchmarks.quality.datasets import SEED, Query
 from benchmarks.quality.own import encoder
 from toolscript.config.settings import MAX_QUERY_CHARS, OPTION
 from toolscript.graph.graph_files import ImportedGraph
 from toolscript.graph.learning import Learning
+from toolscript.retrieval import quality_metrics as metrics
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.profiles import search_profile

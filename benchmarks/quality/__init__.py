@@ -6,7 +6,7 @@
 
 DIR holds one folder per dataset, each with ``tools.jsonl`` and ``queries.jsonl``
 (see `benchmarks.quality.datasets`). Every engine indexes a dataset's tools and is
-asked its queries, ten results each; `benchmarks.quality.metrics` says what is
+asked its queries, ten results each; `toolscript.retrieval.quality_metrics` says what is
 counted. Other projects' engines run from their published packages in helper
 processes, in an environment that ``--install-peers`` makes in ``.peers``.
 """

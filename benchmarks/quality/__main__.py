@@ -13,11 +13,11 @@ from benchmarks.quality import compare, datasets, peers
 from benchmarks.quality.adapters import PEERS
 from benchmarks.quality.datasets import DataError, Dataset
 from benchmarks.quality.measure import Engine, Measured, below, measure
-from benchmarks.quality.metrics import LABELS, Scores
 from benchmarks.quality.own import OWN
 from benchmarks.quality.peers import Peer, PeerError
 from benchmarks.quality.timed import Timed
 from toolscript.errors import ToolscriptError
+from toolscript.retrieval.quality_metrics import LABELS, Scores
 
 GATED = "toolscript"
 """The engine that ``--fail-under`` looks at."""

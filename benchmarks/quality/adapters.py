@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.quality.datasets import Tool
-from benchmarks.quality.metrics import DEPTH
 from benchmarks.quality.timed import Build, Find
+from toolscript.retrieval.quality_metrics import DEPTH
 
 _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 _WORD = re.compile(r"[^\W_]+")

@@ -8,10 +8,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from benchmarks.quality import metrics
 from benchmarks.quality.datasets import Dataset, Tool
-from benchmarks.quality.metrics import LABELS, Scores
 from benchmarks.quality.peers import Peer, PeerError
+from toolscript.retrieval import quality_metrics as metrics
+from toolscript.retrieval.quality_metrics import LABELS, Scores
 
 EVERY = 20
 """Queries between two signs of progress."""

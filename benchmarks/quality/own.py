@@ -8,7 +8,6 @@ import msgspec
 import numpy as np
 
 from benchmarks.quality.datasets import Tool
-from benchmarks.quality.metrics import DEPTH
 from benchmarks.quality.timed import Build, Find
 from toolscript.config.settings import MAX_QUERY_CHARS, OPTION
 from toolscript.embedding.base import Encoder
@@ -18,6 +17,7 @@ from toolscript.retrieval.base import Corpus, Query
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.profiles import search_profile
+from toolscript.retrieval.quality_metrics import DEPTH
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.types import Document, SearchRequest, ToolSpec
 

@@ -16,6 +16,7 @@ from toolscript.app.activity_recorder import ActivityRecorder
 from toolscript.app.application import App
 from toolscript.app.builtin_tools import vector_tools
 from toolscript.app.call_approvals import Approvals, RememberedAnswers
+from toolscript.app.kept_questions import KeptQuestions
 from toolscript.config import locations
 from toolscript.config import servers as configuration
 from toolscript.config.follower import Follower
@@ -134,6 +135,7 @@ def application(
             settings.approval_timeout_s,
         ),
         activity=ActivityRecorder(ActivityLog(settings.data_dir / "activity", config.key)),
+        questions=KeptQuestions(settings.data_dir / "questions" / f"questions-{config.key}.jsonl"),
     )
 
 

@@ -381,6 +381,9 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Maximum number of hits; None for the profile's."""
     threshold: float | None = None
     """Minimum score of a hit, 0 to 1; None for the profile's."""
+    alpha: float | None = None
+    """Weight of the semantic score, 0 to 1; the rest is the lexical score's. None for the
+    profile's."""
     servers: tuple[str, ...] = ()
     """Names of the servers whose tools are searched; all for none."""
     grant: Grant = EVERYTHING
@@ -393,6 +396,9 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Whether to add tools that the best tools need first."""
     explain: bool = False
     """Whether each hit gets an `Explanation` of its score."""
+    evidence: tuple[str, ...] | None = None
+    """Ids of the hits whose explanations say what each signal found, which takes much longer than
+    the search; all for None."""
     why: str = ""
     """The id or name of a tool whose rank, or absence, the result is to explain."""
     skills: bool = False

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.quality import compare, datasets, metrics, peers
+from benchmarks.quality import compare, datasets, peers
 from benchmarks.quality.__main__ import ENGINES, main
 from benchmarks.quality.adapters import PEERS
 from benchmarks.quality.datasets import DataError, Query, Tool
@@ -21,6 +21,7 @@ from benchmarks.quality.peers import Peer, PeerError
 from benchmarks.quality.timed import Find, Timed
 
 from tests.docs.pages import DOCS, ROOT, fences
+from toolscript.retrieval import quality_metrics as metrics
 
 TOOLS: tuple[dict[str, Any], ...] = (
     {"id": "mail__send", "server": "mail", "name": "send", "description": "Send an e-mail."},

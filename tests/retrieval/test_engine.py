@@ -811,3 +811,31 @@ def test_a_name_that_nobody_knows_takes_nothing_from_a_question(engine: SearchEn
     assert ids(result)[0] == "filesystem__read_file"
     assert result.hits[0].explanation is not None
     assert "sense" not in [step.name for step in result.hits[0].explanation.steps]
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.4, 1.0])
+def test_a_request_weighs_the_signals_as_an_engine_of_that_weight_does(
+    make_engine: MakeEngine, documents: tuple[Document, ...], engine: SearchEngine, alpha: float
+) -> None:
+    weighed = make_engine(documents, alpha=alpha)
+    for text in ("commit my changes", "read_fiel", "what time is it"):
+        own = ask(weighed, text, threshold=0, limit=100)
+        assert ask(engine, text, threshold=0, limit=100, alpha=alpha).hits == own.hits
+
+
+def test_a_weight_out_of_range_is_refused(engine: SearchEngine) -> None:
+    with pytest.raises(RangeError, match="alpha"):
+        ask(engine, "file", alpha=1.5)
+
+
+def test_evidence_is_looked_for_where_it_is_asked_for(engine: SearchEngine) -> None:
+    result = ask(engine, "commit my changes", threshold=0, explain=True, evidence=())
+    wanted = ids(result)[1]
+    every = ask(engine, "commit my changes", threshold=0, explain=True, evidence=(wanted,))
+    full = ask(engine, "commit my changes", threshold=0, explain=True)
+    for bare, hit, whole in zip(result.hits, every.hits, full.hits, strict=True):
+        assert bare.explanation
+        assert hit.explanation
+        assert bare.explanation.steps == hit.explanation.steps
+        assert not any(share.evidence for share in bare.explanation.shares)
+        assert (hit.explanation == whole.explanation) is (hit.document.id == wanted)

@@ -19,6 +19,7 @@ from toolscript.app.argument_checks import check_foreign_arguments
 from toolscript.app.builtin_tools import BuiltinTool
 from toolscript.app.call_approvals import Approvals
 from toolscript.app.health import PUBLIC_STATS, DownloadState, Health, search_stats
+from toolscript.app.kept_questions import KeptQuestions
 from toolscript.app.output_checks import OutputChecks
 from toolscript.app.scoped_catalogue import ScopedCatalogue
 from toolscript.app.task_monitor import TaskMonitor
@@ -41,6 +42,7 @@ from toolscript.graph.learning import Learning
 from toolscript.graph.session_history import SessionHistory
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.live_index import SEARCH_TIMEOUT_S, Feed, LiveIndex
+from toolscript.retrieval.profiles import Profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.skills.service import SkillService
 from toolscript.text.display import printable
@@ -73,6 +75,7 @@ class App:
         learning: Learns from calls; None learns nothing.
         approvals: Asks a person about calls.
         activity: Records calls; None records none.
+        questions: Keeps questions whose right tools are known.
     """
 
     def __init__(  # noqa: PLR0913 - the parts that bootstrap wires
@@ -89,6 +92,7 @@ class App:
         learning: Learning | None = None,
         approvals: Approvals,
         activity: ActivityRecorder | None = None,
+        questions: KeptQuestions | None = None,
     ) -> None:
         self.permissions = ToolPermissions(gateway)
         """What is decided about calls without a person."""
@@ -101,6 +105,8 @@ class App:
         """What is learned from use; None where nothing is."""
         self.activity = activity
         """Where surfaces record calls; None where none are recorded."""
+        self.questions = questions
+        """The questions that are kept; None where none are."""
         self._gateway = gateway
         self._semantic = semantic
         self._feed = ToolFeed(gateway, snapshots, learning)
@@ -164,6 +170,11 @@ class App:
     def feeds(self) -> tuple[Feed[Any], ...]:
         """The feeds of tools and of skills: each can be waited on for a change."""
         return self._feed, self.skills.feed
+
+    @property
+    def profile(self) -> Profile:
+        """What a search of tools uses where the request says nothing else."""
+        return self._index.engine.profile
 
     @property
     def searchable(self) -> bool:
@@ -249,7 +260,7 @@ class App:
             UnknownNameError: A server of the request is not configured.
             SearchTimeoutError: The search took too long.
             QueryError: The query is empty or too long.
-            RangeError: The limit or the threshold is outside its range.
+            RangeError: The limit, the threshold or α is outside its range.
         """
         catalogue = self.catalogue(request.grant)
         catalogue.check(request.servers)

@@ -39,7 +39,7 @@ from toolscript.types import (
 )
 
 if TYPE_CHECKING:
-    from toolscript.codegen.typed_clients import Language, Module
+    from toolscript.codegen.typed_clients import Language, Module, ToolCode
 
 
 class KnownTool(NamedTuple):
@@ -234,6 +234,13 @@ class ScopedCatalogue:
 
         make = partial(make_module, tools, language, ids, compact=compact)
         return await anyio.to_thread.run_sync(make)
+
+    async def code(self, tool: ToolSpec, arguments: Any) -> "dict[Language, ToolCode]":
+        """Returns the types of a tool, and a call with these arguments, in each language."""
+        from toolscript.codegen.typed_clients import tool_code  # noqa: PLC0415 - seldom used
+
+        tools = self.gateway.catalogue.tools
+        return await anyio.to_thread.run_sync(tool_code, tools, tool.id, arguments)
 
     def _chosen(self, name: str) -> list[ToolSpec]:
         """The tool of this id, or the tools of this server."""

@@ -204,13 +204,8 @@ def module(tools: Iterable[ToolSpec], identifiers: Identifiers, *, compact: bool
     for server, own in groupby(tools, lambda tool: tool.server):
         methods: list[str] = []
         for tool in own:
-            stem = identifiers.stems[server, tool.name]
-            params = read(tool.input_schema)
-            types += _types(f"{stem}Params", params, compact=compact)
-            if tool.output_schema is not None:
-                types += _types(f"{stem}Result", read(tool.output_schema), compact=compact)
-            elif not compact:
-                types.append(f'{stem}Result: TypeAlias = "Answer"\n\n')
+            stem, params = identifiers.stems[server, tool.name], read(tool.input_schema)
+            types += declarations(tool, identifiers, compact=compact)
             method = identifiers.methods[server][tool.name]
             methods += _method(tool, method, stem, params, compact=compact)
         name = identifiers.classes[server]
@@ -218,6 +213,17 @@ def module(tools: Iterable[ToolSpec], identifiers: Identifiers, *, compact: bool
         attributes.append(f"    {identifiers.snake[server]} = {name}()")
     table = ["class _Tools:", *(attributes or ["    pass"]), "\n", "tools = _Tools()\n"]
     return "\n".join([_HEAD, *types, *servers, *table, PYTHON])
+
+
+def declarations(tool: ToolSpec, identifiers: Identifiers, *, compact: bool = False) -> list[str]:
+    """Returns the declarations of the types of a tool's parameters and result."""
+    stem = identifiers.stems[tool.server, tool.name]
+    written = _types(f"{stem}Params", read(tool.input_schema), compact=compact)
+    if tool.output_schema is not None:
+        written += _types(f"{stem}Result", read(tool.output_schema), compact=compact)
+    elif not compact:
+        written.append(f'{stem}Result: TypeAlias = "Answer"\n\n')
+    return written
 
 
 def _types(name: str, shape: tree.Shape, *, compact: bool) -> list[str]:
@@ -248,10 +254,10 @@ def _method(
     ]
 
 
-def usage(tool: ToolSpec, identifiers: Identifiers) -> str:
-    """Returns a call of the tool with its required arguments."""
+def usage(tool: ToolSpec, identifiers: Identifiers, arguments: Any = None) -> str:
+    """Returns a call of the tool with these arguments; with examples of the required for None."""
     method = identifiers.methods[tool.server][tool.name]
-    given = sample(read(tool.input_schema))
+    given = sample(read(tool.input_schema)) if arguments is None else arguments
     return f"await tools.{identifiers.snake[tool.server]}.{method}({_literal(given)})"
 
 

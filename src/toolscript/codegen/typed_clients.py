@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -11,7 +11,7 @@ from toolscript.codegen.identifiers import Identifiers
 from toolscript.types import ToolSpec
 
 Language: TypeAlias = Literal["ts", "py"]
-_WRITERS = {"ts": typescript, "py": python}
+_WRITERS: dict[Language, Any] = {"ts": typescript, "py": python}
 
 
 class Module(msgspec.Struct, frozen=True):
@@ -25,6 +25,34 @@ class Module(msgspec.Struct, frozen=True):
     """A call of the first tool that was chosen."""
     tools: tuple[str, ...]
     """The ids of the tools in it, sorted."""
+
+
+class ToolCode(msgspec.Struct, frozen=True):
+    """What one tool is in a language."""
+
+    types: str
+    """The declarations of its parameters and its result."""
+    usage: str
+    """A call of it."""
+
+
+def tool_code(
+    tools: Mapping[str, ToolSpec], chosen: str, arguments: Any
+) -> dict[Language, ToolCode]:
+    """Returns the tool with the id ``chosen`` in each language.
+
+    ``tools`` is the whole catalogue, on which the identifiers depend; ``arguments`` are those of
+    the call.
+    """
+    identifiers = Identifiers((tool.server, tool.name) for tool in tools.values())
+    tool = tools[chosen]
+    return {
+        language: ToolCode(
+            "\n".join(writer.declarations(tool, identifiers)).strip(),
+            writer.usage(tool, identifiers, arguments),
+        )
+        for language, writer in _WRITERS.items()
+    }
 
 
 def make_module(

@@ -193,16 +193,21 @@ def module(tools: Iterable[ToolSpec], identifiers: Identifiers, *, compact: bool
     for server, own in groupby(tools, lambda tool: tool.server):
         methods: list[str] = []
         for tool in own:
-            stem = identifiers.stems[server, tool.name]
-            params = read(tool.input_schema)
-            types += _types(f"{stem}Params", params, compact=compact)
-            types += _result(tool, f"{stem}Result", compact=compact)
+            stem, params = identifiers.stems[server, tool.name], read(tool.input_schema)
+            types += declarations(tool, identifiers, compact=compact)
             methods.append(_method(tool, stem, params, compact=compact))
         body = ",\n".join(methods)
         servers.append(f"  {identifiers.camel[server]}: {{\n{body}\n  }}")
     table = ",\n".join(servers)
     runtime = [TYPESCRIPT, TYPESCRIPT_CALL] if compact else [TYPESCRIPT]
     return "\n".join([HEADER, *types, f"export const tools = {{\n{table}\n}};\n", *runtime])
+
+
+def declarations(tool: ToolSpec, identifiers: Identifiers, *, compact: bool = False) -> list[str]:
+    """Returns the declarations of the types of a tool's parameters and result."""
+    stem = identifiers.stems[tool.server, tool.name]
+    params = _types(f"{stem}Params", read(tool.input_schema), compact=compact)
+    return [*params, *_result(tool, f"{stem}Result", compact=compact)]
 
 
 def _types(name: str, shape: tree.Shape, *, compact: bool) -> list[str]:
@@ -243,11 +248,11 @@ def _method(tool: ToolSpec, stem: str, params: tree.Shape, *, compact: bool) -> 
     return "\n".join([*doc, f"    {head} {{", filled, "    }"])
 
 
-def usage(tool: ToolSpec, identifiers: Identifiers) -> str:
-    """Returns a call of the tool with its required arguments."""
+def usage(tool: ToolSpec, identifiers: Identifiers, arguments: Any = None) -> str:
+    """Returns a call of the tool with these arguments; with examples of the required for None."""
     name = tool.name
     access = f".{name}" if _IDENTIFIER.fullmatch(name) else f"[{_quoted(name)}]"
-    given = _literal(sample(read(tool.input_schema)))
+    given = _literal(sample(read(tool.input_schema)) if arguments is None else arguments)
     return f"await tools.{identifiers.camel[tool.server]}{access}({given})"
 
 

@@ -175,10 +175,10 @@ def grant_for(
     except RuleError as error:
         raise InputError(str(error)) from None
     limits = {"permissions": rules, "profiles": tuple(profiles)}
-    return replace(_granted(tuple(servers), tuple(tools)), **limits)
+    return replace(_grant(tuple(servers), tuple(tools)), **limits)
 
 
-def _granted(servers: tuple[str, ...], tools: tuple[str, ...]) -> Grant:
+def _grant(servers: tuple[str, ...], tools: tuple[str, ...]) -> Grant:
     for tool in tools:
         server, separator, name = tool.partition(SEPARATOR)
         if not (server and separator and name):
@@ -189,6 +189,14 @@ def _granted(servers: tuple[str, ...], tools: tuple[str, ...]) -> Grant:
     if not servers and not tools:
         return EVERYTHING
     return Grant(servers=servers, tools=tools)
+
+
+def granted_text(grant: Grant) -> str:
+    """Returns what a grant gives, for people: servers and tools, then its rules."""
+    granted = "everything" if grant.is_everything else ", ".join((*grant.servers, *grant.tools))
+    rules = [f"{rule.decision} {rule.tool_class or rule.pattern}" for rule in grant.permissions]
+    rules += [f"profile {name}" for name in grant.profiles]
+    return f"{granted} ({', '.join(rules)})" if rules else granted
 
 
 def _hash(secret: str) -> str:

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from toolscript.config.settings import OPTION
 from toolscript.graph.forecast import Forecast
 from toolscript.graph.learning import Learning
 from toolscript.graph.related import relations
@@ -19,7 +20,7 @@ from toolscript.retrieval.capability import CapabilityIndex, CapabilityReader
 from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.lexical.name_matching import NameIndex
 from toolscript.retrieval.pipeline import STEPS, begin
-from toolscript.retrieval.profiles import Profile
+from toolscript.retrieval.profiles import Profile, with_alpha
 from toolscript.retrieval.subqueries import actions
 from toolscript.retrieval.trace import IndexState, Trace
 from toolscript.retrieval.visibility import Visibility
@@ -76,9 +77,11 @@ class SearchEngine:
 
         Raises:
             QueryError: The query is empty or too long.
-            RangeError: The limit or the threshold is outside its range.
+            RangeError: The limit, the threshold or α is outside its range.
         """
         profile = profile or self.profile
+        if request.alpha is not None:
+            profile = with_alpha(profile, OPTION["alpha"].parse(request.alpha, "alpha"))
         trace = begin(self._state, request, profile)
         for step in STEPS[:1] if profile.raw_cosine else STEPS:
             trace.apply(step)
@@ -189,9 +192,11 @@ def select(trace: Trace, candidates: Rows) -> tuple[list[int], int | None]:
 def hit(trace: Trace, row: int, *, explained: bool = False) -> Hit:
     """A row of the result; a parent is shown by its best passage."""
     known, forecast, request = trace.state.corpus.rows, trace.state.forecast, trace.request
-    identifier = trace.state.corpus.documents[row].id
+    document = trace.state.corpus.documents[row]
+    wanted = request.evidence
+    with_evidence = explained or wanted is None or (document.parent_id or document.id) in wanted
     related = forecast and relations(
-        forecast.graph, identifier, lambda tool: tool in known and request.shows(tool)
+        forecast.graph, document.id, lambda tool: tool in known and request.shows(tool)
     )
     return Hit(
         document=trace.state.corpus.documents[_best_passage(trace, row)],
@@ -200,7 +205,9 @@ def hit(trace: Trace, row: int, *, explained: bool = False) -> Hit:
         related=related or None,
         reason=trace.reason(row),
         signals=trace.signals(row),
-        explanation=trace.explain(row) if explained or trace.request.explain else None,
+        explanation=trace.explain(row, evidence=with_evidence)
+        if explained or request.explain
+        else None,
     )
 
 

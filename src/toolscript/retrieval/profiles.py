@@ -47,8 +47,12 @@ def search_profile(alpha: float, limit: int, threshold: float) -> Profile:
     At most ``limit`` hits are returned, each with a score of at least ``threshold``; a request may
     have its own.
     """
-    weights = {"semantic": alpha, "fuzzy": 1.0 - alpha}
-    return Profile("search", weights, limit, threshold)
+    return with_alpha(Profile("search", {}, limit, threshold), alpha)
+
+
+def with_alpha(profile: Profile, alpha: float) -> Profile:
+    """Returns the profile with another weight of the semantic score."""
+    return replace(profile, weights={"semantic": alpha, "fuzzy": 1.0 - alpha})
 
 
 def skills_profile(alpha: float, limit: int, threshold: float) -> Profile:

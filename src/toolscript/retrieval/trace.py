@@ -144,8 +144,11 @@ class Trace:
             for name, score in each.signals.items()
         }
 
-    def explain(self, row: int) -> Explanation:
-        """How a document's score came about: the mean's shares, and each change after it."""
+    def explain(self, row: int, *, evidence: bool = True) -> Explanation:
+        """How a document's score came about: the mean's shares, and each change after it.
+
+        ``evidence`` says whether the shares have theirs.
+        """
         rankings, indexes = (
             self.rankings[0],
             {"fuzzy": self.state.lexical}
@@ -158,7 +161,7 @@ class Trace:
                     signal=name,
                     score=_round(rankings[name].scores[row]),
                     weight=round(weight, DECIMALS),
-                    evidence=indexes[name].evidence(self.query, row),
+                    evidence=indexes[name].evidence(self.query, row) if evidence else (),
                 )
                 for name, weight in shares(rankings, self.weights, row).items()
             ),

@@ -2,6 +2,7 @@
 
 import unicodedata
 
+_UNITS = ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 _MAX_READ_CHARS = 20_000
 """`printable` reads no more of a text that it cuts anyway."""
 
@@ -20,9 +21,35 @@ def printable(text: str, limit: int = 0) -> str:
     return clean if whole else clean[: limit - 1].rstrip() + "…"
 
 
+def harmless(text: str) -> str:
+    """Returns third-party text of several lines, safe to show.
+
+    What could steer a terminal, is hidden or turns other characters around is replaced by
+    U+FFFD. Line feeds, tabs and spaces of all widths stay.
+    """
+    return text if text.isascii() and text.isprintable() else "".join(map(_shown, text))
+
+
+def _shown(character: str) -> str:
+    shown = character.isprintable() or character in "\n\t"
+    if shown or unicodedata.category(character) == "Zs":
+        return character
+    return "\N{REPLACEMENT CHARACTER}"
+
+
 def counted(number: int, noun: str) -> str:
     """Returns ``1 tool``, ``2 tools``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def size_text(size: int | None) -> str:
+    """Returns a number of bytes such as ``1.5 kB``; nothing for None."""
+    if size is None:
+        return ""
+    for unit, name in _UNITS:
+        if size >= unit:
+            return f"{size / unit:.1f} {name}"
+    return f"{size} B"
 
 
 def encodable(text: str) -> str:

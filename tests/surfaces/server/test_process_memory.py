@@ -13,6 +13,7 @@ GATEWAY = """
 import gc, os, signal, sys, threading, time
 from toolscript.config.settings import load_settings
 from toolscript.surfaces.http.gateway_process import serve
+from toolscript.surfaces.web.screens import page_routes
 
 def look():
     seen = [0]
@@ -24,7 +25,7 @@ def look():
     os.kill(os.getpid(), signal.SIGTERM)
 
 threading.Thread(target=look, daemon=True).start()
-serve(load_settings({"port": "0", "model": "none"}, os.environ))
+serve(load_settings({"port": "0", "model": "none"}, os.environ), page_routes)
 """
 
 

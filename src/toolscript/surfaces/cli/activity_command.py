@@ -11,7 +11,7 @@ from toolscript.surfaces.cli.connect import connected
 from toolscript.surfaces.cli.gateway_client import Client
 from toolscript.surfaces.cli.options import output_option, settings_options
 from toolscript.surfaces.cli.output import note, print_answer
-from toolscript.text.display import printable
+from toolscript.text.display import printable, size_text
 
 _LIMIT = 50
 _PAGE = 100
@@ -20,7 +20,6 @@ _EMPTY = "no calls are recorded that fit"
 _HEADER = ["Time", "Who", "Tool", "Outcome", "ms", "Sent", "Received"]
 _WIDTHS = [8, 8, 40, 17, 8, 8, 8]
 """The columns with ``--follow``, which knows only the rows so far; a longer cell shifts others."""
-_UNITS = ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 
 
 @click.command()
@@ -93,7 +92,7 @@ def _newer(
 
 
 def _row(call: dict[str, Any]) -> list[str]:
-    sizes = [_size(call["argumentBytes"]), _size(call["resultBytes"])]
+    sizes = [size_text(call["argumentBytes"]), size_text(call["resultBytes"])]
     return [
         _time(call["time"]),
         *(call[name] for name in ("who", "tool", "outcome")),
@@ -112,12 +111,3 @@ def _time(text: str) -> str:
     when = datetime.fromisoformat(text).astimezone()
     today = when.date() == datetime.now().astimezone().date()
     return when.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M:%S")
-
-
-def _size(number: int | None) -> str:
-    if number is None:
-        return ""
-    for unit, name in _UNITS:
-        if number >= unit:
-            return f"{number / unit:.1f} {name}"
-    return f"{number} B"

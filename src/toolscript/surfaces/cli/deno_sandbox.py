@@ -30,8 +30,8 @@ from urllib.parse import urlsplit
 
 from toolscript.config.settings import Settings
 from toolscript.errors import SandboxError
-from toolscript.surfaces.cli.output import harmless
 from toolscript.surfaces.cli.tool_proxy import ToolProxy
+from toolscript.text.display import harmless
 
 MAX_SCRIPT_BYTES = 1_000_000
 MAX_OUTPUT_BYTES = 4_000_000

@@ -53,8 +53,9 @@ def start(foreground: bool, on_demand: bool, **flags: Any) -> None:
         )
     if foreground:
         from toolscript.surfaces.http.gateway_process import serve  # noqa: PLC0415 - the server and all below it
+        from toolscript.surfaces.web.screens import page_routes  # noqa: PLC0415 - the same
 
-        serve(settings, on_demand=on_demand)
+        serve(settings, page_routes, on_demand=on_demand)
         return
     for problem in config.problems:
         note(str(problem))

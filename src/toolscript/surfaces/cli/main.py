@@ -36,11 +36,13 @@ _COMMANDS = {
     "trust": "Let a project's configuration be used.",
     "token": "Control who may use which tools of the gateway.",
     "activity": "Show which tools were called, and by whom.",
+    "cost": "Show what tools cost a model in tokens.",
     "doctor": "Check for problems, and say what to do.",
     "cache": "Show and clear cached data.",
     "exec": "Run a script that can only call tools.",
     "graph": "Show and fill the graph of tools used together.",
     "gateway": "Start, inspect and stop the gateway.",
+    "ui": "Open the gateway's page in a browser.",
 }
 """Each command's summary."""
 _MODULES = {

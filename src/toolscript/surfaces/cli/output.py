@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from toolscript.text.display import printable
+from toolscript.text.display import harmless, printable
 
 _GAP = 2
 _UNLIMITED_COLUMNS = 200
@@ -72,13 +72,6 @@ def print_json(value: Any) -> None:
     unicode = (sys.stdout.encoding or "").casefold().startswith("utf")
     dumped = json.dumps(value, indent=2, ensure_ascii=not unicode)
     click.echo("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in dumped))
-
-
-def harmless(text: str) -> str:
-    """Returns third-party text of several lines without what could steer a terminal."""
-    return "".join(
-        c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text
-    )
 
 
 def print_text(text: str) -> None:

@@ -10,8 +10,8 @@ from toolscript.errors import InputError
 from toolscript.surfaces.cli.connect import connected
 from toolscript.surfaces.cli.gateway_client import Client
 from toolscript.surfaces.cli.options import output_option, settings_options
-from toolscript.surfaces.cli.output import harmless, note, print_json
-from toolscript.text.display import printable
+from toolscript.surfaces.cli.output import note, print_json
+from toolscript.text.display import harmless, printable
 
 _MARKS = {"removed": ("[-", "-]", "red"), "added": ("{+", "+}", "green")}
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from toolscript.config.access_tokens import Token, TokenStore, grant_for
+from toolscript.config.access_tokens import Token, TokenStore, grant_for, granted_text
 from toolscript.config.locations import key_of
 from toolscript.config.settings import Settings, load_settings
 from toolscript.errors import ConfigError
@@ -77,7 +77,7 @@ def create(
         print_json({"token": secret, **_row(created)})
         return
     click.echo(secret)
-    note(f"grants {_granted(grant)}; take it back with: toolscript token revoke {created.id}")
+    note(f"grants {granted_text(grant)}; take it back with: toolscript token revoke {created.id}")
 
 
 @token.command("list")
@@ -87,7 +87,7 @@ def list_(output: str, **flags: Any) -> None:
     """List the tokens and what each grants."""
     store = _store(load_settings(flags))
     tokens = store.all()
-    rows = [[t.id, t.name, _granted(t.grant), t.created, t.expires or "never"] for t in tokens]
+    rows = [[t.id, t.name, granted_text(t.grant), t.created, t.expires or "never"] for t in tokens]
     print_answer(
         {"tokens": [_row(token) for token in tokens]},
         output,
@@ -136,13 +136,6 @@ def _note_unknown_names(settings: Settings, grant: Grant) -> None:
         alone = Grant(servers=(pattern,), tools=(pattern,) if pattern in grant.tools else ())
         if not any(alone.shows(name) for name in names):
             note(f"{pattern!r} fits no server that is configured now")
-
-
-def _granted(grant: Grant) -> str:
-    granted = "everything" if grant.is_everything else ", ".join((*grant.servers, *grant.tools))
-    rules = [f"{rule.decision} {rule.tool_class or rule.pattern}" for rule in grant.permissions]
-    rules += [f"profile {name}" for name in grant.profiles]
-    return f"{granted} ({', '.join(rules)})" if rules else granted
 
 
 def _row(token: Token) -> dict[str, Any]:

@@ -37,10 +37,11 @@ _MAX_NAMES = 20_000
 async def review(app: App, request: Request) -> Any:
     """The tools whose definitions wait for approval, with what has changed."""
     _check_owner(request)
-    return await anyio.to_thread.run_sync(_reviewed, app.catalogue(grant_of(request)))
+    return await anyio.to_thread.run_sync(reviewed, app.catalogue(grant_of(request)))
 
 
-def _reviewed(catalogue: ScopedCatalogue) -> ReviewAnswer:
+def reviewed(catalogue: ScopedCatalogue) -> ReviewAnswer:
+    """Returns the tools that wait for approval, each compared with what was accepted. Blocks."""
     held = catalogue.held()
     notes = catalogue.notes([each.tool for each in held])
     answers = [_held(each, notes.get(each.tool.id, ())) for each in held]

@@ -21,7 +21,7 @@ from toolscript.config.access_tokens import TokenStore
 from toolscript.config.servers import Config
 from toolscript.config.settings import Settings
 from toolscript.errors import PortInUseError, UnprotectedError
-from toolscript.surfaces.http.routes import gateway_app
+from toolscript.surfaces.http.routes import Pages, gateway_app
 from toolscript.surfaces.mcp.endpoint import Exposure
 from toolscript.surfaces.server import logs
 from toolscript.surfaces.server.authentication import ANY_HOST, LOOPBACK_HOSTS, TokenAuthenticator
@@ -39,11 +39,14 @@ _STREAMS_S = 2
 """The same for streams that clients only read."""
 
 
-def serve(settings: Settings, *, on_demand: bool = False) -> None:
+def serve(settings: Settings, pages: Pages, *, on_demand: bool = False) -> None:
     """Serve until SIGTERM, SIGINT or SIGHUP; then close every connection.
 
-    ``on_demand`` says that the gateway was started for a client that needs one. It takes another
-    port where its own is taken, and ends once no client has been there for a while.
+    Args:
+        settings: The values of all options.
+        pages: Gives the routes of the page.
+        on_demand: Whether the gateway was started for a client that needs one. It then takes
+            another port where its own is taken, and ends once no client has been there for a while.
 
     Raises:
         PortInUseError: The address is taken.
@@ -60,7 +63,7 @@ def serve(settings: Settings, *, on_demand: bool = False) -> None:
     file = GatewayFile(settings.data_dir, config.key)
     with file.lock(), _listening(settings, on_demand=on_demand) as listening:
         key = secrets.token_urlsafe(32)
-        server = _server(settings, config, listening, key)
+        server = _server(settings, config, listening, key, pages)
         server.idle_s = settings.gateway_idle_s if on_demand else 0
         url = _url(listening)
         try:
@@ -71,7 +74,9 @@ def serve(settings: Settings, *, on_demand: bool = False) -> None:
             file.remove()
 
 
-def _server(settings: Settings, config: Config, listening: socket.socket, key: str) -> "_Server":
+def _server(
+    settings: Settings, config: Config, listening: socket.socket, key: str, pages: Pages
+) -> "_Server":
     bound = listening.getsockname()[0]
     local = ipaddress.ip_address(bound).is_loopback
     tokens = TokenStore(settings.data_dir, config.key)
@@ -93,6 +98,9 @@ def _server(settings: Settings, config: Config, listening: socket.socket, key: s
         is_admitted=authenticator.is_admitted,
         stats=stats,
         exposure=cast("Exposure", settings.exposure),
+        pages=pages,
+        tokens=tokens,
+        settings=settings,
     )
     return _Server(asgi, app, stats)
 

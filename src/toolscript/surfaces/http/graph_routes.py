@@ -22,6 +22,7 @@ from toolscript.surfaces.http.answers import (
 from toolscript.surfaces.http.openapi import OBJECT, TEXT, Endpoints, parameter
 from toolscript.surfaces.http.request_input import json_object, parsed, required
 from toolscript.surfaces.server.authentication import grant_of
+from toolscript.types import Grant
 
 ENDPOINTS = Endpoints()
 EDGES = Option("limit", int, 50, "", bounds=(1, 1000))
@@ -61,10 +62,19 @@ async def graph(app: App, request: Request) -> Any:
 async def related(app: App, request: Request) -> Any:
     """What goes with one tool."""
     name = required(request, "tool", "server__tool")
-    catalogue = app.catalogue(grant_of(request))
+    return related_to(app, grant_of(request), name, EDGES.default)
+
+
+def related_to(app: App, grant: Grant, name: str, limit: int) -> RelatedAnswer:
+    """Returns what goes with a tool, at most ``limit`` tools of each kind.
+
+    Raises `UnknownNameError` for a tool that the caller does not know, and `InputError` where
+    nothing is learned.
+    """
+    catalogue = app.catalogue(grant)
     tool = catalogue.tool(name).id
     known = {each.id for each in catalogue.tools()}
-    found = relations(_learning(app).graph, tool, known.__contains__, limit=EDGES.default)
+    found = relations(_learning(app).graph, tool, known.__contains__, limit=limit)
     return RelatedAnswer(tool_id=tool, before=found.before, after=found.after, needs=found.needs)
 
 

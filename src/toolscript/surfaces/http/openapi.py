@@ -71,6 +71,7 @@ def search_parameters(meaning: str) -> tuple[Json, ...]:
         parameter("q", meaning, query, required=True),
         parameter("limit", "At most this many results.", _range("limit")),
         parameter("threshold", "Least confidence.", _range("threshold")),
+        parameter("alpha", "Weight of the semantic score.", _range("alpha")),
         parameter("explain", "Say how each confidence came about.", BOOLEAN),
     )
 

@@ -4,12 +4,11 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
 
 import anyio.to_thread
 import msgspec
 from msgspec import UNSET
-from msgspec.structs import replace
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -19,20 +18,23 @@ from starlette.routing import BaseRoute, Route
 
 from toolscript import __version__
 from toolscript.app.application import App
-from toolscript.config.settings import OPTION, Option
-from toolscript.errors import QueryError, RangeError, TaskDiedError, ToolscriptError
+from toolscript.config.access_tokens import TokenStore
+from toolscript.config.settings import Option, Settings
+from toolscript.errors import TaskDiedError, ToolscriptError
 from toolscript.gateway.base import SilentCaller
 from toolscript.gateway.raw_results import RawResult
 from toolscript.surfaces.http import (
     activity_routes,
     answers,
     approval_routes,
+    cost_routes,
     graph_routes,
     openapi,
     runtime_routes,
+    search_routes,
 )
 from toolscript.surfaces.http.client_sessions import ClientSessions, session_of
-from toolscript.surfaces.http.openapi import BOOLEAN, TEXT, TEXTS, parameter
+from toolscript.surfaces.http.openapi import BOOLEAN, TEXT, parameter
 from toolscript.surfaces.http.request_input import (
     BodyLimit,
     check_content_type,
@@ -43,11 +45,12 @@ from toolscript.surfaces.http.request_input import (
     required,
     while_connected,
 )
-from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext
+from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext, Session
 from toolscript.surfaces.mcp.mcp_routes import McpRoutes
 from toolscript.surfaces.mcp.sessionless import SessionlessEndpoint
 from toolscript.surfaces.server.audit_log import Refusals, audited
 from toolscript.surfaces.server.authentication import (
+    Access,
     Admit,
     OriginGuard,
     access_of,
@@ -55,14 +58,16 @@ from toolscript.surfaces.server.authentication import (
 )
 from toolscript.surfaces.server.error_answers import error_response, json_response, refusal
 from toolscript.surfaces.server.error_codes import codes_of
+from toolscript.surfaces.server.page_sessions import PageSessions
 from toolscript.surfaces.server.project_header import project_of
 from toolscript.surfaces.server.request_log import RequestLogMiddleware, RequestStats
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 from toolscript.text.display import printable
-from toolscript.types import TOOL_CLASSES, Grant, SearchRequest, ToolClass
+from toolscript.types import TOOL_CLASSES, Grant, ToolClass
 
 log = logging.getLogger(__name__)
-_MAX_SERVERS = 100
+Pages: TypeAlias = Callable[[App, PageSessions[Access]], Sequence[BaseRoute]]
+"""Gives the routes of the page, which is a surface of its own."""
 _MESSAGE = "/message"
 """The one route where a POST may be of any content type: programs may use ``curl -d``."""
 _PIECE_BYTES = 256 * 1024
@@ -76,8 +81,9 @@ ENDPOINTS = openapi.Endpoints()
 
 def every_endpoint() -> list[openapi.Endpoint]:
     """Returns the routes of every module, in the order in which they are named."""
-    modules = (graph_routes, runtime_routes, approval_routes, activity_routes)
-    every = [*ENDPOINTS, *(each for module in modules for each in module.ENDPOINTS)]
+    modules = (graph_routes, runtime_routes, approval_routes, activity_routes, cost_routes)
+    others = (each for module in modules for each in module.ENDPOINTS)
+    every = [*search_routes.ENDPOINTS, *ENDPOINTS, *others]
     return sorted(every, key=lambda endpoint: endpoint.method)
 
 
@@ -97,6 +103,9 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
     is_admitted: Callable[[str], bool],
     stats: RequestStats,
     exposure: Exposure,
+    pages: Pages,
+    tokens: TokenStore,
+    settings: Settings,
 ) -> Starlette:
     """Returns an ASGI application over ``app``, which it runs for as long as it lives.
 
@@ -107,8 +116,12 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
         is_admitted: Whether the holder of an `Access` still has it.
         stats: Counts the requests.
         exposure: What the MCP surface shows.
+        pages: Gives the routes of the page.
+        tokens: The access tokens, for the page to list and revoke.
+        settings: What the gateway was started with, for the page to check.
     """
     revocations, refusals = RevocationWatcher(is_admitted), Refusals()
+    sessions = PageSessions[Access](lambda access: is_admitted(access.holder))
     mount = McpRoutes(app, exposure, revocations, stats)
 
     @asynccontextmanager
@@ -118,18 +131,24 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
             yield
 
     asgi = _asgi(
-        [*_routes(app, every_endpoint()), *mount.routes],
+        [*_routes(app, every_endpoint()), *mount.routes, *pages(app, sessions)],
         lifespan=lifespan,
         middleware=[
             Middleware(RequestLogMiddleware, stats=stats),
             Middleware(
-                OriginGuard, hosts=hosts, admit=admit, revocations=revocations, refusals=refusals
+                OriginGuard,
+                hosts=hosts,
+                admit=admit,
+                revocations=revocations,
+                refusals=refusals,
+                sessions=sessions,
             ),
             Middleware(BodyLimit),
         ],
     )
     asgi.state.sessions, asgi.state.stats, asgi.state.lag = ClientSessions(), stats, None
     asgi.state.refusals = refusals
+    asgi.state.tokens, asgi.state.settings, asgi.state.mcp = tokens, settings, mount
     asgi.state.messages = SessionlessEndpoint(app, mount.exposure)
     return asgi
 
@@ -172,58 +191,6 @@ async def _pieces(text: bytes) -> AsyncGenerator[memoryview]:
     view = memoryview(text)
     for start in range(0, len(view), _PIECE_BYTES):
         yield view[start : start + _PIECE_BYTES]
-
-
-@ENDPOINTS.add(
-    "GET",
-    "/search",
-    answers.SearchAnswer,
-    *openapi.search_parameters("What the tool should do."),
-    parameter("server", "Only this server's tools; may be repeated.", TEXTS),
-    parameter("why", "A tool's id or name: say where it ended up.", TEXT),
-    parameter("skills", "Rank skills among the tools.", BOOLEAN),
-    parameter("needed", "Also rank what the best tools need first.", BOOLEAN),
-)
-async def search(app: App, request: Request) -> Any:
-    """Find the tools that do what a sentence says."""
-    query = required(request, "q", "what+the+tool+should+do", QueryError)
-    servers = tuple(request.query_params.getlist("server"))
-    if len(servers) > _MAX_SERVERS:
-        raise RangeError(f"server is given {len(servers)} times; at most {_MAX_SERVERS} are")
-    search = replace(
-        _search_request(query, request),
-        servers=servers,
-        why=request.query_params.get("why", ""),
-        skills=flag(request, "skills"),
-        needed=flag(request, "needed"),
-    )
-    result = await app.search(search, session_of(request).history)
-    catalogue = app.catalogue(search.grant)
-    shown = (*result.hits, result.below, result.why and result.why.hit)
-    tools = catalogue.known(hit.document.id for hit in shown if hit)
-    missing = catalogue.not_searched(servers)
-    return answers.search_answer(query, result, missing, tools, mark=search.skills)
-
-
-@ENDPOINTS.add(
-    "GET", "/skills/search", answers.SearchAnswer, *openapi.search_parameters("What is to be done.")
-)
-async def search_skills(app: App, request: Request) -> Any:
-    """Find the skills that say how something is done."""
-    query = required(request, "q", "how+to+do+it", QueryError)
-    result = await app.skills.search(_search_request(query, request))
-    return answers.search_answer(query, result)
-
-
-def _search_request(query: str, request: Request) -> SearchRequest:
-    """Returns what searches of tools and of skills have in common."""
-    return SearchRequest(
-        text=query,
-        limit=parsed(request, OPTION["limit"]),
-        threshold=parsed(request, OPTION["threshold"]),
-        grant=grant_of(request),
-        explain=flag(request, "explain"),
-    )
 
 
 @ENDPOINTS.add("GET", "/skills", answers.SkillsAnswer)
@@ -337,8 +304,19 @@ async def list_tools(app: App, request: Request) -> Any:
 async def call_tool(app: App, request: Request) -> Any:
     """Call a tool; one that fails says so in `isError`, with status 200."""
     arguments = await json_object(request)
-    session = session_of(request)
-    tool = request.path_params["tool"]
+    tool, session = request.path_params["tool"], session_of(request)
+    return await called(app, request, tool, arguments, session, _classes(request))
+
+
+async def called(  # noqa: PLR0913, PLR0917 - what a call consists of
+    app: App,
+    request: Request,
+    tool: str,
+    arguments: dict[str, Any],
+    session: Session,
+    classes: tuple[ToolClass, ...],
+) -> dict[str, Any]:
+    """Returns the result of a tool's call by a request; cancels it where the caller hangs up."""
     grant = grant_of(request)
     call = app.call(
         tool,
@@ -347,7 +325,7 @@ async def call_tool(app: App, request: Request) -> Any:
         grant,
         history=session.history,
         session=session.id,
-        classes=_classes(request),
+        classes=classes,
     )
     return await while_connected(request, audited(app, tool, arguments, grant, call))
 

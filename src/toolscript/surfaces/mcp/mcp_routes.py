@@ -85,6 +85,11 @@ class McpRoutes:
         streams = [Route(f"{place}{STREAM}", _Stream(self, name)) for place, name in places]
         return [*streams, *(Route(place, _AsgiEndpoint(self, name)) for place, name in places)]
 
+    @property
+    def open_sessions(self) -> list[OpenSession]:
+        """The sessions of clients, that with the latest request last."""
+        return self._sessions.all()
+
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Serve for as long as the block lasts; then end every session."""

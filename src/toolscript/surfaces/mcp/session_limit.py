@@ -61,6 +61,10 @@ class SessionLimit:
         """Returns the session of this id; None for an unknown or ended one."""
         return self._open.get(identifier)
 
+    def all(self) -> list[OpenSession]:
+        """Returns the open sessions, that with the latest request last."""
+        return [*self._open.values()]
+
     @contextmanager
     def using(self, session: OpenSession) -> Generator[None]:
         """Count a request of a session for as long as the block lasts."""

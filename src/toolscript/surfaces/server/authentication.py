@@ -19,6 +19,7 @@ from toolscript.config.access_tokens import TokenStore
 from toolscript.errors import AccessError, TokenFileError, ToolscriptError
 from toolscript.surfaces.server.audit_log import ANYONE, HOLDER, OWNER, Refusals
 from toolscript.surfaces.server.error_answers import error_response, refusal
+from toolscript.surfaces.server.page_sessions import PageSessions, cookie_name, is_page
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 from toolscript.types import ANONYMOUS, EVERYTHING, Grant
 
@@ -33,7 +34,8 @@ _OWN_SITE = {"same-origin", "none"}
 ACCESS = "toolscript.access"
 """Where the scope of a request that was let in has its `Access`."""
 _PUBLIC = {"/health"}
-"""Routes for callers who are granted nothing, such as a supervisor."""
+"""Routes for callers who are granted nothing, such as a supervisor; the page tells them how to
+log in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +124,11 @@ class OriginGuard:
     address (DNS rebinding). One with another ``Origin`` than the gateway's own, or one that the
     browser calls ``cross-site`` or ``same-site`` (another port of this machine), comes from a
     page that makes the browser send it.
+
+    Below the page's address the cookie of one of the ``sessions`` counts like a token.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what the checks need
         self,
         app: ASGIApp,
         *,
@@ -132,12 +136,14 @@ class OriginGuard:
         admit: Admit,
         revocations: RevocationWatcher,
         refusals: Refusals,
+        sessions: PageSessions[Access] | None = None,
     ) -> None:
         self._app = app
         self._hosts = hosts
         self._admit = admit
         self._revocations = revocations
         self._refusals = refusals
+        self._sessions = sessions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
@@ -187,10 +193,15 @@ class OriginGuard:
 
     def _granted(self, request: HTTPConnection) -> Access:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        path = request.url.path
+        if self._sessions is not None and not token and is_page(path):
+            access = self._sessions.find(request.cookies.get(cookie_name(request), ""))
+            if access is not None:
+                return access
         try:
             return self._admit(token.strip() if scheme.lower() == "bearer" else "")
         except (AccessError, TokenFileError):
-            public = request.url.path in _PUBLIC
+            public = path in _PUBLIC or is_page(path)
             if token or not public:
                 self._refusals.add(request.client.host if request.client else "here")
             if public:
@@ -202,9 +213,11 @@ class OriginGuard:
         if not self._is_known_host(host):
             return 400, f"the host {host[:60]!r} is not this gateway's; ask for {self._hosts[0]}"
         origin = request.headers.get("origin")
-        if origin is not None and not self._is_own_origin(origin, request):
-            return 403, f"a page of {origin[:60]!r} may not ask this gateway"
         site = request.headers.get("sec-fetch-site", "none")
+        # What a browser sends with a form of a page that is to name no referrer.
+        unnamed = origin == "null" and site == "same-origin" and is_page(request.url.path)
+        if origin is not None and not unnamed and not self._is_own_origin(origin, request):
+            return 403, f"a page of {origin[:60]!r} may not ask this gateway"
         if site not in _OWN_SITE:
             return 403, f"a page of another site ({site[:60]!r}) may not ask this gateway"
         return None

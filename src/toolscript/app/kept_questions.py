@@ -1,0 +1,107 @@
+"""Questions whose right tools are known, kept to see whether a search still finds them.
+
+The file is the ``queries.jsonl`` of the guide on measuring: a JSON object on each line.
+"""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+
+from toolscript.errors import InputError
+from toolscript.retrieval.quality_metrics import DEPTH, Scores, mean, score
+from toolscript.storage.atomic_files import locked, storing_decision, write_atomically
+from toolscript.types import Grant, SearchRequest, SearchResult
+
+MAX_QUESTIONS = 1000
+MAX_RELEVANT = 20
+"""Tools that one question may have."""
+_MAX_BYTES = 4 * 1024 * 1024
+
+
+class KeptQuestion(msgspec.Struct, frozen=True):
+    """A question, and the ids of all the tools that are needed to answer it."""
+
+    query: str
+    relevant: tuple[str, ...]
+
+
+class QuestionResult(msgspec.Struct, frozen=True):
+    """How a search answers a kept question now."""
+
+    query: str
+    ranks: dict[str, int | None]
+    """The place of each relevant tool, from 1; None where it is not among the first `DEPTH`."""
+    scores: Scores
+
+
+class QuestionResults(msgspec.Struct, frozen=True):
+    """How all kept questions do: each alone, and the mean of each figure."""
+
+    questions: list[QuestionResult]
+    mean: Scores
+    """Empty where there is no question."""
+
+
+class KeptQuestions:
+    """The kept questions of one configuration, in a file. Methods block; any thread may call."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = path.with_suffix(".lock")
+
+    def all(self) -> list[KeptQuestion]:
+        """Returns the questions, the oldest first; raises `InputError` for a damaged file."""
+        try:
+            lines = self.path.read_bytes()[:_MAX_BYTES].splitlines()
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise InputError(f"{self.path} cannot be read: {error.strerror}") from None
+        try:
+            return [msgspec.json.decode(line, type=KeptQuestion) for line in lines if line.strip()]
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise InputError(f"{self.path} is not what the page has written: {error}") from None
+
+    def keep(self, query: str, tool: str) -> None:
+        """Adds a question, or another right tool to one that is kept.
+
+        Raises `InputError` where there are too many, and `DecisionStorageError` where the file
+        cannot be written.
+        """
+        with storing_decision(), locked(self._lock):
+            known = {each.query: each.relevant for each in self.all()}
+            tools = tuple(dict.fromkeys((*known.get(query, ()), tool)))
+            if len({*known, query}) > MAX_QUESTIONS or len(tools) > MAX_RELEVANT:
+                raise InputError(
+                    f"at most {MAX_QUESTIONS} questions are kept, of {MAX_RELEVANT} tools each"
+                )
+            self._write(known | {query: tools})
+
+    def drop(self, query: str) -> None:
+        """Keeps a question no longer."""
+        with storing_decision(), locked(self._lock):
+            self._write({e.query: e.relevant for e in self.all() if e.query != query})
+
+    def _write(self, questions: dict[str, tuple[str, ...]]) -> None:
+        rows = (KeptQuestion(query, relevant) for query, relevant in questions.items())
+        write_atomically(self.path, b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
+
+
+async def measured(
+    questions: list[KeptQuestion],
+    search: Callable[[SearchRequest], Awaitable[SearchResult]],
+    grant: Grant,
+) -> QuestionResults:
+    """Returns how a search does on questions, as ``benchmarks.quality`` measures it.
+
+    Ten results are asked for, and no threshold is set.
+    """
+    results: list[QuestionResult] = []
+    for question in questions:
+        request = SearchRequest(text=question.query, limit=DEPTH, threshold=0.0, grant=grant)
+        found = [hit.document.id for hit in (await search(request)).hits]
+        ranks = {t: found.index(t) + 1 if t in found else None for t in question.relevant}
+        results.append(QuestionResult(question.query, ranks, score(found, question.relevant)))
+    figures = mean([each.scores for each in results]) if results else {}
+    return QuestionResults(results, figures)

@@ -1,0 +1,85 @@
+"""The searches: a request becomes a question, and what was found an answer."""
+
+from typing import Any
+
+from msgspec.structs import replace
+from starlette.requests import Request
+
+from toolscript.app.application import App
+from toolscript.config.settings import OPTION
+from toolscript.errors import QueryError, RangeError
+from toolscript.graph.session_history import SessionHistory
+from toolscript.surfaces.http import openapi
+from toolscript.surfaces.http.answers import SearchAnswer, search_answer
+from toolscript.surfaces.http.client_sessions import session_of
+from toolscript.surfaces.http.openapi import BOOLEAN, TEXT, TEXTS, Endpoints, parameter
+from toolscript.surfaces.http.request_input import flag, parsed, required
+from toolscript.surfaces.server.authentication import grant_of
+from toolscript.types import SearchRequest
+
+ENDPOINTS = Endpoints()
+_MAX_SERVERS = 100
+
+
+@ENDPOINTS.add(
+    "GET",
+    "/search",
+    SearchAnswer,
+    *openapi.search_parameters("What the tool should do."),
+    parameter("server", "Only this server's tools; may be repeated.", TEXTS),
+    parameter("why", "A tool's id or name: say where it ended up.", TEXT),
+    parameter("skills", "Rank skills among the tools.", BOOLEAN),
+    parameter("needed", "Also rank what the best tools need first.", BOOLEAN),
+)
+async def search(app: App, request: Request) -> Any:
+    """Find the tools that do what a sentence says."""
+    query = required(request, "q", "what+the+tool+should+do", QueryError)
+    asked = replace(search_request(query, request), needed=flag(request, "needed"))
+    return await answered(app, asked, session_of(request).history)
+
+
+@ENDPOINTS.add(
+    "GET", "/skills/search", SearchAnswer, *openapi.search_parameters("What is to be done.")
+)
+async def search_skills(app: App, request: Request) -> Any:
+    """Find the skills that say how something is done."""
+    query = required(request, "q", "how+to+do+it", QueryError)
+    result = await app.skills.search(_common(query, request))
+    return search_answer(query, result)
+
+
+async def answered(
+    app: App, search: SearchRequest, history: SessionHistory | None = None
+) -> SearchAnswer:
+    """Returns the answer to a search of tools; raises what `App.search` raises."""
+    result = await app.search(search, history)
+    catalogue = app.catalogue(search.grant)
+    shown = (*result.hits, result.below, result.why and result.why.hit)
+    tools = catalogue.known(hit.document.id for hit in shown if hit)
+    missing = catalogue.not_searched(search.servers)
+    return search_answer(search.text, result, missing, tools, mark=search.skills)
+
+
+def search_request(query: str, request: Request) -> SearchRequest:
+    """Returns a search of tools with the parameters of a request."""
+    servers = tuple(request.query_params.getlist("server"))
+    if len(servers) > _MAX_SERVERS:
+        raise RangeError(f"server is given {len(servers)} times; at most {_MAX_SERVERS} are")
+    return replace(
+        _common(query, request),
+        servers=servers,
+        why=request.query_params.get("why", ""),
+        skills=flag(request, "skills"),
+    )
+
+
+def _common(query: str, request: Request) -> SearchRequest:
+    """Returns what searches of tools and of skills have in common."""
+    return SearchRequest(
+        text=query,
+        limit=parsed(request, OPTION["limit"]),
+        threshold=parsed(request, OPTION["threshold"]),
+        alpha=parsed(request, OPTION["alpha"]),
+        grant=grant_of(request),
+        explain=flag(request, "explain"),
+    )

@@ -1,0 +1,153 @@
+"""Checks for problems, each with what to do: for ``toolscript doctor`` and for the page."""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from toolscript.config.access_tokens import TokenStore
+from toolscript.config.servers import Config
+from toolscript.config.settings import Settings
+from toolscript.config.trust import writable_by_others
+from toolscript.errors import ToolscriptError
+from toolscript.storage.atomic_files import check_owner, make_private, writable_by_all
+from toolscript.surfaces.server.config_sources import load
+from toolscript.text.display import counted
+
+_ADVICE = {
+    "invalid": "correct its entry in the configuration",
+    "failed": "see its log, and the guide to troubleshooting",
+    "connecting": "wait, or give it more time with startTimeout",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The outcome of one check."""
+
+    what: str
+    ok: bool
+    found: str
+    advice: str = ""
+    degraded: bool = False
+    """Whether it works, but not as it was asked for."""
+
+    @property
+    def mark(self) -> str:
+        """The outcome in one word."""
+        return "wrong" if not self.ok else "degraded" if self.degraded else "ok"
+
+
+def file_findings(settings: Settings) -> Iterator[Finding]:
+    """The configuration, its permissions, the data directory and the tokens.
+
+    Where the configuration cannot be used, it and the data directory alone.
+    """
+    try:
+        config = load(settings)
+    except (ToolscriptError, OSError) as error:
+        yield Finding("configuration", ok=False, found=str(error))
+        yield checked("data", _data, settings)
+        return
+    yield from _configuration(config)
+    yield _permissions(config)
+    yield checked("data", _data, settings)
+    yield checked("tokens", _tokens, settings)
+
+
+def checked(what: str, check: Callable[[Settings], Finding], settings: Settings) -> Finding:
+    """Returns what a check finds, or the error that it raises."""
+    try:
+        return check(settings)
+    except (ToolscriptError, OSError) as error:
+        return Finding(what, ok=False, found=str(error))
+
+
+def _configuration(config: Config) -> Iterator[Finding]:
+    """The files, one that is not trusted, and those that other users may write."""
+    paths = ", ".join(str(path) for path in config.sources)
+    empty = not config.servers and not config.problems
+    yield Finding("configuration", not empty, f"{paths} names no server" if empty else paths)
+    if config.refused:
+        yield Finding("project", ok=False, found=config.refused)
+    for line in config.key_problems:
+        yield Finding("configuration", ok=False, found=line)
+    for path in config.sources:
+        who = writable_by_others(path)
+        if who:
+            advice = "it starts programs with your rights: let no other user write it"
+            yield Finding("configuration", ok=False, found=f"{path}: {who}", advice=advice)
+
+
+def _permissions(config: Config) -> Finding:
+    """What may be called without a question, and whose changes are accepted unseen."""
+    rules = sum(len(each) for each in config.permissions)
+    found = (
+        counted(rules, "rule")
+        if rules
+        else "no rules: reads and writes are allowed, destructive tools asked about where possible"
+    )
+    if config.profiles:
+        found += f", {counted(len(config.profiles), 'profile')}"
+    unseen = [spec.name for spec in config.servers if spec.auto_approve and not spec.disabled]
+    if unseen:
+        found += f"; changed tools are accepted unseen of {', '.join(unseen)} (autoApprove)"
+    return Finding("permissions", ok=True, found=found)
+
+
+def _data(settings: Settings) -> Finding:
+    try:
+        make_private(settings.data_dir)
+        with tempfile.TemporaryFile(dir=settings.data_dir) as file:
+            file.write(b"full?")
+    except OSError as error:
+        found = f"{settings.data_dir} cannot be written: {error.strerror or error}"
+        return Finding("data", ok=False, found=found, advice="choose another with --data-dir")
+    check_owner(settings.data_dir)
+    if writable_by_all(settings.data_dir.stat()):
+        found = f"every user may rename what is in {settings.data_dir}"
+        return Finding("data", ok=False, found=found, advice=f"chmod o-w {settings.data_dir}")
+    return Finding("data", ok=True, found=str(settings.data_dir))
+
+
+def _tokens(settings: Settings) -> Finding:
+    store = TokenStore(settings.data_dir, load(settings).key)
+    found = counted(len(store.all()), "token")
+    if not store.protected:
+        found += ": every user of this machine may use the gateway"
+    return Finding("tokens", ok=True, found=found)
+
+
+def server_finding(server: dict[str, Any]) -> Finding:
+    """Returns how a server is doing; ``server`` is an entry of ``/servers``."""
+    what, state = f"server {server['name']}", server["state"]
+    if state in {"ready", "resting", "disabled"}:
+        resting = ", started when needed" if state == "resting" else ""
+        found = state if state == "disabled" else counted(server["tools"], "tool") + resting
+        left_out = [f"left out {line}" for line in server["rejected"]]
+        held, name = server["held"], server["name"]
+        left_out += [f"{counted(held, 'tool')} held"] * bool(held)
+        advice = f"look at what has changed with: toolscript review {name}" if held else ""
+        return Finding(what, not left_out, "; ".join([found, *left_out]), advice)
+    return Finding(what, ok=False, found=server["error"] or state, advice=_ADVICE[state])
+
+
+def search_findings(stats: dict[str, Any], degraded: str) -> Iterator[Finding]:
+    """The model and the cache.
+
+    Args:
+        stats: The answer of ``/search/stats``.
+        degraded: Why a search that was tried did without a signal; empty where it did not.
+    """
+    yield _model(stats, degraded)
+    indexed, cached = counted(stats["toolsIndexed"], "tool"), stats["embeddingsCached"]
+    yield Finding("cache", ok=True, found=f"{indexed} indexed, {cached} embedded")
+
+
+def _model(stats: dict[str, Any], degraded: str) -> Finding:
+    if not degraded:
+        return Finding("model", ok=True, found=f"{stats['model']} on {stats['device']}")
+    if "semantic" not in stats["signals"]:
+        return Finding("model", ok=False, found=degraded)
+    advice = f"nothing; or choose {stats['model']} for good with TOOLSCRIPT_SEARCH_MODEL=bundled"
+    return Finding("model", ok=True, found=degraded, advice=advice, degraded=True)

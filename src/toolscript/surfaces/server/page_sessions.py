@@ -1,0 +1,96 @@
+"""The sessions of people who open the page: a one-time link becomes a cookie with its grant.
+
+A browser sends no token. Whoever has one, or the gateway's key, asks for a link; the browser that
+opens it first gets a cookie. Both are 256 random bits, of which only hashes are kept, in memory:
+every session ends with the gateway.
+"""
+
+import hashlib
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Generic, NamedTuple, TypeVar
+
+from starlette.requests import HTTPConnection
+
+PAGE = "/ui"
+"""Below this address the page is, and the cookie counts."""
+LINK_S = 120.0
+"""How long a link may be opened."""
+SESSION_S = 12 * 3600.0
+MAX_LINKS, MAX_SESSIONS = 100, 250
+_A = TypeVar("_A")
+
+
+class _Entry(NamedTuple, Generic[_A]):
+    access: _A
+    expires: float
+
+
+class PageSessions(Generic[_A]):
+    """Links that were not opened yet, and sessions. For use on the event loop only.
+
+    Args:
+        is_admitted: Whether the holder of an access still has it; asked at each use.
+        clock: Returns seconds.
+    """
+
+    def __init__(
+        self, is_admitted: Callable[[_A], bool], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._is_admitted = is_admitted
+        self._clock = clock
+        self._links: OrderedDict[str, _Entry[_A]] = OrderedDict()
+        self._sessions: OrderedDict[str, _Entry[_A]] = OrderedDict()
+
+    def link(self, access: _A) -> str:
+        """Returns the code of a new link that gives this access once, within `LINK_S`."""
+        return self._add(self._links, access, LINK_S, MAX_LINKS)
+
+    def enter(self, code: str) -> str | None:
+        """Returns the secret of a new session; None for a wrong, used or expired code."""
+        entry = self._links.pop(_hash(code), None)
+        if entry is None or not self._is_valid(entry):
+            return None
+        return self._add(self._sessions, entry.access, SESSION_S, MAX_SESSIONS)
+
+    def find(self, secret: str) -> _A | None:
+        """Returns the access of a session; None where it is unknown, expired or revoked."""
+        entry = self._sessions.get(_hash(secret)) if secret else None
+        if entry is None:
+            return None
+        if not self._is_valid(entry):
+            self.leave(secret)
+            return None
+        return entry.access
+
+    def leave(self, secret: str) -> None:
+        """Ends a session, if there is one."""
+        self._sessions.pop(_hash(secret), None)
+
+    def _is_valid(self, entry: _Entry[_A]) -> bool:
+        return self._clock() < entry.expires and self._is_admitted(entry.access)
+
+    def _add(
+        self, entries: OrderedDict[str, _Entry[_A]], access: _A, lasts_s: float, limit: int
+    ) -> str:
+        secret = secrets.token_urlsafe(32)
+        entries[_hash(secret)] = _Entry(access, self._clock() + lasts_s)
+        if len(entries) > limit:
+            entries.popitem(last=False)
+        return secret
+
+
+def is_page(path: str) -> bool:
+    """Whether a path is one of the page's."""
+    return path == PAGE or path.startswith(f"{PAGE}/")
+
+
+def cookie_name(request: HTTPConnection) -> str:
+    """Returns the cookie's name: browsers send a cookie to every port of a host."""
+    return f"toolscript_{request.url.port or 0}"
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode(errors="replace")).hexdigest()

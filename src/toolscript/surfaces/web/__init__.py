@@ -1,0 +1,1 @@
+"""The page: what the gateway knows, for people with a browser."""

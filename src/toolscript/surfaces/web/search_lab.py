@@ -1,0 +1,256 @@
+"""The search lab: a question, what it finds and why, and the same with other settings."""
+
+import time
+from itertools import count
+from typing import Any
+
+import anyio.to_thread
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
+from starlette.requests import Request
+
+from toolscript.app.application import App
+from toolscript.app.kept_questions import KeptQuestions, QuestionResults, measured
+from toolscript.app.scoped_catalogue import ScopedCatalogue
+from toolscript.config.settings import OPTION
+from toolscript.errors import InputError, RangeError, ToolscriptError
+from toolscript.retrieval.quality_metrics import LABELS
+from toolscript.surfaces.http.answers import SearchAnswer, SkillHit, ToolHit
+from toolscript.surfaces.http.request_input import flag
+from toolscript.surfaces.http.search_routes import answered
+from toolscript.surfaces.mcp import wire
+from toolscript.surfaces.server.authentication import grant_of
+from toolscript.surfaces.web.screens import Screens, check_owner, field, form_of, given, see
+from toolscript.text.token_estimate import estimated_tokens
+from toolscript.types import SearchRequest, ToolSpec
+
+SCREENS = Screens()
+LIMIT = 10
+"""How many results the lab shows where the address does not say."""
+OTHER = "2"
+"""Follows the names of the second setting's parameters."""
+_SETTINGS = ("alpha", "threshold", "limit", "profile")
+
+
+class View(Struct, frozen=True, kw_only=True):
+    """The settings of one search, for this view only."""
+
+    alpha: float
+    threshold: float
+    limit: int
+    profile: str = ""
+
+
+class Move(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A tool or skill of two searches: its place and confidence in each."""
+
+    id: str
+    rank: int | None
+    confidence: float | None
+    other_rank: int | None
+    other_confidence: float | None
+
+
+class LabAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A search with everything that explains it."""
+
+    query: str
+    why: str
+    skills: bool
+    open: list[str]
+    """The ids of the results whose explanations are shown."""
+    view: View
+    model: str | None
+    profiles: list[str]
+    tools: int
+    """How many tools the caller may find."""
+    servers: int
+    """How many servers are configured, as far as the caller may know."""
+    questions: int
+    """How many questions are kept."""
+    search: SearchAnswer | None = None
+    ms: int = 0
+    tokens: dict[str, int] = {}
+    """What each tool's definition costs a model that lists it: an estimate, by id."""
+    problem: str = ""
+    """Why there is no answer."""
+    held: list[str] = []
+    """The ids of tools that wait for approval, and so are not found."""
+    adjusted: bool = False
+    """Whether the address has settings."""
+    other: View | UnsetType = UNSET
+    moves: list[Move] = []
+
+
+class QuestionsAnswer(Struct, frozen=True, kw_only=True):
+    """The kept questions, and how they do now where that was asked for."""
+
+    questions: list[str]
+    file: str
+    labels: dict[str, str]
+    measured: QuestionResults | UnsetType = UNSET
+    least: float = 0.0
+    """The least nDCG@10 that passes."""
+
+
+@SCREENS.add("GET", "/", "search.html")
+async def search_lab(app: App, request: Request) -> Any:
+    """Find tools, and see why."""
+    catalogue = app.catalogue(grant_of(request))
+    view, other = _views(app, request)
+    kept = 0 if app.questions is None else len(await _all(app.questions))
+    answer = LabAnswer(
+        query=(given(request, "q") or ""),
+        why=given(request, "why") or "",
+        skills=flag(request, "skills"),
+        open=request.query_params.getlist("open")[:LIMIT],
+        view=view,
+        model=_model(app),
+        profiles=sorted(app.permissions.written[1]),
+        tools=len(catalogue.tools()),
+        servers=len(catalogue.servers()),
+        questions=kept,
+        adjusted=any(given(request, name + each) for name in _SETTINGS for each in ("", OTHER)),
+        other=other or UNSET,
+    )
+    if not answer.query:
+        return answer
+    began = time.perf_counter()
+    try:
+        found = await answered(app, _request(request, answer, view))
+        second = other and await answered(app, _request(request, answer, other))
+    except ToolscriptError as problem:
+        return replace(answer, problem=str(problem))
+    ms = round((time.perf_counter() - began) * 1000)
+    hits = [*found.results, *(second.results if second else ())]
+    return replace(
+        answer,
+        search=found,
+        ms=ms,
+        tokens=prices(catalogue, [hit.tool_id for hit in hits if isinstance(hit, ToolHit)]),
+        held=[each.tool.id for each in catalogue.held()],
+        moves=_moves(found, second) if second else [],
+    )
+
+
+def _model(app: App) -> str | None:
+    model: Any = app.stats()["model"]
+    return model
+
+
+def _views(app: App, request: Request) -> tuple[View, View | None]:
+    """Returns the settings of the view, and those that it is compared with if there are any."""
+    profile = app.profile
+    default = View(alpha=profile.weights["semantic"], threshold=profile.threshold, limit=LIMIT)
+    view = _view(request, default, "")
+    compared = any(given(request, name + OTHER) for name in _SETTINGS)
+    return view, _view(request, view, OTHER) if compared else None
+
+
+def _view(request: Request, default: View, suffix: str) -> View:
+    values: dict[str, Any] = {}
+    for name in _SETTINGS:
+        text = given(request, name + suffix)
+        if text is not None:
+            values[name] = text if name == "profile" else OPTION[name].parse(text, name)
+    return replace(default, **values)
+
+
+def _request(request: Request, answer: LabAnswer, view: View) -> SearchRequest:
+    grant = grant_of(request)
+    if view.profile:
+        if view.profile not in answer.profiles:
+            raise RangeError(f"no profile is called {view.profile[:60]!r}")
+        grant = replace(grant, profiles=(*grant.profiles, view.profile))
+    return SearchRequest(
+        text=answer.query,
+        alpha=view.alpha,
+        threshold=view.threshold,
+        limit=view.limit,
+        grant=grant,
+        explain=True,
+        evidence=tuple(answer.open),
+        why=answer.why,
+        skills=answer.skills,
+    )
+
+
+def prices(catalogue: ScopedCatalogue, identifiers: list[str]) -> dict[str, int]:
+    """Returns what listing each tool costs a model, in estimated tokens, by id."""
+    known = catalogue.known(identifiers)
+    return {name: price(tool.spec) for name, tool in known.items()}
+
+
+def price(spec: ToolSpec) -> int:
+    """Returns what a tool's definition costs a model that lists it, in estimated tokens."""
+    return estimated_tokens(msgspec.json.encode(wire.tool(spec, spec.id)))
+
+
+def _moves(found: SearchAnswer, other: SearchAnswer) -> list[Move]:
+    first, second = _places(found), _places(other)
+    return [
+        Move(
+            id=name,
+            rank=first.get(name, (None, None))[0],
+            confidence=first.get(name, (None, None))[1],
+            other_rank=second.get(name, (None, None))[0],
+            other_confidence=second.get(name, (None, None))[1],
+        )
+        for name in dict.fromkeys((*first, *second))
+    ]
+
+
+def _places(answer: SearchAnswer) -> dict[str, tuple[int, float]]:
+    hits: list[ToolHit | SkillHit] = answer.results
+    names = (hit.tool_id if isinstance(hit, ToolHit) else hit.skill_id for hit in hits)
+    return {n: (rank, hit.confidence) for n, hit, rank in zip(names, hits, count(1), strict=False)}
+
+
+# Kept questions
+
+
+@SCREENS.add("GET", "/questions", "questions.html")
+async def kept_questions(app: App, request: Request) -> Any:
+    """How the kept questions do; they are measured with ``?measure=true``."""
+    check_owner(request)
+    kept = _kept(app)
+    questions = await _all(kept)
+    least = OPTION["threshold"].parse(given(request, "least") or 0.8, "least")
+    done: QuestionResults | UnsetType = UNSET
+    if flag(request, "measure"):
+        done = await measured(questions, app.search, grant_of(request))
+    return QuestionsAnswer(
+        questions=[each.query for each in questions],
+        file=str(kept.path),
+        labels=LABELS,
+        measured=done,
+        least=least,
+    )
+
+
+@SCREENS.add("POST", "/questions")
+async def change_questions(app: App, request: Request) -> Any:
+    """Keep a question with a right tool, or drop one."""
+    check_owner(request)
+    form = await form_of(request)
+    query, tool, dropped = (field(form, name) for name in ("q", "tool", "drop"))
+    kept = _kept(app)
+    if dropped:
+        await anyio.to_thread.run_sync(kept.drop, dropped)
+    elif query and tool:
+        spec = app.catalogue(grant_of(request)).tool(tool)
+        await anyio.to_thread.run_sync(kept.keep, query, spec.id)
+    else:
+        raise InputError("a kept question needs a question and a tool")
+    return see("/questions?measure=true")
+
+
+def _kept(app: App) -> KeptQuestions:
+    if app.questions is None:
+        raise InputError("no questions are kept here")
+    return app.questions
+
+
+async def _all(kept: KeptQuestions) -> Any:
+    return await anyio.to_thread.run_sync(kept.all)

@@ -1,0 +1,147 @@
+"""The servers: how each is doing, what it offers and uses, and how to mend it."""
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
+from starlette.requests import Request
+
+from toolscript.app.application import App
+from toolscript.app.call_figures import CallFigures, call_figures
+from toolscript.errors import UpstreamError
+from toolscript.gateway.base import Caller
+from toolscript.storage.activity_log import MAX_ROWS, ActivityQuery
+from toolscript.surfaces.http.activity_routes import recorded
+from toolscript.surfaces.http.answers import ServerAnswer, server_answer
+from toolscript.surfaces.server.authentication import access_of, grant_of
+from toolscript.surfaces.web.screens import Screens, check_owner
+from toolscript.surfaces.web.search_lab import price
+from toolscript.types import ToolClass
+
+SCREENS = Screens()
+MAX_TOOLS = 200
+"""Tools of a server that its screen lists."""
+
+
+class ServerRow(Struct, frozen=True, kw_only=True):
+    """A server with the figures of its calls."""
+
+    server: ServerAnswer
+    figures: CallFigures | None
+
+
+class ServersScreen(Struct, frozen=True, kw_only=True):
+    """Every server that the caller may know, those in need first."""
+
+    servers: list[ServerRow]
+    measured: bool
+    """Whether memory is known."""
+
+
+class ToolRow(Struct, frozen=True, kw_only=True):
+    """A tool in the list of its server."""
+
+    id: str
+    name: str
+    description: str
+    tool_class: ToolClass
+    tokens: int
+
+
+class ServerScreen(Struct, frozen=True, kw_only=True):
+    """One server."""
+
+    row: ServerRow
+    tools: list[ToolRow]
+    total: int
+    tokens: int
+    """What listing all its tools costs a model, in estimated tokens."""
+    tried: str = ""
+    """What came of trying it again."""
+    login: str = ""
+    """The address where the owner logs in to it."""
+
+
+class _LoginCaller(Caller):
+    """Takes the address of a login, which the screen then shows to its user."""
+
+    address = ""
+
+    @property
+    def may_log_in(self) -> bool:
+        """See `Caller`."""
+        return True
+
+    @property
+    def opens_addresses(self) -> bool:
+        """See `Caller`."""
+        return True
+
+    async def elicit(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """See `Caller`."""
+        del method
+        address = str(params.get("url", ""))
+        if urlsplit(address).scheme in {"http", "https"}:
+            self.address = address
+        return {"action": "accept"}
+
+
+@SCREENS.add("GET", "/servers", "servers.html")
+async def servers(app: App, request: Request) -> Any:
+    """Every server."""
+    rows = await _rows(app, request)
+    in_need = {"invalid": 0, "failed": 1, "connecting": 2}
+    rows.sort(key=lambda row: (in_need.get(row.server.state, 3), row.server.name))
+    measured = any(row.server.memory_mib for row in rows)
+    return ServersScreen(servers=rows, measured=measured)
+
+
+@SCREENS.add("GET", "/servers/{name}", "server.html")
+async def server(app: App, request: Request) -> Any:
+    """One server, with its tools."""
+    name = request.path_params["name"]
+    app.catalogue(grant_of(request)).check((name,))
+    [row] = [row for row in await _rows(app, request) if row.server.name == name]
+    specs = app.catalogue(grant_of(request)).tools(name)
+    return ServerScreen(
+        row=row,
+        tools=[
+            ToolRow(
+                id=spec.id,
+                name=spec.name,
+                description=spec.description,
+                tool_class=spec.tool_class,
+                tokens=price(spec),
+            )
+            for spec in specs[:MAX_TOOLS]
+        ],
+        total=len(specs),
+        tokens=sum(map(price, specs)),
+    )
+
+
+@SCREENS.add("POST", "/servers/{name}", "server.html")
+async def try_again(app: App, request: Request) -> Any:
+    """Connect to a server again; begins a login where it needs one."""
+    check_owner(request)
+    name, caller = request.path_params["name"], _LoginCaller()
+    catalogue = app.catalogue(grant_of(request))
+    catalogue.check((name,))
+    try:
+        await catalogue.reach_server(name, caller)
+        tried = "It is connected."
+    except UpstreamError as error:
+        tried = "" if caller.address else str(error)
+    return replace(await server(app, request), tried=tried, login=caller.address)
+
+
+async def _rows(app: App, request: Request) -> list[ServerRow]:
+    catalogue = app.catalogue(grant_of(request))
+    used = await catalogue.resources()
+    page = await recorded(app, access_of(request), ActivityQuery(MAX_ROWS))
+    figures = call_figures(page.calls, lambda call: call.server)
+    return [
+        ServerRow(server=server_answer(each, used.get(each.name)), figures=figures.get(each.name))
+        for each in catalogue.servers()
+    ]

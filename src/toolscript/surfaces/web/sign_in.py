@@ -1,0 +1,61 @@
+"""Logging in to the page: a link is made for whoever has a key, and becomes a cookie once."""
+
+from http import HTTPStatus
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from toolscript.app.application import App
+from toolscript.errors import AccessError
+from toolscript.surfaces.server.authentication import Access, access_of
+from toolscript.surfaces.server.error_answers import error_response, json_response
+from toolscript.surfaces.server.page_sessions import (
+    PAGE,
+    SESSION_S,
+    PageSessions,
+    cookie_name,
+)
+from toolscript.surfaces.web.rendering import Problem, rendered
+
+_USED = "this link was opened already, or is older than two minutes"
+
+
+def routes(app: App, sessions: PageSessions[Access]) -> list[BaseRoute]:
+    """Returns the routes over these sessions."""
+
+    async def link(request: Request) -> Response:
+        access = access_of(request)
+        if not access.holder:
+            return error_response(AccessError("send the token that the page is to be opened with"))
+        return json_response({"path": f"{PAGE}/enter?code={sessions.link(access)}"})
+
+    async def enter(request: Request) -> Response:
+        secret = sessions.enter(request.query_params.get("code", ""))
+        if secret is None:
+            problem = Problem(error=_USED, type="AccessError", is_login=True)
+            return await rendered(app, request, "problem.html", problem, HTTPStatus.FORBIDDEN)
+        answer = RedirectResponse(f"{PAGE}/", HTTPStatus.SEE_OTHER)
+        answer.set_cookie(
+            cookie_name(request),
+            secret,
+            max_age=int(SESSION_S),
+            path=PAGE,
+            secure=request.headers.get("x-forwarded-proto") == "https",
+            httponly=True,
+            samesite="strict",
+        )
+        return answer
+
+    async def leave(request: Request) -> Response:
+        name = cookie_name(request)
+        sessions.leave(request.cookies.get(name, ""))
+        answer = RedirectResponse(f"{PAGE}/", HTTPStatus.SEE_OTHER)
+        answer.delete_cookie(name, path=PAGE, httponly=True, samesite="strict")
+        return answer
+
+    return [
+        Route("/link", link, methods=["POST"]),
+        Route("/enter", enter),
+        Route("/leave", leave, methods=["POST"]),
+    ]

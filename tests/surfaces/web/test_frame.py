@@ -1,0 +1,215 @@
+"""The frame of the page: who is let in, what answers say of themselves, what forms have to be."""
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.support import FUZZY, READ_FILE, SEND_MAIL, Cli, Scripted, fetch
+from tests.surfaces.web.browser import Browser
+
+import toolscript.surfaces.web
+from toolscript.surfaces.server.page_sessions import (
+    LINK_S,
+    MAX_LINKS,
+    MAX_SESSIONS,
+    SESSION_S,
+    PageSessions,
+)
+from toolscript.surfaces.web.rendering import NAVIGATION
+
+WEB = Path(toolscript.surfaces.web.__file__).parent
+POLICY = {
+    "default-src": "'none'",
+    "script-src": "'self'",
+    "style-src": "'self'",
+    "img-src": "'self'",
+    "connect-src": "'self'",
+    "form-action": "'self'",
+    "base-uri": "'none'",
+    "frame-ancestors": "'none'",
+}
+
+
+@pytest.fixture
+def door(cli: Cli, scripted: Scripted) -> Cli:
+    """A gateway of two servers, still without a token."""
+    cli.env = FUZZY
+    cli.configure(files=scripted(READ_FILE), mail=scripted(SEND_MAIL))
+    cli.start_gateway()
+    return cli
+
+
+def browser(door: Cli) -> Browser:
+    return Browser(door.record()["url"])
+
+
+def test_every_answer_says_what_the_browser_may_do(door: Cli) -> None:
+    visitor = browser(door)
+    paths = ["/ui/", "/ui/search.json", "/ui/none", "/ui/enter?code=x", "/ui/static/page.css"]
+    for path in paths:
+        headers = visitor.open(path).headers
+        policy = [each.split(None, 1) for each in headers["content-security-policy"].split(";")]
+        assert dict(policy) == POLICY, path
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize("path", [path for path, _ in NAVIGATION])
+def test_a_screen_has_nothing_inline_and_nothing_from_elsewhere(door: Cli, path: str) -> None:
+    answer = browser(door).log_in(door).open(f"/ui{path}")
+    assert answer.status == 200
+    for element in answer.page.all("*"):
+        assert element.tag != "style"
+        assert not [n for n in element.attributes if n == "style" or n.startswith("on")]
+        if element.tag == "script":
+            assert not element.text
+        for name in ("src", "href", "action"):
+            target = element.attributes.get(name)
+            assert target is None or re.match(r"/ui|#", target), target
+
+
+@pytest.mark.parametrize("path", [path for path, _ in NAVIGATION])
+def test_every_screen_is_also_json(door: Cli, path: str) -> None:
+    visitor = browser(door).log_in(door)
+    place = "/search" if path == "/" else path
+    assert isinstance(visitor.open(f"/ui{place}.json").json, dict)
+
+
+def test_what_is_not_there(door: Cli) -> None:
+    answer = browser(door).open("/ui/none")
+    assert answer.status == 404
+    assert "there is no page at /ui/none" in answer.page.one("main").text
+
+
+def test_the_scripts_and_the_style_are_small_and_ours() -> None:
+    scripts = [*WEB.glob("static/*.js")]
+    assert scripts
+    assert sum(path.stat().st_size for path in scripts) <= 25_000
+    assert not [path for path in WEB.rglob("*") if "min." in path.name]
+
+
+# Logging in
+
+
+def test_with_a_token_the_page_asks_to_log_in(door: Cli) -> None:
+    door("token", "create")
+    answer = browser(door).open("/ui/")
+    assert answer.status == 401
+    assert "toolscript ui" in answer.page.one("main").text
+    assert not answer.page.all("nav")
+    assert browser(door).open("/ui/search.json").status == 401
+
+
+def test_a_link_becomes_a_cookie_once(door: Cli) -> None:
+    door("token", "create")
+    link = door("ui", "--print").stdout.strip().removeprefix(door.record()["url"])
+    first, second = browser(door), browser(door)
+    entered = first.open(link)
+    cookie = entered.headers["set-cookie"]
+    assert {"HttpOnly", "SameSite=strict", "Path=/ui"} <= {e.strip() for e in cookie.split(";")}
+    assert "You are the owner" in first.page("/ui/").one("footer").text
+    again = second.open(link)
+    assert again.status == 403
+    assert "opened already" in again.page.one("main").text
+    assert second.open("/ui/").status == 401
+
+
+def test_the_cookie_opens_nothing_but_the_page(door: Cli) -> None:
+    door("token", "create")
+    visitor = browser(door).log_in(door)
+    assert visitor.open("/servers").status == 401
+    assert visitor.open("/search?q=x").status == 401
+
+
+def test_a_session_has_what_its_token_grants_and_ends_with_it(door: Cli) -> None:
+    token = door("token", "create", "--server", "files").stdout.strip()
+    env = {"TOOLSCRIPT_GATEWAY_URL": door.record()["url"], "TOOLSCRIPT_GATEWAY_TOKEN": token}
+    visitor = browser(door).log_in(door, **env)
+    found = visitor.open("/ui/search.json?q=send_mail&threshold=0").json
+    assert {hit["serverName"] for hit in found["search"]["results"]} == {"files"}
+    assert "You are the owner" not in visitor.page("/ui/").one("footer").text
+    [held] = [t["id"] for t in door.json("token", "list")["tokens"]]
+    door("token", "revoke", held)
+    assert visitor.open("/ui/").status == 401
+
+
+def test_logging_out_ends_the_session(door: Cli) -> None:
+    door("token", "create")
+    visitor = browser(door).log_in(door)
+    cookies = dict(visitor.cookies)
+    assert visitor.send("/ui/leave").status == 303
+    visitor.cookies = cookies
+    assert visitor.open("/ui/").status == 401
+
+
+def test_a_link_is_made_only_for_who_has_a_key(door: Cli) -> None:
+    door("token", "create")
+    url = door.record()["url"]
+    assert fetch(url, "/ui/link", method="POST")[0] == 401
+    wrong = {"Authorization": "Bearer ts_wrong"}
+    assert fetch(url, "/ui/link", method="POST", headers=wrong)[0] == 401
+
+
+def test_links_and_sessions_are_few_and_short() -> None:
+    now, admitted = 0.0, {"a", "b"}
+    sessions = PageSessions[str](lambda access: access in admitted, lambda: now)
+    late = sessions.link("a")
+    now = LINK_S
+    assert sessions.enter(late) is None
+    secret = sessions.enter(sessions.link("a"))
+    assert secret is not None
+    assert sessions.find(secret) == "a"
+    other = sessions.enter(sessions.link("b"))
+    admitted.remove("b")
+    assert other is not None
+    assert sessions.find(other) is None
+    now += SESSION_S
+    assert sessions.find(secret) is None
+    links = [sessions.link("a") for _ in range(MAX_LINKS + 1)]
+    assert sessions.enter(links[0]) is None
+    assert sessions.enter(links[1])
+    made = [sessions.enter(sessions.link("a")) or "" for _ in range(MAX_SESSIONS + 1)]
+    assert [sessions.find(made[at]) for at in (0, -1)] == [None, "a"]
+    assert sessions.find("") is None
+
+
+# Forms
+
+
+def test_a_form_has_to_be_the_pages_own(door: Cli) -> None:
+    visitor = browser(door).log_in(door)
+    form = {"Content_Type": "application/x-www-form-urlencoded"}
+    body, own = "q=read&tool=files__read_file", {"Sec_Fetch_Site": "same-origin"}
+
+    def send(**headers: str) -> int:
+        return visitor.open("/ui/questions", "POST", body, **headers).status
+
+    origin = visitor.url
+    assert send(**form) == 403, "nothing says where it comes from"
+    assert send(**form, Origin="null") == 403
+    assert send(**form, Origin="https://evil.example") == 403
+    assert send(**form, Origin="null", Sec_Fetch_Site="cross-site") == 403
+    assert send(**form, Origin=origin, Sec_Fetch_Site="same-site") == 403
+    assert send(Content_Type="text/plain", Origin=origin) == 400
+    assert visitor.page("/ui/questions").all("table") == []
+    assert send(**form, Origin=origin) == 303
+    assert send(**form, Origin="null", **own) == 303
+
+
+def test_only_the_page_takes_an_origin_without_a_name(door: Cli) -> None:
+    headers = {
+        "Content-Type": "application/json",
+        "Origin": "null",
+        "Sec-Fetch-Site": "same-origin",
+    }
+    url = door.record()["url"]
+    assert fetch(url, "/tools/files__read_file", method="POST", headers=headers)[0] == 403
+
+
+def test_a_visitor_who_is_nobody_decides_nothing(door: Cli) -> None:
+    """While there are no tokens everybody on this machine may search, but not decide."""
+    visitor = browser(door)
+    assert "Open to this machine" in visitor.page("/ui/").one("footer").text
+    assert visitor.send("/ui/questions", q="read", tool="files__read_file").status == 403
+    assert visitor.open("/ui/questions").status == 403
