@@ -125,7 +125,7 @@ class Browser:
             for cookie in response.headers.get_all("set-cookie") or ():
                 name, _, value = cookie.partition(";")[0].partition("=")
                 self.cookies[name] = value.strip('"')
-            return Answer(response.status, received, response.read().decode())
+            return Answer(response.status, received, response.read().decode(errors="replace"))
         finally:
             connection.close()
 

@@ -1,0 +1,299 @@
+"""The page in a real browser: what only a browser can show."""
+
+import json
+import re
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+from tests.support import READ_FILE, SEND_MAIL, Cli, Scripted, processes, stop_all, tool, until
+from tests.surfaces.web.browser import Browser
+from tests.surfaces.web.chromium import (
+    SCHEMES,
+    SIZES,
+    Chromium,
+    axe_problems,
+    launched,
+    overflow,
+)
+from tests.surfaces.web.hostile import PAYLOADS, hostile_gateway
+
+from toolscript.surfaces.web.rendering import NAVIGATION
+
+READS = {"annotations": {"readOnlyHint": True}}
+LIST = tool(
+    "list_directory",
+    "List the files of a directory",
+    inputSchema={
+        "type": "object",
+        "properties": {
+            "path": {"type": "string", "description": "The directory."},
+            "depth": {"type": "integer", "default": 1},
+            "order": {"enum": ["name", "size"]},
+        },
+        "required": ["path"],
+    },
+    **READS,
+)
+SCREENS = [
+    *(f"/ui{path}" for path, _ in NAVIGATION),
+    "/ui/?q=list+files&threshold=0&threshold2=0.4&why=send_mail&open=files__list_directory",
+    "/ui/questions?measure=true",
+    "/ui/tools/files__list_directory",
+    "/ui/servers/files",
+    "/ui/servers/dead",
+    "/ui/skills?name=tidy",
+]
+
+
+@pytest.fixture(scope="module")
+def engine() -> Generator[Any]:
+    with launched() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory, engine: Any) -> Generator[tuple[Cli, Chromium]]:
+    """A gateway with something on every screen, and a browser in which its owner is logged in."""
+    home = tmp_path_factory.mktemp("site")
+    cli, scripted = Cli(home), Scripted(home)
+    listed = home / "tools.json"
+    put(listed, tool("fetch", "Fetch a page.", **READS))
+    cli.configure(
+        files=scripted(READ_FILE, LIST),
+        mail=scripted(SEND_MAIL),
+        web=scripted(tools_file=str(listed)),
+        dead=scripted(READ_FILE, exit=3, stderr="no licence"),
+    )
+    skill = home / "skills" / "tidy"
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").write_text("---\nname: tidy\ndescription: How to tidy\n---\nArchive it.\n")
+    cli("skills", "add", str(skill.parent))
+    url = cli.start_gateway()
+    try:
+        browser = Chromium(engine, url)
+        browser.log_in(cli("ui", "--print").stdout.strip())
+        visitor = Browser(url).log_in(cli)
+        visitor.send("/ui/tools/files__list_directory", **{"arg.path": "."})
+        visitor.send("/ui/tools/mail__send_mail", sure="on")
+        visitor.send("/ui/questions", q="list what is there", tool="files__list_directory")
+        put(listed, tool("fetch", "Fetch a page, and send it on.", **READS))
+        until(lambda: visitor.open("/ui/review.json").json["review"]["held"], "it is held")
+        yield cli, browser
+    finally:
+        stop_all([cli.record()["pid"]])
+        assert not processes(str(home))
+
+
+def put(path: Path, *tools: dict[str, Any]) -> None:
+    written = path.with_suffix(".new")
+    written.write_text(json.dumps(tools), "utf-8")
+    written.replace(path)
+
+
+@pytest.fixture
+def browser(site: tuple[Cli, Chromium]) -> Chromium:
+    return site[1]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("path", SCREENS)
+def test_a_screen_is_accessible_and_fits(
+    browser: Chromium, path: str, size: str, scheme: str
+) -> None:
+    with browser.page(path, size, scheme) as page:
+        assert axe_problems(page) == []
+        assert overflow(page) <= 0
+
+
+@pytest.mark.parametrize("path", SCREENS)
+def test_a_screen_fits_at_200_percent(browser: Chromium, path: str) -> None:
+    """As a browser zooms: half as many pixels of CSS, twice as dense."""
+    with browser.page(path, device_scale_factor=2, screen={"width": 640, "height": 400}) as page:
+        page.set_viewport_size({"width": 640, "height": 400})
+        assert overflow(page) <= 0
+
+
+@pytest.mark.parametrize("path", SCREENS)
+def test_a_screen_without_javascript_says_the_same(browser: Chromium, path: str) -> None:
+    def text(page: Page) -> str:
+        return re.sub(r"\b\d+ (ms|s|min)\b", "", page.inner_text("main"))
+
+    with browser.page(path) as page:
+        expected = text(page)
+    with browser.page(path, java_script_enabled=False) as page:
+        assert text(page) == expected
+
+
+def test_results_come_while_one_types(browser: Chromium) -> None:
+    with browser.page() as page:
+        page.locator("#q").press_sequentially("list files")
+        expect(page.locator(".hit .name").first).to_have_text("list_directory")
+        expect(page.get_by_role("status")).to_contain_text("result")
+        page.wait_for_url("**/ui/?q=list+files")
+        assert page.evaluate("document.activeElement.id") == "q", "one can go on typing"
+    with browser.page(page.url.removeprefix(browser.url)) as page:
+        expect(page.locator("#q")).to_have_value("list files")
+        expect(page.locator(".hit .name").first).to_have_text("list_directory")
+
+
+def test_from_the_box_to_a_result_with_the_keyboard(browser: Chromium) -> None:
+    with browser.page("/ui/?q=list+files&threshold=0") as page:
+        page.keyboard.press("/")
+        expect(page.locator("#q")).to_be_focused()
+        page.keyboard.press("ArrowDown")
+        first = page.locator(".hit").first
+        expect(first.locator(".name")).to_be_focused()
+        page.keyboard.press("ArrowRight")
+        expect(first.locator("table.explanation")).to_be_visible()
+        assert "open=files__list_directory" in page.url
+        page.keyboard.press("ArrowLeft")
+        expect(first.locator("table.explanation")).to_have_count(0)
+        page.keyboard.press("ArrowUp")
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("ArrowDown")
+        expect(page.locator(".hit .name").nth(1)).to_be_focused()
+        page.keyboard.press("ArrowUp")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/ui/tools/files__list_directory")
+        field = page.get_by_label("path required")
+        for _ in range(40):
+            if field.evaluate("e => e === document.activeElement"):
+                break
+            page.keyboard.press("Tab")
+        page.keyboard.type("some/folder")
+        while page.evaluate("document.activeElement.textContent.trim()") != "Call":
+            page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        expect(page.locator("#result pre").first).to_contain_text("some/folder")
+
+
+def test_why_not_and_comparing_while_one_types(browser: Chromium) -> None:
+    with browser.page("/ui/?q=list+files") as page:
+        page.get_by_label("Why not").fill("send_mail")
+        expect(page.locator(".verdict")).to_contain_text("below the threshold")
+        page.get_by_text("Settings").click()
+        page.get_by_label("Compare: threshold").fill("0")
+        expect(page.get_by_role("heading", name="What moved")).to_be_visible()
+        assert "threshold2=0" in page.url
+
+
+def test_a_question_is_kept_and_measured(browser: Chromium) -> None:
+    with browser.page("/ui/?q=list+what+is+in+a+folder&open=files__list_directory") as page:
+        page.get_by_role("button", name="Keep as a question").click()
+        expect(page.locator(".verdict")).to_contain_text("Passes")
+        row = page.get_by_role("row", name="list what is in a folder")
+        row.get_by_role("button", name="Drop").click()
+        expect(page.locator("main")).not_to_contain_text("list what is in a folder")
+
+
+def test_a_page_is_small_and_needs_one_request_beside_the_style(browser: Chromium) -> None:
+    with browser.page("/ui/?q=list+files&threshold=0") as page:
+        entries: list[Any] = page.evaluate(
+            "performance.getEntriesByType('resource').map(e => [e.renderBlockingStatus, e.name])"
+        )
+        blocking = [name for status, name in entries if status == "blocking"]
+        assert len(blocking) == 1
+        assert "page.css" in blocking[0]
+
+
+def test_a_tool_is_tried_with_its_form(browser: Chromium) -> None:
+    with browser.page("/ui/tools/files__list_directory") as page:
+        page.get_by_label("path required").fill("a/b")
+        page.get_by_label("order").select_option('"size"')
+        page.get_by_role("button", name="Call").click()
+        expect(page.locator("#result pre").first).to_contain_text('"order": "size"')
+        expect(page.get_by_label("path required")).to_have_value("a/b")
+        assert axe_problems(page) == []
+
+
+def test_calls_appear_while_one_looks(site: tuple[Cli, Chromium]) -> None:
+    cli, browser = site
+    with browser.page("/ui/activity") as page:
+        seen = page.locator("tbody tr").count()
+        assert cli("call", "files__read_file", "{}").returncode == 0
+        expect(page.locator("tbody tr")).to_have_count(seen + 1)
+        expect(page.locator("tbody tr").first).to_contain_text("read_file")
+
+
+def test_a_definition_is_approved_with_a_key(browser: Chromium) -> None:
+    with browser.page("/ui/review") as page:
+        card = page.get_by_role("form", name="Definition of web__fetch")
+        expect(card.locator("ins")).to_contain_text("and send it on.")
+        card.focus()
+        page.keyboard.press("a")
+        expect(page.locator("main")).to_contain_text("No definition waits")
+
+
+def test_logging_in_by_a_link_and_out(site: tuple[Cli, Chromium]) -> None:
+    cli, browser = site
+    assert cli("token", "create").returncode == 0
+    try:
+        known, browser.cookies = browser.cookies, []
+        link = cli("ui", "--print").stdout.strip().removeprefix(browser.url)
+        with browser.page(link, said="401") as page:
+            assert page.url == f"{browser.url}/ui/"
+            expect(page.get_by_role("contentinfo")).to_contain_text("You are the owner")
+            page.get_by_role("button", name="Log out").click()
+            expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+            assert axe_problems(page) == []
+        browser.cookies = known
+    finally:
+        cli("token", "off")
+
+
+# Texts of servers
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory, engine: Any) -> Generator[Chromium]:
+    with hostile_gateway(tmp_path_factory.mktemp("hostile")) as (cli, url):
+        browser = Chromium(engine, url)
+        browser.log_in(cli("ui", "--print").stdout.strip())
+        yield browser
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/ui/?q=read+the+file+number&limit=100&threshold=0&alpha2=0",
+        "/ui/servers",
+        "/ui/servers/s",
+        "/ui/doctor",
+    ],
+)
+def test_hostile_texts_neither_run_nor_break_the_page(
+    hostile: Chromium, path: str, size: str
+) -> None:
+    with hostile.page(path, size) as page:
+        assert overflow(page) <= 0
+        expect(page.get_by_role("navigation")).to_be_visible()
+        expect(page.get_by_role("contentinfo")).to_be_visible()
+
+
+def test_hostile_tools_and_their_results_do_not_run(hostile: Chromium) -> None:
+    """All in one page, one after the other: each `page` checks what has run when it ends."""
+    with hostile.page("/ui/servers/s", "narrow") as page:
+        links = page.locator("tbody th a").evaluate_all("all => all.map(a => a.href)")
+        assert len(links) > len(PAYLOADS) // 2
+        for link in links:
+            page.goto(link)
+            page.get_by_role("button", name="Call").click()
+            expect(page.locator("#result")).to_be_visible()
+            page.wait_for_load_state()
+            assert overflow(page) <= 0, link
+            assert page.evaluate("[window.ran, window.violations]") == [[], []], link
+
+
+def test_hostile_words_while_one_types(hostile: Chromium) -> None:
+    with hostile.page("/ui/?threshold=0&limit=5") as page:
+        for text in PAYLOADS[:50:5]:
+            page.locator("#q").fill(text)
+            expect(page.get_by_role("status")).to_contain_text(re.compile("result|answer"))
+            page.wait_for_function(
+                "text => new URLSearchParams(location.search).get('q') === text.trim()", arg=text
+            )
