@@ -29,6 +29,7 @@ from toolscript.surfaces.http import (
     approval_routes,
     graph_routes,
     openapi,
+    probe_routes,
     runtime_routes,
 )
 from toolscript.surfaces.http.client_sessions import ClientSessions, session_of
@@ -48,6 +49,8 @@ from toolscript.surfaces.mcp.mcp_routes import McpRoutes
 from toolscript.surfaces.mcp.sessionless import SessionlessEndpoint
 from toolscript.surfaces.server.audit_log import Refusals, audited
 from toolscript.surfaces.server.authentication import (
+    HEALTH,
+    PROBES,
     Admit,
     OriginGuard,
     access_of,
@@ -65,6 +68,8 @@ log = logging.getLogger(__name__)
 _MAX_SERVERS = 100
 _MESSAGE = "/message"
 """The one route where a POST may be of any content type: programs may use ``curl -d``."""
+_WITHOUT_TASKS = PROBES | {HEALTH}
+"""Routes that answer as usual when a background task has died."""
 _PIECE_BYTES = 256 * 1024
 """The size of the pieces of a large result: between two the event loop does other work."""
 _CLIENT_CLOSED = 499
@@ -76,7 +81,7 @@ ENDPOINTS = openapi.Endpoints()
 
 def every_endpoint() -> list[openapi.Endpoint]:
     """Returns the routes of every module, in the order in which they are named."""
-    modules = (graph_routes, runtime_routes, approval_routes, activity_routes)
+    modules = (graph_routes, runtime_routes, approval_routes, activity_routes, probe_routes)
     every = [*ENDPOINTS, *(each for module in modules for each in module.ENDPOINTS)]
     return sorted(every, key=lambda endpoint: endpoint.method)
 
@@ -86,7 +91,8 @@ def local_app(app: App) -> Starlette:
 
     Without a guard before it, it finds the caller's `Access` in each request's scope.
     """
-    return _asgi(_routes(app, [each for each in every_endpoint() if each.path != _MESSAGE]))
+    gateways = {_MESSAGE, *PROBES}
+    return _asgi(_routes(app, [each for each in every_endpoint() if each.path not in gateways]))
 
 
 def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
@@ -146,7 +152,7 @@ def _routes(app: App, endpoints: Iterable[openapi.Endpoint]) -> list[Route]:
 def _answering(app: App, handler: openapi.Handler) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         try:
-            if handler is not health:
+            if request.url.path not in _WITHOUT_TASKS:
                 app.tasks.check()
             if request.method == "POST":
                 check_content_type(request, lenient=request.url.path == _MESSAGE)
@@ -280,7 +286,7 @@ async def stats(app: App, request: Request) -> Any:
     return msgspec.convert(app.stats(grant_of(request)), answers.StatsAnswer)
 
 
-@ENDPOINTS.add("GET", "/health", answers.HealthAnswer)
+@ENDPOINTS.add("GET", HEALTH, answers.HealthAnswer)
 async def health(app: App, request: Request) -> Any:
     """Whether everything is ready."""
     grant = grant_of(request)
