@@ -46,6 +46,7 @@ from toolscript.surfaces.http.request_input import (
 )
 from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext
 from toolscript.surfaces.mcp.mcp_routes import McpRoutes
+from toolscript.surfaces.mcp.session_ids import SessionIds
 from toolscript.surfaces.mcp.sessionless import SessionlessEndpoint
 from toolscript.surfaces.server.audit_log import Refusals, audited
 from toolscript.surfaces.server.authentication import (
@@ -103,6 +104,7 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
     is_admitted: Callable[[str], bool],
     stats: RequestStats,
     exposure: Exposure,
+    ids: SessionIds,
 ) -> Starlette:
     """Returns an ASGI application over ``app``, which it runs for as long as it lives.
 
@@ -113,9 +115,10 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
         is_admitted: Whether the holder of an `Access` still has it.
         stats: Counts the requests.
         exposure: What the MCP surface shows.
+        ids: Makes and reads the ids of its sessions.
     """
     revocations, refusals = RevocationWatcher(is_admitted), Refusals()
-    mount = McpRoutes(app, exposure, revocations, stats)
+    mount = McpRoutes(app, exposure, revocations, stats, ids)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
