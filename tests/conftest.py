@@ -42,6 +42,7 @@ SLOWEST = (
     "benchmarks/test_chaos.py",
     "gateway/upstream/test_real_servers.py",
     "surfaces/mcp/test_clients.py",
+    "surfaces/mcp/test_replicas.py",
     "surfaces/cli/test_cli_auth.py",
     "surfaces/cli/test_cli_search.py",
     "gateway/upstream/test_connection.py",

@@ -73,6 +73,8 @@ VALUES: dict[str, tuple[object, str, object]] = {
     "poll_interval_s": (1.0, "2.5", 2.5),
     "log_level": ("info", "debug", "debug"),
     "log_format": ("json", "json", "json"),
+    "secret_key": ("a" * 32, "b" * 32, "b" * 32),
+    "secret_key_previous": ("a" * 32, "b" * 32, "b" * 32),
     "exec_timeout_s": (1.0, "2.5", 2.5),
     "exec_memory_mib": (64, "128", 128),
     "host": ("::1", "0.0.0.0", "0.0.0.0"),  # noqa: S104 - only read
@@ -123,6 +125,11 @@ def test_a_number_outside_its_range_is_refused_naming_value_range_and_source(
             "gateway_url",
             "localhost:7337",
             "gateway_url is 'localhost:7337'; expected http://… or https://…",
+        ),
+        (
+            "secret_key",
+            "hunter2",
+            "secret_key has 7 characters; it needs at least 32, as from: openssl rand -base64 32",
         ),
         (
             "gateway_url",

@@ -28,7 +28,9 @@ from tests.support import (
 )
 from toolscript.app.task_monitor import TaskMonitor
 from toolscript.config.access_tokens import TokenStore
+from toolscript.config.secret_key import SecretKey
 from toolscript.surfaces.mcp.mcp_routes import McpRoutes
+from toolscript.surfaces.mcp.session_ids import SessionIds
 from toolscript.surfaces.server.audit_log import Refusals
 from toolscript.surfaces.server.authentication import (
     ACCESS,
@@ -109,8 +111,8 @@ def serving(tmp_path: Path, **bounds: Any) -> Generator[RoutesUnderTest]:
     admitted = {"ana", "bo"}
     with running(config) as app:
         revocations = RevocationWatcher(admitted.__contains__)
-
-        routes = McpRoutes(app.app, "search", revocations, RequestStats(), **bounds)
+        ids = SessionIds(SecretKey("k" * 32))
+        routes = McpRoutes(app.app, "search", revocations, RequestStats(), ids, **bounds)
         portal = app.portal
         with (
             portal.wrap_async_context_manager(revocations.running(TaskMonitor())),
@@ -138,7 +140,7 @@ def test_m6_a_session_without_requests_ends(
     with serving(tmp_path, idle_s=0.05) as mcp:
         status, session = mcp.ask(INITIALIZE)
         assert status == 200
-        until(lambda: f"{session} idle timeout" in caplog.text, "it is idle for too long")
+        until(lambda: "idle timeout" in caplog.text, "it is idle for too long")
         assert mcp.ask(LIST, session)[0] == 404
 
 

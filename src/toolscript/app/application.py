@@ -114,6 +114,8 @@ class App:
         self._builtin_tools = builtin_tools
         self._follower = follower
         self._output_checks = OutputChecks()
+        self._was_complete = False
+        """Whether all tools were indexed once: from then on a change costs only what is new."""
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator["App"]:
@@ -180,6 +182,20 @@ class App:
     def searchable(self) -> bool:
         """Whether any tool is indexed, so that a search can answer."""
         return bool(self._index.indexed)
+
+    def search_obstacle(self) -> str:
+        """Returns why no search can be answered, without a server's name; empty if one can be.
+
+        After the start none can until every server has settled and every tool is indexed.
+        """
+        if self.tasks.failure:
+            return "a background task has failed; the gateway ends"
+        self._was_complete |= self._gateway.settled and self._index.ready
+        if not self._was_complete:
+            return "the tools are being listed and indexed; try again"
+        if self.searchable or self.skills.index.indexed:
+            return ""
+        return "there is nothing to search; see: toolscript gateway status"
 
     async def ready(self) -> None:
         """Return when every server has settled and every tool and skill is fully indexed."""

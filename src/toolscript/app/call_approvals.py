@@ -220,7 +220,10 @@ class Approvals:
             try:
                 answer = await caller.elicit("elicitation/create", params)
             except UpstreamError as error:
-                log.info("the question about %s was not answered: %s", shown.tool_id, error)
+                raise DeniedError(
+                    f"{shown.tool_id} was not allowed: {shown.why}, and the question was not "
+                    f"answered: {error}"
+                ) from None
         content: Any = answer.get("content")
         given = cast("dict[str, Any]", content).get("allow") if isinstance(content, dict) else None
         is_valid = answer.get("action") == "accept" and given in ANSWERS

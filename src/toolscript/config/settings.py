@@ -15,6 +15,8 @@ from toolscript.storage.atomic_files import expanded
 
 MAX_QUERY_CHARS = 8192
 """Longer queries are refused: no model reads further."""
+MIN_KEY_CHARS = 32
+"""Shorter secret keys could be guessed."""
 _MAX_QUOTED_CHARS = 60
 """Characters of a wrong value that a message quotes."""
 _HTTP = ("http://", "https://")
@@ -37,6 +39,8 @@ class Option:
     bounds: tuple[float, float] | None = None
     """The least and the greatest value of a number."""
     choices: tuple[str, ...] = ()
+    min_chars: int = 0
+    """The least length of a secret text."""
     schemes: tuple[str, ...] = ()
     """What the value of an address has to begin with: one of these."""
 
@@ -46,6 +50,7 @@ class Option:
         ``source`` is the flag or variable that the message names.
         """
         value = self._convert(raw, source)
+        self._check_length(value, source)
         shown = str(value)[:_MAX_QUOTED_CHARS]
         if self.choices and value not in self.choices:
             raise RangeError(f"{source} is {shown!r}; choose one of {', '.join(self.choices)}")
@@ -56,6 +61,13 @@ class Option:
             expected = " or ".join(f"{scheme}…" for scheme in self.schemes)
             raise RangeError(f"{source} is {_without_login(value)!r}; expected {expected}")
         return value
+
+    def _check_length(self, value: Any, source: str) -> None:
+        if isinstance(value, str) and len(value) < self.min_chars:  # not shown: it is a secret
+            raise RangeError(
+                f"{source} has {len(value)} characters; it needs at least {self.min_chars}, "
+                "as from: openssl rand -base64 32"
+            )
 
     def _convert(self, raw: object, source: str) -> Any:
         if raw is None or isinstance(raw, self.kind):
@@ -263,6 +275,20 @@ class Settings:
         "Format of a gateway's log: text for people, json for programs.",
         "TOOLSCRIPT_LOG_FORMAT",
         choices=("text", "json"),
+    )
+    secret_key: str | None = _setting(
+        None,
+        "Secret that all gateways behind one address share: it seals the ids of sessions.",
+        "TOOLSCRIPT_SECRET_KEY",
+        secret=True,
+        min_chars=MIN_KEY_CHARS,
+    )
+    secret_key_previous: str | None = _setting(
+        None,
+        "Another such secret whose sessions count as well, while the key is changed.",
+        "TOOLSCRIPT_SECRET_KEY_PREVIOUS",
+        secret=True,
+        min_chars=MIN_KEY_CHARS,
     )
     exec_timeout_s: float = _setting(
         60.0,

@@ -341,6 +341,18 @@ class HealthAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     tasks: Annotated[Mapping[str, str] | UnsetType, about("Each background task's state.")] = UNSET
 
 
+class LiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """That the process answers."""
+
+    status: Literal["live"] = "live"
+
+
+class ReadyAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """That a search can be answered."""
+
+    status: Literal["ready"] = "ready"
+
+
 class GraphAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What is used together."""
 
@@ -450,16 +462,9 @@ class JsonRpcAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 ANSWERS = (
     *(SearchAnswer, ToolHit, SkillHit, ToolsAnswer, CallAnswer, ServersAnswer, SkillsAnswer),
-    *(SkillFile, StatsAnswer, HealthAnswer, GraphAnswer, RelatedAnswer, GraphImported),
-    *(
-        GraphCleared,
-        ActivityAnswer,
-        CostAnswer,
-        ModuleAnswer,
-        JsonRpcRequest,
-        JsonRpcAnswer,
-        ErrorAnswer,
-    ),
+    *(SkillFile, StatsAnswer, HealthAnswer, LiveAnswer, ReadyAnswer),
+    *(GraphAnswer, RelatedAnswer, GraphImported),
+    *(GraphCleared, ActivityAnswer, ModuleAnswer, JsonRpcRequest, JsonRpcAnswer, ErrorAnswer),
     *(ReviewAnswer, ReviewDone, PendingCalls, PendingAnswer, PermissionsAnswer, RevokedAnswer),
     CostAnswer,
 )

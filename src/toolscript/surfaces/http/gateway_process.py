@@ -18,11 +18,13 @@ from starlette.applications import Starlette
 from toolscript import __version__, bootstrap
 from toolscript.app.application import App
 from toolscript.config.access_tokens import TokenStore
+from toolscript.config.secret_key import session_key
 from toolscript.config.servers import Config
 from toolscript.config.settings import Settings
 from toolscript.errors import PortInUseError, UnprotectedError
 from toolscript.surfaces.http.routes import Pages, gateway_app
 from toolscript.surfaces.mcp.endpoint import Exposure
+from toolscript.surfaces.mcp.session_ids import SessionIds
 from toolscript.surfaces.server import logs
 from toolscript.surfaces.server.authentication import ANY_HOST, LOOPBACK_HOSTS, TokenAuthenticator
 from toolscript.surfaces.server.config_sources import load
@@ -101,6 +103,7 @@ def _server(
         pages=pages,
         tokens=tokens,
         settings=settings,
+        ids=SessionIds(session_key(settings, config.key)),
     )
     return _Server(asgi, app, stats)
 

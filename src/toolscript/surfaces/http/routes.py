@@ -30,6 +30,7 @@ from toolscript.surfaces.http import (
     cost_routes,
     graph_routes,
     openapi,
+    probe_routes,
     runtime_routes,
     search_routes,
 )
@@ -47,9 +48,12 @@ from toolscript.surfaces.http.request_input import (
 )
 from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext, Session
 from toolscript.surfaces.mcp.mcp_routes import McpRoutes
+from toolscript.surfaces.mcp.session_ids import SessionIds
 from toolscript.surfaces.mcp.sessionless import SessionlessEndpoint
 from toolscript.surfaces.server.audit_log import Refusals, audited
 from toolscript.surfaces.server.authentication import (
+    HEALTH,
+    PROBES,
     Access,
     Admit,
     OriginGuard,
@@ -70,6 +74,8 @@ Pages: TypeAlias = Callable[[App, PageSessions[Access]], Sequence[BaseRoute]]
 """Gives the routes of the page, which is a surface of its own."""
 _MESSAGE = "/message"
 """The one route where a POST may be of any content type: programs may use ``curl -d``."""
+_WITHOUT_TASKS = PROBES | {HEALTH}
+"""Routes that answer as usual when a background task has died."""
 _PIECE_BYTES = 256 * 1024
 """The size of the pieces of a large result: between two the event loop does other work."""
 _CLIENT_CLOSED = 499
@@ -81,7 +87,10 @@ ENDPOINTS = openapi.Endpoints()
 
 def every_endpoint() -> list[openapi.Endpoint]:
     """Returns the routes of every module, in the order in which they are named."""
-    modules = (graph_routes, runtime_routes, approval_routes, activity_routes, cost_routes)
+    modules = (
+        *(graph_routes, runtime_routes, approval_routes, activity_routes),
+        *(cost_routes, probe_routes),
+    )
     others = (each for module in modules for each in module.ENDPOINTS)
     every = [*search_routes.ENDPOINTS, *ENDPOINTS, *others]
     return sorted(every, key=lambda endpoint: endpoint.method)
@@ -92,7 +101,8 @@ def local_app(app: App) -> Starlette:
 
     Without a guard before it, it finds the caller's `Access` in each request's scope.
     """
-    return _asgi(_routes(app, [each for each in every_endpoint() if each.path != _MESSAGE]))
+    gateways = {_MESSAGE, *PROBES}
+    return _asgi(_routes(app, [each for each in every_endpoint() if each.path not in gateways]))
 
 
 def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
@@ -106,6 +116,7 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
     pages: Pages,
     tokens: TokenStore,
     settings: Settings,
+    ids: SessionIds,
 ) -> Starlette:
     """Returns an ASGI application over ``app``, which it runs for as long as it lives.
 
@@ -119,10 +130,11 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
         pages: Gives the routes of the page.
         tokens: The access tokens, for the page to list and revoke.
         settings: What the gateway was started with, for the page to check.
+        ids: Makes and reads the ids of its sessions.
     """
     revocations, refusals = RevocationWatcher(is_admitted), Refusals()
     sessions = PageSessions[Access](lambda access: is_admitted(access.holder))
-    mount = McpRoutes(app, exposure, revocations, stats)
+    mount = McpRoutes(app, exposure, revocations, stats, ids)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
@@ -165,7 +177,7 @@ def _routes(app: App, endpoints: Iterable[openapi.Endpoint]) -> list[Route]:
 def _answering(app: App, handler: openapi.Handler) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         try:
-            if handler is not health:
+            if request.url.path not in _WITHOUT_TASKS:
                 app.tasks.check()
             if request.method == "POST":
                 check_content_type(request, lenient=request.url.path == _MESSAGE)
@@ -247,7 +259,7 @@ async def stats(app: App, request: Request) -> Any:
     return msgspec.convert(app.stats(grant_of(request)), answers.StatsAnswer)
 
 
-@ENDPOINTS.add("GET", "/health", answers.HealthAnswer)
+@ENDPOINTS.add("GET", HEALTH, answers.HealthAnswer)
 async def health(app: App, request: Request) -> Any:
     """Whether everything is ready."""
     grant = grant_of(request)

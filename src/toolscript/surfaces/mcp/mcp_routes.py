@@ -7,7 +7,7 @@ little else.
 """
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -19,12 +19,20 @@ from anyio.abc import TaskGroup
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.routing import Route
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Message as AsgiMessage
+from starlette.types import Receive, Scope, Send
 
 from toolscript.app import argument_checks
 from toolscript.app.application import App
 from toolscript.gateway.base import IMPORTING
 from toolscript.surfaces.mcp.endpoint import EXPOSURES, Exposure
+from toolscript.surfaces.mcp.session_ids import (
+    FOREIGN,
+    ForeignSession,
+    ForeignSessions,
+    Message,
+    SessionIds,
+)
 from toolscript.surfaces.mcp.session_limit import IDLE_S, MAX_SESSIONS, OpenSession, SessionLimit
 from toolscript.surfaces.mcp.sessionless import INVALID_REQUEST, json_rpc_error
 from toolscript.surfaces.server.authentication import holder_of
@@ -44,6 +52,8 @@ PATIENCE_S = 5.0
 _VERSION_HEADER, _SESSION_HEADER = "mcp-protocol-version", "mcp-session-id"
 _UNSUPPORTED = -32022
 _OK = 200
+_WITHOUT_STATE: tuple[Exposure, ...] = ("search", "all")
+"""The exposures that show every session of a caller the same."""
 
 
 class McpRoutes:
@@ -59,6 +69,7 @@ class McpRoutes:
         exposure: Exposure,
         revocations: RevocationWatcher,
         stats: RequestStats,
+        ids: SessionIds,
         *,
         max_sessions: int = MAX_SESSIONS,
         idle_s: float = IDLE_S,
@@ -66,10 +77,14 @@ class McpRoutes:
         self._app = app
         self._stats = stats
         self._sessions = SessionLimit(self._end_soon, revocations, max_sessions)
+        self._ids = ids
+        self._foreign = ForeignSessions(app.end_session)
         self._idle_s = idle_s
         self._tasks: TaskGroup | None = None
         self.exposure: Exposure = exposure
         self._managers: dict[Exposure, StreamableHTTPSessionManager] = {}
+        self._stateless: dict[Exposure, StreamableHTTPSessionManager] = {}
+        """Answer requests of sessions that do not live here."""
         self._servers: dict[Exposure, McpServer] = {}
         self._versions: frozenset[str] = frozenset()
         """The protocol's versions that have sessions."""
@@ -106,39 +121,86 @@ class McpRoutes:
         self._due.set()
         await self._ready.wait()
         headers = Headers(scope=scope)
-        version = headers.get(_VERSION_HEADER)
-        session = self._sessions.find(headers.get(_SESSION_HEADER, ""))
-        if exposure == "two-phase" and version and version not in self._versions:
-            # As the protocol has it: the client continues with a version that has sessions.
-            data = {"supported": sorted(self._versions), "requested": version}
-            refusal = json_rpc_error(None, _UNSUPPORTED, "two phases need a session", data)
-            await json_response(refusal, 400)(scope, receive, send)
+        version, identifier = headers.get(_VERSION_HEADER), headers.get(_SESSION_HEADER)
+        session = self._sessions.find(identifier or "")
+        if version and version not in self._versions:
+            await self._answer_newest(version, exposure, scope, receive, send)
+        elif identifier is None:
+            await self._open(exposure, scope, receive, send)
         elif session is None:
-            await self._answer_without(exposure, scope, receive, send)
+            await self._answer_foreign(identifier, exposure, scope, receive, send)
         elif not session.is_for(exposure, holder_of(HTTPConnection(scope))):
-            # As the SDK answers for a session that does not exist.
-            refusal = json_rpc_error(None, INVALID_REQUEST, "Session not found")
-            await json_response(refusal, 404)(scope, receive, send)
+            await _not_found(scope, receive, send)
         else:
             with self._sessions.using(session):
+                scope = {**scope, "headers": _renamed(headers.raw, session.sdk_identifier)}
+                send = _sending(send, session.identifier)
                 await self._managers[exposure].handle_request(scope, receive, send)
             if scope["method"] == "DELETE":
                 self._sessions.finish(session)  # even if the SDK has refused
 
-    async def _answer_without(
-        self, exposure: Exposure, scope: Scope, receive: Receive, send: Send
+    async def _answer_newest(
+        self, version: str, exposure: Exposure, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Answer a request that has no session, or opens one."""
+        """Answer a request of a version that has no sessions, or of one that does not exist."""
+        if exposure == "two-phase":
+            # As the protocol has it: the client continues with a version that has sessions.
+            data = {"supported": sorted(self._versions), "requested": version}
+            refusal = json_rpc_error(None, _UNSUPPORTED, "two phases need a session", data)
+            await json_response(refusal, 400)(scope, receive, send)
+        else:
+            await self._managers[exposure].handle_request(scope, receive, send)
 
-        async def send_and_count(message: Message) -> None:
-            if message["type"] == "http.response.start" and message["status"] == _OK:
-                opened = Headers(raw=message.get("headers", [])).get(_SESSION_HEADER)
+    async def _open(self, exposure: Exposure, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request without a session, which is to open one."""
+        message, receive = await _message(scope, receive)
+
+        async def send_sealed(answer: AsgiMessage) -> None:
+            if answer["type"] == "http.response.start" and answer["status"] == _OK:
+                opened = Headers(raw=answer.get("headers", [])).get(_SESSION_HEADER)
                 if opened is not None:
                     holder = holder_of(HTTPConnection(scope))
-                    self._sessions.add(OpenSession(opened, exposure, holder))
-            await send(message)
+                    asks_user = message is not None and message.asks_user
+                    sealed = self._ids.issue(exposure, holder, asks_user=asks_user)
+                    self._sessions.add(OpenSession(sealed, opened, exposure, holder))
+                    answer["headers"] = _renamed(answer["headers"], sealed)
+            await send(answer)
 
-        await self._managers[exposure].handle_request(scope, receive, send_and_count)
+        await self._managers[exposure].handle_request(scope, receive, send_sealed)
+
+    async def _answer_foreign(
+        self, identifier: str, exposure: Exposure, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Answer a request of a session that does not live here, as far as it needs no session.
+
+        It lives in another gateway, or lived in one that has ended. The client begins a new one
+        where it has ended, is another caller's, or is needed.
+        """
+        known = self._ids.read(identifier)
+        message, receive = await _message(scope, receive)
+        is_callers = known is not None and known.is_for(exposure, holder_of(HTTPConnection(scope)))
+        has_ended = known is not None and known.replica == self._ids.replica
+        if known is None or has_ended or not is_callers:
+            await _not_found(scope, receive, send)
+        elif self._needs_connection(exposure, scope, message):
+            # A request for `known.replica`. Gateways cannot reach each other yet.
+            await _not_found(scope, receive, send)
+        else:
+            foreign = ForeignSession(self._foreign.get(identifier), known.asks_user)
+            headers = _renamed(scope["headers"], None)
+            scope = {**scope, "headers": headers, FOREIGN: foreign}
+            await self._stateless[exposure].handle_request(scope, receive, send)
+
+    def _needs_connection(self, exposure: Exposure, scope: Scope, message: Message | None) -> bool:
+        """Whether a request can only be answered where its session lives.
+
+        That is so for a stream of what the server says, for the answer to a question of the
+        server's, for the second of two phases, and for servers that have an instance per session
+        or project.
+        """
+        is_answer = message is not None and not message.method
+        stateful = exposure not in self._stateless or self._app.separates_callers
+        return scope["method"] == "GET" or is_answer or stateful
 
     async def stream(self, exposure: Exposure, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a session that is one HTTP request; see `SessionStream`."""
@@ -159,13 +221,13 @@ class McpRoutes:
 
     async def _end(self, session: OpenSession) -> None:
         """End a session as its client would, which cancels its requests."""
-        header = (_SESSION_HEADER.encode(), session.identifier.encode())
+        header = (_SESSION_HEADER.encode(), session.sdk_identifier.encode())
         scope: Scope = {"type": "http", "method": "DELETE", "path": PATH, "headers": [header]}
 
-        async def receive() -> Message:
+        async def receive() -> AsgiMessage:
             return {"type": "http.request", "body": b"", "more_body": False}
 
-        async def send(message: Message) -> None:
+        async def send(message: AsgiMessage) -> None:
             del message
 
         try:
@@ -198,6 +260,10 @@ class McpRoutes:
                 manager = StreamableHTTPSessionManager(server, session_idle_timeout=self._idle_s)
                 await stack.enter_async_context(manager.run())
                 self._managers[name] = manager
+            for name in _WITHOUT_STATE:
+                manager = StreamableHTTPSessionManager(self._servers[name], stateless=True)
+                await stack.enter_async_context(manager.run())
+                self._stateless[name] = manager
             tasks = await stack.enter_async_context(anyio.create_task_group())
             for server in self._servers.values():
                 tasks.start_soon(server.run_background)
@@ -228,8 +294,54 @@ class _Stream:
         await self.routes.stream(self.exposure, scope, receive, send)
 
 
+async def _message(scope: Scope, receive: Receive) -> tuple[Message | None, Receive]:
+    """Returns the message of a POST, whose body `BodyLimit` bounds, and what receives it again."""
+    if scope["method"] != "POST":
+        return None, receive
+    body, more = bytearray(), True
+    while more:
+        part = await receive()
+        body += part.get("body", b"")
+        more = part.get("more_body", False)
+    sent = [bytes(body)]
+
+    async def again() -> AsgiMessage:
+        if not sent:
+            return await receive()
+        return {"type": "http.request", "body": sent.pop(), "more_body": False}
+
+    return Message.of(sent[0]), again
+
+
+def _renamed(
+    headers: Iterable[tuple[bytes, bytes]], identifier: str | None
+) -> list[tuple[bytes, bytes]]:
+    """Returns the headers with another session id; None removes it."""
+    name = _SESSION_HEADER.encode()
+    others = [(key, value) for key, value in headers if key.lower() != name]
+    return others if identifier is None else [*others, (name, identifier.encode())]
+
+
+def _sending(send: Send, identifier: str) -> Send:
+    """Returns what sends a session's answers under the id that its client knows."""
+
+    async def renamed(message: AsgiMessage) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = _renamed(message.get("headers", []), identifier)
+        await send(message)
+
+    return renamed
+
+
+async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer as the SDK does for a session that does not exist: the client opens another."""
+    refusal = json_rpc_error(None, INVALID_REQUEST, "Session not found")
+    await json_response(refusal, 404)(scope, receive, send)
+
+
 def _import() -> None:
     with IMPORTING:
         import_module("toolscript.surfaces.mcp.sdk_server")
         import_module("toolscript.surfaces.mcp.session_stream")
+        import_module("cryptography.hazmat.primitives.ciphers.aead")
         argument_checks.prepare()

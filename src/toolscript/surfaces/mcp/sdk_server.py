@@ -34,6 +34,7 @@ from toolscript.gateway.base import CANNOT_BE_ASKED, Caller
 from toolscript.retrieval.live_index import Feed
 from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext, Session, ToolEndpoint
 from toolscript.surfaces.mcp.pending_elicitations import PendingElicitations
+from toolscript.surfaces.mcp.session_ids import FOREIGN, ForeignSession
 from toolscript.surfaces.mcp.sessionless import error_fields, mcp_methods
 from toolscript.surfaces.server.audit_log import ANYONE, OWNER
 from toolscript.surfaces.server.authentication import grant_of, holder_of
@@ -225,7 +226,9 @@ class _SdkCaller:
         self.accepts_input_required = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
         self.may_log_in = _is_local_user(ctx)
         reachable = ctx.session.can_send_request or self.accepts_input_required
-        self.may_be_asked = reachable and _can_elicit(ctx, form=True)
+        foreign = _foreign(ctx)
+        asks = foreign.asks_user if foreign else reachable and _can_elicit(ctx, form=True)
+        self.may_be_asked = asks
         capabilities = ctx.session.client_capabilities
         asked = capabilities.elicitation if capabilities is not None else None
         self.opens_addresses = asked is not None and asked.url is not None
@@ -236,6 +239,11 @@ class _SdkCaller:
 
     async def elicit(self, method: str, params: _Raw) -> _Raw:
         """See `Caller`."""
+        if _foreign(self._ctx) is not None:
+            raise RefusedError(
+                "its user is asked by the gateway that began this session; make the call again",
+                CANNOT_BE_ASKED,
+            )
         if not self._ctx.session.can_send_request or not _can_elicit(self._ctx):
             raise RefusedError("the client behind this call cannot ask its user", CANNOT_BE_ASKED)
         request = cast("Any", types.Request[_Raw, str](method=method, params=params))
@@ -247,7 +255,14 @@ class _SdkCaller:
         return answer.root
 
 
+def _foreign(ctx: _SdkContext) -> ForeignSession | None:
+    return None if ctx.request is None else ctx.request.scope.get(FOREIGN)
+
+
 def _session(ctx: _SdkContext) -> Session:
+    foreign = _foreign(ctx)
+    if foreign is not None:
+        return foreign.session
     return _connection(ctx).state.setdefault(_SESSION, Session())
 
 

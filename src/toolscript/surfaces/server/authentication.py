@@ -33,7 +33,10 @@ _OWN_SITE = {"same-origin", "none"}
 """Values of ``Sec-Fetch-Site``: the gateway's own pages, and addresses that a user has typed."""
 ACCESS = "toolscript.access"
 """Where the scope of a request that was let in has its `Access`."""
-_PUBLIC = {"/health"}
+LIVE, READY, HEALTH = "/live", "/ready", "/health"
+PROBES = frozenset({LIVE, READY})
+"""Routes that answer everybody the same, and look at no token."""
+_PUBLIC = {HEALTH}
 """Routes for callers who are granted nothing, such as a supervisor; the page tells them how to
 log in."""
 
@@ -192,6 +195,8 @@ class OriginGuard:
             await error_response(revoked)(scope, receive, send)
 
     def _granted(self, request: HTTPConnection) -> Access:
+        if request.url.path in PROBES:
+            return Access(Grant(), "")
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         path = request.url.path
         if self._sessions is not None and not token and is_page(path):

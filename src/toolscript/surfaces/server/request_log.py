@@ -10,13 +10,17 @@ from dataclasses import dataclass, field
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from toolscript.surfaces.server.authentication import ACCESS, Access
+from toolscript.surfaces.server.authentication import ACCESS, HEALTH, PROBES, Access
 from toolscript.surfaces.server.error_answers import refusal
 from toolscript.surfaces.server.logs import REQUEST
 
 log = logging.getLogger(__name__)
 STREAM = "/stream"
 _STREAMS = re.compile(rf"/mcp(/[a-z-]+)?{STREAM}")
+_WATCHING = PROBES | {HEALTH}
+"""Routes that supervisors ask, who are no clients."""
+CLOSING = "the gateway is closing down; try again"
+RETRY_AFTER = {"retry-after": "5"}
 _ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
 
@@ -37,7 +41,7 @@ def is_stream(path: str) -> bool:
 class RequestStats:
     """Counts the requests under way and those that have ended, in total and by holder.
 
-    Once it is ``closed``, further requests are refused; those under way go on.
+    Once it is ``closed``, further requests but probes are refused; those under way go on.
     """
 
     def __init__(self) -> None:
@@ -45,14 +49,14 @@ class RequestStats:
         self.streams = 0
         """How many clients have a session open that is one request."""
         self.latest = time.monotonic()
-        """When the last request began or ended, that of health aside."""
+        """When the last request began or ended, probes and that of health aside."""
         self.closed = False
         self.total = RequestCounts()
         self.by_holder: defaultdict[str, RequestCounts] = defaultdict(RequestCounts)
 
     def touch(self, path: str) -> None:
         """Take note that a request to this path begins or ends."""
-        if path != "/health":
+        if path not in _WATCHING:
             self.latest = time.monotonic()
 
     def is_idle(self, seconds: float) -> bool:
@@ -103,7 +107,7 @@ class RequestLogMiddleware:
                 ]
             await send(message)
 
-        app = _refuse if self._stats.closed else self._app
+        app = _refuse if self._stats.closed and path not in PROBES else self._app
         self._stats.running += not listens
         self._stats.touch(path)
         log.debug("%s %s: begun", method, path)
@@ -135,6 +139,5 @@ def _route(scope: Scope) -> str:
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
-    message = "the gateway is closing down; try again"
-    closing = refusal(503, message, "NotReadyError", {"retry-after": "5"})
+    closing = refusal(503, CLOSING, "NotReadyError", RETRY_AFTER)
     await closing(scope, receive, send)

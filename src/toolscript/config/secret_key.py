@@ -1,0 +1,98 @@
+"""The secret key: seals values that only gateways with the same key can read.
+
+A value is encrypted and authenticated with AES-256-GCM, under a key that is derived from the text
+of the setting. ``cryptography`` is imported when the first value is sealed or read.
+"""
+
+import logging
+import secrets
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toolscript.config.settings import MIN_KEY_CHARS, Settings
+from toolscript.errors import DataDirectoryError
+from toolscript.storage.atomic_files import check_owner, write_atomically, write_failure
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+log = logging.getLogger(__name__)
+_NONCE_BYTES, _KEY_BYTES = 12, 32
+
+
+class SecretKey:
+    """Seals values with the current key, and reads those of the current and of the previous one.
+
+    Args:
+        current: The text of the current key.
+        previous: The text of the key before, or of the next one while that is being rolled out.
+    """
+
+    def __init__(self, current: str, previous: str | None = None) -> None:
+        self._texts = [current, *([previous] if previous else [])]
+
+    def seal(self, content: bytes, purpose: bytes) -> bytes:
+        """Returns ``content`` sealed; it can be read for the same ``purpose`` only."""
+        nonce = secrets.token_bytes(_NONCE_BYTES)
+        return nonce + self._ciphers[0].encrypt(nonce, content, purpose)
+
+    def read(self, sealed: bytes, purpose: bytes) -> bytes | None:
+        """Returns what was sealed for ``purpose``; None for what neither of the keys has sealed."""
+        from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - see the module
+
+        nonce, content = sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:]
+        if len(nonce) < _NONCE_BYTES:
+            return None
+        for cipher in self._ciphers:
+            try:
+                return cipher.decrypt(nonce, content, purpose)
+            except InvalidTag:
+                continue
+        return None
+
+    @cached_property
+    def _ciphers(self) -> "list[AESGCM]":
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415
+        from cryptography.hazmat.primitives.hashes import SHA256  # noqa: PLC0415
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDF  # noqa: PLC0415
+
+        def derived(text: str) -> bytes:
+            kdf = HKDF(algorithm=SHA256(), length=_KEY_BYTES, salt=None, info=b"toolscript")
+            return kdf.derive(text.encode())
+
+        return [AESGCM(derived(text)) for text in self._texts]
+
+
+def session_key(settings: Settings, config_key: str) -> SecretKey:
+    """Returns the key for session ids: that of the settings, or one that this gateway keeps.
+
+    Args:
+        settings: Has the key and the one before, or neither.
+        config_key: Stands for the configuration, in the name of the file of a kept key.
+    """
+    if settings.secret_key:
+        return SecretKey(settings.secret_key, settings.secret_key_previous)
+    path = settings.data_dir / "keys" / f"session-{config_key}.key"
+    return SecretKey(_kept(settings.data_dir, path))
+
+
+def _kept(data_dir: Path, path: Path) -> str:
+    """Returns the key in a file; makes both where there is none that can be used."""
+    try:
+        check_owner(data_dir)
+        kept = path.read_text("ascii").strip()
+        if len(kept) >= MIN_KEY_CHARS:
+            return kept
+    except (OSError, ValueError, DataDirectoryError):
+        pass  # it is made anew: at worst the clients open their sessions again
+    made = secrets.token_urlsafe(_KEY_BYTES)
+    try:
+        write_atomically(path, made.encode())
+    except OSError as error:
+        log.warning(
+            "%s cannot be written (%s): open sessions end with this process",
+            *(path, error.strerror or error),
+            extra=write_failure(error),
+        )
+    return made

@@ -1,0 +1,148 @@
+"""Session ids that every gateway with the same secret key can read.
+
+A session of the older protocols lives in the gateway that has opened it. Its id says what another
+gateway, or the same one after a restart, has to know to answer without it. Knows no SDK.
+"""
+
+import binascii
+import secrets
+import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from toolscript.config.secret_key import SecretKey
+from toolscript.surfaces.mcp.endpoint import Exposure, Session
+
+MAX_ID_CHARS = 512
+LIFETIME_S = 7 * 86_400
+"""How long an id is answered by a gateway in which the session does not live."""
+MAX_FOREIGN_SESSIONS = 1024
+FOREIGN = "toolscript.foreign-session"
+"""Where the scope of a request has its `ForeignSession`."""
+_PURPOSE = b"mcp-session-id"
+
+
+class SessionId(msgspec.Struct, frozen=True, array_like=True):
+    """What a session id says."""
+
+    replica: str
+    """The process that has opened the session, and has its connection."""
+    exposure: Exposure
+    holder: str
+    """Whose session it is: see `Access`."""
+    created: int
+    """Seconds since 1970."""
+    asks_user: bool
+    """Whether the client can ask its user questions."""
+
+    def is_for(self, exposure: Exposure, holder: str) -> bool:
+        """Returns whether a request of this holder, to this exposure, may use it."""
+        return (self.exposure, self.holder) == (exposure, holder)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionIds:
+    """Makes and reads session ids.
+
+    Args:
+        key: Seals them.
+        replica: Stands for this process.
+    """
+
+    key: SecretKey
+    replica: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    def issue(self, exposure: Exposure, holder: str, *, asks_user: bool) -> str:
+        """Returns the id of a session that this process has opened."""
+        content = SessionId(self.replica, exposure, holder, int(time.time()), asks_user)
+        sealed = self.key.seal(msgspec.json.encode(content), _PURPOSE)
+        return urlsafe_b64encode(sealed).decode().rstrip("=")
+
+    def read(self, identifier: str) -> SessionId | None:
+        """Returns what an id says; None for one that is forged, damaged or too old."""
+        if len(identifier) > MAX_ID_CHARS:
+            return None
+        try:
+            sealed = urlsafe_b64decode(identifier + "=" * (-len(identifier) % 4))
+        except (binascii.Error, ValueError):
+            return None
+        content = self.key.read(sealed, _PURPOSE)
+        if content is None:
+            return None
+        found = msgspec.json.decode(content, type=SessionId)
+        return found if time.time() - found.created < LIFETIME_S else None
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignSession:
+    """A session that lives in another gateway, or lived in one that has ended."""
+
+    session: Session
+    """What is remembered of it here."""
+    asks_user: bool
+    """Whether its client can ask its user questions, though not through this gateway."""
+
+
+class ForeignSessions:
+    """What this gateway remembers of sessions that it did not open.
+
+    Args:
+        end: Called with the id of a `Session` that is forgotten.
+    """
+
+    def __init__(self, end: Callable[[str], object]) -> None:
+        self._end = end
+        self._known: OrderedDict[str, Session] = OrderedDict()
+        """By session id, the longest unused one first."""
+
+    def get(self, identifier: str) -> Session:
+        """Returns what is remembered of a session; begins with nothing."""
+        session = self._known.pop(identifier, None) or Session()
+        self._known[identifier] = session
+        if len(self._known) > MAX_FOREIGN_SESSIONS:
+            self._end(self._known.popitem(last=False)[1].id)
+        return session
+
+
+class Message(msgspec.Struct, frozen=True):
+    """As much of a client's JSON-RPC message as decides which gateway can answer it."""
+
+    method: str = ""
+    """Empty for the answer to a question of the server's."""
+    params: Any = None
+
+    @classmethod
+    def of(cls, body: bytes) -> "Message | None":
+        """Returns a message; None for a body that is none, which the SDK refuses."""
+        try:
+            return msgspec.json.decode(body, type=cls)
+        except (ValueError, RecursionError):
+            return None
+
+    @property
+    def asks_user(self) -> bool:
+        """Whether it opens the session of a client that can ask its user in a form."""
+        try:
+            capabilities = msgspec.convert(self.params, _Opening).capabilities
+        except msgspec.ValidationError:
+            return False
+        asked = capabilities.elicitation
+        return asked is not None and not (asked.form is None and asked.url is not None)
+
+
+class _Elicitation(msgspec.Struct):
+    form: Any = None
+    url: Any = None
+
+
+class _Capabilities(msgspec.Struct):
+    elicitation: _Elicitation | None = None
+
+
+class _Opening(msgspec.Struct):
+    capabilities: _Capabilities
