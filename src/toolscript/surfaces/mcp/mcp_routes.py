@@ -343,5 +343,4 @@ def _import() -> None:
     with IMPORTING:
         import_module("toolscript.surfaces.mcp.sdk_server")
         import_module("toolscript.surfaces.mcp.session_stream")
-        import_module("cryptography.hazmat.primitives.ciphers.aead")
         argument_checks.prepare()
