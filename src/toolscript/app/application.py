@@ -46,6 +46,7 @@ from toolscript.retrieval.profiles import Profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.skills.service import SkillService
 from toolscript.text.display import printable
+from toolscript.tracing import span, tool_call
 from toolscript.types import (
     EVERYTHING,
     TOOL_CLASSES,
@@ -280,8 +281,17 @@ class App:
         """
         catalogue = self.catalogue(request.grant)
         catalogue.check(request.servers)
+        with span("search") as current:
+            result = await self._search(request, catalogue)
+            current.set_attribute("toolscript.hits", len(result.hits))
+            current.set_attribute("toolscript.degraded", bool(result.degraded))
+        if history is not None and not request.skills:
+            history.record_search(request.text, [hit.document.id for hit in result.hits])
+        return result
+
+    async def _search(self, request: SearchRequest, catalogue: ScopedCatalogue) -> SearchResult:
         if request.skills:
-            return await self._search_both(request)
+            return await self._search_both(request, catalogue)
         if not self.searchable:
             fault = self._index.fault
             raise NotReadyError(
@@ -292,16 +302,16 @@ class App:
         )
         if request.why and result.why is None:
             result = replace(result, why=catalogue.why_missing(request.why))
-        if history is not None:
-            history.record_search(request.text, [hit.document.id for hit in result.hits])
         return result
 
-    async def _search_both(self, request: SearchRequest) -> SearchResult:
+    async def _search_both(
+        self, request: SearchRequest, catalogue: ScopedCatalogue
+    ) -> SearchResult:
         tools_only = replace(request, skills=False)
         skills = await self.skills.search(replace(tools_only, servers=(), why=""))
         if not self.searchable and skills.hits:
             return skills
-        return _merged(await self.search(tools_only), skills)
+        return _merged(await self._search(tools_only, catalogue), skills)
 
     # Calling
 
@@ -356,7 +366,10 @@ class App:
         params = {"name": tool.name, "arguments": dict(arguments), **more}
         learn = partial(self._learn, history or SessionHistory(), tool.id)
         try:
-            result = await catalogue.request(tool.server, "tools/call", params, caller)
+            with tool_call(tool.server, tool.name) as current:
+                result = await catalogue.request(tool.server, "tools/call", params, caller)
+                if result.get("isError"):
+                    current.fail("tool_error")
         except UpstreamError:
             learn(succeeded=False)
             raise

@@ -25,6 +25,7 @@ from toolscript.retrieval.subqueries import actions
 from toolscript.retrieval.trace import IndexState, Trace
 from toolscript.retrieval.visibility import Visibility
 from toolscript.text.words import compact, words
+from toolscript.tracing import span
 from toolscript.types import Document, Hit, MissExplanation, SearchRequest, SearchResult
 
 MAX_TIED_PASSAGES = 50
@@ -83,8 +84,10 @@ class SearchEngine:
         if request.alpha is not None:
             profile = with_alpha(profile, OPTION["alpha"].parse(request.alpha, "alpha"))
         trace = begin(self._state, request, profile)
-        for step in STEPS[:1] if profile.raw_cosine else STEPS:
-            trace.apply(step)
+        with span("score"):
+            for step in STEPS[:1] if profile.raw_cosine else STEPS:
+                with span(step.__name__):
+                    trace.apply(step)
         parents = trace.state.corpus.parent_rows
         candidates = best_per_parent(trace.reachable, parents, trace.scores)
         rows, below = select(trace, candidates)

@@ -31,6 +31,7 @@ from toolscript.retrieval.rerank import rerank_by_context
 from toolscript.retrieval.subqueries import split
 from toolscript.retrieval.trace import Column, Evidence, IndexState, Trace
 from toolscript.text.display import printable
+from toolscript.tracing import span
 from toolscript.types import SearchRequest
 
 WORD_MATCH_EVEN = 0.77
@@ -91,11 +92,17 @@ def rank(
 ) -> dict[str, Ranking]:
     """What each signal says of every document that is ``visible``, by default of all."""
     semantic = state.semantic
-    if profile.raw_cosine:
-        return {"semantic": semantic.cosines(query)} if semantic else {}
-    return ({"semantic": semantic.rank(query, visible)} if semantic else {}) | {
-        "fuzzy": state.lexical.rank(query, visible)
-    }
+    rankings: dict[str, Ranking] = {}
+    if semantic:
+        with span("candidates.vectors"):
+            cosines = profile.raw_cosine
+            rankings["semantic"] = (
+                semantic.cosines(query) if cosines else semantic.rank(query, visible)
+            )
+    if not profile.raw_cosine:
+        with span("candidates.words"):
+            rankings["fuzzy"] = state.lexical.rank(query, visible)
+    return rankings
 
 
 def fuse_signals(trace: Trace) -> Column:

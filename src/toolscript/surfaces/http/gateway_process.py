@@ -8,7 +8,8 @@ import signal
 import socket
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from types import FrameType
 from typing import Any, cast
 
@@ -37,6 +38,11 @@ from toolscript.surfaces.server.signals import end_signals
 log = logging.getLogger(__name__)
 GRACE_S = 30.0
 """How long calls under way may go on once the gateway is asked to end."""
+_TRACE_VARIABLES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+_NO_TRACING = (
+    "traces are not exported, which needs more packages; install them with: "
+    "pip install 'toolscript[otel]'"
+)
 _STREAMS_S = 2
 """The same for streams that clients only read."""
 
@@ -63,7 +69,11 @@ def serve(settings: Settings, pages: Pages, *, on_demand: bool = False) -> None:
     skip_sdk_framework()
     config = load(settings)
     file = GatewayFile(settings.data_dir, config.key)
-    with file.lock(), _listening(settings, on_demand=on_demand) as listening:
+    with (
+        file.lock(),
+        _listening(settings, on_demand=on_demand) as listening,
+        _exporting(os.environ),
+    ):
         key = secrets.token_urlsafe(32)
         server = _server(settings, config, listening, key, pages)
         server.idle_s = settings.gateway_idle_s if on_demand else 0
@@ -74,6 +84,19 @@ def serve(settings: Settings, pages: Pages, *, on_demand: bool = False) -> None:
             _run(server, listening)
         finally:
             file.remove()
+
+
+def _exporting(environ: Mapping[str, str]) -> AbstractContextManager[object]:
+    """Returns what exports spans while it lasts, where the environment says where to."""
+    disabled = environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+    if disabled or not any(environ.get(name, "").strip() for name in _TRACE_VARIABLES):
+        return nullcontext()
+    try:
+        from toolscript.surfaces.server.trace_export import exporting  # noqa: PLC0415 - an extra
+    except ImportError:
+        log.warning("%s", _NO_TRACING)
+        return nullcontext()
+    return exporting()
 
 
 def _server(

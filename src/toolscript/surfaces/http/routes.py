@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from toolscript import __version__
+from toolscript import __version__, tracing
 from toolscript.app.application import App
 from toolscript.config.access_tokens import TokenStore
 from toolscript.config.settings import Option, Settings
@@ -181,7 +181,8 @@ def _answering(app: App, handler: openapi.Handler) -> Callable[[Request], Awaita
                 app.tasks.check()
             if request.method == "POST":
                 check_content_type(request, lenient=request.url.path == _MESSAGE)
-            return _response(await handler(app, request))
+            with tracing.continued(request.headers):
+                return _response(await handler(app, request))
         except ToolscriptError as problem:
             return error_response(problem)
         except ClientDisconnect:
