@@ -42,7 +42,9 @@ class DatabaseActivityStore:
         """See `ActivityStorage`."""
 
         async def append(connection: Connection) -> None:
-            # One transaction at a time gives out ids: none comes after a higher one was read.
+            # One transaction at a time gives out ids: none comes after a higher one was read. One
+            # whose process hangs is ended.
+            await connection.execute("set local idle_in_transaction_session_timeout = '5s'")
             lock = "select pg_advisory_xact_lock($1, hashtext($2))"
             await connection.execute(lock, _LOCK, self._catalogue)
             first = 1 + await connection.fetchval(_NEWEST, self._catalogue)

@@ -189,6 +189,7 @@ async def fold(
         at_least: Fewer events are left alone.
         kept_s: How old an event must be, in seconds.
     """
+    await connection.execute("set local idle_in_transaction_session_timeout = '5s'")
     lock = "select pg_try_advisory_xact_lock($1, hashtext($2))"
     if not await connection.fetchval(lock, _LOCK, catalogue):
         return 0
