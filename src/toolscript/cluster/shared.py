@@ -3,10 +3,13 @@
 import secrets
 from functools import cached_property
 
+from toolscript.cluster.activity_store import DatabaseActivityStore
 from toolscript.cluster.change_feed import ChangeFeed
 from toolscript.cluster.connection import driver
 from toolscript.cluster.database import Database
+from toolscript.cluster.graph_store import DatabaseGraphStore
 from toolscript.cluster.records import DatabaseRecords, SealedRecords
+from toolscript.cluster.vector_cache import DatabaseVectorCache
 from toolscript.config.secret_key import SecretKey
 from toolscript.config.settings import Settings
 from toolscript.errors import ConfigError
@@ -52,6 +55,21 @@ class Shared:
     def logins(self) -> SealedRecords:
         """The logins to servers."""
         return SealedRecords(self.records("logins"), self.key, "login")
+
+    @cached_property
+    def graph(self) -> DatabaseGraphStore:
+        """What was learned from calls."""
+        return DatabaseGraphStore(self.database, self.feed, self.catalogue)
+
+    @cached_property
+    def vectors(self) -> DatabaseVectorCache:
+        """The vectors of every text that any gateway has embedded."""
+        return DatabaseVectorCache(self.database)
+
+    @cached_property
+    def activity(self) -> DatabaseActivityStore:
+        """The log of calls."""
+        return DatabaseActivityStore(self.database, self.catalogue)
 
     def open(self) -> None:
         """Connects; raises `DatabaseUnavailableError` or `SchemaVersionError`."""
