@@ -45,12 +45,15 @@ def database() -> None:
 )
 @settings_options("data_dir")
 def migrate(target: int | None, **flags: Any) -> None:
-    """Create the tables, or bring them up to date, before gateways of this release start."""
+    """Create the tables, or bring them up to date.
+
+    To be run before gateways of this release start; those of the release before go on.
+    """
     from toolscript.cluster import schema  # noqa: PLC0415 - most commands need no database
 
     if target is not None and target > schema.latest():
         raise InputError(
-            f"--to is {target}, and this release knows versions 1 to {schema.latest()}"
+            f"--to is {target}, but this release knows versions 1 to {schema.latest()}"
         )
     with _connected(load_settings(flags)) as db:
         ran = db.run(lambda connection: schema.migrate(connection, target))
@@ -67,9 +70,9 @@ def migrate(target: int | None, **flags: Any) -> None:
 @output_option
 @settings_options("data_dir")
 def status(output: str, **flags: Any) -> None:
-    """Show the server, its tables, what is stored, and which gateways are alive.
+    """Show the tables, what is stored, and the gateways.
 
-    The exit status is 2 where this release does not work with the tables.
+    Lag is for how long an open transaction has kept a change from the gateways. The exit status is 2 where this release does not work with the tables.
     """
     from toolscript.cluster import schema  # noqa: PLC0415 - most commands need no database
     from toolscript.cluster.status import status  # noqa: PLC0415 - the same
@@ -87,7 +90,7 @@ def status(output: str, **flags: Any) -> None:
 @replace_option
 @settings_options("config", "data_dir")
 def import_(replace: bool, **flags: Any) -> None:
-    """Copy what the data directory has into the database.
+    """Copy the data directory into the database.
 
     That is: tokens, pins, answers, questions, logins, what is known of the servers, the graph, the
     newest calls, and vectors. Stop the gateway that uses the directory first.
@@ -99,9 +102,9 @@ def import_(replace: bool, **flags: Any) -> None:
 @replace_option
 @settings_options("config", "data_dir")
 def export(replace: bool, **flags: Any) -> None:
-    """Copy what the database has into the data directory, for a gateway without a database.
+    """Copy the database into the data directory.
 
-    Logins, which the database keeps encrypted, become files that only their owner can read. Of
+    A gateway without a database can go on from there. Logins, which the database keeps encrypted, become files that only their owner can read. Of
     the vectors those of tools are copied; those of skills are computed again.
     """
     _transfer(flags, replace=replace, imports=False)
@@ -110,7 +113,7 @@ def export(replace: bool, **flags: Any) -> None:
 @database.command("rotate-key")
 @settings_options("data_dir")
 def rotate_key(**flags: Any) -> None:
-    """Encrypt every login with the current secret key again.
+    """Encrypt every login with the current key.
 
     Until then gateways need the former key as TOOLSCRIPT_SECRET_KEY_PREVIOUS.
     """
