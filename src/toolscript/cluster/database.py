@@ -30,6 +30,8 @@ MAX_FAILURES, PAUSE_S = 5, 1.0
 """After so many failures in a row, work is refused at once for so many seconds."""
 _UNAVAILABLE = (
     "08",  # connection exceptions
+    "28",  # it does not let this user in
+    "3D",  # there is no such database
     "53",  # insufficient resources: too many connections, a full disk
     "57P",  # shut down, starting, terminated by an administrator
     "25006",  # a standby, which only reads

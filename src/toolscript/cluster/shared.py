@@ -94,8 +94,23 @@ def shared_of(settings: Settings) -> Shared:
 
     Raises `ConfigError` where the driver or the secret key is missing.
     """
+    address = address_of(settings)
+    if settings.secret_key is None:
+        raise ConfigError(
+            "TOOLSCRIPT_SECRET_KEY is not set: with TOOLSCRIPT_DATABASE it seals the logins; "
+            "give all gateways the same, as from: openssl rand -base64 32"
+        )
+    key = SecretKey(settings.secret_key, settings.secret_key_previous)
+    return Shared(address, settings.catalogue, key, settings.database_direct)
+
+
+def address_of(settings: Settings) -> str:
+    """Returns the address of the database; raises `ConfigError` for none, or without a driver."""
     if settings.database is None:
-        raise ConfigError("TOOLSCRIPT_DATABASE is not set")
+        raise ConfigError(
+            "TOOLSCRIPT_DATABASE is not set; set it to an address such as "
+            "postgresql://user:password@host/database"
+        )
     try:
         driver()
     except ImportError:
@@ -103,10 +118,4 @@ def shared_of(settings: Settings) -> Shared:
             "TOOLSCRIPT_DATABASE needs more packages; install them with: "
             "pip install 'toolscript[postgres]'"
         ) from None
-    if settings.secret_key is None:
-        raise ConfigError(
-            "TOOLSCRIPT_SECRET_KEY is not set: with TOOLSCRIPT_DATABASE it seals the logins; "
-            "give all gateways the same, as from: openssl rand -base64 32"
-        )
-    key = SecretKey(settings.secret_key, settings.secret_key_previous)
-    return Shared(settings.database, settings.catalogue, key, settings.database_direct)
+    return settings.database
