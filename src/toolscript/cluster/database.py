@@ -89,6 +89,7 @@ class Database:
         self._wait(self._close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+        self._loop.run_until_complete(_cancelled())  # what has begun in the meantime
         self._loop.close()
 
     def run(self, work: Work[T]) -> T:
@@ -126,6 +127,11 @@ class Database:
         """Has the pool's loop run a coroutine in the background; returns its future."""
         self.start()
         return asyncio.run_coroutine_threadsafe(work, self._loop)  # type: ignore[return-value]
+
+    def call_soon(self, function: Callable[[], object]) -> None:
+        """Has the pool's loop call a function. Any thread may call."""
+        self.start()
+        self._loop.call_soon_threadsafe(function)
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         self.start()
@@ -215,10 +221,15 @@ class Database:
     async def _close(self) -> None:
         if self._pool is not None:
             self._pool.terminate()
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await _cancelled()
+
+
+async def _cancelled() -> None:
+    """Cancels every other task of the loop, and waits for its end."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _begun(
