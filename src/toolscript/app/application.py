@@ -77,6 +77,7 @@ class App:
         approvals: Asks a person about calls.
         activity: Records calls; None records none.
         questions: Keeps questions whose right tools are known.
+        close: Called once `running` has ended.
     """
 
     def __init__(  # noqa: PLR0913 - the parts that bootstrap wires
@@ -94,6 +95,7 @@ class App:
         approvals: Approvals,
         activity: ActivityRecorder | None = None,
         questions: KeptQuestions | None = None,
+        close: Callable[[], object] | None = None,
     ) -> None:
         self.permissions = ToolPermissions(gateway)
         """What is decided about calls without a person."""
@@ -108,6 +110,7 @@ class App:
         """Where surfaces record calls; None where none are recorded."""
         self.questions = questions
         """The questions that are kept; None where none are."""
+        self._close = close
         self._gateway = gateway
         self._semantic = semantic
         self._feed = ToolFeed(gateway, snapshots, learning)
@@ -146,6 +149,8 @@ class App:
                 self.learning.close()
             if self.activity is not None:
                 self.activity.close()
+            if self._close is not None:
+                self._close()
         self.tasks.check()
         if failure is not None:
             raise failure

@@ -104,7 +104,10 @@ def _server(
 ) -> "_Server":
     bound = listening.getsockname()[0]
     local = ipaddress.ip_address(bound).is_loopback
-    tokens = TokenStore(settings.data_dir, config.key)
+    shared = bootstrap.open_shared(settings)
+    if shared is not None:
+        shared.start()
+    tokens = TokenStore(settings.data_dir, config.key, shared and shared.records("tokens"))
     if not local and not tokens.protected:
         raise UnprotectedError(
             f"on {bound} other machines could use every tool; first make a token with: "
@@ -112,7 +115,7 @@ def _server(
         )
     authenticator = TokenAuthenticator(tokens, key, local=local)
     own_hosts = (*LOOPBACK_HOSTS, f"[{bound}]" if ":" in bound else bound)
-    app = bootstrap.application(settings, config, bootstrap.Wiring(follow=True))
+    app = bootstrap.application(settings, config, bootstrap.Wiring(follow=True), shared=shared)
     for problem in config.problems:
         log.warning("%s", problem)
     stats = RequestStats()

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from toolscript.config.access_tokens import TokenStore
 from toolscript.config.servers import Config
 from toolscript.config.settings import Settings
 from toolscript.config.trust import writable_by_others
 from toolscript.errors import ToolscriptError
 from toolscript.storage.atomic_files import check_owner, make_private, writable_by_all
 from toolscript.surfaces.server.config_sources import load
+from toolscript.surfaces.server.shared_storage import opened_tokens
 from toolscript.text.display import counted
 
 _ADVICE = {
@@ -111,9 +111,9 @@ def _data(settings: Settings) -> Finding:
 
 
 def _tokens(settings: Settings) -> Finding:
-    store = TokenStore(settings.data_dir, load(settings).key)
-    found = counted(len(store.all()), "token")
-    if not store.protected:
+    with opened_tokens(settings, load(settings).key) as store:
+        found, is_open = counted(len(store.all()), "token"), not store.protected
+    if is_open:
         found += ": every user of this machine may use the gateway"
     return Finding("tokens", ok=True, found=found)
 
