@@ -58,7 +58,7 @@ class Database:
 
     def __init__(self, url: str, max_connections: int = MAX_CONNECTIONS) -> None:
         self._url = url
-        self._max_connections = max_connections
+        self.max_connections = max_connections
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="database", daemon=True)
         self._pool: Any = None
@@ -67,6 +67,12 @@ class Database:
         self._paused_until = 0.0
         self.problem = ""
         """Why the last unit of work could not be run; empty where it was."""
+
+    @property
+    def connections(self) -> int:
+        """How many connections of the pool are in use."""
+        pool = self._pool
+        return 0 if pool is None else pool.get_size() - pool.get_idle_size()
 
     def open(self, *, check_schema: bool = True) -> None:
         """Connects to the database.
@@ -183,7 +189,7 @@ class Database:
         return await asyncpg.create_pool(
             self._url,
             min_size=0,
-            max_size=self._max_connections,
+            max_size=self.max_connections,
             timeout=CONNECT_TIMEOUT_S,
             command_timeout=QUERY_TIMEOUT_S,
             # A pooler in transaction mode gives each transaction another connection.

@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolscript import __version__
+from toolscript.cluster import schema
 from toolscript.cluster.change_feed import ChangeFeed
 from toolscript.cluster.connection import Connection
 from toolscript.cluster.database import Database
 from toolscript.cluster.handover import Signal
-from toolscript.errors import DatabaseUnavailableError
+from toolscript.errors import DatabaseUnavailableError, SchemaVersionError
 from toolscript.types import ServerSpec
 
 log = logging.getLogger(__name__)
@@ -30,6 +31,8 @@ TTL_S = 10.0
 RENEW_S = 3.0
 STORE = "lease"
 """The changes in the feed that tell of new owners."""
+_SPARE_CONNECTIONS = 10
+"""What a database needs for itself and for its administrators."""
 _DIGEST_CHARS = 16
 _REGISTER = """
 insert into toolscript.replica (catalogue, id, url, version, servers, expires_at)
@@ -128,6 +131,10 @@ class Leases:
         """Whether the database did not answer when the leases were to be renewed."""
         self._takes_over_at = 0.0
         """Until then the others have time to come back after an outage, and keep their leases."""
+        self._has_counted = False
+        """Whether the connections of all replicas were compared with those that there may be."""
+        self.problem = ""
+        """Why this replica owns nothing although the database answers; empty where it may."""
         self._signal = Signal()
         self._wake: asyncio.Event | None = None
         self._task: asyncio.Future[Any] | None = None
@@ -231,6 +238,10 @@ class Leases:
             except DatabaseUnavailableError as error:
                 self._is_cut_off = True
                 log.debug("leases cannot be renewed now: %s", error)
+            except SchemaVersionError as error:
+                if not self.problem:
+                    log.error("%s", error)  # noqa: TRY400 - for its owner, in one line
+                self.problem = str(error)
             except Exception:
                 # A boundary: without this task the replica would own nothing until it is restarted.
                 log.exception("the leases could not be renewed")
@@ -243,7 +254,10 @@ class Leases:
         """Renews the leases of this replica, releases those of others and takes its own."""
         began = time.monotonic()
         before = self._holding
+        await self._database.execute(schema.check)
+        self.problem = ""
         is_live = await self._database.execute(self._register)
+        await self._count_connections(len(is_live))
         if self._is_cut_off:
             self._takes_over_at = began + 2 * self._renew_s
         mine = [name for name in self._names if self._winner(name, is_live) == self.replica]
@@ -260,6 +274,21 @@ class Leases:
             self._signal.set()
         if released:
             await self._database.execute(lambda c: self._feed.add(c, STORE, self.replica))
+
+    async def _count_connections(self, replicas: int) -> None:
+        """Warns where the replicas together may want more connections than there can be."""
+        if self._has_counted:
+            return
+        self._has_counted = True
+        each = self._database.max_connections + 1  # one for notifications
+        query = "select current_setting('max_connections')::int"
+        most = await self._database.execute(lambda c: c.fetchval(query))
+        if replicas * each > most - _SPARE_CONNECTIONS:
+            log.warning(
+                "%d gateways may open %d connections, and the database has %d; "
+                "raise its max_connections, or put PgBouncer before it",
+                *(replicas, replicas * each, most),
+            )
 
     async def _register(self, connection: Connection) -> dict[str, tuple[str, frozenset[str]]]:
         """Registers this replica; returns the address and the leases of each live one by its id."""

@@ -242,6 +242,10 @@ class SharedCatalogue(CatalogueStore, Protocol):
         ...
 
 
+FORWARDED = "/cluster/request"
+"""The path at which a replica takes requests that others pass on."""
+
+
 class Forward(Protocol):
     """Passes requests on to the replica that runs a server."""
 
