@@ -4,7 +4,7 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,9 @@ from tests.support import (
     until,
     write_config,
 )
+
+from toolscript.cluster import schema
+from toolscript.cluster.database import Database
 
 KEY = "a" * 32
 WRITE = tool("write_file", "Write a file", **WRITES)
@@ -165,7 +168,7 @@ def test_what_is_approved_at_one_gateway_can_be_called_at_both(gateways: Gateway
         until(lambda each=each: each.servers()["files"]["held"] == 1, "it is held at both")
         assert each.call("files__write_file")[0] == 403
     for approving, other in ((two, one), (one, two)):
-        done = approving.cli("review", "--approve", "files__write_file")
+        done = approving.cli("approve", "files__write_file")
         assert done.returncode == 0, done.stderr
         assert approving.call("files__write_file")[0] == 200
         until(lambda other=other: other.call("files__write_file")[0] == 200, "at the other, too")
@@ -219,7 +222,8 @@ def test_a_call_whose_gateway_is_lost_is_not_made_again(gateways: Gateways) -> N
     gateways.configure(state=gateways.server("state", silent=["write_file"]) | {"instances": "one"})
     one, two = gateways.start(), gateways.start()
     assert one.call("state__read_file")[0] == 200
-    [owner] = [each for each in (one, two) if children(each)]
+    [pid] = gateways.noted("state.starts")
+    [owner] = [each for each in (one, two) if pid in children(each)]
     [other] = [each for each in (one, two) if each is not owner]
     answers: list[tuple[int, Any]] = []
     caller = threading.Thread(target=lambda: answers.append(other.call("state__write_file")))
@@ -238,14 +242,15 @@ def test_a_call_whose_gateway_is_lost_is_not_made_again(gateways: Gateways) -> N
 def test_a_revoked_token_is_refused_by_both(gateways: Gateways) -> None:
     gateways.configure(files=gateways.server("files"))
     one, two = gateways.start(), gateways.start()
-    secret = one.cli("token", "create", "laptop").stdout.strip()
+    secret = one.cli("token", "create").stdout.strip()
     bearer = {"Authorization": f"Bearer {secret}"}
 
     def statuses() -> set[int]:
         return {fetch(each.url, "/servers", headers=bearer)[0] for each in (one, two)}
 
-    until(lambda: statuses() == {200}, "both know it")
-    assert {fetch(each.url, "/servers")[0] for each in (one, two)} == {401}
+    for each in (one, two):
+        until(lambda each=each: fetch(each.url, "/servers")[0] == 401, "it asks for a token")
+    assert statuses() == {200}
     [listed] = one.cli.json("token", "list")["tokens"]
     assert two.cli("token", "revoke", listed["id"]).returncode == 0
     until(lambda: statuses() == {401}, "both refuse it")
@@ -254,9 +259,11 @@ def test_a_revoked_token_is_refused_by_both(gateways: Gateways) -> None:
 def test_while_the_database_is_away_searches_and_calls_go_on(
     gateways: Gateways, postgres: PostgresServer
 ) -> None:
-    gateways.configure(
-        files=gateways.server("files"), state=gateways.server("state") | {"instances": "one"}
-    )
+    servers = {
+        "files": gateways.server("files"),
+        "state": gateways.server("state") | {"instances": "one"},
+    }
+    gateways.configure(**servers)
     one, two = gateways.start(), gateways.start()
     pid = one.tells("state__write_file")
     assert two.tells("state__write_file") == pid
@@ -273,7 +280,7 @@ def test_while_the_database_is_away_searches_and_calls_go_on(
     for each in (one, two):
         until(lambda each=each: database_of(each), "it is back")
         assert each.tells("state__write_file") == pid
-    gateways.configure(other=gateways.server("other"))
+    gateways.configure(**servers, other=gateways.server("other"))
     for each in (one, two):
         until(lambda each=each: "other__read_file" in each.finds("read_file"), "changes go on")
     assert len(gateways.noted("other.starts")) == 1
@@ -284,3 +291,54 @@ def database_of(gateway: Gateway) -> bool | None:
     status, answer = fetch(gateway.url, "/ready")
     assert status == 200, answer
     return answer.get("database")
+
+
+def test_a_gateway_says_how_its_database_is_doing(gateways: Gateways) -> None:
+    gateways.configure(files=gateways.server("files"))
+    one, two = gateways.start(), gateways.start()
+    until(lambda: owners_health(one)["database"]["replicas"] == 2, "it knows of the other one")
+
+    def states() -> list[Any]:
+        return [owners_health(each)["database"] for each in (one, two)]
+
+    until(lambda: sum(state["leases"] for state in states()) == 1, "one of them has the lease")
+    assert all(state["answers"] and state["lagS"] < 5 for state in states())
+    assert "this one lists" in one.cli("gateway", "status").stderr
+    [found] = [
+        f
+        for f in json.loads(one.cli("doctor", "--output", "json").stdout)["findings"]
+        if f["what"] == "database"
+    ]
+    assert found["ok"]
+    assert "2 gateways" in found["found"]
+    key = one.cli.record()["key"]
+    status, text = fetch(one.url, "/metrics", headers={"Authorization": f"Bearer {key}"})
+    assert status == 200
+    assert "toolscript_database_up 1.0" in text
+    assert "toolscript_replicas 2.0" in text
+
+
+def owners_health(gateway: Gateway) -> Any:
+    key = gateway.cli.record()["key"]
+    return fetch(gateway.url, "/health", headers={"Authorization": f"Bearer {key}"})[1]
+
+
+def test_with_another_schema_it_is_not_ready_and_says_why(
+    gateways: Gateways, connect: Callable[[], Database]
+) -> None:
+    gateways.configure(files=gateways.server("files"))
+    one = gateways.start()
+    database = connect()
+    move = "update toolscript.schema_version set version = version + $1"
+    database.run(lambda c: c.execute(move, 9))
+    status, answer = until(lambda: unready(one), "it is not ready")
+    assert status == 503
+    assert f"this release needs {schema.latest()}" in answer["error"]
+    assert fetch(one.url, "/live")[0] == 200
+    database.run(lambda c: c.execute(move, -9))
+    until(one.is_ready, "it is ready again")
+
+
+def unready(gateway: Gateway) -> tuple[int, Any] | None:
+    status, answer = fetch(gateway.url, "/ready")
+    return None if status == 200 else (status, answer)

@@ -90,6 +90,8 @@ class _Holding:
     """The replica that holds a lease, by the lease's name."""
     urls: Mapping[str, str] = field(default_factory=dict[str, str])
     """The address of each live replica, by its id."""
+    taken_at: Mapping[str, float] = field(default_factory=dict[str, float])
+    """By this process's clock, when a lease that this replica holds was taken."""
     until: float = 0.0
     """By this process's clock, how long the leases last at least."""
 
@@ -260,7 +262,9 @@ class Leases:
         await self._count_connections(len(is_live))
         if self._is_cut_off:
             self._takes_over_at = began + 2 * self._renew_s
-        mine = [name for name in self._names if self._winner(name, is_live) == self.replica]
+        # A lease that has just been taken is kept until its owner can have listed the server.
+        kept = {name for name, taken in before.taken_at.items() if began - taken < self._ttl_s}
+        mine = [n for n in self._names if n in kept or self._winner(n, is_live) == self.replica]
         if began < self._takes_over_at:
             mine = [name for name in mine if name in before.epochs]
         released = await self._database.execute(
@@ -268,7 +272,11 @@ class Leases:
         )
         epochs, owners = await self._database.execute(lambda c: self._take(c, mine, before))
         urls = {replica: url for replica, (url, _) in is_live.items()}
-        self._holding = _Holding(epochs, owners, urls, began + self._ttl_s)
+        taken_at = {
+            name: before.taken_at[name] if before.epochs.get(name) == epoch else began
+            for name, epoch in epochs.items()
+        }
+        self._holding = _Holding(epochs, owners, urls, taken_at, began + self._ttl_s)
         self._is_cut_off = False
         if released or epochs.keys() != before.epochs.keys():
             self._signal.set()
