@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
 from toolscript.cluster import schema
@@ -162,12 +162,13 @@ class Database:
             connection, transaction = await _begun(pool)
             try:
                 yield connection
-            except BaseException:
-                with suppress(Exception):  # the connection may be what failed
-                    await transaction.rollback()
-                raise
-            else:
                 await transaction.commit()
+            except BaseException:
+                try:
+                    await transaction.rollback()
+                except Exception:  # noqa: BLE001 - the connection may be what failed, in any way
+                    connection.terminate()
+                raise
             finally:
                 await pool.release(connection)
         self._failures, self.problem = 0, ""
@@ -207,7 +208,13 @@ class Database:
             yield
         except (DatabaseUnavailableError, _LockedError):
             raise
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+        except (
+            asyncpg.PostgresError,
+            asyncpg.InterfaceError,
+            asyncpg.InternalClientError,  # of a connection that was cut between two statements
+            OSError,
+            TimeoutError,
+        ) as error:
             code = str(getattr(error, "sqlstate", "") or "")
             if code == _LOCKED:
                 raise _LockedError("another process holds the lock") from None
