@@ -104,6 +104,11 @@ def application(
 
     snapshots = SnapshotStore(settings.data_dir / "cache" / "catalogue", config.key)
     known = snapshots.load(config.servers) if wiring.use_snapshot else Catalogue({})
+    replication = shared and shared.replication
+    if replication is not None:
+        known = Catalogue.of(
+            {**known.servers, **replication.catalogue.load(config.servers).servers}.values()
+        )
     model = wiring.model or lazy_model(settings)
     pins = DefinitionPins(
         settings.data_dir,
@@ -122,6 +127,9 @@ def application(
         max_processes=settings.max_processes,
         project=_here(),
         only=wiring.only,
+        ownership=replication and replication.leases,
+        shared=replication and replication.catalogue,
+        forward=replication and replication.forward,
     )
     curves = None if settings.no_cache else settings.data_dir / "cache" / "calibration"
     learning = _learning(settings, config, shared)
@@ -157,6 +165,7 @@ def application(
             records("questions", f"-{config.key}.jsonl"), _place_of_questions(settings, config)
         ),
         close=shared and shared.close,
+        database=replication and replication.state,
     )
 
 
