@@ -283,7 +283,7 @@ class ScopedCatalogue:
         waiting = self.unsettled()
         if waiting:
             return f"no tools yet: waiting for {', '.join(waiting)}; try again in a moment"
-        if self.gateway.catalogue.tools:
+        if self.tools():
             return "the tools are being indexed; try again in a moment"
         bad = [f"{s.name} ({s.error or s.state})" for s in self.servers() if not s.works]
         if bad:
@@ -294,7 +294,7 @@ class ScopedCatalogue:
         if held:
             tools = counted(len(held), "tool")
             return f"no tools: {tools} held; the owner sees why with: toolscript review"
-        return "no tools: the configured servers offer none"
+        return "no tools: the configured servers offer none that this caller may use"
 
     def _statuses(self) -> list[ServerStatus]:
         return [status for status in self.gateway.statuses() if self.grant.shows(status.name)]
