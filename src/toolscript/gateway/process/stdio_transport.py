@@ -232,7 +232,7 @@ async def _message(line: BoundedBuffer) -> _Received:
     try:
         return SessionMessage(await line.message())
     except ValueError as error:
-        return error
+        return ValueError(str(error))  # without the frames that hold the line
 
 
 async def _send(
