@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from tests.support import (
@@ -23,7 +24,14 @@ from tests.support import (
 )
 from toolscript.errors import CallTimeoutError, UpstreamError
 from toolscript.gateway.jsonrpc_reader import SMALL_BYTES
-from toolscript.gateway.raw_results import MAX_OBJECT_BYTES, MAX_VALUES, RawResult
+from toolscript.gateway.raw_results import (
+    MAX_OBJECT_BYTES,
+    MAX_VALUES,
+    RawResult,
+    UnreadableError,
+    decode_moderate,
+    in_thread_if_large,
+)
 from toolscript.gateway.upstream import tool_listing as listing
 
 _MIB = 2**20
@@ -133,6 +141,24 @@ def test_l2_what_cannot_be_read_is_not_kept(scripted: Scripted, tmp_path: Path) 
         finally:
             tracemalloc.stop()
             gc.enable()
+
+
+def test_l2_what_a_thread_cannot_read_is_not_kept() -> None:
+    text = b'{"content":"' + b"x" * 3 * _MIB + b'","z":oops}'
+
+    async def read() -> int:
+        for _ in range(5):
+            with suppress(UnreadableError):
+                await in_thread_if_large(decode_moderate, bytes(bytearray(text)))
+        return tracemalloc.get_traced_memory()[0]
+
+    gc.disable()
+    tracemalloc.start()
+    try:
+        assert anyio.run(read) < 3 * len(text), "the last one may still be in its thread"
+    finally:
+        tracemalloc.stop()
+        gc.enable()
 
 
 def test_m9_a_tool_past_a_bound_is_rejected_and_the_others_stay(
