@@ -9,6 +9,7 @@ import itertools
 import json
 from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -126,8 +127,22 @@ class Place:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Generator[Place]:
-    home = tmp_path_factory.mktemp("permissions")
-    cli = Cli(home, {**FUZZY, "TOOLSCRIPT_APPROVAL_TIMEOUT": "0.3"})
+    """Where no question is answered."""
+    with serving(tmp_path_factory.mktemp("permissions"), 0.1, PROFILES) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def asking_place(tmp_path_factory: pytest.TempPathFactory) -> Generator[Place]:
+    """Where every question is answered."""
+    with serving(tmp_path_factory.mktemp("asking"), PATIENCE_S, ["none"]) as made:
+        yield made
+
+
+@contextmanager
+def serving(home: Path, timeout_s: float, profiles: Iterable[str]) -> Generator[Place]:
+    """A gateway; there are tokens with each permission for each of these profiles."""
+    cli = Cli(home, {**FUZZY, "TOOLSCRIPT_APPROVAL_TIMEOUT": f"{timeout_s:g}"})
     tools = [tool(case.name) | HINTS[case.tool_class] for case in cases()]
     calls = home / "calls"
     server = Scripted(home)(*tools, calls=str(calls))
@@ -143,7 +158,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Generator[Place]:
     tokens: dict[tuple[str, str | None], str] = {}
     try:
         url = cli.start_gateway()
-        for profile, decision in itertools.product(PROFILES, TOKENS):
+        for profile, decision in itertools.product(profiles, TOKENS):
             words = ("--permission", f"*={decision}") if decision else ()
             words += () if profile == "none" else ("--profile", profile)
             tokens[profile, decision] = cli.json("token", "create", *words)["token"]
@@ -189,12 +204,14 @@ def test_what_is_denied_is_not_listed(place: Place, profile: str, token: str | N
 
 @COMBINATIONS
 @pytest.mark.parametrize("exposure", EXPOSURES)
-def test_who_can_be_asked(place: Place, exposure: str, profile: str, token: str | None) -> None:
+def test_who_can_be_asked(
+    asking_place: Place, exposure: str, profile: str, token: str | None
+) -> None:
     """A client of MCP; its user allows nothing, and then everything once."""
-    env = {"TOOLSCRIPT_GATEWAY_URL": place.url}
-    env |= {"TOOLSCRIPT_GATEWAY_TOKEN": place.tokens["none", token]}
+    env = {"TOOLSCRIPT_GATEWAY_URL": asking_place.url}
+    env |= {"TOOLSCRIPT_GATEWAY_TOKEN": asking_place.tokens["none", token]}
     env |= {} if profile == "none" else {"TOOLSCRIPT_PROFILE": profile}
-    cli = Cli(place.cli.home, {**place.cli.env, **env})
+    cli = Cli(asking_place.cli.home, {**asking_place.cli.env, **env})
     with session(cli, "--exposure", exposure, elicitation={}) as one:
         if exposure == "two-phase":
             one.ask("tools/call", name="tool_search", arguments={"query": "x", "max_tools": 20})
@@ -213,7 +230,7 @@ def test_who_can_be_asked(place: Place, exposure: str, profile: str, token: str 
                     reply = {"action": "accept", "content": {"allow": answer}}
                     one.send(id=asked["id"], result=reply)
                 said = one.answer(number)
-                called = given["mark"] in place.made
+                called = given["mark"] in asking_place.made
                 assert called == (expected == "called" or answer == "once"), (case, answer)
                 result = said.get("result", {"isError": True})
                 assert bool(result.get("isError")) != called
