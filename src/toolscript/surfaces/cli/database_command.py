@@ -72,7 +72,8 @@ def migrate(target: int | None, **flags: Any) -> None:
 def status(output: str, **flags: Any) -> None:
     """Show the tables, what is stored, and the gateways.
 
-    Lag is for how long an open transaction has kept a change from the gateways. The exit status is 2 where this release does not work with the tables.
+    Lag is for how long an open transaction has kept a change from the gateways. The exit status
+    is 2 where this release does not work with the tables.
     """
     from toolscript.cluster import schema  # noqa: PLC0415 - most commands need no database
     from toolscript.cluster.status import status  # noqa: PLC0415 - the same
@@ -104,8 +105,9 @@ def import_(replace: bool, **flags: Any) -> None:
 def export(replace: bool, **flags: Any) -> None:
     """Copy the database into the data directory.
 
-    A gateway without a database can go on from there. Logins, which the database keeps encrypted, become files that only their owner can read. Of
-    the vectors those of tools are copied; those of skills are computed again.
+    A gateway without a database can go on from there. Logins, which the database keeps encrypted,
+    become files that only their owner can read. Of the vectors those of tools are copied; those
+    of skills are computed again.
     """
     _transfer(flags, replace=replace, imports=False)
 
