@@ -23,7 +23,7 @@ from toolscript.config.follower import Follower
 from toolscript.config.servers import Config
 from toolscript.config.settings import Settings
 from toolscript.config.trust import TrustStore
-from toolscript.embedding.base import Vectors
+from toolscript.embedding.base import VectorCache, Vectors
 from toolscript.embedding.json_vector_cache import JsonVectorCache
 from toolscript.embedding.loader import LazyModel, lazy_model
 from toolscript.embedding.vector_cache import FALLBACK, SqliteVectorCache
@@ -104,6 +104,11 @@ def application(
 
     snapshots = SnapshotStore(settings.data_dir / "cache" / "catalogue", config.key)
     known = snapshots.load(config.servers) if wiring.use_snapshot else Catalogue({})
+    replication = shared and shared.replication
+    if replication is not None:
+        known = Catalogue.of(
+            {**known.servers, **replication.catalogue.load(config.servers).servers}.values()
+        )
     model = wiring.model or lazy_model(settings)
     pins = DefinitionPins(
         settings.data_dir,
@@ -122,12 +127,15 @@ def application(
         max_processes=settings.max_processes,
         project=_here(),
         only=wiring.only,
+        ownership=replication and replication.leases,
+        shared=replication and replication.catalogue,
+        forward=replication and replication.forward,
     )
     curves = None if settings.no_cache else settings.data_dir / "cache" / "calibration"
-    learning = _learning(settings, config)
+    learning = _learning(settings, config, shared)
     semantic = SemanticSignal(
         model,
-        lambda: _embeddings(settings, gateway.config, model),
+        lambda: _embeddings(settings, gateway.config, model, shared),
         curves,
         usage=learning and learning.usage,
     )
@@ -150,11 +158,14 @@ def application(
             RememberedAnswers(records("answers", f"-{config.key}.json")),
             settings.approval_timeout_s,
         ),
-        activity=ActivityRecorder(ActivityLog(settings.data_dir / "activity", config.key)),
+        activity=ActivityRecorder(
+            shared.activity if shared else ActivityLog(settings.data_dir / "activity", config.key)
+        ),
         questions=KeptQuestions(
             records("questions", f"-{config.key}.jsonl"), _place_of_questions(settings, config)
         ),
         close=shared and shared.close,
+        database=replication and replication.state,
     )
 
 
@@ -265,10 +276,11 @@ def _hash(paths: Iterable[Path]) -> str:
     return hashlib.sha256("\0".join(map(str, paths)).encode(errors="replace")).hexdigest()[:16]
 
 
-def _learning(settings: Settings, config: Config) -> Learning | None:
+def _learning(settings: Settings, config: Config, shared: "Shared | None") -> Learning | None:
     if settings.no_learning:
         return None
-    return Learning(GraphStore(settings.data_dir / "graph", config.key))
+    files = GraphStore(settings.data_dir / "graph", config.key)
+    return Learning(shared.graph if shared else files)
 
 
 def _follower(settings: Settings, config: Config, environ: Mapping[str, str]) -> Follower:
@@ -283,9 +295,13 @@ def _follower(settings: Settings, config: Config, environ: Mapping[str, str]) ->
     return Follower(config, watched, lambda: configuration.load_config(where, here, environ, trust))
 
 
-def _embeddings(settings: Settings, config: Config, model: LazyModel) -> JsonVectorCache | None:
+def _embeddings(
+    settings: Settings, config: Config, model: LazyModel, shared: "Shared | None"
+) -> VectorCache | None:
     if settings.no_cache:
         return None
+    if shared is not None:
+        return shared.vectors
     directory = settings.data_dir / "cache" / "embeddings"
     folder = directory / FALLBACK if _standing_in(model) else directory
     return JsonVectorCache(folder / f"embeddings-{config.servers_hash}.json")

@@ -60,7 +60,7 @@ class Database:
 
     def __init__(self, url: str, max_connections: int = MAX_CONNECTIONS) -> None:
         self._url = url
-        self._max_connections = max_connections
+        self.max_connections = max_connections
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="database", daemon=True)
         self._pool: Any = None
@@ -69,6 +69,12 @@ class Database:
         self._paused_until = 0.0
         self.problem = ""
         """Why the last unit of work could not be run; empty where it was."""
+
+    @property
+    def connections(self) -> int:
+        """How many connections of the pool are in use."""
+        pool = self._pool
+        return 0 if pool is None else pool.get_size() - pool.get_idle_size()
 
     def open(self, *, check_schema: bool = True) -> None:
         """Connects to the database.
@@ -91,6 +97,7 @@ class Database:
         self._wait(self._close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+        self._loop.run_until_complete(_cancelled())  # what has begun in the meantime
         self._loop.close()
 
     def run(self, work: Work[T]) -> T:
@@ -128,6 +135,11 @@ class Database:
         """Has the pool's loop run a coroutine in the background; returns its future."""
         self.start()
         return asyncio.run_coroutine_threadsafe(work, self._loop)  # type: ignore[return-value]
+
+    def call_soon(self, function: Callable[[], object]) -> None:
+        """Has the pool's loop call a function. Any thread may call."""
+        self.start()
+        self._loop.call_soon_threadsafe(function)
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         self.start()
@@ -180,7 +192,7 @@ class Database:
         return await asyncpg.create_pool(
             self._url,
             min_size=0,
-            max_size=self._max_connections,
+            max_size=self.max_connections,
             timeout=CONNECT_TIMEOUT_S,
             command_timeout=QUERY_TIMEOUT_S,
             # A pooler in transaction mode gives each transaction another connection.
@@ -224,10 +236,15 @@ class Database:
     async def _close(self) -> None:
         if self._pool is not None:
             self._pool.terminate()
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await _cancelled()
+
+
+async def _cancelled() -> None:
+    """Cancels every other task of the loop, and waits for its end."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _begun(

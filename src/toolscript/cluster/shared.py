@@ -3,10 +3,14 @@
 import secrets
 from functools import cached_property
 
+from toolscript.cluster.activity_store import DatabaseActivityStore
 from toolscript.cluster.change_feed import ChangeFeed
 from toolscript.cluster.connection import driver
 from toolscript.cluster.database import Database
+from toolscript.cluster.graph_store import DatabaseGraphStore
 from toolscript.cluster.records import DatabaseRecords, SealedRecords
+from toolscript.cluster.replication import Replication
+from toolscript.cluster.vector_cache import DatabaseVectorCache
 from toolscript.config.secret_key import SecretKey
 from toolscript.config.settings import Settings
 from toolscript.errors import ConfigError
@@ -37,6 +41,8 @@ class Shared:
         self.replica = secrets.token_hex(8)
         """Stands for this process."""
         self.feed = ChangeFeed(self.database, catalogue, direct_url or url)
+        self.replication: Replication | None = None
+        """What makes this process one of several replicas; None before `join`."""
         self._stores: dict[str, DatabaseRecords] = {}
         for store in ("pins", "answers", "questions", "logins"):
             self._stores[store] = DatabaseRecords(self.database, self.feed, catalogue, store)
@@ -53,6 +59,21 @@ class Shared:
         """The logins to servers."""
         return SealedRecords(self.records("logins"), self.key, "login")
 
+    @cached_property
+    def graph(self) -> DatabaseGraphStore:
+        """What was learned from calls."""
+        return DatabaseGraphStore(self.database, self.feed, self.catalogue)
+
+    @cached_property
+    def vectors(self) -> DatabaseVectorCache:
+        """The vectors of every text that any gateway has embedded."""
+        return DatabaseVectorCache(self.database)
+
+    @cached_property
+    def activity(self) -> DatabaseActivityStore:
+        """The log of calls."""
+        return DatabaseActivityStore(self.database, self.catalogue)
+
     def open(self) -> None:
         """Connects; raises `DatabaseUnavailableError` or `SchemaVersionError`."""
         self.database.open()
@@ -66,8 +87,20 @@ class Shared:
         for records in self._stores.values():
             records.load()
 
+    def join(self, url: str) -> None:
+        """Becomes one of the replicas of a gateway, which the others reach at ``url``.
+
+        Comes after `start`. Servers are owned once an application follows them.
+        """
+        self.replication = Replication(
+            self.database, self.feed, self.catalogue, self.key, self.replica, url
+        )
+        self.replication.leases.start()
+
     def close(self) -> None:
-        """Disconnects."""
+        """Releases what this replica owns, and disconnects."""
+        if self.replication is not None:
+            self.replication.leases.close()
         self.database.close()
 
 

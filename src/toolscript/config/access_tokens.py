@@ -15,7 +15,13 @@ import msgspec
 from msgspec.structs import replace
 
 from toolscript.config.permission_rules import RuleError, rules_of
-from toolscript.errors import DataDirectoryError, InputError, TokenFileError, UnknownNameError
+from toolscript.errors import (
+    DatabaseUnavailableError,
+    DataDirectoryError,
+    InputError,
+    TokenFileError,
+    UnknownNameError,
+)
 from toolscript.storage.atomic_files import check_owner
 from toolscript.storage.base import LostRecordError, Records
 from toolscript.storage.file_records import FileRecords
@@ -157,8 +163,10 @@ class TokenStore:
                 "and create new tokens with: toolscript token create"
             ) from None
 
-    def _unreadable(self, error: OSError) -> TokenFileError:
+    def _unreadable(self, error: OSError) -> TokenFileError | DatabaseUnavailableError:
         """The error for tokens that may be well: it advises to delete nothing."""
+        if isinstance(error, DatabaseUnavailableError):
+            return DatabaseUnavailableError(f"{error}; no caller is let in until it answers again")
         why = error.strerror or error
         return TokenFileError(f"{self._place} cannot be read now ({why}), so no caller is let in")
 

@@ -12,7 +12,8 @@ from toolscript.types import ServerSpec, ServerState
 
 log = logging.getLogger(__name__)
 VERSION = 1
-_SETTLED: frozenset[ServerState] = frozenset({"ready", "failed"})
+SETTLED: frozenset[ServerState] = frozenset({"ready", "failed"})
+"""The states in which an entry is stored."""
 
 
 class _SnapshotFile(msgspec.Struct, frozen=True):
@@ -36,8 +37,8 @@ class SnapshotStore:
 
         A server that is connecting keeps the entry that the file has.
         """
-        settled = [e for e in catalogue.servers.values() if e.state in _SETTLED]
-        others = {(e.name, e.digest) for e in catalogue.servers.values() if e.state not in _SETTLED}
+        settled = [e for e in catalogue.servers.values() if e.state in SETTLED]
+        others = {(e.name, e.digest) for e in catalogue.servers.values() if e.state not in SETTLED}
         known = [e for e in self.entries() if (e.name, e.digest) in others] if others else []
         try:
             self.replace((*settled, *known))

@@ -32,6 +32,7 @@ create table replica (
     id text not null,
     url text not null,
     version text not null,
+    servers text[] not null,
     expires_at timestamptz not null,
     primary key (catalogue, id)
 );

@@ -132,6 +132,28 @@ def server_finding(server: dict[str, Any]) -> Finding:
     return Finding(what, ok=False, found=server["error"] or state, advice=_ADVICE[state])
 
 
+def database_finding(database: dict[str, Any]) -> Finding:
+    """Returns how the shared database is doing; ``database`` is that of ``/health``."""
+    advice = "" if database["answers"] else "what is known is used until it answers again"
+    return Finding("database", not database["problem"], database_line(database), advice)
+
+
+def database_line(database: dict[str, Any]) -> str:
+    """Returns one line that says how the shared database is doing."""
+    if database["problem"]:
+        since = "" if database["lagS"] is None else f" for {database['lagS']:.0f} s"
+        return f"{database['problem']} (not heard of{since})"
+    leases, replicas = (
+        counted(database["leases"], "server"),
+        counted(database["replicas"], "gateway"),
+    )
+    return (
+        f"answers, {replicas}; this one lists {leases} and has {database['connections']} of "
+        f"{counted(database['maxConnections'], 'connection')} in use; "
+        f"changes of others: {database['lagS']:.1f} s ago at most"
+    )
+
+
 def search_findings(stats: dict[str, Any], degraded: str) -> Iterator[Finding]:
     """The model and the cache.
 
