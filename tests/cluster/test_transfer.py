@@ -19,7 +19,6 @@ from toolscript.cluster.transfer import Files, InDatabase, Side, is_empty, steps
 from toolscript.config.access_tokens import TokenStore
 from toolscript.config.secret_key import SecretKey
 from toolscript.embedding.base import CachedVector
-from toolscript.embedding.vector_cache import SqliteVectorCache
 from toolscript.errors import ConfigError
 from toolscript.gateway.catalogue import ServerEntry
 from toolscript.graph.graph_data import server_of
@@ -212,17 +211,16 @@ def test_a_file_that_is_lost_is_not_imported_as_none(tmp_path: Path, store: str)
         files.check()
 
 
-def test_vectors_of_skills_are_imported_as_well(shared: Shared, tmp_path: Path) -> None:
+def test_vectors_of_every_set_of_servers_are_imported(shared: Shared, tmp_path: Path) -> None:
     vector = np.ones(3, np.float32)
-    for folder in ("skills", "vector/fallback"):
-        path = tmp_path / "cache" / folder / "x.sqlite"
-        SqliteVectorCache(path).save("m", {"a": CachedVector(folder, vector)})
+    for number in ("1", "2"):
+        files = Files(tmp_path, "key", number)
+        files.add_vectors("m", {"s__a": CachedVector(number, vector)})
     stored = InDatabase(shared)
     assert copy(Files(tmp_path, "key", "hash"), stored)["vectors"] == 2
-    wanted = {"1": "skills", "2": "vector/fallback"}
-    [(model, vectors)] = stored.vectors(wanted)
+    [(model, vectors)] = stored.vectors({"t__1": "1", "t__2": "2"})
     assert model == "m"
-    assert vectors.keys() == {"1", "2"}
+    assert vectors.keys() == {"t__1", "t__2"}
 
 
 def test_a_catalogue_with_a_value_of_any_kind_is_not_empty(shared: Shared, tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ class Database:
         self._url = url
         self.max_connections = max_connections
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="database", daemon=True)
+        self._thread = threading.Thread(target=self._run_loop, name="database", daemon=True)
         self._pool: Any = None
         self._opening: asyncio.Lock | None = None
         self._failures = 0
@@ -97,7 +97,10 @@ class Database:
         self._wait(self._close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        self._loop.run_until_complete(_cancelled())  # what has begun in the meantime
+
+    def _run_loop(self) -> None:
+        self._loop.run_forever()
+        self._loop.run_until_complete(_cancelled())  # what has begun since `_close`
         self._loop.close()
 
     def run(self, work: Work[T]) -> T:

@@ -12,9 +12,8 @@ from toolscript.cluster.graph_store import DatabaseGraphStore
 from toolscript.cluster.records import DatabaseRecords
 from toolscript.cluster.shared import Shared
 from toolscript.cluster.vector_cache import DatabaseVectorCache
-from toolscript.embedding.base import CachedVector, VectorCache
+from toolscript.embedding.base import CachedVector
 from toolscript.embedding.json_vector_cache import JsonVectorCache, model_of_file
-from toolscript.embedding.vector_cache import SqliteVectorCache, model_of
 from toolscript.errors import ConfigError
 from toolscript.gateway.catalogue import ServerEntry
 from toolscript.gateway.snapshot import SnapshotStore
@@ -24,7 +23,6 @@ from toolscript.graph.tool_graph import ToolGraph
 from toolscript.graph.usage import Usage
 from toolscript.storage.activity_log import MAX_ROWS, ActivityLog, ActivityQuery
 from toolscript.storage.base import ActivityStorage, LostRecordError, Records
-from toolscript.storage.blob_store import BlobStore
 from toolscript.storage.file_records import FileRecords
 
 _ALL_CALLS = ActivityQuery(limit=MAX_ROWS)
@@ -117,20 +115,11 @@ class Files:
         self._snapshot.replace(entries)
 
     def vectors(self, tools: Digests) -> VectorSets:
-        """See `Side`. Yields those of every file, of skills as well."""
+        """See `Side`. Yields those of every set of servers."""
         del tools
-        caches: list[tuple[str, VectorCache]] = [
-            (model_of_file(path), JsonVectorCache(path))
-            for path in (self._cache / "embeddings").rglob("embeddings-*.json")
-        ]
-        caches += [
-            (model_of(BlobStore(path).writer_version("vectors")), SqliteVectorCache(path))
-            for name in ("skills", "vector")
-            for path in (self._cache / name).rglob("*.sqlite")
-        ]
-        for model, cache in caches:
-            if model:
-                yield model, cache.load(model)
+        for path in (self._cache / "embeddings").rglob("embeddings-*.json"):
+            if model := model_of_file(path):
+                yield model, JsonVectorCache(path).load(model)
 
     def add_vectors(self, model: str, vectors: Mapping[str, CachedVector]) -> bool:
         """See `Side`. The file holds those of one model: the last one counts."""

@@ -164,6 +164,20 @@ def test_what_is_imported_is_shown_and_exported(sharing: Cli, scripted: Scripted
     assert tools[0] == tools[1]
 
 
+def test_commands_on_two_machines_share_what_they_learn(sharing: Cli, scripted: Scripted) -> None:
+    config = sharing.configure(files=scripted(READ_FILE))
+    other = {"TOOLSCRIPT_DATA_DIR": str(sharing.home / "other"), "TOOLSCRIPT_CONFIG": str(config)}
+    done = sharing("call", "files__read_file", '{"path": "x"}')
+    assert done.returncode == 0, done.stderr
+
+    [call] = sharing.json("activity", env=other)["calls"]
+    assert call["tool"] == "files__read_file"
+    assert sharing.json("graph", "stats", env=other)["calls"] == 1
+    assert sharing("graph", "clear", env=other).returncode == 0
+    assert sharing.json("graph", "stats")["calls"] == 0
+    assert not list(sharing.home.rglob("*.sqlite"))
+
+
 def test_logins_are_sealed_with_the_current_key(sharing: Cli) -> None:
     database = Database(sharing.env["TOOLSCRIPT_DATABASE"])
     records = DatabaseRecords(database, ChangeFeed(database, "default"), "default", "logins")

@@ -94,7 +94,7 @@ def import_(replace: bool, **flags: Any) -> None:
     """Copy the data directory into the database.
 
     That is: tokens, pins, answers, questions, logins, what is known of the servers, the graph, the
-    newest calls, and vectors. Stop the gateway that uses the directory first.
+    newest calls, and the tools' vectors. Stop the gateway that uses the directory first.
     """
     _transfer(flags, replace=replace, imports=True)
 
@@ -105,8 +105,8 @@ def import_(replace: bool, **flags: Any) -> None:
 def export(replace: bool, **flags: Any) -> None:
     """Copy the database into the data directory.
 
-    A gateway without a database can go on from there. Logins, which the database keeps
-    encrypted, become files that only their owner can read. Of the vectors those of tools are copied; those of skills are computed again.
+    A gateway without a database can go on from there. Logins, which the database keeps encrypted,
+    become files that only their owner can read.
     """
     _transfer(flags, replace=replace, imports=False)
 
