@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from starlette.requests import Request
 
 from toolscript.app.application import App
-from toolscript.app.kept_questions import KeptQuestions, QuestionResults, measured
+from toolscript.app.kept_questions import KeptQuestion, KeptQuestions, QuestionResults, measured
 from toolscript.app.scoped_catalogue import ScopedCatalogue
 from toolscript.config.settings import OPTION
 from toolscript.errors import InputError, RangeError, ToolscriptError
@@ -86,7 +86,7 @@ class LabAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
 class QuestionsAnswer(Struct, frozen=True, kw_only=True):
     """The kept questions, and how they do now where that was asked for."""
 
-    questions: list[str]
+    questions: list[KeptQuestion]
     file: str
     labels: dict[str, str]
     measured: QuestionResults | UnsetType = UNSET
@@ -221,7 +221,7 @@ async def kept_questions(app: App, request: Request) -> Any:
     if flag(request, "measure"):
         done = await measured(questions, app.search, grant_of(request))
     return QuestionsAnswer(
-        questions=[each.query for each in questions],
+        questions=questions,
         file=str(kept.path),
         labels=LABELS,
         measured=done,
@@ -252,5 +252,5 @@ def _kept(app: App) -> KeptQuestions:
     return app.questions
 
 
-async def _all(kept: KeptQuestions) -> Any:
+async def _all(kept: KeptQuestions) -> list[KeptQuestion]:
     return await anyio.to_thread.run_sync(kept.all)
