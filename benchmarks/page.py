@@ -1,6 +1,7 @@
 """Measures the page: how long the search lab takes, how large screens are, what they cost.
 
-    python -m benchmarks.page --data DIR [--names SET] [--size 14191] [--questions A,B] [--json FILE]
+    python -m benchmarks.page --data DIR [--names SET] [--size 14191] [--questions A,B]
+        [--json FILE]
 
 A gateway process serves the first tools of the set, from servers with at most 1,000 tools each. One
 connection asks for the search lab with each question, first as HTML and then as JSON; a question's

@@ -91,7 +91,10 @@ def launched() -> Generator[Any]:
     """The browser, for as long as the block lasts: its thread can run no event loop then."""
     path = executable()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        # Text without coloured edges looks the same on every screen that a picture is shown on.
+        browser = playwright.chromium.launch(
+            executable_path=path, args=["--no-sandbox", "--disable-lcd-text"]
+        )
         try:
             yield browser
         finally:

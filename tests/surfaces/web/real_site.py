@@ -4,10 +4,12 @@ import json
 import shutil
 from collections.abc import Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from tests.support import READ_FILE, Cli, Scripted, fetch, processes, stop_all, tool, until
 from tests.surfaces.web.browser import Browser
@@ -16,6 +18,8 @@ from tests.surfaces.web.chromium import Chromium
 from toolscript.surfaces.server.page_sessions import PAGE
 
 SERVERS = ("git", "time", "filesystem", "sqlite", "memory", "excel", "everything")
+_WAIT_S = 600
+"""How long the call that the owner is asked about waits: longer than all pictures take."""
 READS = {"annotations": {"readOnlyHint": True}}
 _TICKETS = (
     tool("find_tickets", "Find tickets by their text, label or owner.", **READS),
@@ -45,9 +49,7 @@ _CHANGED = (
 _SKILLS = {
     "release-notes": (
         "Write release notes from the log of a repository",
-        "# Release notes\n\n1. Read the log since the last tag with `git__git_log`.\n"
-        "2. Group what users notice; leave out refactoring.\n3. Write them with "
-        "`filesystem__write_file`.\n",
+        "# Release notes\n\nRead the log since the last tag; leave out what no user notices.\n",
     ),
     "monthly-report": (
         "Turn the orders of a month into a spreadsheet with a chart",
@@ -86,16 +88,16 @@ class RealSite:
     chromium: Chromium
     home: Path
 
-    @property
-    def orders(self) -> str:
-        """The path of the screen of a tool that reads a database."""
-        return f"{PAGE}/tools/sqlite__read_query"
-
 
 @contextmanager
 def real_site(engine: Any, home: Path, entries: Mapping[str, Any]) -> Generator[RealSite]:
     """Starts the gateway and uses it for a while; ``entries`` are those of `real_servers`."""
-    cli = Cli(home, {"TOOLSCRIPT_SEARCH_MODEL": "bundled", "TOOLSCRIPT_CONNECT_TIMEOUT": "120"})
+    env = {
+        "TOOLSCRIPT_SEARCH_MODEL": "bundled",
+        "TOOLSCRIPT_CONNECT_TIMEOUT": "120",
+        "TOOLSCRIPT_APPROVAL_TIMEOUT": str(_WAIT_S),
+    }
+    cli = Cli(home, env)
     listed = home / "tickets.json"
     put(listed, _TICKETS)
     scripted = Scripted(home)
@@ -182,14 +184,17 @@ def _use(site: RealSite) -> None:
 
 
 def _ask_to_close(site: RealSite) -> int:
-    """Calls the tool that the owner is asked about; returns the status when that is answered."""
+    """Calls the tool that the owner is asked about; returns the status once there is an answer."""
     body = json.dumps({"number": 214, "reason": "No answer for ninety days."}).encode()
     headers = {
         "Authorization": f"Bearer {site.cli.record()['key']}",
         "Content-Type": "application/json",
     }
-    path = "/tools/tickets__close_ticket"
-    return fetch(site.visitor.url, path, method="POST", headers=headers, body=body)[0]
+    parts = urlsplit(site.visitor.url)
+    connection = HTTPConnection(parts.hostname or "", parts.port, timeout=_WAIT_S)
+    with closing(connection):
+        connection.request("POST", "/tools/tickets__close_ticket", body, headers)
+        return connection.getresponse().status
 
 
 def _states(visitor: Browser) -> set[str]:
