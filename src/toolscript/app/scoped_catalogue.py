@@ -23,7 +23,7 @@ from toolscript.errors import (
     UnknownNameError,
 )
 from toolscript.gateway.base import SILENT_CALLER, Caller, without_last_words
-from toolscript.gateway.definitions.comparison import HeldTool, held_message
+from toolscript.gateway.definitions.comparison import HeldTool, Version, held_message
 from toolscript.gateway.definitions.review_notes import Note, definition_notes, imitations
 from toolscript.gateway.gateway import Gateway
 from toolscript.retrieval.lexical.spelling import not_known
@@ -102,6 +102,10 @@ class ScopedCatalogue:
     def held(self) -> list[HeldTool]:
         """Returns the tools that wait for approval, by id; none but for the owner."""
         return [*self.gateway.catalogue.held.values()] if self.grant.is_owner else []
+
+    async def versions(self, tool: ToolSpec) -> tuple[Version, ...]:
+        """Returns the definitions of a tool that were accepted, the newest last."""
+        return await self.gateway.versions(tool)
 
     def notes(self, tools: Collection[ToolSpec]) -> dict[str, tuple[Note, ...]]:
         """Returns what is unusual in the definitions of tools, by id. Takes a while for many.

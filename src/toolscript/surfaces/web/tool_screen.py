@@ -5,7 +5,7 @@ import binascii
 import secrets
 import shlex
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 from urllib.parse import quote
 
@@ -22,6 +22,8 @@ from toolscript.codegen.sample import sample
 from toolscript.codegen.schema import read
 from toolscript.codegen.typed_clients import Language, ToolCode
 from toolscript.errors import InputError, ToolscriptError, UnknownNameError
+from toolscript.gateway.definitions.comparison import AcceptedBy, Version
+from toolscript.gateway.definitions.word_diff import Change, changes
 from toolscript.gateway.raw_results import RawResult, UnreadableError, decode_moderate
 from toolscript.storage.activity_log import MAX_ROWS, ActivityQuery, RecordedCall
 from toolscript.surfaces.http.activity_routes import recorded
@@ -77,6 +79,15 @@ class Tried(Struct, frozen=True, kw_only=True):
     tokens: int = 0
 
 
+class AcceptedVersion(Struct, frozen=True, kw_only=True):
+    """A definition that was accepted, and what it changed."""
+
+    accepted_by: AcceptedBy
+    since: str
+    changes: tuple[Change, ...]
+    """Compared with the one before it; none where that is not known."""
+
+
 class ToolScreen(Struct, frozen=True, kw_only=True):
     """A tool."""
 
@@ -92,6 +103,8 @@ class ToolScreen(Struct, frozen=True, kw_only=True):
     figures: CallFigures | None = None
     calls: list[RecordedCall] = []
     related: RelatedAnswer | None = None
+    versions: list[AcceptedVersion] = []
+    """The newest first."""
 
 
 class _Image(NamedTuple):
@@ -186,7 +199,20 @@ async def _screen(
         figures=call_figures(calls, lambda _: "").get(""),
         calls=calls[:_LATEST],
         related=_related(app, request, spec.id),
+        versions=_versions(await catalogue.versions(spec)),
     )
+
+
+def _versions(accepted: Sequence[Version]) -> list[AcceptedVersion]:
+    before = (None, *accepted)
+    return [
+        AcceptedVersion(
+            accepted_by=version.accepted_by,
+            since=version.since,
+            changes=changes(former.definition, version.definition) if former else (),
+        )
+        for former, version in zip(before, accepted, strict=False)
+    ][::-1]
 
 
 async def _calls(app: App, request: Request, names: set[str]) -> list[RecordedCall]:
