@@ -110,7 +110,7 @@ def check_and_take(page: Page, name: str, folder: Path, home: Path) -> None:
         page.evaluate(_SHORTEN, str(home))
         height = min(MAX_HEIGHT, page.evaluate("document.documentElement.scrollHeight"))
         page.set_viewport_size({"width": size["width"], "height": height})
-        session = page.context.new_cdp_session(page)
+        session: Any = page.context.new_cdp_session(page)
         shot = session.send("Page.captureScreenshot", {"format": "webp", "quality": QUALITY})
         page.set_viewport_size(size)
         folder.mkdir(parents=True, exist_ok=True)
