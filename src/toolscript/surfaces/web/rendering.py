@@ -1,4 +1,4 @@
-"""Makes HTML of the screens' answers with Jinja; every text in them is shown escaped."""
+"""Renders the screens as HTML with Jinja; every text in them is shown escaped."""
 
 import hashlib
 from collections.abc import Mapping

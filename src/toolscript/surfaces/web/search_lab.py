@@ -21,7 +21,7 @@ from toolscript.surfaces.http.request_input import flag
 from toolscript.surfaces.http.search_routes import answered
 from toolscript.surfaces.mcp import wire
 from toolscript.surfaces.server.authentication import grant_of
-from toolscript.surfaces.web.screens import Screens, check_owner, field, form_of, given, see
+from toolscript.surfaces.web.screens import Screens, check_owner, field, form_of, given, redirect
 from toolscript.text.token_estimate import estimated_tokens
 from toolscript.types import SearchRequest, ToolSpec
 
@@ -52,7 +52,7 @@ class Move(Struct, frozen=True, kw_only=True, rename="camel"):
     other_confidence: float | None
 
 
-class LabAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+class SearchScreen(Struct, frozen=True, kw_only=True, rename="camel"):
     """A search with everything that explains it."""
 
     query: str
@@ -83,7 +83,7 @@ class LabAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     moves: list[Move] = []
 
 
-class QuestionsAnswer(Struct, frozen=True, kw_only=True):
+class QuestionsScreen(Struct, frozen=True, kw_only=True):
     """The kept questions, and how they do now where that was asked for."""
 
     questions: list[KeptQuestion]
@@ -100,7 +100,7 @@ async def search_lab(app: App, request: Request) -> Any:
     catalogue = app.catalogue(grant_of(request))
     view, other = _views(app, request)
     kept = 0 if app.questions is None else len(await _all(app.questions))
-    answer = LabAnswer(
+    answer = SearchScreen(
         query=(given(request, "q") or ""),
         why=given(request, "why") or "",
         skills=flag(request, "skills"),
@@ -157,7 +157,7 @@ def _view(request: Request, default: View, suffix: str) -> View:
     return replace(default, **values)
 
 
-def _request(request: Request, answer: LabAnswer, view: View) -> SearchRequest:
+def _request(request: Request, answer: SearchScreen, view: View) -> SearchRequest:
     grant = grant_of(request)
     if view.profile:
         if view.profile not in answer.profiles:
@@ -220,7 +220,7 @@ async def kept_questions(app: App, request: Request) -> Any:
     done: QuestionResults | UnsetType = UNSET
     if flag(request, "measure"):
         done = await measured(questions, app.search, grant_of(request))
-    return QuestionsAnswer(
+    return QuestionsScreen(
         questions=questions,
         file=str(kept.path),
         labels=LABELS,
@@ -243,7 +243,7 @@ async def change_questions(app: App, request: Request) -> Any:
         await anyio.to_thread.run_sync(kept.keep, query, spec.id)
     else:
         raise InputError("a kept question needs a question and a tool")
-    return see("/questions?measure=true")
+    return redirect("/questions?measure=true")
 
 
 def _kept(app: App) -> KeptQuestions:
