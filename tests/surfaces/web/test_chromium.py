@@ -98,15 +98,14 @@ def browser(site: tuple[Cli, Chromium]) -> Chromium:
     return site[1]
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("path", SCREENS)
-def test_a_screen_is_accessible_and_fits(
-    browser: Chromium, path: str, size: str, scheme: str
-) -> None:
-    with browser.page(path, size, scheme) as page:
-        assert axe_problems(page) == []
-        assert overflow(page) <= 0
+def test_a_screen_is_accessible_and_fits(browser: Chromium, path: str, size: str) -> None:
+    with browser.page(path, size) as page:
+        for scheme in SCHEMES:
+            page.emulate_media(color_scheme=scheme)
+            assert axe_problems(page) == [], scheme
+            assert overflow(page) <= 0
 
 
 @pytest.mark.parametrize("path", SCREENS)
@@ -208,6 +207,13 @@ def test_a_tool_is_tried_with_its_form(browser: Chromium) -> None:
         expect(page.locator("#result pre").first).to_contain_text('"order": "size"')
         expect(page.get_by_label("path required")).to_have_value("a/b")
         assert axe_problems(page) == []
+
+
+def test_a_server_is_tried_again_with_its_button(browser: Chromium) -> None:
+    with browser.page("/ui/servers") as page:
+        page.get_by_role("button", name="Try again dead").click()
+        expect(page.locator(".verdict")).to_contain_text("dead is not connected")
+        expect(page.locator("main")).to_contain_text("no licence")
 
 
 def test_calls_appear_while_one_looks(site: tuple[Cli, Chromium]) -> None:

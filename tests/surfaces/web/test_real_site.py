@@ -199,7 +199,7 @@ def test_a_question_about_real_tools_with_the_keyboard_only(site: RealSite) -> N
 
 
 def test_a_call_that_waits_is_refused_with_a_key(site: RealSite) -> None:
-    """The last test here: it answers the call that the pictures show."""
+    """After the pictures, which show it."""
     with site.chromium.page("/ui/review") as page:
         card = page.get_by_role("form", name="Call of tickets__close_ticket")
         expect(card).to_contain_text("No answer for ninety days.")
@@ -208,3 +208,12 @@ def test_a_call_that_waits_is_refused_with_a_key(site: RealSite) -> None:
         expect(page.locator("main")).to_contain_text("No call waits")
     calls = Browser(site.visitor.url, site.visitor.cookies).open("/ui/activity.json").json["calls"]
     assert (calls[0]["tool"], calls[0]["outcome"]) == ("tickets__close_ticket", "denied")
+
+
+def test_a_definition_is_approved_with_its_button(site: RealSite) -> None:
+    """The last one, for the same reason."""
+    with site.chromium.page("/ui/review") as page:
+        page.get_by_role("button", name="Approve", exact=True).click()
+        expect(page.locator("main")).to_contain_text("No definition waits")
+        page.goto(f"{site.chromium.url}/ui/tools/tickets__find_tickets")
+        expect(page.locator("ins")).to_contain_text("~/.ssh/config")
