@@ -17,6 +17,7 @@ from tests.surfaces.web.chromium import (
     axe_problems,
     launched,
     overflow,
+    tab_to,
 )
 from tests.surfaces.web.hostile import PAYLOADS, hostile_gateway
 
@@ -158,14 +159,9 @@ def test_from_the_box_to_a_result_with_the_keyboard(browser: Chromium) -> None:
         page.keyboard.press("ArrowUp")
         page.keyboard.press("Enter")
         page.wait_for_url("**/ui/tools/files__list_directory")
-        field = page.get_by_label("path required")
-        for _ in range(40):
-            if field.evaluate("e => e === document.activeElement"):
-                break
-            page.keyboard.press("Tab")
+        tab_to(page, page.get_by_label("path required"))
         page.keyboard.type("some/folder")
-        while page.evaluate("document.activeElement.textContent.trim()") != "Call":
-            page.keyboard.press("Tab")
+        tab_to(page, page.get_by_role("button", name="Call"))
         page.keyboard.press("Enter")
         expect(page.locator("#result pre").first).to_contain_text("some/folder")
 

@@ -21,6 +21,7 @@ from tests.surfaces.web.chromium import (
     axe_problems,
     launched,
     overflow,
+    tab_to,
 )
 from tests.surfaces.web.real_site import RealSite, real_site
 
@@ -189,11 +190,9 @@ def test_a_question_about_real_tools_with_the_keyboard_only(site: RealSite) -> N
         page.keyboard.press("ArrowDown")
         page.keyboard.press("Enter")
         page.wait_for_url("**/ui/tools/git__git_log")
-        while page.evaluate("document.activeElement.name") != "arg.repo_path":
-            page.keyboard.press("Tab")
+        tab_to(page, page.get_by_label("repo_path required"))
         page.keyboard.type(str(site.home / "workspace" / "repo"))
-        while page.evaluate("document.activeElement.textContent.trim()") != "Call":
-            page.keyboard.press("Tab")
+        tab_to(page, page.get_by_role("button", name="Call"))
         page.keyboard.press("Enter")
         expect(page.locator("#result pre").first).to_contain_text("commit")
 
