@@ -86,7 +86,7 @@ def outcome_of_call(result: dict[str, Any], holder: str) -> CallOutcome:
             return CallOutcome(problem=str(error), bytes=size)
     text = msgspec.json.encode(result)
     content: Any = result.get("content")
-    parts: list[Any] = content if isinstance(content, list) else []
+    parts = cast("list[Any]", content) if isinstance(content, list) else []
     blocks = [_block(each, holder) for each in parts[:_MAX_BLOCKS]]
     structured = result.get("structuredContent")
     if structured is not None and not any(_is_json(block.text) for block in blocks):
