@@ -111,6 +111,7 @@ def check_and_take(page: Page, name: str, folder: Path, home: Path) -> None:
         page.evaluate(_SHORTEN, str(home))
         height = min(MAX_HEIGHT, page.evaluate("document.documentElement.scrollHeight"))
         page.set_viewport_size({"width": size["width"], "height": height})
+        page.evaluate("scrollTo(0, 0)")
         session: Any = page.context.new_cdp_session(page)
         shot = session.send("Page.captureScreenshot", {"format": "webp", "quality": QUALITY})
         page.set_viewport_size(size)
@@ -194,7 +195,7 @@ def test_a_question_about_real_tools_with_the_keyboard_only(site: RealSite) -> N
         page.keyboard.type(str(site.home / "workspace" / "repo"))
         tab_to(page, page.get_by_role("button", name="Call"))
         page.keyboard.press("Enter")
-        expect(page.locator("#result pre").first).to_contain_text("commit")
+        expect(page.locator("#result pre").first).to_contain_text("Commit history")
 
 
 def test_a_call_that_waits_is_refused_with_a_key(site: RealSite) -> None:

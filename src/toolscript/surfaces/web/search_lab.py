@@ -63,10 +63,10 @@ class SearchScreen(Struct, frozen=True, kw_only=True, rename="camel"):
     view: View
     model: str | None
     profiles: list[str]
-    tools: int
-    """How many tools the caller may find."""
-    servers: int
-    """How many servers are configured, as far as the caller may know."""
+    tools: int | UnsetType = UNSET
+    """Without a question: how many tools the caller may find."""
+    servers: int | UnsetType = UNSET
+    """Without a question: how many servers are configured, as far as the caller may know."""
     questions: int
     """How many questions are kept."""
     search: SearchAnswer | None = None
@@ -108,14 +108,14 @@ async def search_lab(app: App, request: Request) -> Any:
         view=view,
         model=_model(app),
         profiles=sorted(app.permissions.written[1]),
-        tools=len(catalogue.tools()),
-        servers=len(catalogue.servers()),
         questions=kept,
         adjusted=any(given(request, name + each) for name in _SETTINGS for each in ("", OTHER)),
         other=other or UNSET,
     )
     if not answer.query:
-        return answer
+        # Counting them takes longer than a search.
+        servers = catalogue.servers()
+        return replace(answer, tools=sum(each.tools for each in servers), servers=len(servers))
     began = time.perf_counter()
     try:
         found = await answered(app, _request(request, answer, view))
