@@ -112,6 +112,8 @@ class ScopedCatalogue:
 
         What imitates another server's tool is looked for among these and all of the caller's.
         """
+        if not tools:
+            return {}
         servers = [status.name for status in self._statuses()]
         known = {tool.id: tool for tool in (*self.tools(), *tools)}
         like = imitations(known.values())

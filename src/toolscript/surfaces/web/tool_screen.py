@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
+import anyio.to_thread
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
@@ -128,9 +129,10 @@ async def _screen(
     url = f"{str(request.base_url).rstrip('/').removesuffix(PAGE)}/tools/{quote(spec.id)}"
     has_token = holder_of(request) not in {OWNER, ANYONE}
     token = ' -H "Authorization: Bearer $TOOLSCRIPT_GATEWAY_TOKEN"' if has_token else ""
+    notes = await anyio.to_thread.run_sync(catalogue.notes, [spec])
     calls = await _calls(app, request, {spec.id, catalogue.exposed.get(spec.id, spec.id)})
     return ToolScreen(
-        tool=tool_answer(known, catalogue.notes([spec])),
+        tool=tool_answer(known, notes),
         tokens=price(spec),
         code=code,
         curl=f"curl {shlex.quote(url)}{token} --json {shlex.quote(given)}",
