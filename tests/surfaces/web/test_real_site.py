@@ -1,7 +1,8 @@
 """The page over real servers in a real browser: every screen, its picture, and tools tried.
 
-The pictures go to a temporary folder; ``TOOLSCRIPT_TEST_PICTURES=docs/guides/pictures`` renews
-those of the documentation.
+The pictures go to a temporary folder. Those of the documentation are renewed by
+
+    TOOLSCRIPT_TEST_PICTURES=docs/guides/pictures python -m pytest THIS_FILE
 """
 
 import base64
