@@ -8,8 +8,12 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
+import mcp_types as types
 import pytest
+from mcp.client import Client
+from tests.clients.driver import LISTENING
 from tests.postgres import PostgresServer
+from tests.round_robin import round_robin
 from tests.support import (
     FUZZY,
     READ_FILE,
@@ -24,6 +28,8 @@ from tests.support import (
     until,
     write_config,
 )
+from tests.surfaces.mcp.test_mcp import MODES, Mode, said, talk
+from tests.surfaces.mcp.test_replicas import Wire
 
 from toolscript.cluster import schema
 from toolscript.cluster.database import Database
@@ -342,3 +348,60 @@ def test_with_another_schema_it_is_not_ready_and_says_why(
 def unready(gateway: Gateway) -> tuple[int, Any] | None:
     status, answer = fetch(gateway.url, "/ready")
     return None if status == 200 else (status, answer)
+
+
+# Sessions
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_question_reaches_the_user_whichever_gateway_gets_the_answer(
+    gateways: Gateways, mode: Mode
+) -> None:
+    gateways.configure(s=gateways.scripted(tool("greet") | WRITES, elicits="Who are you?"))
+    one, two = gateways.start(), gateways.start()
+    asked: list[Any] = []
+
+    async def ask(context: Any, params: Any) -> types.ElicitResult:
+        del context
+        asked.append(params)
+        return types.ElicitResult(action="accept", content={"name": "Ada"})
+
+    async def work(client: Client) -> None:
+        for _ in range(3):
+            answer = await said(client, "s__greet", {})
+            assert answer == {"action": "accept", "content": {"name": "Ada"}}
+
+    with round_robin(one.url, two.url) as (url, proxy):
+        talk(f"{url}/mcp/all", work, mode, elicitation_callback=ask)
+        assert {gateway for gateway, _, _ in proxy.answers} == {one.url, two.url}
+    assert len(asked) == 3
+
+
+def test_what_needs_the_sessions_connection_is_passed_on_to_it(gateways: Gateways) -> None:
+    gateways.configure(files=gateways.server("files"))
+    one, two = gateways.start(), gateways.start()
+    wire = Wire(one.url).open(elicitation={})
+    assert wire.send("GET", url=two.url)[0] == 200
+    phases = Wire(one.url, "/mcp/two-phase").open()
+    assert phases.ask("tools/list", two.url)[0] == 200
+    assert wire.send("DELETE", url=two.url)[0] == 200
+    assert wire.ask("tools/list", one.url)[0] == 404, "it has ended where it lives"
+    kill(one)
+    assert phases.ask("tools/list", two.url)[0] == 404, "the client begins a new one"
+    assert Wire(two.url, "/mcp/two-phase").open().ask("tools/list")[0] == 200
+
+
+def test_a_listener_hears_of_tools_that_another_gateway_lists(gateways: Gateways) -> None:
+    """Through a gateway that does not have the session, of a server that it does not list."""
+    tools = gateways.home / "tools.json"
+    tools.write_text(json.dumps([READ_FILE]), "utf-8")
+    gateways.configure(files=gateways.server("files", tools_file=str(tools)))
+    one, two = gateways.start(), gateways.start()
+    with round_robin(one.url, two.url) as (url, _):
+        connect = LISTENING["Python SDK 1"]
+        with connect({"url": f"{url}/mcp/all"}, one.cli.environment()) as client:
+            assert set(client.tools()) == {"files__read_file"}
+            client.call("files__read_file")  # which starts the server
+            tools.write_text(json.dumps([READ_FILE, WRITE]), "utf-8")
+            until(client.heard, "the client is told")
+            until(lambda: "files__write_file" in client.tools(), "it is listed")

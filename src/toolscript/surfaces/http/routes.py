@@ -140,7 +140,8 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
     """
     revocations, refusals = RevocationWatcher(is_admitted), Refusals()
     sessions = PageSessions[Access](lambda access: is_admitted(access.holder))
-    mount = McpRoutes(app, exposure, revocations, stats, ids)
+    url_of = replication.leases.url_of if replication else None
+    mount = McpRoutes(app, exposure, revocations, stats, ids, url_of=url_of)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
