@@ -36,6 +36,7 @@ app.kubernetes.io/component: gateway
 {{/* What is the same for every pod, gateways and single commands. */}}
 {{- define "toolscript.podSecurity" -}}
 automountServiceAccountToken: false
+{{- /* Of a service by the name of toolscript they would set TOOLSCRIPT_PORT, to an address. */}}
 enableServiceLinks: false
 securityContext:
   runAsNonRoot: true
@@ -69,7 +70,7 @@ securityContext:
 {{/* The variables that lead to the database. */}}
 {{- define "toolscript.databaseEnv" -}}
 {{- $secret := required "database.existingSecret is empty; name a secret with the address of the database" .Values.database.existingSecret }}
-{{- $seal := required "secretKey.existingSecret is empty; name a secret with the key, as from: openssl rand -base64 32" .Values.secretKey.existingSecret }}
+{{- $seal := required "secretKey.existingSecret is empty; name a secret with the key, as from: openssl rand -base64 32" .Values.secretKey.existingSecret -}}
 - name: TOOLSCRIPT_DATABASE
   valueFrom:
     secretKeyRef: { name: {{ $secret | quote }}, key: {{ .Values.database.urlKey | quote }} }
