@@ -12,6 +12,7 @@ from typing import Self
 from urllib.parse import urlsplit
 
 import pytest
+
 from tests.deploy.shipped import DEPLOY, program
 from tests.support import (
     FUZZY,

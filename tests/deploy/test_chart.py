@@ -8,9 +8,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
-import kubernetes_validate
+import kubernetes_validate  # pyright: ignore[reportMissingTypeStubs] - it has annotations, no stubs
 import pytest
 import yaml
+
 from tests.deploy.shipped import (
     CHART,
     PORT,
@@ -117,12 +118,14 @@ def container(case: str, kind: str = "Deployment") -> Manifest:
     return found
 
 
-def variables(case: str, kind: str = "Deployment") -> dict[str, Any]:
+def variables(case: str, kind: str = "Deployment") -> dict[str, str]:
     """Its environment: texts, or ``name/key`` of a secret."""
-    found: dict[str, Any] = {}
+    found: dict[str, str] = {}
     for each in container(case, kind)["env"]:
         secret = each.get("valueFrom", {}).get("secretKeyRef")
-        found[each["name"]] = f"{secret['name']}/{secret['key']}" if secret else each.get("value")
+        found[each["name"]] = (
+            f"{secret['name']}/{secret['key']}" if secret else each.get("value", "")
+        )
     return found
 
 
@@ -256,20 +259,21 @@ def test_variables_and_commands_exist(case: str, kind: str) -> None:
     assert pod(case, kind)["enableServiceLinks"] is False
 
 
-def test_the_database_and_the_key_come_from_secrets() -> None:
-    for kind in ("Deployment", "Job"):
-        found = variables("defaults", kind)
-        assert found["TOOLSCRIPT_DATABASE"] == "toolscript-database/url"
-        assert found["TOOLSCRIPT_SECRET_KEY"] == "toolscript-secret-key/key"
-        assert found.keys().isdisjoint(
-            {"TOOLSCRIPT_DATABASE_DIRECT", "TOOLSCRIPT_SECRET_KEY_PREVIOUS"}
-        )
-        found = variables("everything", kind)
-        assert found["TOOLSCRIPT_DATABASE"] == "db/pooled"
-        assert found["TOOLSCRIPT_DATABASE_DIRECT"] == "db/direct"
-        assert found["TOOLSCRIPT_CATALOGUE"] == "team"
-        assert found["TOOLSCRIPT_SECRET_KEY"] == "seal/now"
-        assert found["TOOLSCRIPT_SECRET_KEY_PREVIOUS"] == "seal/before"
+@pytest.mark.parametrize("kind", ["Deployment", "Job"])
+def test_the_database_and_the_key_come_from_secrets(kind: str) -> None:
+    secrets = {name: text for name, text in variables("defaults", kind).items() if "/" in text}
+    secrets.pop("TOOLSCRIPT_REPLICA_URL", None)
+    assert secrets == {
+        "TOOLSCRIPT_DATABASE": "toolscript-database/url",
+        "TOOLSCRIPT_SECRET_KEY": "toolscript-secret-key/key",
+    }
+    assert variables("everything", kind).items() >= {
+        ("TOOLSCRIPT_DATABASE", "db/pooled"),
+        ("TOOLSCRIPT_DATABASE_DIRECT", "db/direct"),
+        ("TOOLSCRIPT_CATALOGUE", "team"),
+        ("TOOLSCRIPT_SECRET_KEY", "seal/now"),
+        ("TOOLSCRIPT_SECRET_KEY_PREVIOUS", "seal/before"),
+    }
 
 
 @pytest.mark.parametrize("name", ["database", "secretKey"])

@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+
 from tests.deploy.shipped import (
     COMPOSE,
     DEPLOY,
@@ -59,7 +60,8 @@ def test_commands_and_variables_exist() -> None:
 
 
 def test_each_gateway_names_itself_and_the_balancer_names_each() -> None:
-    urls = {name: SERVICES[name]["environment"]["TOOLSCRIPT_REPLICA_URL"] for name in GATEWAYS}
+    key = "TOOLSCRIPT_REPLICA_URL"
+    urls: dict[str, str] = {name: SERVICES[name]["environment"][key] for name in GATEWAYS}
     assert urls == {name: f"http://{name}:{PORT}" for name in GATEWAYS}
     balancer = (DEPLOY / "Caddyfile").read_text("utf-8")
     [upstreams] = re.findall(r"\{\$GATEWAYS:(.*?)\}", balancer)
