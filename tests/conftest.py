@@ -29,7 +29,7 @@ if hasattr(signal, "SIGHUP"):
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-pytest_plugins = ("tests.fixtures",)
+pytest_plugins = ("tests.fixtures", "tests.postgres_fixtures")
 
 TESTS = Path(__file__).parent
 MakeEngine = Callable[..., SearchEngine]

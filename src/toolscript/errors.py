@@ -12,7 +12,9 @@
     │   ├── ConfigSyntaxError    a file is not a JSON object
     │   ├── ConfigUntrustedError the user has not trusted a project's file
     │   ├── DataDirectoryError   another user may have written to the data directory
-    │   └── TokenFileError       the file of tokens cannot be read
+    │   ├── TokenFileError       the file of tokens cannot be read
+    │   └── SchemaVersionError   the shared database has tables of another release
+    ├── DatabaseUnavailableError the shared database does not answer (also an OSError)
     ├── AccessError              the caller has no token, or an invalid one
     ├── NotPermittedError        a call is not allowed
     │   ├── DeniedError          a rule or a person denies it
@@ -96,6 +98,14 @@ class DataDirectoryError(ConfigError):
 
 class TokenFileError(ConfigError):
     """The file of access tokens cannot be read."""
+
+
+class SchemaVersionError(ConfigError):
+    """The shared database has the tables of another release."""
+
+
+class DatabaseUnavailableError(ToolscriptError, OSError):
+    """The shared database does not answer: stores treat it like a disk that fails."""
 
 
 class AccessError(ToolscriptError):

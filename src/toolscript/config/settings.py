@@ -290,6 +290,31 @@ class Settings:
         secret=True,
         min_chars=MIN_KEY_CHARS,
     )
+    database: str | None = _setting(
+        None,
+        "Address of the PostgreSQL database that several gateways share.",
+        "TOOLSCRIPT_DATABASE",
+        secret=True,
+        schemes=("postgresql://", "postgres://"),
+    )
+    database_direct: str | None = _setting(
+        None,
+        "Address of the same database without a pooler, for notifications and migrations.",
+        "TOOLSCRIPT_DATABASE_DIRECT",
+        secret=True,
+        schemes=("postgresql://", "postgres://"),
+    )
+    catalogue: str = _setting(
+        "default",
+        "Name of the catalogue in that database; gateways with the same name share everything.",
+        "TOOLSCRIPT_CATALOGUE",
+    )
+    replica_url: str | None = _setting(
+        None,
+        "Address at which the other gateways reach this one.",
+        "TOOLSCRIPT_REPLICA_URL",
+        schemes=_HTTP,
+    )
     exec_timeout_s: float = _setting(
         60.0,
         "How long a script may run, in seconds.",

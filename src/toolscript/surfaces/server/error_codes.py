@@ -28,6 +28,8 @@ BRANCHES: dict[type[errors.ToolscriptError], ErrorCodes] = {
     errors.UnknownNameError: ErrorCodes(404, 2, INVALID_PARAMS),
     errors.ConfigError: ErrorCodes(500, 2),
     errors.TokenFileError: ErrorCodes(503, 2),
+    errors.SchemaVersionError: ErrorCodes(503, 2),
+    errors.DatabaseUnavailableError: ErrorCodes(503),
     errors.AccessError: ErrorCodes(401),
     errors.NotPermittedError: ErrorCodes(403, 1, INVALID_PARAMS),
     errors.ModelError: ErrorCodes(503),

@@ -1,0 +1,1 @@
+"""What gateways share through one PostgreSQL database: the stores, and who does what."""

@@ -1,0 +1,179 @@
+"""Tells a gateway which values other gateways have changed.
+
+Every change adds a row to a table, in its own transaction. A gateway reads the rows of ended
+transactions in their order: an id alone would skip a row whose transaction ends late. A
+notification only makes it look sooner than it would by itself.
+"""
+
+import asyncio
+import logging
+import math
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TypeAlias
+
+from toolscript.cluster.connection import Connection, driver
+from toolscript.cluster.database import Database
+from toolscript.errors import DatabaseUnavailableError
+
+log = logging.getLogger(__name__)
+POLL_S = 0.5
+"""How often the table is read where no notification comes."""
+RING_EVERY_S = 0.05
+"""At most so often the other gateways are notified: a notification in each transaction would
+halve how many there can be."""
+KEPT_S = 3600.0
+"""How long rows are kept. A gateway that has read none for half of that reads all values again."""
+TRIM_EVERY_S = 600.0
+_CHANNEL = "toolscript"
+_BATCH = 10_000
+_TRIM = "delete from toolscript.feed where written_at < now() - make_interval(secs => $1)"
+_POSITION = "select pg_snapshot_xmin(pg_current_snapshot())::text"
+_READ = """
+select xid::text as xid, id, store, name from toolscript.feed
+where catalogue = $1 and xid >= $2::text::xid8 and (xid > $2::text::xid8 or id > $3)
+and xid < pg_snapshot_xmin(pg_current_snapshot()) order by feed.xid, feed.id limit $4
+"""
+Changed: TypeAlias = Callable[[frozenset[str] | None], Awaitable[object]]
+"""Takes the names of values that have changed; None means that any of them may have."""
+
+
+class ChangeFeed:
+    """Reads the changes of one catalogue while it runs, on the database's loop.
+
+    Args:
+        database: Where the changes are.
+        catalogue: Whose changes are read.
+        direct_url: An address without a pooler before it, for notifications; None for none.
+    """
+
+    def __init__(self, database: Database, catalogue: str, direct_url: str | None = None) -> None:
+        self._database = database
+        self._catalogue = catalogue
+        self._direct_url = direct_url
+        self._subscribers: defaultdict[str, list[Changed]] = defaultdict(list)
+        self._position = ("0", 0)
+        self._read_at = self._trimmed_at = -math.inf
+        self._wake: asyncio.Event | None = None
+        self._rung = False
+        self._notifying: asyncio.Future[None] | None = None
+        self._task: asyncio.Future[object] | None = None
+
+    @property
+    def age_s(self) -> float:
+        """For how many seconds nothing has been heard of changes; infinite before the start."""
+        return time.monotonic() - self._read_at
+
+    def subscribe(self, store: str, changed: Changed) -> None:
+        """Has a function called, on the database's loop, for each batch of changes of a store.
+
+        Where it raises `DatabaseUnavailableError`, the batch is told once more.
+        """
+        self._subscribers[store].append(changed)
+
+    def start(self) -> None:
+        """Begins to read. Changes that are committed after this are told.
+
+        Raises `DatabaseUnavailableError`.
+        """
+        self._position = (self._database.run(lambda c: c.fetchval(_POSITION)), 0)
+        self._read_at = time.monotonic()
+        self._task = self._database.submit(self._follow())
+
+    async def _follow(self) -> None:
+        self._wake = asyncio.Event()
+        listening = asyncio.create_task(self._listen()) if self._direct_url else None
+        try:
+            while True:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(POLL_S):
+                        await self._wake.wait()
+                self._wake.clear()
+                try:
+                    await self._advance()
+                except DatabaseUnavailableError as error:
+                    log.debug("changes cannot be read now: %s", error)
+        finally:
+            if listening is not None:
+                listening.cancel()
+
+    async def _advance(self) -> None:
+        """Reads what has changed since the last time, and tells the subscribers."""
+        if self.age_s > KEPT_S / 2:  # rows may be gone that were never read
+            position = (await self._database.execute(lambda c: c.fetchval(_POSITION)), 0)
+            for store in self._subscribers:
+                await self._tell(store, None)
+            self._position = position
+        more = True
+        while more:
+            rows = await self._database.execute(
+                lambda c: c.fetch(_READ, self._catalogue, *self._position, _BATCH)
+            )
+            names: defaultdict[str, set[str]] = defaultdict(set)
+            for row in rows:
+                names[row["store"]].add(row["name"])
+            for store, changed in names.items():
+                await self._tell(store, frozenset(changed))
+            if rows:
+                self._position = (rows[-1]["xid"], rows[-1]["id"])
+            more = len(rows) == _BATCH
+        self._read_at = time.monotonic()
+        if self._read_at - self._trimmed_at > TRIM_EVERY_S:
+            self._trimmed_at = self._read_at
+            await self._database.execute(lambda c: c.execute(_TRIM, KEPT_S))
+
+    async def _tell(self, store: str, names: frozenset[str] | None) -> None:
+        for tell in self._subscribers.get(store, ()):
+            await tell(names)
+
+    async def add(self, connection: Connection, store: str, name: str) -> None:
+        """Adds a change to the transaction of a connection; the others hear of it soon after."""
+        await connection.execute(
+            "insert into toolscript.feed (catalogue, store, name) values ($1, $2, $3)",
+            *(self._catalogue, store, name),
+        )
+        self._ring_soon()
+
+    def _ring_soon(self) -> None:
+        """Notifies the other gateways in a moment, once for all changes until then."""
+        if not self._rung:
+            self._rung = True
+            asyncio.get_running_loop().call_later(RING_EVERY_S, self._ring)
+
+    def _ring(self) -> None:
+        self._rung = False
+        self._notifying = asyncio.ensure_future(self._notify())
+
+    async def _notify(self) -> None:
+        with suppress(DatabaseUnavailableError):  # the others look by themselves
+            await self._database.execute(lambda c: c.execute(f"notify {_CHANNEL}"))
+
+    async def _listen(self) -> None:
+        """Wakes `_follow` at each notification; connects again whenever the connection is lost."""
+        asyncpg = driver()
+        while True:
+            try:
+                connection = await asyncpg.connect(self._direct_url, timeout=2)
+            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                await asyncio.sleep(POLL_S)
+                continue
+            lost = asyncio.Event()
+
+            def on_loss(_: object, lost: asyncio.Event = lost) -> None:
+                lost.set()
+
+            connection.add_termination_listener(on_loss)
+            try:
+                await connection.add_listener(_CHANNEL, self._woken)
+                await lost.wait()
+            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                await asyncio.sleep(POLL_S)
+            finally:
+                connection.terminate()
+
+    def _woken(self, *_: object) -> None:
+        """Has `_follow` read at once. Called by the driver, with the notification."""
+        if self._wake is not None:
+            self._wake.set()

@@ -1,0 +1,242 @@
+"""A pool of connections to PostgreSQL, on the event loop of a thread of its own.
+
+Stores are synchronous and are used from any thread; a gateway's event loop waits for none of
+them. So the pool has a loop to itself: threads wait for it, event loops await it.
+
+Whatever keeps the database from answering is a `DatabaseUnavailableError`, which is also an
+`OSError`: a store treats it as it treats a disk that cannot be written.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, TypeVar
+
+from toolscript.cluster import schema
+from toolscript.cluster.connection import Connection, Work, driver
+from toolscript.errors import DatabaseUnavailableError
+from toolscript.text.redaction import redact
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+MAX_CONNECTIONS = 8
+CONNECT_TIMEOUT_S = 2.0
+"""How long a connection, or a place in the pool, is waited for."""
+QUERY_TIMEOUT_S = 30.0
+MAX_FAILURES, PAUSE_S = 5, 1.0
+"""After so many failures in a row, work is refused at once for so many seconds."""
+_UNAVAILABLE = (
+    "08",  # connection exceptions
+    "53",  # insufficient resources: too many connections, a full disk
+    "57P",  # shut down, starting, terminated by an administrator
+    "25006",  # a standby, which only reads
+    "58",  # errors of its system
+)
+"""The beginnings of SQLSTATE codes that mean: not now."""
+_LOCKED = "55P03"
+"""SQLSTATE: the lock could not be had within ``lock_timeout``."""
+
+
+class _LockedError(TimeoutError):
+    """A lock could not be had in time; the database answers."""
+
+
+class Database:
+    """Runs units of work, each in a transaction of its own.
+
+    `open` connects, `close` disconnects. A connection that was lost is made again by the next unit
+    of work, which fails in the meantime.
+
+    Args:
+        url: The address, ``postgresql://user:password@host:port/database``; several hosts with
+            commas between them.
+        max_connections: How many connections the pool may have.
+    """
+
+    def __init__(self, url: str, max_connections: int = MAX_CONNECTIONS) -> None:
+        self._url = url
+        self._max_connections = max_connections
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="database", daemon=True)
+        self._pool: Any = None
+        self._opening: asyncio.Lock | None = None
+        self._failures = 0
+        self._paused_until = 0.0
+        self.problem = ""
+        """Why the last unit of work could not be run; empty where it was."""
+
+    def open(self, *, check_schema: bool = True) -> None:
+        """Connects to the database.
+
+        Raises `DatabaseUnavailableError`, and `SchemaVersionError` where ``check_schema`` is true
+        and this release does not work with the tables that are there.
+        """
+        self.start()
+        self.run(schema.check if check_schema else schema.version_of)
+
+    def start(self) -> None:
+        """Starts the thread, without connecting."""
+        if not self._thread.is_alive():
+            self._thread.start()
+
+    def close(self) -> None:
+        """Disconnects, and ends the thread."""
+        if not self._thread.is_alive():
+            return
+        self._wait(self._close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def run(self, work: Work[T]) -> T:
+        """Runs a unit of work and returns its result. Blocks; any thread but the pool's may call.
+
+        Its transaction is committed when this returns. Raises `DatabaseUnavailableError`: whether
+        a commit that was under way was made is then unknown.
+        """
+        return self._wait(self.execute(work))
+
+    async def arun(self, work: Work[T]) -> T:
+        """Does what `run` does, for an event loop."""
+        self.start()
+        return await asyncio.wrap_future(
+            asyncio.run_coroutine_threadsafe(self.execute(work), self._loop)
+        )
+
+    @contextmanager
+    def transaction(self) -> Generator[Callable[[Work[Any]], Any]]:
+        """Returns what runs units of work in one transaction, which ends with the block.
+
+        Blocks, as `run` does. A block that raises leaves nothing changed.
+        """
+        context = self._transaction()
+        connection = self._wait(context.__aenter__())
+        try:
+            yield lambda work: self._wait(self._applied(work, connection))
+        except BaseException as error:
+            self._wait(context.__aexit__(type(error), error, None))
+            raise
+        else:
+            self._wait(context.__aexit__(None, None, None))
+
+    def submit(self, work: Coroutine[Any, Any, object]) -> "asyncio.Future[Any]":
+        """Has the pool's loop run a coroutine in the background; returns its future."""
+        self.start()
+        return asyncio.run_coroutine_threadsafe(work, self._loop)  # type: ignore[return-value]
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        self.start()
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    async def execute(self, work: Work[T]) -> T:
+        """Does what `run` does, for coroutines on the database's own loop: see `submit`."""
+        async with self._transaction() as connection:
+            return await work(connection)
+
+    async def _applied(self, work: Work[T], connection: Connection) -> T:
+        with self._failures_told():
+            return await work(connection)
+
+    @asynccontextmanager
+    async def _transaction(self) -> AsyncGenerator[Connection]:
+        """Gives a connection in a transaction, on the pool's loop."""
+        if time.monotonic() < self._paused_until:
+            raise DatabaseUnavailableError(f"the database does not answer: {self.problem}")
+        with self._failures_told():
+            pool = await self._connected()
+            connection, transaction = await _begun(pool)
+            try:
+                yield connection
+            except BaseException:
+                with suppress(Exception):  # the connection may be what failed
+                    await transaction.rollback()
+                raise
+            else:
+                await transaction.commit()
+            finally:
+                await pool.release(connection)
+        self._failures, self.problem = 0, ""
+
+    async def _connected(self) -> Any:
+        if self._opening is None:
+            self._opening = asyncio.Lock()
+        async with self._opening:
+            if self._pool is None:
+                self._pool = await self._made()
+        return self._pool
+
+    async def _made(self) -> Any:
+        asyncpg = driver()
+
+        async def keep(_: object) -> None:
+            """Every unit of work is a transaction, which leaves nothing to reset."""
+
+        return await asyncpg.create_pool(
+            self._url,
+            min_size=0,
+            max_size=self._max_connections,
+            timeout=CONNECT_TIMEOUT_S,
+            command_timeout=QUERY_TIMEOUT_S,
+            # A pooler in transaction mode gives each transaction another connection.
+            statement_cache_size=0,
+            reset=keep,
+            server_settings={"application_name": "toolscript"},
+        )
+
+    @contextmanager
+    def _failures_told(self) -> Generator[None]:
+        """Raises what keeps the database from answering as `DatabaseUnavailableError`."""
+        asyncpg = driver()
+
+        try:
+            yield
+        except (DatabaseUnavailableError, _LockedError):
+            raise
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+            code = str(getattr(error, "sqlstate", "") or "")
+            if code == _LOCKED:
+                raise _LockedError("another process holds the lock") from None
+            if code and not code.startswith(_UNAVAILABLE):
+                raise
+            self._fail(error)
+            raise DatabaseUnavailableError(
+                f"the database does not answer: {self.problem}"
+            ) from None
+
+    def _fail(self, error: Exception) -> None:
+        self.problem = redact(str(error) or type(error).__name__, (self._url,))
+        self._failures += 1
+        if self._failures >= MAX_FAILURES:
+            self._failures, self._paused_until = 0, time.monotonic() + PAUSE_S
+
+    async def _close(self) -> None:
+        if self._pool is not None:
+            self._pool.terminate()
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _begun(
+    pool: Any,
+) -> tuple[Connection, Any]:
+    """Returns a connection of the pool in a transaction that has begun.
+
+    One that was idle may have been lost without a sign: then another is tried.
+    """
+    for is_last in (False, True):
+        connection = await pool.acquire(timeout=CONNECT_TIMEOUT_S)
+        transaction = connection.transaction()
+        try:
+            await transaction.start()
+        except BaseException as error:
+            await pool.release(connection)
+            if is_last or not isinstance(error, Exception):
+                raise
+        else:
+            return connection, transaction
+    raise AssertionError("unreachable")

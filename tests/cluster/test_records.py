@@ -1,0 +1,100 @@
+import time
+from collections.abc import Callable
+
+import pytest
+
+from toolscript.cluster.change_feed import ChangeFeed
+from toolscript.cluster.database import Database
+from toolscript.cluster.records import DatabaseRecords, SealedRecords
+from toolscript.config.secret_key import SecretKey
+from toolscript.storage.base import LostRecordError
+
+Connect = Callable[[], Database]
+
+
+def followed(connect: Connect, catalogue: str = "default", **more: float) -> DatabaseRecords:
+    """The values as a gateway has them: with a copy, which the feed keeps up to date."""
+    database = connect()
+    feed = ChangeFeed(database, catalogue)
+    records = DatabaseRecords(database, feed, catalogue, "test", **more)
+    feed.start()
+    records.load()
+    return records
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    for _ in range(1000):
+        if condition():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it did not come")
+
+
+def test_changes_of_others_reach_the_copy(connect: Connect) -> None:
+    ours, theirs = followed(connect), followed(connect)
+
+    theirs.write("a", b"1")
+    wait_for(lambda: ours.read("a") == b"1")
+    theirs.delete("a")
+    wait_for(lambda: ours.read("a") is None)
+
+
+def test_catalogues_do_not_see_each_other(connect: Connect) -> None:
+    one, other = followed(connect, "one"), followed(connect, "other")
+
+    one.write("a", b"1")
+
+    assert (other.read("a"), other.names()) == (None, [])
+
+
+def test_a_change_counts_for_others_once_its_block_has_ended(connect: Connect) -> None:
+    ours, theirs = followed(connect), followed(connect)
+
+    with ours.locked("a"):
+        ours.write("a", b"1")
+        assert ours.read("a") == b"1"
+        assert theirs.read("a") is None
+
+    assert ours.read("a") == b"1"
+    wait_for(lambda: theirs.read("a") == b"1")
+
+
+def test_a_block_that_raises_changes_nothing(connect: Connect) -> None:
+    records = followed(connect)
+
+    def fail() -> None:
+        with records.locked("a"):
+            records.write("a", b"1")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+
+    assert records.read("a") is None
+    assert followed(connect).read("a") is None
+
+
+def test_a_sealed_value_is_read_with_either_key_and_no_other(connect: Connect) -> None:
+    records, old, new = followed(connect), "o" * 32, "n" * 32
+    SealedRecords(records, SecretKey(old), "login").write("a", b"secret")
+    assert b"secret" not in (records.read("a") or b"")
+
+    rotating = SealedRecords(records, SecretKey(new, old), "login")
+    assert rotating.read("a") == b"secret"
+    assert rotating.seal_again() == 1
+
+    assert SealedRecords(records, SecretKey(new), "login").read("a") == b"secret"
+    with pytest.raises(LostRecordError):
+        SealedRecords(records, SecretKey(old), "login").read("a")
+    with pytest.raises(LostRecordError):  # it was sealed as something else
+        SealedRecords(records, SecretKey(new), "token").read("a")
+
+
+def test_a_sealed_value_under_another_name_is_not_read(connect: Connect) -> None:
+    records = followed(connect)
+    sealed = SealedRecords(records, SecretKey("k" * 32), "login")
+    sealed.write("a", b"secret")
+    records.write("b", records.read("a") or b"")
+
+    with pytest.raises(LostRecordError):
+        sealed.read("b")
