@@ -22,12 +22,6 @@ CHART = DEPLOY / "helm" / "toolscript"
 VERSION: str = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
 USER = 65532
 PORT = 7337
-AWAITED_VARIABLES = {
-    "TOOLSCRIPT_DATABASE",
-    "TOOLSCRIPT_DATABASE_DIRECT",
-    "TOOLSCRIPT_CATALOGUE",
-    "TOOLSCRIPT_REPLICA_URL",
-}
 AWAITED_COMMANDS = {("database", "migrate")}
 """What comes with the shared database."""
 PROBES = {endpoint.path for endpoint in ENDPOINTS}
@@ -41,8 +35,7 @@ def program(name: str, *arguments: object) -> "subprocess.CompletedProcess[str]"
 
 def unknown_variables(names: Iterable[str]) -> set[str]:
     """The variables of ours among these that no option has."""
-    ours = {name for name in names if name.startswith("TOOLSCRIPT_")}
-    return ours - {option.env for option in OPTIONS} - AWAITED_VARIABLES
+    return {name for name in names if name.startswith("TOOLSCRIPT_")} - {o.env for o in OPTIONS}
 
 
 def check_arguments(arguments: Sequence[str]) -> None:
