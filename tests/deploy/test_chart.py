@@ -21,6 +21,7 @@ from tests.deploy.shipped import (
     check_arguments,
     unknown_variables,
 )
+from tests.docs.pages import Fence, every_fence
 from toolscript.config.servers import load_config
 from toolscript.surfaces.http.gateway_process import GRACE_S
 
@@ -194,6 +195,15 @@ def test_how_many_gateways_there_are() -> None:
 def test_every_value_reaches_a_manifest(key: str) -> None:
     everything = list(manifests("everything").values())
     assert [leaf for leaf in leaves(EVERYTHING[key]) if not held(leaf, everything)] == []
+
+
+@pytest.mark.parametrize("fence", every_fence("yaml"), ids=str)
+def test_the_values_that_a_page_shows_are_values(fence: Fence) -> None:
+    values = yaml.safe_load(fence.text)
+    report = helm.lint(str(CHART), values, strict=True)
+    assert report["errors"] == []
+    shown = yaml.safe_load(rendered(values)["toolscript/templates/configmap.yaml"])
+    assert json.loads(shown["data"]["toolscript.json"]) == values["config"]
 
 
 def test_every_value_is_tried() -> None:
@@ -407,3 +417,8 @@ def test_the_notes_show_how_the_first_token_is_made(case: str) -> None:
     assert only["args"] == ["token", "create"]
     check_arguments(only["args"])
     assert only["env"] == container(case, "Job")["env"]
+
+
+def test_the_notes_say_so_where_no_server_is_named() -> None:
+    sentence = "before config.mcpServers names a server"
+    assert [case for case in CASES if sentence in _texts(case)[NOTES]] == [*CASES][:-1]

@@ -23,6 +23,7 @@ from typing import Any, cast
 
 import click
 import pytest
+import yaml
 
 from tests import launcher
 from tests.docs.pages import (
@@ -47,7 +48,7 @@ from toolscript.config.settings import OPTIONS
 from toolscript.surfaces.cli.main import cli
 
 CLOSE = 0.03
-LANGUAGES = {"python", "typescript", "json", "bash", "console", "text", "ini", "toml"}
+LANGUAGES = {"python", "typescript", "json", "bash", "console", "text", "ini", "toml", "yaml"}
 
 
 def _ids(fence: Fence) -> str:
@@ -66,6 +67,10 @@ class TestBlocks:
     @pytest.mark.parametrize("fence", every_fence("toml"), ids=_ids)
     def test_toml_is_toml(self, fence: Fence) -> None:
         assert tomllib.loads(fence.text)
+
+    @pytest.mark.parametrize("fence", every_fence("yaml"), ids=_ids)
+    def test_yaml_is_yaml(self, fence: Fence) -> None:
+        assert yaml.safe_load(fence.text)
 
     @pytest.mark.parametrize("fence", every_fence("json"), ids=_ids)
     def test_json_is_json_and_configurations_work(self, fence: Fence, tmp_path: Path) -> None:
