@@ -39,6 +39,7 @@ insert into toolscript.replica (catalogue, id, url, version, servers, expires_at
 values ($1, $2, $3, $4, $5, clock_timestamp() + make_interval(secs => $6))
 on conflict (catalogue, id) do update
 set url = excluded.url, servers = excluded.servers, expires_at = excluded.expires_at
+returning xmax = 0
 """
 _LIVE = """
 select id, url, servers from toolscript.replica
@@ -301,10 +302,12 @@ class Leases:
     async def _register(self, connection: Connection) -> dict[str, tuple[str, frozenset[str]]]:
         """Registers this replica; returns the address and the leases of each live one by its id."""
         names = self._names
-        await connection.execute(
+        is_new = await connection.fetchval(
             _REGISTER,
             *(self._catalogue, self.replica, self._url, __version__, names, self._ttl_s),
         )
+        if is_new:
+            await self._feed.add(connection, STORE, self.replica)
         await connection.execute(_FORGET, self._catalogue)
         rows = await connection.fetch(_LIVE, self._catalogue)
         return {row["id"]: (row["url"], frozenset(row["servers"])) for row in rows}
