@@ -29,7 +29,7 @@ from benchmarks.cluster.gateways import SERVERS, Cluster, body, status, wait_for
 from benchmarks.report import meta, table, write
 from toolscript.config.access_tokens import TokenStore
 from toolscript.errors import ToolscriptError
-from toolscript.types import Grant
+from toolscript.types import EVERYTHING, Grant
 
 SETTLE_S = 60.0
 """How long clients may take to be served again at the end."""
@@ -59,7 +59,7 @@ def measured(cluster: Cluster, seconds: float, clients: int, seed: int) -> dict[
     """Returns what came of everything."""
     chance = random.Random(seed)  # noqa: S311 - chooses disturbances
     tokens = TokenStore(cluster.folder, "unused", cluster.shared.records("tokens"))
-    owner = tokens.create(Grant(), "owner")[1]
+    owner = tokens.create(EVERYTHING, "owner")[1]
     bearers = {name: tokens.create(Grant(servers=(name,)), name)[1] for name in SERVERS}
     for number in range(len(cluster.urls)):
         cluster.start(number)
@@ -124,7 +124,7 @@ def disturbed(
 
 def revocation_s(cluster: Cluster, tokens: TokenStore) -> float:
     """Returns how long after a token is revoked every gateway refuses it, in seconds."""
-    made, secret = tokens.create(Grant(), "to revoke")
+    made, secret = tokens.create(EVERYTHING, "to revoke")
 
     def answered(code: int) -> bool:
         return all(status(url, "/tools", secret) == code for url in cluster.urls)

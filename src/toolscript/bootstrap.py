@@ -23,7 +23,7 @@ from toolscript.config.follower import Follower
 from toolscript.config.servers import Config
 from toolscript.config.settings import Settings
 from toolscript.config.trust import TrustStore
-from toolscript.embedding.base import Vectors
+from toolscript.embedding.base import VectorCache, Vectors
 from toolscript.embedding.json_vector_cache import JsonVectorCache
 from toolscript.embedding.loader import LazyModel, lazy_model
 from toolscript.embedding.vector_cache import FALLBACK, SqliteVectorCache
@@ -132,10 +132,10 @@ def application(
         forward=replication and replication.forward,
     )
     curves = None if settings.no_cache else settings.data_dir / "cache" / "calibration"
-    learning = _learning(settings, config)
+    learning = _learning(settings, config, shared)
     semantic = SemanticSignal(
         model,
-        lambda: _embeddings(settings, gateway.config, model),
+        lambda: _embeddings(settings, gateway.config, model, shared),
         curves,
         usage=learning and learning.usage,
     )
@@ -158,7 +158,9 @@ def application(
             RememberedAnswers(records("answers", f"-{config.key}.json")),
             settings.approval_timeout_s,
         ),
-        activity=ActivityRecorder(ActivityLog(settings.data_dir / "activity", config.key)),
+        activity=ActivityRecorder(
+            shared.activity if shared else ActivityLog(settings.data_dir / "activity", config.key)
+        ),
         questions=KeptQuestions(
             records("questions", f"-{config.key}.jsonl"), _place_of_questions(settings, config)
         ),
@@ -274,10 +276,11 @@ def _hash(paths: Iterable[Path]) -> str:
     return hashlib.sha256("\0".join(map(str, paths)).encode(errors="replace")).hexdigest()[:16]
 
 
-def _learning(settings: Settings, config: Config) -> Learning | None:
+def _learning(settings: Settings, config: Config, shared: "Shared | None") -> Learning | None:
     if settings.no_learning:
         return None
-    return Learning(GraphStore(settings.data_dir / "graph", config.key))
+    files = GraphStore(settings.data_dir / "graph", config.key)
+    return Learning(shared.graph if shared else files)
 
 
 def _follower(settings: Settings, config: Config, environ: Mapping[str, str]) -> Follower:
@@ -292,9 +295,13 @@ def _follower(settings: Settings, config: Config, environ: Mapping[str, str]) ->
     return Follower(config, watched, lambda: configuration.load_config(where, here, environ, trust))
 
 
-def _embeddings(settings: Settings, config: Config, model: LazyModel) -> JsonVectorCache | None:
+def _embeddings(
+    settings: Settings, config: Config, model: LazyModel, shared: "Shared | None"
+) -> VectorCache | None:
     if settings.no_cache:
         return None
+    if shared is not None:
+        return shared.vectors
     directory = settings.data_dir / "cache" / "embeddings"
     folder = directory / FALLBACK if _standing_in(model) else directory
     return JsonVectorCache(folder / f"embeddings-{config.servers_hash}.json")

@@ -13,6 +13,8 @@ import pytest
 
 from tests.graph.test_tool_graph import Clock, graph_of
 from tests.support import edge_of
+from toolscript.graph.base import LearnedCounts
+from toolscript.graph.counts import GraphDelta
 from toolscript.graph.graph_files import read
 from toolscript.graph.graph_store import GraphStore
 from toolscript.graph.learning import MAX_WAITING, Learning
@@ -179,6 +181,33 @@ class TestLearning:
         graph, usage = stored(tmp_path)
         assert graph.stats() == ToolGraph().stats()
         assert usage.of("m") == {}
+
+    def test_who_tells_of_news_does_not_wait_until_the_graph_is_read(self, tmp_path: Path) -> None:
+        told = threading.Event()
+
+        class Store(GraphStore):
+            """Hears of news from another thread while it reads for the first time."""
+
+            def subscribe(self, changed: Callable[[], None]) -> None:
+                self._changed = changed
+
+            def load(
+                self, graph: LearnedCounts[GraphDelta], usage: LearnedCounts[UsageChange]
+            ) -> bool:
+                if not told.is_set():
+                    teller = threading.Thread(target=self._changed)
+                    teller.start()
+                    teller.join(30)
+                    assert not teller.is_alive()
+                    told.set()
+                return super().load(graph, usage)
+
+        GraphStore(tmp_path, "key").add(graph_of("ab").drain_changes(), UsageChange())
+        learning = Learning(Store(tmp_path, "key"))
+        learning.open()
+        assert told.is_set()
+        learning.close()
+        assert learning.graph.edge_count == 1
 
     def test_what_is_imported_is_learned_and_kept(self, tmp_path: Path) -> None:
         """graph:learning"""

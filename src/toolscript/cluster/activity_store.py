@@ -10,6 +10,7 @@ from toolscript.cluster.database import Database
 from toolscript.storage.activity_log import MAX_ROWS, ActivityPage, ActivityQuery, RecordedCall
 
 _BATCH = 1000
+_encode = msgspec.msgpack.encode
 _LOCK = 0x63616C6C  # "call", for pg_advisory_xact_lock
 _NEWEST = "select coalesce(max(id), 0) from toolscript.call where catalogue = $1"
 _INSERT = """
@@ -42,21 +43,38 @@ class DatabaseActivityStore:
         """See `ActivityStorage`."""
 
         async def append(connection: Connection) -> None:
-            # One transaction at a time gives out ids: none comes after a higher one was read. One
-            # whose process hangs is ended.
-            await connection.execute("set local idle_in_transaction_session_timeout = '5s'")
-            lock = "select pg_advisory_xact_lock($1, hashtext($2))"
-            await connection.execute(lock, _LOCK, self._catalogue)
-            first = 1 + await connection.fetchval(_NEWEST, self._catalogue)
-            await write_calls(
-                connection,
-                self._catalogue,
-                [replace(call, id=number) for number, call in enumerate(calls, first)],
-            )
-            last = first + len(calls) - 1
-            await connection.execute(_DELETE_OLD, self._catalogue, last - MAX_ROWS)
+            await self._lock(connection)
+            newest = await connection.fetchval(_NEWEST, self._catalogue)
+            numbered = [replace(call, id=n) for n, call in enumerate(calls, newest + 1)]
+            await self._write(connection, numbered)
+            oldest = newest + len(calls) - MAX_ROWS
+            await connection.execute(_DELETE_OLD, self._catalogue, oldest)
 
         self._database.run(append)
+
+    def restore(self, calls: Sequence[RecordedCall]) -> None:
+        """See `ActivityStorage`."""
+
+        async def restore(connection: Connection) -> None:
+            await self._lock(connection)
+            newest = await connection.fetchval(_NEWEST, self._catalogue)
+            await connection.execute(_DELETE_OLD, self._catalogue, newest)
+            await self._write(connection, calls)
+
+        self._database.run(restore)
+
+    async def _lock(self, connection: Connection) -> None:
+        """Lets one transaction at a time give out ids: none comes after a higher one was read.
+
+        A transaction whose process hangs is ended.
+        """
+        await connection.execute("set local idle_in_transaction_session_timeout = '5s'")
+        lock = "select pg_advisory_xact_lock($1, hashtext($2))"
+        await connection.execute(lock, _LOCK, self._catalogue)
+
+    async def _write(self, connection: Connection, calls: Sequence[RecordedCall]) -> None:
+        rows = [(self._catalogue, c.id, c.who, c.outcome, _encode(c)) for c in calls]
+        await connection.executemany(_INSERT, rows)
 
     def read(self, query: ActivityQuery) -> ActivityPage:
         """See `ActivityStorage`."""
@@ -87,11 +105,3 @@ class DatabaseActivityStore:
                 before = number
                 yield replace(msgspec.msgpack.decode(content, type=RecordedCall), id=number)
             more = len(rows) == _BATCH
-
-
-async def write_calls(
-    connection: Connection, catalogue: str, calls: Sequence[RecordedCall]
-) -> None:
-    """Adds calls with the ids that they have."""
-    rows = [(catalogue, c.id, c.who, c.outcome, msgspec.msgpack.encode(c)) for c in calls]
-    await connection.executemany(_INSERT, rows)

@@ -30,6 +30,8 @@ MAX_FAILURES, PAUSE_S = 5, 1.0
 """After so many failures in a row, work is refused at once for so many seconds."""
 _UNAVAILABLE = (
     "08",  # connection exceptions
+    "28",  # it does not let this user in
+    "3D",  # there is no such database
     "53",  # insufficient resources: too many connections, a full disk
     "57P",  # shut down, starting, terminated by an administrator
     "25006",  # a standby, which only reads
@@ -60,7 +62,7 @@ class Database:
         self._url = url
         self.max_connections = max_connections
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="database", daemon=True)
+        self._thread = threading.Thread(target=self._run_loop, name="database", daemon=True)
         self._pool: Any = None
         self._opening: asyncio.Lock | None = None
         self._failures = 0
@@ -95,7 +97,10 @@ class Database:
         self._wait(self._close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        self._loop.run_until_complete(_cancelled())  # what has begun in the meantime
+
+    def _run_loop(self) -> None:
+        self._loop.run_forever()
+        self._loop.run_until_complete(_cancelled())  # what has begun since `_close`
         self._loop.close()
 
     def run(self, work: Work[T]) -> T:

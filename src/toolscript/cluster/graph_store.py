@@ -18,11 +18,11 @@ from toolscript.cluster.change_feed import ChangeFeed
 from toolscript.cluster.connection import Connection
 from toolscript.cluster.database import Database
 from toolscript.errors import DatabaseUnavailableError
-from toolscript.graph.base import Everything
+from toolscript.graph.base import Everything, LearnedCounts
 from toolscript.graph.counts import EdgeCounts, GlobalCounts, GraphDelta, ToolCounts
 from toolscript.graph.graph_data import MAX_TOOLS, GraphData
-from toolscript.graph.tool_graph import MAX_EDGES, ToolGraph
-from toolscript.graph.usage import Usage, UsageChange
+from toolscript.graph.tool_graph import MAX_EDGES
+from toolscript.graph.usage import UsageChange
 
 log = logging.getLogger(__name__)
 STORE = "graph"
@@ -102,7 +102,7 @@ class DatabaseGraphStore:
 
         self._feed.subscribe(STORE, told)
 
-    def load(self, graph: ToolGraph, usage: Usage) -> bool:
+    def load(self, graph: LearnedCounts[GraphDelta], usage: LearnedCounts[UsageChange]) -> bool:
         """See `GraphStorage`."""
         try:
             position, is_everything, (change, learned) = self._database.run(self._read)

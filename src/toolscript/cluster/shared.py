@@ -3,11 +3,14 @@
 import secrets
 from functools import cached_property
 
+from toolscript.cluster.activity_store import DatabaseActivityStore
 from toolscript.cluster.change_feed import ChangeFeed
 from toolscript.cluster.connection import driver
 from toolscript.cluster.database import Database
+from toolscript.cluster.graph_store import DatabaseGraphStore
 from toolscript.cluster.records import DatabaseRecords, SealedRecords
 from toolscript.cluster.replication import Replication
+from toolscript.cluster.vector_cache import DatabaseVectorCache
 from toolscript.config.secret_key import SecretKey
 from toolscript.config.settings import Settings
 from toolscript.errors import ConfigError
@@ -56,6 +59,21 @@ class Shared:
         """The logins to servers."""
         return SealedRecords(self.records("logins"), self.key, "login")
 
+    @cached_property
+    def graph(self) -> DatabaseGraphStore:
+        """What was learned from calls."""
+        return DatabaseGraphStore(self.database, self.feed, self.catalogue)
+
+    @cached_property
+    def vectors(self) -> DatabaseVectorCache:
+        """The vectors of every text that any gateway has embedded."""
+        return DatabaseVectorCache(self.database)
+
+    @cached_property
+    def activity(self) -> DatabaseActivityStore:
+        """The log of calls."""
+        return DatabaseActivityStore(self.database, self.catalogue)
+
     def open(self) -> None:
         """Connects; raises `DatabaseUnavailableError` or `SchemaVersionError`."""
         self.database.open()
@@ -91,8 +109,23 @@ def shared_of(settings: Settings) -> Shared:
 
     Raises `ConfigError` where the driver or the secret key is missing.
     """
+    address = address_of(settings)
+    if settings.secret_key is None:
+        raise ConfigError(
+            "TOOLSCRIPT_SECRET_KEY is not set: with TOOLSCRIPT_DATABASE it seals the logins; "
+            "give all gateways the same, as from: openssl rand -base64 32"
+        )
+    key = SecretKey(settings.secret_key, settings.secret_key_previous)
+    return Shared(address, settings.catalogue, key, settings.database_direct)
+
+
+def address_of(settings: Settings) -> str:
+    """Returns the address of the database; raises `ConfigError` for none, or without a driver."""
     if settings.database is None:
-        raise ConfigError("TOOLSCRIPT_DATABASE is not set")
+        raise ConfigError(
+            "TOOLSCRIPT_DATABASE is not set; set it to an address such as "
+            "postgresql://user:password@host/database"
+        )
     try:
         driver()
     except ImportError:
@@ -100,10 +133,4 @@ def shared_of(settings: Settings) -> Shared:
             "TOOLSCRIPT_DATABASE needs more packages; install them with: "
             "pip install 'toolscript[postgres]'"
         ) from None
-    if settings.secret_key is None:
-        raise ConfigError(
-            "TOOLSCRIPT_SECRET_KEY is not set: with TOOLSCRIPT_DATABASE it seals the logins; "
-            "give all gateways the same, as from: openssl rand -base64 32"
-        )
-    key = SecretKey(settings.secret_key, settings.secret_key_previous)
-    return Shared(settings.database, settings.catalogue, key, settings.database_direct)
+    return settings.database

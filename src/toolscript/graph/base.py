@@ -1,15 +1,15 @@
 """The types of the graph: templates, edges, dependencies, figures; the protocol of its store."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
 if TYPE_CHECKING:
     from toolscript.graph.counts import GraphDelta
-    from toolscript.graph.tool_graph import ToolGraph
-    from toolscript.graph.usage import Usage, UsageChange
+    from toolscript.graph.usage import UsageChange
 
+_Stored_contra = TypeVar("_Stored_contra", contravariant=True)
 EdgeKind: TypeAlias = Literal["observed", "template", "dependency"]
 KINDS: tuple[EdgeKind, ...] = ("observed", "template", "dependency")
 Direction: TypeAlias = Literal["in", "out", "both"]
@@ -67,6 +67,18 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     """The weight of a search's own score: see `adaptive_alpha`."""
 
 
+class LearnedCounts(Protocol[_Stored_contra]):
+    """A graph, or the usage of its tools, in memory."""
+
+    def rebase(self, stored: _Stored_contra) -> None:
+        """Puts everything that is stored before what was learned and is not stored yet."""
+        ...
+
+    def merge(self, stored: _Stored_contra) -> None:
+        """Adds what another process has learned and stored."""
+        ...
+
+
 class GraphStorage(Protocol):
     """Stores what processes have learned. Each adds to what is there, at any time.
 
@@ -81,7 +93,7 @@ class GraphStorage(Protocol):
         """Has a function called, in any thread, when other processes may have added something."""
         ...
 
-    def load(self, graph: "ToolGraph", usage: "Usage") -> bool:
+    def load(self, graph: "LearnedCounts[GraphDelta]", usage: "LearnedCounts[UsageChange]") -> bool:
         """Puts what is stored into ``graph`` and ``usage``; returns False to be called again.
 
         Called once more, after other processes have added something, it puts that into them.

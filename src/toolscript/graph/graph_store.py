@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 from msgspec.structs import asdict, astuple
 
-from toolscript.graph.base import Everything
+from toolscript.graph.base import Everything, LearnedCounts
 from toolscript.graph.counts import EdgeCounts, GlobalCounts, GraphDelta, ToolCounts
-from toolscript.graph.tool_graph import ToolGraph
-from toolscript.graph.usage import Usage, UsageChange
+from toolscript.graph.usage import UsageChange
 from toolscript.storage.atomic_files import write_failure
 from toolscript.storage.database import DamagedError, Database
 
@@ -80,7 +79,7 @@ class GraphStore:
     def subscribe(self, changed: Callable[[], None]) -> None:
         """See `GraphStorage`: that another process has written is not told."""
 
-    def load(self, graph: ToolGraph, usage: Usage) -> bool:
+    def load(self, graph: LearnedCounts[GraphDelta], usage: LearnedCounts[UsageChange]) -> bool:
         """See `GraphStorage`. Changes nothing on the disk; a damaged file is not used."""
         try:
             if not self.path.is_file():

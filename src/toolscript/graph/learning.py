@@ -69,7 +69,7 @@ class Learning:
             _RecordedCall | threading.Event | Literal["news"] | None
         ] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._guard = threading.Lock()
+        self._guard, self._loading = threading.Lock(), threading.Lock()
         self._opened = self._closing = self._closed = False
         self._problem = ""
         self._has_news = False
@@ -87,7 +87,7 @@ class Learning:
 
     def open(self) -> None:
         """Read what is stored, once. Takes a fraction of a second, or longer if it is locked."""
-        with self._guard:
+        with self._loading:
             if not self._opened:
                 with self._contained("what was learned before cannot be read"):
                     self._opened = self._store is None or self._store.load(self.graph, self.usage)

@@ -33,7 +33,7 @@ create table call (
 );
 pragma user_version = {VERSION};
 """
-_INSERT = "insert into call values (null, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT = "insert into call values (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _DELETE_OLD = "delete from call where id <= (select max(id) from call) - ?"
 
 Outcome: TypeAlias = Literal[
@@ -146,10 +146,17 @@ class ActivityLog:
             return ActivityPage([], has_more=False)
         return ActivityPage(calls[: query.limit], has_more=len(calls) > query.limit)
 
+    def restore(self, calls: Sequence[RecordedCall]) -> None:
+        """See `ActivityStorage`."""
+        with self._file.writing() as db:
+            _check_version(db)
+            db.execute("delete from call")
+            db.executemany(_INSERT, map(astuple, calls))
+
     def _append(self, calls: Sequence[RecordedCall]) -> None:
         with self._file.writing() as db:
             _check_version(db)
-            db.executemany(_INSERT, [astuple(call)[1:] for call in calls])
+            db.executemany(_INSERT, [(None, *astuple(call)[1:]) for call in calls])
             db.execute(_DELETE_OLD, (MAX_ROWS,))
 
     def _put_aside(self, error: DamagedError) -> None:

@@ -50,6 +50,8 @@ def about(description: str) -> Meta:
 
 Count = Annotated[int, Meta(ge=0)]
 Ratio = Annotated[float, Meta(ge=0, le=1)]
+MAX_TOOLS = 20_000
+"""Tools about which one request may decide: as many as a server may have."""
 SCHEMA_REF = "#/components/schemas/{name}"
 _HIT: Json = {"anyOf": [{"$ref": SCHEMA_REF.format(name=name)} for name in ("ToolHit", "SkillHit")]}
 
@@ -451,6 +453,30 @@ class ModuleAnswer(msgspec.Struct, frozen=True, kw_only=True):
     tools: Annotated[tuple[str, ...], about("The ids of the tools in it.")]
 
 
+class ReviewDecision(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+):
+    """What is decided about tools that wait for approval, by their ids."""
+
+    approve: Annotated[list[str], Meta(max_length=MAX_TOOLS)] = []
+    reject: Annotated[list[str], Meta(max_length=MAX_TOOLS)] = []
+    approve_server: Annotated[str | UnsetType, about("Approve all held tools of this server.")] = (
+        UNSET
+    )
+
+
+class CallDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a call that waits."""
+
+    answer: PersonsAnswer
+
+
+class Revocation(msgspec.Struct, frozen=True, kw_only=True):
+    """Which answer for always is taken back."""
+
+    id: Annotated[str, about("See `GET /permissions`.")]
+
+
 class JsonRpcRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request of MCP."""
 
@@ -483,7 +509,7 @@ ANSWERS = (
     *(GraphAnswer, RelatedAnswer, GraphImported),
     *(GraphCleared, ActivityAnswer, ModuleAnswer, JsonRpcRequest, JsonRpcAnswer, ErrorAnswer),
     *(ReviewAnswer, ReviewDone, PendingCalls, PendingAnswer, PermissionsAnswer, RevokedAnswer),
-    CostAnswer,
+    *(ReviewDecision, CallDecision, Revocation, CostAnswer),
 )
 
 
