@@ -129,6 +129,8 @@ class Leases:
         self._ttl_s = ttl_s
         self._renew_s = renew_s
         self._names: list[str] = []
+        self._staying: set[str] = set()
+        """Leases that stay while their holder lives: of servers that run once, and have state."""
         self._holding = _Holding()
         self._is_cut_off = False
         """Whether the database did not answer when the leases were to be renewed."""
@@ -144,7 +146,11 @@ class Leases:
 
     def follow(self, specs: Iterable[ServerSpec]) -> None:
         """See `ServerOwnership`."""
-        self._names = sorted(lease_name(spec.name, spec.digest) for spec in specs)
+        names = {lease_name(spec.name, spec.digest): spec.instances == "one" for spec in specs}
+        self._names, self._staying = (
+            sorted(names),
+            {name for name, is_one in names.items() if is_one},
+        )
         self._hurry()
 
     def owns(self, spec: ServerSpec) -> bool:
@@ -265,6 +271,7 @@ class Leases:
             self._takes_over_at = began + 2 * self._renew_s
         # A lease that has just been taken is kept until its owner can have listed the server.
         kept = {name for name, taken in before.taken_at.items() if began - taken < self._ttl_s}
+        kept |= self._staying & before.epochs.keys()
         mine = [n for n in self._names if n in kept or self._winner(n, is_live) == self.replica]
         if began < self._takes_over_at:
             mine = [name for name in mine if name in before.epochs]
