@@ -121,10 +121,15 @@ def test_a_score_is_the_calibrated_cosine_with_the_question(
     rows = document_vectors(encoder, list(corpus.documents))
     question = encoder.query("open a document")
     servers = [document.server for document in corpus.documents]
-    rows = unit_rows(rows - COMMON * rows.mean(axis=0))
+    shared = COMMON * rows.mean(axis=0)
+    scale = np.linalg.norm(rows - shared, axis=1).mean()
+    rows = unit_rows(rows - shared)
     means = {name: rows[[each == name for each in servers]].mean(axis=0) for name in servers}
     moved = [row + SHARE * means[name] for row, name in zip(rows, servers, strict=True)]
-    cosines = [float(np.dot(row, question) / np.linalg.norm(row)) for row in moved]
+    cosines = [
+        float(shared @ question + scale * np.dot(row, question) / np.linalg.norm(row))
+        for row in moved
+    ]
     expected = CURVES[encoder.model](np.array(cosines, dtype=np.float32))
     np.testing.assert_allclose(found, expected, atol=1e-5)
 

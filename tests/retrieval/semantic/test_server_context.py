@@ -15,7 +15,10 @@ def test_the_cosines_are_those_of_the_moved_vectors(seed: int, servers: list[str
     names = np.array(servers)
     apart = unit_rows((vectors - COMMON * vectors.mean(axis=0)).astype(np.float32))
     means = np.stack([apart[names == name].mean(axis=0) for name in servers])
-    expected = unit_rows((apart + SHARE * means).astype(np.float32)) @ question
+    cosines = unit_rows((apart + SHARE * means).astype(np.float32)) @ question
+    shared = COMMON * vectors.mean(axis=0)
+    scale = np.linalg.norm(vectors - shared, axis=1).mean()
+    expected = shared @ question + scale * cosines
     found = ServerContext.of(servers, vectors).applied(vectors @ question, question)
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
@@ -28,11 +31,13 @@ def test_the_only_tool_stays_where_it_is() -> None:
 
 
 def test_what_all_tools_have_in_common_counts_less_than_what_tells_them_apart() -> None:
-    vectors = unit_rows(np.array([[1.0, 0.5, 0.0], [1.0, -0.5, 0.0]], dtype=np.float32))
-    question = unit_rows(np.array([[0.3, 0.5, 0.0]], dtype=np.float32))[0]
+    about_it, about_more, other = [1.0, 0.3, 0.0], [1.0, 0.9, 0.9], [1.0, -1.2, -0.9]
+    vectors = unit_rows(np.array([about_it, about_more, other], dtype=np.float32))
+    question = unit_rows(np.array([[0.6, 0.8, 0.0]], dtype=np.float32))[0]
     before = vectors @ question
-    found = ServerContext.of(["a", "b"], vectors).applied(before, question)
-    assert found[0] - found[1] > before[0] - before[1] + 0.1
+    assert before[1] > before[0]
+    found = ServerContext.of(["a", "b", "c"], vectors).applied(before, question)
+    assert found[0] > found[1]
 
 
 def test_of_two_tools_alike_the_one_whose_server_is_about_it_comes_first() -> None:

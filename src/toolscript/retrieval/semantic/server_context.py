@@ -4,11 +4,14 @@
     w = u + `SHARE` · m, at length 1
 
 with v the tool's vector, a the mean of all tools' v, and m the mean of the u of its
-server's tools. What all tools have in common tells none of them apart, and makes
-some near to every question (Mu and Viswanath 2018, "All-but-the-Top"). A question
-that speaks of what a server is for ("my calendar") finds its tools, though none of
-their descriptions repeats it. The mean of a server whose tools have little in common
-is short, and so adds little; a tool that is the only one stays where it is.
+server's tools. What all tools have in common tells none of them apart, so it counts
+less (Mu and Viswanath 2018, "All-but-the-Top"). A question that speaks of what a
+server is for ("my calendar") finds its tools, though none of their descriptions
+repeats it. The mean of a server whose tools have little in common is short, and so
+adds little; a tool that is the only one stays where it is.
+
+The cosines with w are then put on the scale of those with v, on which the model is
+calibrated: what a question has with everything is added again.
 """
 
 from dataclasses import dataclass
@@ -18,7 +21,7 @@ from numpy.typing import NDArray
 
 from toolscript.embedding.base import Vectors, unit_rows
 
-COMMON = 0.7
+COMMON = 0.6
 SHARE = 0.4
 
 
@@ -51,8 +54,9 @@ class ServerContext:
         return cls(common, means, server, (length, np.linalg.norm(moved, axis=1)))
 
     def applied(self, cosines: Vectors, question: Vectors) -> Vectors:
-        """The cosines with w in place of v: float32 [n]; ``question`` has length 1."""
+        """Cosines with w on the scale of those with v: float32 [n]; ``question`` has length 1."""
         before, after = self.lengths
+        shared = float(self.common @ question)
         beside = (self.means @ question)[self.server]
-        cosines = (cosines - self.common @ question) / before
-        return ((cosines + SHARE * beside) / after).astype(np.float32)
+        moved = ((cosines - shared) / before + SHARE * beside) / after
+        return (shared + float(before.mean()) * moved).astype(np.float32)
