@@ -132,14 +132,17 @@ def weigh_by_word_match(trace: Trace) -> Column | None:
     if not trace.word_match or not rankings[0].keys() >= weights.keys():
         return None
     alpha = weights["semantic"]
-    if not 0 < alpha < 1 or np.isnan(rankings[0]["semantic"].scores).all():
+    if np.isnan(rankings[0]["semantic"].scores).all():
         return None
     best = [float(each["fuzzy"].scores.max(initial=0.0)) for each in rankings]
     factors = [math.exp(WORD_MATCH_SLOPE * (WORD_MATCH_EVEN - score)) for score in best]
     betas = [alpha * factor / (alpha * factor + 1 - alpha) for factor in factors]
     trace.weighed = tuple({"semantic": beta, "fuzzy": 1 - beta} for beta in betas)
     pairs = zip(rankings, trace.weighed, strict=True)
-    scores = np.stack([fuse(_straightened(each), weights) for each, weights in pairs])
+    mixed = 0 < alpha < 1
+    scores = np.stack(
+        [fuse(_straightened(each) if mixed else each, weights) for each, weights in pairs]
+    )
     match = "well" if betas[0] < alpha else "little"
     text = f"the best words match {match} ({best[0]:.2f}), so meaning weighs {betas[0]:.2f}"
     evidence = Evidence("word match", text)
