@@ -32,8 +32,8 @@ def test_the_job_the_first_token_and_a_gateway_run_on_an_empty_database(
         home.mkdir(exist_ok=True)
         environment: dict[str, str] = FUZZY | {"TOOLSCRIPT_CONFIG": str(home / "toolscript.json")}
         for each in container["env"]:
-            secret: dict[str, str] = each.get("valueFrom", {}).get("secretKeyRef", {})
-            environment[each["name"]] = secrets.get(secret.get("key", ""), each.get("value", ""))
+            key: str = each.get("valueFrom", {}).get("secretKeyRef", {}).get("key", "")
+            environment[each["name"]] = secrets[key] if key else each.get("value", "")
         here = {"POD_IP": "127.0.0.1", "TOOLSCRIPT_HOST": "127.0.0.1", "TOOLSCRIPT_PORT": "0"}
         if url := environment.get("TOOLSCRIPT_REPLICA_URL"):
             here["TOOLSCRIPT_REPLICA_URL"] = url.replace("$(POD_IP)", here["POD_IP"])
