@@ -309,7 +309,8 @@ class Gateway:
         slot = self._slots.get(entry.name)
         if slot is None or slot.spec.digest != entry.digest:
             return
-        if slot.is_owned and entry.name in self.catalogue.servers:
+        # `slot.is_owned` may be late: of a process that was stopped, another may be the owner now.
+        if self._ownership.owns(slot.spec) and entry.name in self.catalogue.servers:
             return
         before = self.catalogue.servers.get(entry.name)
         await self._review(slot, entry)
