@@ -17,6 +17,7 @@ To add evidence, write a function like these and put it into `STEPS`.
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -57,6 +58,8 @@ def begin(state: IndexState, request: SearchRequest, profile: Profile) -> Trace:
     Raises `QueryError` for an empty or oversized query and `RangeError` for a
     limit or threshold outside its range.
     """
+    if request.words_only:
+        state = replace(state, semantic=None)
     query = parse(request.text, state.is_action if profile.subqueries else None)
     queries = (query, *(Query(text, parent=query) for text in query.subqueries))
     limit = profile.limit if request.limit is None else request.limit

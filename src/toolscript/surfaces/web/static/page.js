@@ -108,10 +108,13 @@ class LivePart extends HTMLElement {
     for (const row of found.querySelectorAll("tr[id]")) {
       if (known.size && !known.has(row.id)) row.classList.add("fresh");
     }
-    const focused = document.activeElement?.closest("live-part") === this;
-    const href = focused && document.activeElement.getAttribute("href");
+    for (const { id } of this.querySelectorAll("details[open]")) {
+      found.querySelector(`#${CSS.escape(id)}`)?.setAttribute("open", "");
+    }
+    const at = this.contains(document.activeElement) && document.activeElement;
+    const place = at && (at.closest("details[id]")?.id ?? at.getAttribute("href"));
     this.replaceChildren(...found.childNodes);
-    if (href) this.querySelector(`[href="${CSS.escape(href)}"]`)?.focus();
+    if (place) this.querySelector(`[id="${CSS.escape(place)}"] summary, [href="${CSS.escape(place)}"]`)?.focus();
   }
 }
 customElements.define("live-part", LivePart);
