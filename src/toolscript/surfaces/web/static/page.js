@@ -108,13 +108,15 @@ class LivePart extends HTMLElement {
     for (const row of found.querySelectorAll("tr[id]")) {
       if (known.size && !known.has(row.id)) row.classList.add("fresh");
     }
-    for (const { id } of this.querySelectorAll("details[open]")) {
+    for (const { id } of this.querySelectorAll("details[id][open]")) {
       found.querySelector(`#${CSS.escape(id)}`)?.setAttribute("open", "");
     }
-    const at = this.contains(document.activeElement) && document.activeElement;
-    const place = at && (at.closest("details[id]")?.id ?? at.getAttribute("href"));
+    const at = document.activeElement;
+    const id = at.closest("live-part details")?.id;
+    const href = this.contains(at) && at.getAttribute("href");
     this.replaceChildren(...found.childNodes);
-    if (place) this.querySelector(`[id="${CSS.escape(place)}"] summary, [href="${CSS.escape(place)}"]`)?.focus();
+    if (id) this.querySelector(`#${CSS.escape(id)} summary`)?.focus();
+    if (href) this.querySelector(`[href="${CSS.escape(href)}"]`)?.focus();
   }
 }
 customElements.define("live-part", LivePart);
