@@ -1,4 +1,4 @@
-"""The newest calls of tools in an SQLite file: who called what, when, and what came of it.
+"""Keeps the most recent tool calls in an SQLite file: who called what, when, the outcome.
 
 Of results only the sizes are stored; of arguments, and of the search that led to the call, the
 texts where the recorder is told to keep them. The number of rows is bounded: each new one past the
