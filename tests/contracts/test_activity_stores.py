@@ -77,7 +77,9 @@ def test_only_the_newest_calls_are_kept(activity: ActivityStorage) -> None:
     activity.append(numbered(range(MAX_ROWS - 1)))
     for number in range(MAX_ROWS - 1, MAX_ROWS + 5):
         activity.append(numbered(range(number, number + 1)))
-    assert numbers(activity.read(ALL)) == list(range(MAX_ROWS + 4, 4, -1))
+    page = activity.read(ALL)
+    assert numbers(page) == list(range(MAX_ROWS + 4, 4, -1))
+    assert not page.has_more
 
 
 def test_pages_have_every_call_once(activity: ActivityStorage) -> None:
