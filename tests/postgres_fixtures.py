@@ -23,12 +23,22 @@ def postgres() -> Generator[PostgresServer]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def new_database(postgres: PostgresServer) -> Callable[[], str]:
+    """Makes databases with tables and nothing in them; returns the address of each."""
+
+    def made() -> str:
+        name = f"test_{next(_NUMBERS)}"
+        postgres.execute(f"create database {name} template made")
+        return postgres.url(name)
+
+    return made
+
+
 @pytest.fixture
-def database_url(postgres: PostgresServer) -> str:
+def database_url(new_database: Callable[[], str]) -> str:
     """The address of a database with tables and nothing in them."""
-    name = f"test_{next(_NUMBERS)}"
-    postgres.execute(f"create database {name} template made")
-    return postgres.url(name)
+    return new_database()
 
 
 @pytest.fixture

@@ -3,14 +3,26 @@
 import contextlib
 import http.client
 import json
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from tests.support import FUZZY, Cli, Scripted, fetch, processes, stop_all, tool, until
+from tests.postgres import content_of
+from tests.support import (
+    FUZZY,
+    Cli,
+    Scripted,
+    create_token,
+    fetch,
+    processes,
+    stop_all,
+    tool,
+    until,
+)
 
+pytestmark = pytest.mark.both_storages
 SECRET = "an argument that is nobody's business"  # noqa: S105 - none
 NEEDS_A = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 FAILURE: dict[str, Any] = {"content": [{"type": "text", "text": SECRET}], "isError": True}
@@ -19,8 +31,9 @@ FAILURE: dict[str, Any] = {"content": [{"type": "text", "text": SECRET}], "isErr
 class Door:
     """A gateway with three servers, of which one never works."""
 
-    def __init__(self, home: Path) -> None:
-        self.cli, scripted = Cli(home, {**FUZZY, "TOOLSCRIPT_CALL_TIMEOUT": "1"}), Scripted(home)
+    def __init__(self, home: Path, storage: Mapping[str, str]) -> None:
+        self.cli = Cli(home, {**FUZZY, "TOOLSCRIPT_CALL_TIMEOUT": "1"}, storage)
+        scripted = Scripted(home)
         files = scripted(
             *(tool(name) for name in ("echo", "fails", "refuses", "hang")),
             tool("needs", inputSchema=NEEDS_A),
@@ -51,15 +64,15 @@ def _bearer(token: str) -> dict[str, str]:
 
 
 @pytest.fixture
-def door(tmp_path: Path) -> Generator[Door]:
-    door = Door(tmp_path)
+def door(tmp_path: Path, storage: dict[str, str]) -> Generator[Door]:
+    door = Door(tmp_path, storage)
     yield door
     stop_all([door.pid])
     assert not processes(str(tmp_path))
 
 
 def test_each_call_is_recorded_with_what_came_of_it(door: Door) -> None:
-    """By both doors; neither arguments, results nor errors reach the file."""
+    """By both doors."""
     assert door.ask() == (200, {"calls": [], "next": None})
     given = {"text": SECRET}
     for name in ("files__echo", "files__fails", "files__refuses", "files__hang", "dead__x"):
@@ -93,13 +106,16 @@ def test_each_call_is_recorded_with_what_came_of_it(door: Door) -> None:
     assert door.calls(outcome="timeout")[0]["ms"] > 900
 
 
-def test_no_argument_result_or_error_is_in_the_file(door: Door) -> None:
+def test_no_argument_result_or_error_is_stored(door: Door) -> None:
     for name in ("files__echo", "files__fails", "files__refuses"):
         door.call(name, {"text": SECRET})
     door.call("files__needs", {"a": SECRET})
     assert len(door.calls()) == 4
-    folder = door.cli.home / ".toolscript" / "activity"
-    stored = b"".join(path.read_bytes() for path in folder.iterdir())
+    if database := door.cli.storage.get("TOOLSCRIPT_DATABASE"):
+        stored = content_of(database)
+    else:
+        folder = door.cli.home / ".toolscript" / "activity"
+        stored = b"".join(path.read_bytes() for path in folder.iterdir())
     assert b"files__refuses" in stored
     assert SECRET.encode() not in stored
 
@@ -126,6 +142,7 @@ def test_pages_follow_one_another(door: Door) -> None:
     assert ([call["id"] for call in last["calls"]], last["next"]) == ([1], None)
 
 
+@pytest.mark.files  # they are refused before anything is read
 @pytest.mark.parametrize(
     "wrong",
     [{"limit": 0}, {"limit": 1001}, {"before": 2**63}, {"outcome": "x"}, {"tool": "a" * 201}],
@@ -145,7 +162,7 @@ def test_each_caller_sees_their_own_calls_and_the_owner_all(door: Door) -> None:
         "two": ["--server", "mail"],
         "all": [],
     }.items():
-        made = door.cli.json("token", "create", *grant)
+        made = create_token(door.cli, *grant)
         ids[name], tokens[name] = made["id"], made["token"]
     door.call("files__echo", {}, tokens["one"])
     door.call("files__fails", {}, tokens["one"])
@@ -184,11 +201,12 @@ def test_anonymous_callers_see_anonymous_calls(door: Door) -> None:
     assert len(door.cli.json("activity")["calls"]) == 2
 
 
+@pytest.mark.files  # they are counted in memory
 def test_refused_callers_are_counted_for_the_owner(door: Door) -> None:
     before = door.cli.json("activity")
     assert before["refusals"] == {"total": 0, "lastTime": "", "lastAddress": ""}
     assert before["dropped"] == 0
-    door.cli.json("token", "create")
+    create_token(door.cli)
     for number in range(3):
         assert door.call("files__echo", {}, f"ts_{number}") == 401
     refusals = door.cli.json("activity")["refusals"]
