@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import pwd
 import shutil
 import subprocess
 import tempfile
@@ -11,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.postgres import UNPRIVILEGED, PostgresServer, free_port
+from tests.postgres import PostgresServer, as_unprivileged, free_port
 from toolscript.cluster.connection import driver
 
 _SETTINGS = """
@@ -25,39 +24,34 @@ pool_mode = transaction
 # Fewer than clients, so that these get each other's connections.
 default_pool_size = 4
 max_client_conn = 200
+server_idle_timeout = 5
+server_login_retry = 1
 auth_type = trust
 auth_file = {folder}/users
 """
 
 
-def program() -> str | None:
+def installed() -> str | None:
     """The path of PgBouncer; None where it is not installed."""
     return shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
 
 
 @contextmanager
-def pooler(server: PostgresServer) -> Generator[int]:
+def pooler(program: str, server: PostgresServer) -> Generator[int]:
     """Runs PgBouncer for as long as the block lasts; yields its port."""
-    found = program()
-    assert found is not None
     port = free_port()
-    as_user: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="toolscript-pooler-") as name:
         folder = Path(name)
         settings = _SETTINGS.format(server=server.port, port=port, folder=folder)
         (folder / "settings.ini").write_text(settings, "utf-8")
         (folder / "users").write_text('"postgres" ""\n', "utf-8")
-        if os.geteuid() == 0:  # as root it refuses to run
-            user = pwd.getpwnam(UNPRIVILEGED)
-            as_user = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
-            for path in (folder, *folder.iterdir()):
-                os.chown(path, user.pw_uid, user.pw_gid)
+        options = as_unprivileged(folder, *folder.iterdir())
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(
-                [found, folder / "settings.ini"], stdout=log, stderr=log, cwd=folder, **as_user
+                [program, folder / "settings.ini"], stdout=log, stderr=log, cwd=folder, **options
             )
         try:
-            asyncio.run(_answering(server.url().replace(f":{server.port}/", f":{port}/"), process))
+            asyncio.run(_answering(server.url(port=port), process))
             yield port
         finally:
             process.terminate()
