@@ -521,8 +521,10 @@ class Gateway:
         if entry is None:
             return ServerStatus(name=spec.name, state="connecting", transport=spec.transport)
         slot = self._slots.get(spec.name)
-        waiting = slot is not None and not slot.settled.is_set()
         rests = entry.state == "ready" and (slot is None or slot.instances.is_resting)
+        waiting = slot is not None and not slot.settled.is_set()
+        if slot is not None and entry.state == "ready" and not rests:
+            waiting = not slot.reported  # it was started, also where its tools are known already
         return ServerStatus(
             name=spec.name,
             state="connecting" if waiting else "resting" if rests else entry.state,

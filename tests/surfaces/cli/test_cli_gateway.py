@@ -419,6 +419,7 @@ def test_a_gateway_answers_before_its_servers_are_up(home: Cli, scripted: Script
     assert home.json("search", "read_file")["results"]
     if home.storage:  # a gateway knows it from the database, which commands do not write to
         home.start_gateway()
+        until(lambda: home.json("database", "status")["catalogues"][0]["servers"], "it is stored")
         assert home("gateway", "stop").returncode == 0
         shutil.rmtree(home.home / ".toolscript" / "cache" / "catalogue")
     program.unlink()
@@ -430,10 +431,16 @@ def test_a_gateway_answers_before_its_servers_are_up(home: Cli, scripted: Script
         try:
             until(lambda: home.records, "the gateway has left its record")
             until(lambda: finds(home), "it answers from the snapshot")
-            [server] = fetch(home.record()["url"], "/servers")[1]["servers"]
-            assert server["state"] == "connecting"
+            until(lambda: state(home) == "connecting", "it hangs")
+            assert finds(home)
         finally:
             process.terminate()
+
+
+def state(cli: Cli) -> str:
+    """That of the only server."""
+    [server] = fetch(cli.record()["url"], "/servers")[1]["servers"]
+    return server["state"]
 
 
 def finds(cli: Cli) -> bool:

@@ -11,7 +11,6 @@ import msgspec
 from toolscript.config.locations import key_of
 from toolscript.config.settings import Settings, load_settings
 from toolscript.errors import ConfigError, InputError
-from toolscript.storage.base import LostRecordError
 from toolscript.surfaces.cli.options import output_option, settings_options
 from toolscript.surfaces.cli.output import print_json, print_table
 from toolscript.surfaces.server.config_sources import config_files, load
@@ -117,7 +116,7 @@ def export(replace: bool, **flags: Any) -> None:
 def rotate_key(**flags: Any) -> None:
     """Encrypt every login with the current key.
 
-    One that neither key can decrypt is left as it is and named; the exit status is then 1.
+    One that neither key can decrypt is left as it is and named; the exit status is then 2.
     Until then gateways need the former key as TOOLSCRIPT_SECRET_KEY_PREVIOUS.
     """
     with _shared(load_settings(flags)) as shared:
@@ -125,7 +124,7 @@ def rotate_key(**flags: Any) -> None:
     click.echo(f"{counted(sealed, 'login')} encrypted with the current key")
     if unread:
         names = ", ".join(printable(name, 80) for name in unread)
-        raise LostRecordError(
+        raise ConfigError(
             f"neither secret key has sealed {counted(len(unread), 'login')}: {names}; "
             "log in to these servers again with: toolscript auth NAME"
         )
