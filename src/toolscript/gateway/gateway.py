@@ -320,6 +320,9 @@ class Gateway:
         slot.settled.set()
 
     async def _follow_news(self, shared: SharedCatalogue) -> None:
+        held = {tool.tool.server for tool in self.catalogue.held.values()}
+        for slot in list(self._slots.values()):  # some may have been approved before this began
+            await self._follow(slot, CatalogueNews(reviewed=frozenset(held)))
         while True:
             news = await shared.news()
             for entry in news.entries:
