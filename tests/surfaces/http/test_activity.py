@@ -9,8 +9,20 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from tests.support import FUZZY, Cli, Scripted, fetch, processes, stop_all, tool, until
+from tests.postgres import content_of
+from tests.support import (
+    FUZZY,
+    Cli,
+    Scripted,
+    create_token,
+    fetch,
+    processes,
+    stop_all,
+    tool,
+    until,
+)
 
+pytestmark = pytest.mark.both_storages
 SECRET = "an argument that is nobody's business"  # noqa: S105 - none
 NEEDS_A = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 KEY = "correct-horse-battery"
@@ -21,8 +33,8 @@ FAILURE: dict[str, Any] = {"content": [{"type": "text", "text": SECRET}], "isErr
 class Door:
     """A gateway with three servers, of which one never works."""
 
-    def __init__(self, home: Path, env: Mapping[str, str]) -> None:
-        self.cli = Cli(home, {**FUZZY, "TOOLSCRIPT_CALL_TIMEOUT": "1", **env})
+    def __init__(self, home: Path, env: Mapping[str, str], storage: Mapping[str, str]) -> None:
+        self.cli = Cli(home, {**FUZZY, "TOOLSCRIPT_CALL_TIMEOUT": "1", **env}, storage)
         scripted = Scripted(home)
         files = scripted(
             *(tool(name) for name in ("echo", "fails", "refuses", "hang")),
@@ -58,7 +70,9 @@ class Door:
         return [hit["toolId"] for hit in answer["results"]]
 
     def stored(self) -> bytes:
-        """What the folder of the log has on the disk."""
+        """What the log has on the disk, or the database has."""
+        if database := self.cli.storage.get("TOOLSCRIPT_DATABASE"):
+            return content_of(database)
         folder = self.cli.home / ".toolscript" / "activity"
         return b"".join(path.read_bytes() for path in folder.iterdir())
 
@@ -72,9 +86,11 @@ def _session(name: str) -> dict[str, str]:
 
 
 @pytest.fixture
-def door(tmp_path: Path, request: pytest.FixtureRequest) -> Generator[Door]:
+def door(
+    tmp_path: Path, request: pytest.FixtureRequest, storage: dict[str, str]
+) -> Generator[Door]:
     """Its settings are the parameter of a test that has one."""
-    door = Door(tmp_path, getattr(request, "param", {}))
+    door = Door(tmp_path, getattr(request, "param", {}), storage)
     yield door
     stop_all([door.pid])
     assert not processes(str(tmp_path))
@@ -115,7 +131,7 @@ def test_each_call_is_recorded_with_what_came_of_it(door: Door) -> None:
     assert door.calls(outcome="timeout")[0]["ms"] > 900
 
 
-def test_no_search_argument_result_or_error_is_in_the_file(door: Door) -> None:
+def test_no_search_argument_result_or_error_is_stored(door: Door) -> None:
     assert "files__echo" in door.search(f"echo {SECRET}", "s")
     door.call("files__echo", {"text": SECRET}, session="s")
     for name in ("files__echo", "files__fails", "files__refuses"):
@@ -173,7 +189,7 @@ def test_the_search_of_the_same_session_that_found_the_tool_is_recorded(door: Do
 
 @pytest.mark.parametrize("door", [KEEPING], indirect=True)
 def test_a_token_sees_what_its_own_calls_were_about(door: Door) -> None:
-    token = door.cli.json("token", "create", "--server", "mail")["token"]
+    token = create_token(door.cli, "--server", "mail")["token"]
     door.search("send", "s", token)
     door.call("mail__send", {"to": "you"}, token, "s")
     [call] = door.calls(token)
@@ -202,6 +218,7 @@ def test_pages_follow_one_another(door: Door) -> None:
     assert ([call["id"] for call in last["calls"]], last["next"]) == ([1], None)
 
 
+@pytest.mark.files  # they are refused before anything is read
 @pytest.mark.parametrize(
     "wrong",
     [{"limit": 0}, {"limit": 1001}, {"before": 2**63}, {"outcome": "x"}, {"tool": "a" * 201}],
@@ -221,7 +238,7 @@ def test_each_caller_sees_their_own_calls_and_the_owner_all(door: Door) -> None:
         "two": ["--server", "mail"],
         "all": [],
     }.items():
-        made = door.cli.json("token", "create", *grant)
+        made = create_token(door.cli, *grant)
         ids[name], tokens[name] = made["id"], made["token"]
     door.call("files__echo", {}, tokens["one"])
     door.call("files__fails", {}, tokens["one"])
@@ -260,11 +277,12 @@ def test_anonymous_callers_see_anonymous_calls(door: Door) -> None:
     assert len(door.cli.json("activity")["calls"]) == 2
 
 
+@pytest.mark.files  # they are counted in memory
 def test_refused_callers_are_counted_for_the_owner(door: Door) -> None:
     before = door.cli.json("activity")
     assert before["refusals"] == {"total": 0, "lastTime": "", "lastAddress": ""}
     assert before["dropped"] == 0
-    door.cli.json("token", "create")
+    create_token(door.cli)
     for number in range(3):
         assert door.call("files__echo", {}, f"ts_{number}") == 401
     refusals = door.cli.json("activity")["refusals"]

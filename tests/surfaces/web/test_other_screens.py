@@ -6,7 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support import FUZZY, READ_FILE, SEND_MAIL, WRITES, Cli, Scripted, fetch, tool, until
+from tests.support import (
+    FUZZY,
+    READ_FILE,
+    SEND_MAIL,
+    WRITES,
+    Cli,
+    Scripted,
+    create_token,
+    fetch,
+    tool,
+    until,
+)
 from tests.surfaces.web.browser import Answer, Browser
 
 READS = {"annotations": {"readOnlyHint": True}}
@@ -54,6 +65,7 @@ def call(browser: Browser, name: str, **headers: str) -> int:
 # Servers
 
 
+@pytest.mark.both_storages
 def test_servers_in_need_come_first_and_say_why(browser: Browser) -> None:
     call(browser, "mail__send_mail")
     call(browser, "s__none")
@@ -107,6 +119,7 @@ def change(browser: Browser, listed: Path) -> Answer:
     return browser.open("/ui/review")
 
 
+@pytest.mark.both_storages
 def test_a_changed_definition_is_approved(browser: Browser, listed: Path) -> None:
     page = change(browser, listed).page
     card = page.one("form", class_="card")
@@ -125,6 +138,7 @@ def test_a_changed_definition_is_approved(browser: Browser, listed: Path) -> Non
     assert [each["accepted_by"] for each in versions] == ["person", "first sight"]
 
 
+@pytest.mark.both_storages
 def test_a_changed_definition_is_rejected_and_a_server_approved(
     browser: Browser, listed: Path
 ) -> None:
@@ -157,6 +171,7 @@ def test_only_the_owner_reviews(browser: Browser) -> None:
 # Activity
 
 
+@pytest.mark.both_storages
 def test_the_activity(browser: Browser) -> None:
     call(browser, "mail__send_mail")
     call(browser, "mail__none")
@@ -229,8 +244,9 @@ def test_without_the_setting_a_call_shows_sizes_only(browser: Browser) -> None:
     assert "Neither arguments nor results are recorded" in page.one("main").text
 
 
+@pytest.mark.both_storages
 def test_others_see_their_own_calls_alone(site: Cli, browser: Browser) -> None:
-    token = site("token", "create", "--server", "mail").stdout.strip()
+    token = create_token(site, "--server", "mail")["token"]
     own = {"Authorization": f"Bearer {token}"}
     key = {"Authorization": f"Bearer {site.record()['key']}"}
     call(browser, "mail__send_mail", **own)
@@ -259,6 +275,7 @@ def test_what_it_saves_is_what_the_command_prints(site: Cli, browser: Browser) -
     assert f"{answer['listSearch']:,}" in site("cost").stdout
 
 
+@pytest.mark.both_storages
 def test_the_graph_is_a_picture_and_a_list(site: Cli, browser: Browser, tmp_path: Path) -> None:
     assert "Nothing is learned yet" in browser.page("/ui/graph").one("main").text
     flow = tmp_path / "flow.json"
@@ -283,9 +300,10 @@ def test_skills_are_listed_and_read(site: Cli, browser: Browser) -> None:
     assert browser.open("/ui/skills?name=none").status == 404
 
 
+@pytest.mark.both_storages
 def test_access_lists_tokens_and_revokes_them(site: Cli, browser: Browser) -> None:
     assert "There is no token" in browser.page("/ui/access").one("main").text
-    site("token", "create", "--server", "mail", "--name", "<i>ci</i>")
+    create_token(site, "--server", "mail", "--name", "<i>ci</i>")
     [row] = browser.page("/ui/access").all("tr")[1:]
     assert [row.one("th").text, "mail never" in row.text] == ["<i>ci</i>", True]
     identifier = row.one("button").attributes["value"] or ""
@@ -294,6 +312,7 @@ def test_access_lists_tokens_and_revokes_them(site: Cli, browser: Browser) -> No
     assert browser.send("/ui/access", revoke="none").status == 404
 
 
+@pytest.mark.both_storages
 def test_the_doctor_finds_what_the_command_finds(site: Cli, browser: Browser) -> None:
     page = {e["what"]: e for e in browser.open("/ui/doctor.json").json["findings"]}
     done = site("doctor", "--output", "json")

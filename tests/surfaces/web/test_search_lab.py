@@ -1,6 +1,7 @@
 """The search lab: results with their reasons, settings in the address, kept questions."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -24,9 +25,14 @@ NOTE = (
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Generator[Browser]:
+    with laboratory(tmp_path_factory.mktemp("lab"), {}) as browser:
+        yield browser
+
+
+@contextmanager
+def laboratory(home: Path, storage: Mapping[str, str]) -> Generator[Browser]:
     """A gateway with the bundled model, a skill, a profile and a server that is down."""
-    home = tmp_path_factory.mktemp("lab")
-    cli, scripted = Cli(home), Scripted(home)
+    cli, scripted = Cli(home, storage=storage), Scripted(home)
     config = cli.configure(
         files=scripted(READ_FILE, LIST), mail=scripted(SEND_MAIL), dead={"command": "/none"}
     )
@@ -197,7 +203,16 @@ def test_a_query_that_is_too_long_is_one_line(lab: Browser) -> None:
     assert "9000 characters" in page.one("p", class_="problem").text
 
 
-def test_kept_questions_are_measured(lab: Browser) -> None:
+@pytest.fixture
+def own_lab(tmp_path: Path, storage: dict[str, str]) -> Generator[Browser]:
+    """One in which no question is kept yet."""
+    with laboratory(tmp_path, storage) as browser:
+        yield browser
+
+
+@pytest.mark.both_storages
+def test_kept_questions_are_measured(own_lab: Browser) -> None:
+    lab = own_lab
     good, bad = "read what is in a file", "archive letters"
     for query, tool_id in ((good, "files__read_file"), (bad, "files__list_directory")):
         assert lab.send("/ui/questions", q=query, tool=tool_id).status == 303
