@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ from toolscript.embedding.base import CachedVector, Encoder, VectorCache, Vector
 from toolscript.embedding.loader import LazyModel
 from toolscript.errors import DeviceError, ModelError, UnreachableError
 from toolscript.graph.usage import Usage
-from toolscript.retrieval.base import Corpus
+from toolscript.retrieval.base import Corpus, Query, Rows
 from toolscript.retrieval.semantic.calibration import Curves
 from toolscript.retrieval.semantic.document_text import document_vectors
 from toolscript.retrieval.semantic.semantic_index import Counters, QueryVectorCache, SemanticIndex
@@ -166,6 +166,42 @@ class SemanticSignal:
             self._noun,
             self._usage,
         )
+
+    def index_of(self, model: str, corpus: Corpus, vectors: Vectors, known: Rows) -> SemanticIndex:
+        """Returns an index over vectors that are kept elsewhere.
+
+        Args:
+            model: Whose vectors they are.
+            corpus: The documents.
+            vectors: float32 [known, dim], unit rows, with what the servers are about in them.
+            known: The rows that have a vector.
+        """
+        return SemanticIndex(
+            self.model,
+            model,
+            self._queries,
+            self._curves,
+            corpus.documents,
+            known,
+            None,
+            vectors if known.size else None,
+            self._noun,
+            self._usage,
+            _is_in_context=True,
+        )
+
+    def query_vectors(self, model: str, queries: Sequence[Query]) -> Vectors | None:
+        """Returns the vectors of questions, float32 [queries, dim]; None unless ``model`` answers.
+
+        They are remembered for `SemanticIndex.rank`.
+        """
+        encoder = self.model.get().encoder
+        if encoder is None or encoder.name != model:
+            return None
+        try:
+            return np.stack([self._queries.vector(encoder, query) for query in queries])
+        except ModelError:
+            return None
 
     def take(self, model: str, vectors: dict[str, CachedVector]) -> None:
         """Replace all vectors by these ``vectors`` of a ``model``, by document id."""

@@ -46,3 +46,8 @@ class ServerContext:
         """The cosines with v' in place of v: float32 [n]; ``question`` has length 1."""
         beside = (self.means @ question)[self.server]
         return ((cosines + SHARE * beside) / self.length).astype(np.float32)
+
+    def vectors(self, vectors: Vectors) -> Vectors:
+        """Returns v' for each of the ``vectors`` that this was made of: float32 [n, dim]."""
+        beside = self.means[self.server]
+        return ((vectors + SHARE * beside) / self.length[:, None]).astype(np.float32)

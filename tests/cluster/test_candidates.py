@@ -1,0 +1,205 @@
+"""Candidates from a real PostgreSQL give the hits and scores that all tools in memory give."""
+
+import asyncio
+import random
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from tests.corpus import ROWS, SHELL, tools_of
+from toolscript.cluster import candidates as module
+from toolscript.cluster.candidate_store import rebuild
+from toolscript.cluster.candidates import DatabaseCandidates
+from toolscript.cluster.change_feed import ChangeFeed
+from toolscript.cluster.database import Database
+from toolscript.embedding.base import CachedVector, Encoder, Vectors, unit_rows
+from toolscript.embedding.loader import LazyModel
+from toolscript.retrieval.engine import SearchEngine
+from toolscript.retrieval.profiles import search_profile
+from toolscript.retrieval.semantic.document_text import document_vectors
+from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
+from toolscript.types import Document, Grant, Hit, SearchRequest
+
+SIZE = 3_000
+TOLERANCE = 2e-4
+"""Vectors in the database have half the digits."""
+QUESTIONS = (
+    "read a file",
+    "list the files of a folder",
+    "commit my changes",
+    "what time is it in Tokyo",
+    "convert a time to another timezone",
+    "show the differences between two branches",
+    "fetch a web page as markdown",
+    "create entities in the knowledge graph",
+    "search nodes",
+    "make a new branch and check it out",
+    "read the log and write it to a file",
+    "find a file, move it and commit the change",
+    "run a command in a terminal",
+    "clone a git repository",
+    "unpack a zip archive",
+    "raed a flie",
+    "serach the knowlege grahp",
+    "git_comit",
+    "read_file",
+    "get_curent_time",
+    "qzxv wqkj pmlkz",
+    "delete entities and their relations",
+    "when was this file modified",
+    "staging area",
+    "the size and permissions of a file; then the working tree status",
+)
+
+
+@dataclass
+class Made:
+    """Tools with their vectors."""
+
+    documents: dict[str, Document]
+    vectors: dict[str, Vectors]
+
+    def of(self, server: str) -> tuple[list[Document], dict[str, Vectors]]:
+        found = [each for each in self.documents.values() if each.server == server]
+        return found, {each.id: self.vectors[each.id] for each in found}
+
+    def batches(self) -> Iterator[tuple[Sequence[Document], Vectors]]:
+        documents = sorted(self.documents.values(), key=lambda each: each.server)
+        middle = next(
+            n for n in range(SIZE // 2, SIZE) if documents[n].server != documents[n - 1].server
+        )
+        for part in (documents[:middle], documents[middle:]):
+            yield part, np.stack([self.vectors[each.id] for each in part])
+
+
+@pytest.fixture(scope="module")
+def made(encoder: Encoder) -> Made:
+    """Perturbed copies of a small catalogue, as like each other as those of many companies are."""
+    chance, noise = random.Random(7), np.random.default_rng(7)
+    bases = [Document.of(tool) for tool in tools_of(ROWS | SHELL)]
+    near = document_vectors(encoder, bases)
+    words = sorted({word for base in bases for word in base.description.split()})
+    documents: list[Document] = []
+    sums: list[Vectors] = []
+    for number in range(SIZE):
+        at = number % len(bases)
+        base, copy = bases[at], number // len(bases)
+        text = [
+            chance.choice(words) if chance.random() < 0.2 else word
+            for word in base.description.split()
+        ]
+        if chance.random() < 0.3:
+            text.append("".join(chance.choices("abdeiklmnorstu", k=8)))
+        name = base.name if chance.random() < 0.5 else f"{base.name}_{chance.choice(words)[:4]}"
+        server = f"{base.server}-{copy}"
+        documents.append(
+            replace(
+                base,
+                id=f"{server}__{name}",
+                server=server,
+                name=name,
+                description=" ".join(text),
+                digest=f"digest-{number}",
+            )
+        )
+        other = near[chance.randrange(len(bases))]
+        drift = noise.normal(scale=0.4 / np.sqrt(near.shape[1]), size=near.shape[1])
+        sums.append((near[at] + 0.5 * other + drift).astype(np.float32))
+    vectors = unit_rows(np.stack(sums))
+    known = {each.id: each for each in documents}
+    return Made(known, dict(zip((d.id for d in documents), vectors, strict=True)))
+
+
+class Pair:
+    """The same tools in memory and in the database, each with an engine."""
+
+    def __init__(self, database: Database, model: LazyModel, made: Made) -> None:
+        encoder = model.get().encoder
+        assert encoder is not None
+        self.made = Made(dict(made.documents), dict(made.vectors))
+        self._name = encoder.name
+        self.database = database
+        self.feed = ChangeFeed(database, "default")
+        self._semantic = SemanticSignal(model, lambda: None)
+        profile = search_profile(0.5, 10, 0.0)
+        self.memory = SearchEngine(profile, semantic=self._semantic)
+        rebuild(database, "default", self._name, self.made.batches(), feed=self.feed)
+        semantic = SemanticSignal(model, lambda: None)
+        self.candidates = DatabaseCandidates(database, self.feed, "default", semantic=semantic)
+        self.candidates.open()
+        self.feed.start()
+        self.engine = SearchEngine(profile, semantic=semantic, elsewhere=self.candidates)
+        self.update()
+
+    def update(self) -> None:
+        """Have the engine in memory search what is there by now."""
+        documents = self.made.documents
+        vectors = {
+            key: CachedVector(documents[key].digest, vector)
+            for key, vector in self.made.vectors.items()
+            if key in documents
+        }
+        self._semantic.take(self._name, vectors)
+        self.memory.update(documents.values())
+
+    def write(self, server: str) -> None:
+        """Write what a server's tools are by now."""
+        asyncio.run(self.candidates.replace_server(server, *self.made.of(server)))
+
+    def find(self, request: SearchRequest) -> tuple[Hit, ...]:
+        async def search() -> tuple[Hit, ...]:
+            plan = self.engine.plan(request)
+            return self.engine.score(plan, await self.engine.candidates.find(plan)).hits
+
+        return asyncio.run(search())
+
+    def equal(self, requests: Sequence[SearchRequest]) -> float:
+        """The share of questions with the same hits, in their order and to the score."""
+        same = [_alike(self.find(each), self.memory.search(each).hits) for each in requests]
+        return sum(same) / len(same)
+
+
+def _alike(found: tuple[Hit, ...], expected: tuple[Hit, ...]) -> bool:
+    """Whether hits are the same; those whose scores are nearly equal may change places."""
+    if len(found) != len(expected):
+        return False
+    scores = [each.score for each in found]
+    if not np.allclose(scores, [each.score for each in expected], atol=TOLERANCE, rtol=0):
+        return False
+    least = expected[-1].score + TOLERANCE if expected else 0.0
+    ids = {each.document.id: each.score for each in found}
+    return all(
+        each.score <= least or abs(ids.get(each.document.id, -1.0) - each.score) <= TOLERANCE
+        for each in expected
+    )
+
+
+@pytest.fixture
+def pair(
+    connect: Callable[[], Database], model: LazyModel, made: Made
+) -> Generator[Pair]:
+    yield Pair(connect(), model, made)
+
+
+def asked(**more: object) -> list[SearchRequest]:
+    return [SearchRequest(text=text, **more) for text in QUESTIONS]  # type: ignore[arg-type]
+
+
+def grants() -> list[SearchRequest]:
+    one = Grant(servers=("git-3",))
+    some = Grant(servers=("git-*", "time-1?"), tools=("filesystem-2__read_file", "memory-4*__*s"))
+    hidden = frozenset({"git-3__git_commit"})
+    return [
+        *asked(grant=one),
+        *asked(grant=some, hidden=hidden),
+        *asked(servers=("memory-7", "fetch-7")),
+        *asked(grant=some, servers=("git-11",)),
+    ]
+
+
+def test_the_first_hits_are_those_of_all_tools(pair: Pair) -> None:
+    assert pair.candidates.size == len(pair.made.documents)
+    assert pair.equal([*asked(), *grants()]) >= 0.98
