@@ -57,8 +57,9 @@ def free_port() -> int:
 class PostgresServer:
     """One server and its data directory. `start` begins it, `stop` ends it."""
 
-    def __init__(self, folder: Path, bin_dir: Path) -> None:
+    def __init__(self, folder: Path, bin_dir: Path, **settings: str) -> None:
         self.folder = folder
+        self._settings = _SETTINGS | settings
         self.bin_dir = bin_dir
         self.port = free_port()
         self.process: subprocess.Popen[Any] | None = None
@@ -91,7 +92,7 @@ class PostgresServer:
         )
 
     def start(self) -> None:
-        settings = [f"--{name}={value}" for name, value in _SETTINGS.items()]
+        settings = [f"--{name}={value}" for name, value in self._settings.items()]
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
                 [self.bin_dir / "postgres", "-D", self.data, "-p", str(self.port), *settings],
@@ -135,11 +136,11 @@ class PostgresServer:
 
 
 @contextmanager
-def postgres_server() -> Generator[PostgresServer]:
-    """A new server that runs for as long as the block lasts."""
+def postgres_server(**settings: str) -> Generator[PostgresServer]:
+    """A new server with some settings that runs for as long as the block lasts."""
     bin_dir = binaries()
     with tempfile.TemporaryDirectory(prefix="toolscript-postgres-") as folder:
-        server = PostgresServer(Path(folder), bin_dir)
+        server = PostgresServer(Path(folder), bin_dir, **settings)
         server.create()
         server.start()
         try:

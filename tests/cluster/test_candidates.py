@@ -203,3 +203,120 @@ def grants() -> list[SearchRequest]:
 def test_the_first_hits_are_those_of_all_tools(pair: Pair) -> None:
     assert pair.candidates.size == len(pair.made.documents)
     assert pair.equal([*asked(), *grants()]) >= 0.98
+
+
+def test_what_changes_is_found_and_what_is_removed_is_not(pair: Pair) -> None:
+    chance = random.Random(5)
+    documents, vectors = pair.made.documents, pair.made.vectors
+    for number in range(40):
+        server = f"{chance.choice(sorted(ROWS))}-{chance.randrange(60)}"
+        tools, known = pair.made.of(server)
+        if not tools:
+            continue
+        if number % 4 == 0:  # the server is gone
+            for tool in tools:
+                del documents[tool.id]
+        elif number % 4 == 1:  # it has a tool with words that no tool had
+            new = replace(
+                tools[0],
+                id=f"{server}__plot_quarks{number}",
+                name=f"plot_quarks{number}",
+                description=f"Plots zygomorphic{number} quarks as a diagram.",
+                digest=f"new-{number}",
+            )
+            documents[new.id], vectors[new.id] = new, known[tools[0].id]
+        else:  # its first tool says something else
+            text = f"Waters the {chance.choice(QUESTIONS)} at dawn."
+            documents[tools[0].id] = replace(tools[0], description=text, digest=f"other-{number}")
+            other = chance.choice(sorted(documents))
+            vectors[tools[0].id] = vectors[other]
+        pair.write(server)
+    pair.update()
+    assert pair.candidates.size == len(documents)
+    changed = [
+        SearchRequest(text=text)
+        for text in ("plot quarks", "plot_quarks5", "zygomorphic9 quarks", "water it at dawn")
+    ]
+    assert pair.equal([*asked(), *grants()[::3], *changed]) >= 0.98
+    hits = pair.find(SearchRequest(text="plot_quarks5"))
+    assert hits[0].document.name == "plot_quarks5"
+
+
+def test_a_fold_changes_no_answer(pair: Pair, model: LazyModel) -> None:
+    for copy in range(5, 25):
+        server = f"git-{copy}"
+        tools, _ = pair.made.of(server)
+        moved = replace(tools[0], description="Moves zebras between savannas.", digest=f"m{copy}")
+        pair.made.documents[moved.id] = moved
+        pair.write(server)
+    pair.update()
+    requests = [*asked(), SearchRequest(text="move the zebras"), *grants()[::5]]
+    before = [pair.find(request) for request in requests]
+    assert asyncio.run(pair.candidates.fold()) == 20
+    assert [pair.find(request) for request in requests] == before
+    # A gateway that starts after that reads what was folded.
+    second = DatabaseCandidates(
+        pair.database, pair.feed, "default", semantic=SemanticSignal(model, lambda: None)
+    )
+    second.open()
+    pair.engine = SearchEngine(
+        pair.engine.profile, semantic=SemanticSignal(model, lambda: None), elsewhere=second
+    )
+    assert [_scores(pair.find(request)) for request in requests] == [_scores(h) for h in before]
+    pair.made.documents.pop("git-6__" + pair.made.of("git-6")[0][0].name)
+    pair.write("git-6")
+    pair.update()
+    assert pair.equal(requests) >= 0.98
+
+
+def _scores(hits: tuple[Hit, ...]) -> list[tuple[str, float]]:
+    return [(hit.document.id, hit.score) for hit in hits]
+
+
+def test_another_gateway_sees_a_change_through_the_feed(
+    pair: Pair, connect: Callable[[], Database], database_url: str
+) -> None:
+    database = connect()
+    feed = ChangeFeed(database, "default", database_url)
+    other = DatabaseCandidates(database, feed, "default")
+    other.open()
+    feed.start()
+    engine = SearchEngine(pair.engine.profile, elsewhere=other)
+    tools, _ = pair.made.of("time-2")
+    pair.made.documents[tools[0].id] = replace(
+        tools[0], description="Winds the clepsydra.", digest="wound"
+    )
+    pair.write("time-2")
+
+    async def found() -> tuple[Hit, ...]:
+        async with asyncio.timeout(30):
+            while other.position < pair.candidates.position:  # noqa: ASYNC110 - of another thread
+                await asyncio.sleep(0.01)
+        plan = engine.plan(SearchRequest(text="wind the clepsydra"))
+        return engine.score(plan, await other.find(plan)).hits
+
+    assert asyncio.run(found())[0].document.id == tools[0].id
+
+
+def test_the_graph_of_vectors_finds_what_all_vectors_find(pair: Pair, model: LazyModel) -> None:
+    semantic = SemanticSignal(model, lambda: None)
+    candidates = DatabaseCandidates(
+        pair.database, pair.feed, "default", semantic=semantic, exact_up_to=10
+    )
+    candidates.open()
+    pair.engine = SearchEngine(pair.engine.profile, semantic=semantic, elsewhere=candidates)
+    assert pair.equal([*asked(), *grants()]) >= 0.98
+
+
+def test_before_anything_is_built_nothing_is_found(connect: Callable[[], Database]) -> None:
+    database = connect()
+    candidates = DatabaseCandidates(database, ChangeFeed(database, "default"), "default")
+    candidates.open()
+    engine = SearchEngine(search_profile(0.5, 10, 0.0), elsewhere=candidates)
+
+    async def found() -> tuple[Hit, ...]:
+        plan = engine.plan(SearchRequest(text="read a file"))
+        return engine.score(plan, await candidates.find(plan)).hits
+
+    assert asyncio.run(found()) == ()
+    assert engine.indexed == 0

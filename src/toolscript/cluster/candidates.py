@@ -119,6 +119,8 @@ class DatabaseCandidates:
         semantic: Embeds questions; None searches by words only.
         learning: What the graph has learned; None for nothing.
         splits: Whether questions that have several wishes are split.
+        listed: How many candidates are taken of each list.
+        exact_up_to: Among so many granted tools the nearest are found by looking at each.
     """
 
     def __init__(  # noqa: PLR0913 - what bootstrap wires, each by its name
@@ -131,6 +133,8 @@ class DatabaseCandidates:
         semantic: SemanticSignal | None = None,
         learning: Learning | None = None,
         splits: bool = True,
+        listed: int = LISTED,
+        exact_up_to: int = EXACT_UP_TO,
     ) -> None:
         self._database = database
         self._feed = feed
@@ -139,6 +143,8 @@ class DatabaseCandidates:
         self._semantic = semantic
         self._learning = learning
         self._splits = splits
+        self._listed = listed
+        self._exact_up_to = exact_up_to
         self._capabilities = CapabilityReader(self._stemmer)
         self._memory = IndexMemory(IndexRow.none(), self._stemmer)
         self._filters: OrderedDict[object, _Filter] = OrderedDict()
@@ -160,6 +166,11 @@ class DatabaseCandidates:
     def is_action(self) -> Callable[[str], bool] | None:
         """See `Candidates.is_action`."""
         return self._memory.snapshot.is_action if self._splits else None
+
+    @property
+    def position(self) -> int:
+        """The number of the latest change that searches here see."""
+        return self._memory.snapshot.position
 
     @property
     def fold_is_due(self) -> bool:
@@ -240,8 +251,8 @@ class DatabaseCandidates:
         question = await anyio.to_thread.run_sync(
             partial(self._asked, plan, memory, memory.snapshot, visible)
         )
-        lists = await self._database.arun(partial(_lists, question))
-        numbers = await anyio.to_thread.run_sync(partial(_chosen, question, lists))
+        lists = await self._database.arun(partial(_lists, question, self._listed))
+        numbers = await anyio.to_thread.run_sync(partial(_chosen, question, lists, self._listed))
         rows = await self._rows(memory.id, numbers)
         needed = self._needed(question, rows) - set(numbers.tolist())
         if needed:
@@ -265,7 +276,7 @@ class DatabaseCandidates:
         if request.servers:
             numbers = [memory.server_numbers.get(name, -1) for name in request.servers]
             of_servers = mask & np.isin(snapshot.server, numbers)
-            asked = _filter(snapshot, of_servers, is_everything=False)
+            asked = _filter(snapshot, of_servers, self._exact_up_to, is_everything=False)
         vectors = self._semantic and self._semantic.query_vectors(memory.model, plan.queries)
         statistics = snapshot.statistics
         stems = statistics.vocabulary.stems
@@ -296,7 +307,7 @@ class DatabaseCandidates:
             return None
         executors = np.zeros(mask.size, np.bool_)
         executors[snapshot.executors] = mask[snapshot.executors]
-        return _filter(snapshot, executors, is_everything=False)
+        return _filter(snapshot, executors, self._exact_up_to, is_everything=False)
 
     def _beside(self, context: Sequence[str]) -> Iterable[str]:
         """Returns the context's tools and those beside them in the graph."""
@@ -381,7 +392,7 @@ class DatabaseCandidates:
             mask = snapshot.alive
             if not everything:
                 mask = await self._granted(memory, snapshot, grant, request.hidden)
-            found = _filter(snapshot, mask, is_everything=everything)
+            found = _filter(snapshot, mask, self._exact_up_to, is_everything=everything)
             self._filters[key] = found
             while len(self._filters) > _REMEMBERED:
                 self._filters.popitem(last=False)
@@ -459,10 +470,10 @@ class _KnownIds:
         return bool(self.memory.names.by_id(str(identifier), self.mask))
 
 
-def _filter(snapshot: Snapshot, mask: Mask, *, is_everything: bool) -> _Filter:
+def _filter(snapshot: Snapshot, mask: Mask, exact_up_to: int, *, is_everything: bool) -> _Filter:
     """Returns a mask as the statements of `_lists` state it."""
     granted = np.flatnonzero(mask)
-    if granted.size <= EXACT_UP_TO:
+    if granted.size <= exact_up_to:
         return _Filter(mask, [], granted.tolist(), is_exact=True, is_everything=False)
     if is_everything:
         return _Filter(mask, [], [], is_exact=False, is_everything=True)
@@ -476,7 +487,7 @@ def _filter(snapshot: Snapshot, mask: Mask, *, is_everything: bool) -> _Filter:
     )
 
 
-async def _lists(question: _Question, connection: Connection) -> list[Any]:
+async def _lists(question: _Question, listed: int, connection: Connection) -> list[Any]:
     """Returns the posting blocks of the question's stems, and the nearest tools, in one query."""
     index = question.memory.id
     stems = sorted({stem for weights in question.weights for stem in weights})
@@ -498,7 +509,7 @@ async def _lists(question: _Question, connection: Connection) -> list[Any]:
                     f"where server = any(${len(arguments) - 1}::integer[]) "
                     f"or number = any(${len(arguments)}::integer[])"
                 )
-            statements.append(_NEAREST.format(index=index, where=where, order=order, limit=LISTED))
+            statements.append(_NEAREST.format(index=index, where=where, order=order, limit=listed))
     if not index:
         return []
     await connection.execute(
@@ -510,7 +521,7 @@ async def _lists(question: _Question, connection: Connection) -> list[Any]:
     )
 
 
-def _chosen(question: _Question, lists: Sequence[Any]) -> Numbers:
+def _chosen(question: _Question, lists: Sequence[Any], listed: int) -> Numbers:
     """Returns the numbers of the candidates."""
     snapshot = question.snapshot
     blocks = [tuple(row) for row in lists if row[0] >= 0]
@@ -523,7 +534,7 @@ def _chosen(question: _Question, lists: Sequence[Any]) -> Numbers:
     found += [np.frombuffer(each, ">i4").astype(np.int32) for each in nearest]
     for weights in question.weights:
         totals = postings.totals(weights)
-        found += [best(totals, LISTED, each.mask) for each in question.filters]
+        found += [best(totals, listed, each.mask) for each in question.filters]
     numbers = np.unique(np.concatenate(found))
     numbers = numbers[numbers < snapshot.alive.size]
     return numbers[question.visible.mask[numbers]]

@@ -1,0 +1,1 @@
+"""How search holds up as the catalogue grows: see `benchmarks.scale.__main__`."""
