@@ -27,15 +27,15 @@ from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
+from tests.postgres import postgres_server
 
 from benchmarks import report
 from benchmarks.quality import datasets
 from benchmarks.quality.own import bundled, encoder
 from benchmarks.scale.catalogue import Catalogue, questions
-from tests.postgres import postgres_server
 from toolscript.cluster import schema
-from toolscript.cluster.candidate_store import rebuild
-from toolscript.cluster.candidates import DatabaseCandidates
+from toolscript.cluster.candidate_store import ServerTools, rebuild
+from toolscript.cluster.candidates import EXACT_UP_TO, LISTED, DatabaseCandidates
 from toolscript.cluster.change_feed import ChangeFeed
 from toolscript.cluster.database import Database
 from toolscript.config.settings import OPTION
@@ -235,13 +235,20 @@ def _asked_about(
 
 
 def _opened(
-    url: str, **more: int
+    url: str, listed: int = LISTED, exact_up_to: int = EXACT_UP_TO
 ) -> tuple[Database, tuple[DatabaseCandidates, SemanticSignal], float]:
     database = Database(url)
     database.open()
     feed = ChangeFeed(database, "default", url)
     semantic = SemanticSignal(bundled(), lambda: None)
-    candidates = DatabaseCandidates(database, feed, "default", semantic=semantic, **more)
+    candidates = DatabaseCandidates(
+        database,
+        feed,
+        "default",
+        semantic=semantic,
+        listed=listed,
+        exact_up_to=exact_up_to,
+    )
     start_s, _ = _timed(candidates.open)
     feed.start()
     return database, (candidates, semantic), start_s
@@ -260,9 +267,9 @@ async def _changes(
         begin = time.perf_counter()
         known = {tool.id: row for tool, row in zip(tools, vectors, strict=True)}
         position = watching.position
-        await candidates.replace_server(tools[0].server, tools, known)
+        await candidates.replace_server(ServerTools(tools[0].server, tools, known))
         written.append(1e3 * (time.perf_counter() - begin))
-        while watching.position == position:
+        while watching.position == position:  # noqa: ASYNC110 - of another thread
             await asyncio.sleep(0.005)
         seen.append(1e3 * (time.perf_counter() - begin))
     await asyncio.to_thread(other.close)

@@ -19,7 +19,7 @@ from benchmarks.quality.own import document, encoder
 from toolscript.config.settings import MAX_QUERY_CHARS
 from toolscript.embedding.base import Vectors, unit_rows
 from toolscript.retrieval.semantic.document_text import document_vectors
-from toolscript.types import Document, Grant, SearchRequest, tool_id
+from toolscript.types import EVERYTHING, Document, Grant, SearchRequest, tool_id
 
 NOISE, OTHER = 0.4, 0.5
 REPLACED, COINED = 0.2, 0.3
@@ -48,7 +48,8 @@ class Catalogue:
             yield self._copy(number, size) if number else (self.tools[:size], self.vectors[:size])
 
     def _copy(self, number: int, size: int) -> tuple[Sequence[Document], Vectors]:
-        chance, noise = random.Random(number), np.random.default_rng(number)
+        chance = random.Random(number)  # noqa: S311 - no secret
+        noise = np.random.default_rng(number)
         others = self.vectors[noise.integers(len(self.tools), size=size)]
         drift = noise.normal(scale=NOISE / np.sqrt(others.shape[1]), size=others.shape)
         vectors = unit_rows(self.vectors[:size] + OTHER * others + drift)
@@ -100,7 +101,7 @@ def _vectors(tools: Sequence[Document], file: Path | None) -> Vectors:
 
 def questions(data: Path, count: int, tools: Sequence[Document]) -> dict[str, list[SearchRequest]]:
     """Returns ``count`` requests of each kind."""
-    chance = random.Random(1)
+    chance = random.Random(1)  # noqa: S311 - no secret
     each = -(-count // len(QUESTION_SETS))
     texts = [
         query.query[:MAX_QUERY_CHARS]
@@ -110,9 +111,8 @@ def questions(data: Path, count: int, tools: Sequence[Document]) -> dict[str, li
     names = [chance.choice(tools).name for _ in texts]
     coined = [" ".join("".join(chance.choices("bcdfghjkqvwxz", k=7)) for _ in "ab") for _ in texts]
 
-    def asked(texts: Sequence[str], grant: Grant | None = None) -> list[SearchRequest]:
-        more = {} if grant is None else {"grant": grant}
-        return [SearchRequest(text=text, **more) for text in texts]
+    def asked(texts: Sequence[str], grant: Grant = EVERYTHING) -> list[SearchRequest]:
+        return [SearchRequest(text=text, grant=grant) for text in texts]
 
     return {
         "question": asked(texts),
@@ -127,7 +127,8 @@ def questions(data: Path, count: int, tools: Sequence[Document]) -> dict[str, li
 def _grant(tools: Sequence[Document], share: float) -> Grant:
     """Returns a grant of servers that have this share of the tools."""
     servers: dict[str, None] = {}
-    chance, left = random.Random(3), share * len(tools)
+    chance = random.Random(3)  # noqa: S311 - no secret
+    left = share * len(tools)
     by_server: dict[str, int] = {}
     for tool in tools:
         by_server[tool.server] = by_server.get(tool.server, 0) + 1

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.corpus import ROWS, SHELL, tools_of
-from toolscript.cluster import candidates as module
-from toolscript.cluster.candidate_store import rebuild
+from toolscript.cluster.candidate_store import ServerTools, rebuild
 from toolscript.cluster.candidates import DatabaseCandidates
 from toolscript.cluster.change_feed import ChangeFeed
 from toolscript.cluster.database import Database
@@ -78,7 +77,7 @@ class Made:
 @pytest.fixture(scope="module")
 def made(encoder: Encoder) -> Made:
     """Perturbed copies of a small catalogue, as like each other as those of many companies are."""
-    chance, noise = random.Random(7), np.random.default_rng(7)
+    chance, noise = random.Random(7), np.random.default_rng(7)  # noqa: S311 - no secret
     bases = [Document.of(tool) for tool in tools_of(ROWS | SHELL)]
     near = document_vectors(encoder, bases)
     words = sorted({word for base in bases for word in base.description.split()})
@@ -106,8 +105,8 @@ def made(encoder: Encoder) -> Made:
             )
         )
         other = near[chance.randrange(len(bases))]
-        drift = noise.normal(scale=0.4 / np.sqrt(near.shape[1]), size=near.shape[1])
-        sums.append((near[at] + 0.5 * other + drift).astype(np.float32))
+        drift = noise.standard_normal(near.shape[1], np.float32) / near.shape[1] ** 0.5
+        sums.append(near[at] + 0.5 * other + 0.4 * drift)
     vectors = unit_rows(np.stack(sums))
     known = {each.id: each for each in documents}
     return Made(known, dict(zip((d.id for d in documents), vectors, strict=True)))
@@ -147,7 +146,7 @@ class Pair:
 
     def write(self, server: str) -> None:
         """Write what a server's tools are by now."""
-        asyncio.run(self.candidates.replace_server(server, *self.made.of(server)))
+        asyncio.run(self.candidates.replace_server(ServerTools(server, *self.made.of(server))))
 
     def find(self, request: SearchRequest) -> tuple[Hit, ...]:
         async def search() -> tuple[Hit, ...]:
@@ -178,10 +177,8 @@ def _alike(found: tuple[Hit, ...], expected: tuple[Hit, ...]) -> bool:
 
 
 @pytest.fixture
-def pair(
-    connect: Callable[[], Database], model: LazyModel, made: Made
-) -> Generator[Pair]:
-    yield Pair(connect(), model, made)
+def pair(connect: Callable[[], Database], model: LazyModel, made: Made) -> Pair:
+    return Pair(connect(), model, made)
 
 
 def asked(**more: object) -> list[SearchRequest]:
@@ -206,7 +203,7 @@ def test_the_first_hits_are_those_of_all_tools(pair: Pair) -> None:
 
 
 def test_what_changes_is_found_and_what_is_removed_is_not(pair: Pair) -> None:
-    chance = random.Random(5)
+    chance = random.Random(5)  # noqa: S311 - no secret
     documents, vectors = pair.made.documents, pair.made.vectors
     for number in range(40):
         server = f"{chance.choice(sorted(ROWS))}-{chance.randrange(60)}"

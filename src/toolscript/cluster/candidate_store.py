@@ -7,6 +7,8 @@ out the numbers of tools, servers and words.
 
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 
 import msgspec
@@ -14,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolscript.cluster.change_feed import ChangeFeed
-from toolscript.cluster.connection import Connection, Work
+from toolscript.cluster.connection import Connection
 from toolscript.cluster.database import Database
 from toolscript.cluster.index_memory import (
     Change,
@@ -64,8 +66,9 @@ Batch = tuple[Sequence[Document], Vectors]
 class _Builder:
     """Makes the rows of a new index, batch by batch."""
 
-    def __init__(self, index_id: int) -> None:
+    def __init__(self, index_id: int, dimensions: int) -> None:
         self.id = index_id
+        self.dimensions = dimensions
         self.stemmer = Stemmer()
         self.analyzer = Analyzer(self.stemmer)
         self.capabilities = CapabilityReader(self.stemmer)
@@ -119,6 +122,74 @@ class _Builder:
             counts += np.bincount(numbers, minlength=len(words))
         return [(self.id, n, word, int(counts[n])) for n, word in enumerate(words)]
 
+    async def load_words(self, connection: Connection) -> None:
+        """Adds words, servers and posting blocks."""
+        entries = self.entries()
+        frequencies = np.bincount(entries[0], minlength=len(self.analyzer.vocabulary.stems))
+        await _copy(connection, "word", ("number", "word", "count"), self.word_rows())
+        await _copy(
+            connection,
+            "stem",
+            ("number", "frequency", "openings"),
+            [(self.id, n, f, self.openings.get(n, 0)) for n, f in enumerate(frequencies.tolist())],
+        )
+        servers = [(self.id, number, name) for name, number in self.servers.items()]
+        await _copy(connection, "server", ("number", "name"), servers)
+        blocks = ((self.id, *block) for block in blocks_of(entries))
+        await _copy(connection, "posting", ("stem", "block", "tools", "impacts"), blocks)
+
+    async def make_graph(self, memory_limit_mb: int, connection: Connection) -> None:
+        """Makes the graph of the vectors."""
+        needed = _MEMORY_A_VECTOR * 2 * self.dimensions * self.size // 2**20
+        memory = min(memory_limit_mb, max(64, needed))
+        await connection.execute(f"set local maintenance_work_mem = '{memory}MB'")
+        name = f"candidate_vector_{self.id}"
+        await connection.execute(
+            f"alter table toolscript.{name} add primary key (number)", timeout=BUILD_TIMEOUT_S
+        )
+        await connection.execute(
+            f"create index on toolscript.{name} using hnsw (embedding halfvec_ip_ops) "
+            f"with (m = {GRAPH_EDGES}, ef_construction = {GRAPH_WIDTH})",
+            timeout=BUILD_TIMEOUT_S,
+        )
+
+    async def analyze(self, connection: Connection) -> None:
+        """Has the database look at what is in the tables."""
+        for table in (*_TABLES, f"vector_{self.id}"):
+            await connection.execute(
+                f"analyze toolscript.candidate_{table}", timeout=BUILD_TIMEOUT_S
+            )
+
+    async def replace(
+        self, catalogue: str, feed: ChangeFeed | None, connection: Connection
+    ) -> None:
+        """Puts the index in place of the former one."""
+        former: list[int] = [
+            row[0]
+            for row in await connection.fetch(
+                "select id from toolscript.candidate_index where catalogue = $1 and id <> $2",
+                *(catalogue, self.id),
+            )
+        ]
+        for table in _TABLES:
+            await connection.execute(
+                f"delete from toolscript.candidate_{table} where index_id = any($1)",  # noqa: S608 - ours
+                former,
+                timeout=BUILD_TIMEOUT_S,
+            )
+        for number in former:
+            await connection.execute(f"drop table if exists toolscript.candidate_vector_{number}")
+        await connection.execute(
+            "delete from toolscript.candidate_index where id = any($1)", former
+        )
+        await connection.execute(
+            "update toolscript.candidate_index set is_current = true, next_number = $2, "
+            "folded_number = $2, folded_size = $2, folded_lengths = $3 where id = $1",
+            *(self.id, self.size, self.lengths.tolist()),
+        )
+        if feed is not None:
+            await feed.add(connection, STORE, "rebuilt")
+
 
 def rebuild(  # noqa: PLR0913 - what an index is made of, each by its name
     database: Database,
@@ -146,91 +217,34 @@ def rebuild(  # noqa: PLR0913 - what an index is made of, each by its name
         The number of tools.
     """
     builder: _Builder | None = None
-    dimensions = 0
     for documents, vectors in batches:
-        if builder is None:
-            dimensions = vectors.shape[1]
-            builder = _Builder(database.run(_begun(catalogue, model, dimensions)))
-        database.run(_loading(builder, documents, vectors))
-    if builder is None:
-        dimensions = 1
-        builder = _Builder(database.run(_begun(catalogue, model, dimensions)))
-    done = builder
-
-    async def load_words(connection: Connection) -> None:
-        entries = done.entries()
-        frequencies = np.bincount(entries[0], minlength=len(done.analyzer.vocabulary.stems))
-        await _copy(connection, "word", ("number", "word", "count"), done.word_rows())
-        await _copy(
-            connection,
-            "stem",
-            ("number", "frequency", "openings"),
-            [(done.id, n, f, done.openings.get(n, 0)) for n, f in enumerate(frequencies.tolist())],
-        )
-        servers = [(done.id, number, name) for name, number in done.servers.items()]
-        await _copy(connection, "server", ("number", "name"), servers)
-        blocks = ((done.id, *block) for block in blocks_of(entries))
-        await _copy(connection, "posting", ("stem", "block", "tools", "impacts"), blocks)
-
-    async def make_graph(connection: Connection) -> None:
-        needed = _MEMORY_A_VECTOR * 2 * dimensions * done.size // 2**20
-        memory = min(memory_limit_mb, max(64, needed))
-        await connection.execute(f"set local maintenance_work_mem = '{memory}MB'")
-        name = f"candidate_vector_{done.id}"
-        await connection.execute(
-            f"alter table toolscript.{name} add primary key (number)", timeout=BUILD_TIMEOUT_S
-        )
-        await connection.execute(
-            f"create index on toolscript.{name} using hnsw (embedding halfvec_ip_ops) "
-            f"with (m = {GRAPH_EDGES}, ef_construction = {GRAPH_WIDTH})",
-            timeout=BUILD_TIMEOUT_S,
-        )
-
-    async def analyze(connection: Connection) -> None:
-        for table in (*_TABLES, f"vector_{done.id}"):
-            await connection.execute(
-                f"analyze toolscript.candidate_{table}", timeout=BUILD_TIMEOUT_S
-            )
-
-    async def replace(connection: Connection) -> None:
-        former: list[int] = [
-            row[0]
-            for row in await connection.fetch(
-                "select id from toolscript.candidate_index where catalogue = $1 and id <> $2",
-                *(catalogue, done.id),
-            )
-        ]
-        for table in _TABLES:
-            await connection.execute(
-                f"delete from toolscript.candidate_{table} where index_id = any($1)",  # noqa: S608 - ours
-                former,
-                timeout=BUILD_TIMEOUT_S,
-            )
-        for number in former:
-            await connection.execute(f"drop table if exists toolscript.candidate_vector_{number}")
-        await connection.execute(
-            "delete from toolscript.candidate_index where id = any($1)", former
-        )
-        await connection.execute(
-            "update toolscript.candidate_index set is_current = true, next_number = $2, "
-            "folded_number = $2, folded_size = $2, folded_lengths = $3 where id = $1",
-            *(done.id, done.size, done.lengths.tolist()),
-        )
-        if feed is not None:
-            await feed.add(connection, STORE, "rebuilt")
-
-    for work in (load_words, make_graph, analyze, replace):
+        builder = builder or _begin(database, catalogue, model, vectors.shape[1])
+        database.run(partial(_load, builder, documents, vectors))
+    builder = builder or _begin(database, catalogue, model, 1)
+    for work in (
+        builder.load_words,
+        partial(builder.make_graph, memory_limit_mb),
+        builder.analyze,
+        partial(builder.replace, catalogue, feed),
+    ):
         database.run(work)
-    return done.size
+    return builder.size
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTools:
+    """What a server's tools are."""
+
+    server: str
+    """The server's name."""
+    documents: Sequence[Document]
+    """All its tools; none removes them."""
+    vectors: Mapping[str, Vectors]
+    """By a tool's id its vector, float32 [dim], unit length; others have none yet."""
 
 
 async def replace_server(
-    connection: Connection,
-    memory: IndexMemory,
-    row: IndexRow,
-    server: str,
-    documents: Sequence[Document],
-    vectors: Mapping[str, Vectors],
+    connection: Connection, memory: IndexMemory, row: IndexRow, tools: ServerTools
 ) -> bool:
     """Writes what a server's tools are from now on, in the transaction of a connection.
 
@@ -238,14 +252,12 @@ async def replace_server(
         connection: Has locked the index's row.
         memory: The index as of that row.
         row: The index's row.
-        server: The server's name.
-        documents: All its tools; none removes the server's.
-        vectors: By a tool's id its vector, float32 [dim], unit length; others have none yet.
+        tools: What the server's tools are.
 
     Returns:
         Whether tools were added, removed or changed; new vectors alone do not count.
     """
-    at = memory.server_numbers.get(server, -1)
+    at = memory.server_numbers.get(tools.server, -1)
     number = len(memory.servers) if at < 0 else at
     former = {
         each["id"]: each
@@ -266,7 +278,7 @@ async def replace_server(
     added: list[ToolRecord] = []
     rows: list[tuple[object, ...]] = []
     numbers: dict[str, int] = {}
-    for document in documents:
+    for document in tools.documents:
         known = former.get(document.id)
         if known is not None and known["document"] == msgspec.msgpack.encode(document):
             numbers[document.id] = known["number"]
@@ -286,14 +298,14 @@ async def replace_server(
         for each in former.values()
         if numbers.get(each["id"]) != each["number"]
     ]
-    await _write_vectors(connection, row.id, number, documents, vectors, numbers)
+    await _write_vectors(connection, row.id, number, tools, numbers)
     if not (added or removed):
         return False
     gone = [tool.number for tool in removed]
     for table in ("tool", f"vector_{row.id}"):
         scope = f"index_id = {row.id} and " if table == "tool" else ""
         await connection.execute(
-            f"delete from toolscript.candidate_{table} where {scope}number = any($1)",
+            f"delete from toolscript.candidate_{table} where {scope}number = any($1)",  # noqa: S608 - ours
             gone,
         )
     await connection.copy_records_to_table(
@@ -301,9 +313,12 @@ async def replace_server(
     )
     if at < 0:
         await connection.execute(
-            "insert into toolscript.candidate_server values ($1, $2, $3)", row.id, number, server
+            "insert into toolscript.candidate_server values ($1, $2, $3)",
+            row.id,
+            number,
+            tools.server,
         )
-    change = Change([server] if at < 0 else [], list(new_words), removed, added)
+    change = Change([tools.server] if at < 0 else [], list(new_words), removed, added)
     await connection.execute(
         "insert into toolscript.candidate_change values ($1, $2, $3)",
         *(row.id, row.position + 1, msgspec.msgpack.encode(change)),
@@ -315,25 +330,24 @@ async def replace_server(
     return True
 
 
-async def _write_vectors(  # noqa: PLR0913 - one step of `replace_server`
+async def _write_vectors(
     connection: Connection,
     index_id: int,
     server: int,
-    documents: Sequence[Document],
-    vectors: Mapping[str, Vectors],
+    tools: ServerTools,
     numbers: Mapping[str, int],
 ) -> None:
     """Writes the vectors of a server's tools that are new, or that its other tools have moved."""
-    embedded = [document.id for document in documents if document.id in vectors]
+    embedded = [each.id for each in tools.documents if each.id in tools.vectors]
     if not embedded:
         return
-    rows = np.stack([vectors[identifier] for identifier in embedded])
+    rows = np.stack([tools.vectors[identifier] for identifier in embedded])
     wanted = _halfvecs(ServerContext.of([""] * len(embedded), rows).vectors(rows))
     table = f"toolscript.candidate_vector_{index_id}"
     places = [numbers[identifier] for identifier in embedded]
     known: dict[int, bytes] = dict(
         await connection.fetch(
-            f"select number, halfvec_send(embedding) from {table} where number = any($1)",
+            f"select number, halfvec_send(embedding) from {table} where number = any($1)",  # noqa: S608 - ours
             places,
         )
     )
@@ -432,7 +446,7 @@ async def _fold_stems(
 async def _replace_counts(connection: Connection, index_id: int, counts: WordCounts) -> None:
     for table in ("word", "stem"):
         await connection.execute(
-            f"delete from toolscript.candidate_{table} where index_id = $1",
+            f"delete from toolscript.candidate_{table} where index_id = $1",  # noqa: S608 - ours
             index_id,
         )
     words = enumerate(zip(counts.vocabulary.words, counts.words.tolist(), strict=True))
@@ -446,8 +460,8 @@ def _chunks(stems: Sequence[int], size: int = 5_000) -> Iterator[Sequence[int]]:
     return (stems[first : first + size] for first in range(0, len(stems), size))
 
 
-def _begun(catalogue: str, model: str, dimensions: int) -> Work[int]:
-    """Returns what creates an index with nothing in it, and returns its id."""
+def _begin(database: Database, catalogue: str, model: str, dimensions: int) -> _Builder:
+    """Creates an index with nothing in it."""
 
     async def begin(connection: Connection) -> int:
         await connection.execute("create extension if not exists vector")
@@ -462,30 +476,30 @@ def _begun(catalogue: str, model: str, dimensions: int) -> Work[int]:
         )
         return number
 
-    return begin
+    return _Builder(database.run(begin), dimensions)
 
 
-def _loading(builder: _Builder, documents: Sequence[Document], vectors: Vectors) -> Work[None]:
-    """Returns what adds a batch of tools with their vectors."""
-
-    async def load(connection: Connection) -> None:
-        first = builder.size
-        await connection.copy_records_to_table(
-            "candidate_tool",
-            records=list(builder.rows(documents)),
-            columns=_TOOL_COLUMNS,
-            schema_name="toolscript",
-            timeout=BUILD_TIMEOUT_S,
-        )
-        known = np.flatnonzero(vectors.any(axis=1))
-        names = [documents[row].server for row in known.tolist()]
-        rows = vectors[known]
-        moved = ServerContext.of(names, rows).vectors(rows) if known.size else rows
-        servers = [builder.servers[name] for name in names]
-        numbers = (known + first).tolist()
-        await _copy_vectors(connection, builder.id, numbers, servers, _halfvecs(moved))
-
-    return load
+async def _load(
+    builder: _Builder, documents: Sequence[Document], vectors: Vectors, connection: Connection
+) -> None:
+    """Adds a batch of tools with their vectors."""
+    first = builder.size
+    await connection.copy_records_to_table(
+        "candidate_tool",
+        records=list(builder.rows(documents)),
+        columns=_TOOL_COLUMNS,
+        schema_name="toolscript",
+        timeout=BUILD_TIMEOUT_S,
+    )
+    known = np.flatnonzero(vectors.any(axis=1))
+    if not known.size:
+        return
+    names = [documents[row].server for row in known.tolist()]
+    rows = vectors[known]
+    moved = ServerContext.of(names, rows).vectors(rows)
+    servers = [builder.servers[name] for name in names]
+    numbers = (known + first).tolist()
+    await _copy_vectors(connection, builder.id, numbers, servers, _halfvecs(moved))
 
 
 def _halfvecs(vectors: Vectors) -> NDArray[np.uint8]:

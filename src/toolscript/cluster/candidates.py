@@ -17,7 +17,7 @@ import anyio.to_thread
 import msgspec
 import numpy as np
 
-from toolscript.cluster.candidate_store import STORE, fold, replace_server, vectors_of
+from toolscript.cluster.candidate_store import STORE, ServerTools, fold, replace_server, vectors_of
 from toolscript.cluster.change_feed import ChangeFeed
 from toolscript.cluster.connection import Connection
 from toolscript.cluster.database import Database
@@ -180,19 +180,11 @@ class DatabaseCandidates:
 
     # Changes
 
-    async def replace_server(
-        self, server: str, documents: Sequence[Document], vectors: dict[str, Vectors]
-    ) -> None:
+    async def replace_server(self, tools: ServerTools) -> None:
         """Writes what a server's tools are from now on.
 
-        Args:
-            server: The server's name.
-            documents: All its tools; none removes them.
-            vectors: By a tool's id its vector, float32 [dim], unit length. A tool without one
-                is found by its words until it is written with one.
-
-        Raises:
-            DatabaseUnavailableError: It may or may not be written.
+        A tool without a vector is found by its words until it is written with one. Raises
+        `DatabaseUnavailableError`: it may or may not be written then.
         """
 
         async def write(connection: Connection) -> None:
@@ -202,7 +194,7 @@ class DatabaseCandidates:
                 await self._load(connection)
                 memory = self._memory
             await memory.advance(connection)
-            if await replace_server(connection, memory, row, server, documents, vectors):
+            if await replace_server(connection, memory, row, tools):
                 await self._feed.add(connection, STORE, str(row.position + 1))
 
         await self._database.arun(write)

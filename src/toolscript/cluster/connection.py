@@ -29,7 +29,7 @@ class Connection(Protocol):
         """Adds rows to a table, in one go."""
         ...
 
-    async def copy_to_table(
+    async def copy_to_table(  # noqa: PLR0913 - the driver's
         self,
         table_name: str,
         *,

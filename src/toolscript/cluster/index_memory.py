@@ -6,7 +6,7 @@ positions of the changes in the database, one after the other.
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TypeVar
 
 import msgspec
@@ -85,10 +85,10 @@ class IndexRow:
     @classmethod
     async def current(cls, connection: Connection, catalogue: str, lock: str = "") -> "IndexRow":
         """Returns the row of a catalogue's index; one with the id 0 where there is none."""
+        columns = ", ".join(field.name for field in fields(cls))
         row = await connection.fetchrow(
-            "select id, model, position, next_number, "
-            "folded_position, folded_number, folded_size, folded_lengths "
-            f"from toolscript.candidate_index where catalogue = $1 and is_current {lock}",
+            f"select {columns} from toolscript.candidate_index "  # noqa: S608 - ours
+            f"where catalogue = $1 and is_current {lock}",
             catalogue,
         )
         return cls.none() if row is None else cls(*row)
@@ -170,9 +170,12 @@ class IndexMemory:
         self._spellings = [Spellings([])]
         self._executors: set[int] = set()
         self._base_words = 0
-        self.names = NameTable(lambda word: self.snapshot.statistics.knows(word))
+        self.names = NameTable(self._knows)
         none = np.empty(0, np.int32)
         self.snapshot = self._taken(0, none.astype(np.bool_), none)
+
+    def _knows(self, word: str) -> bool:
+        return self.snapshot.statistics.knows(word)
 
     async def load(self, connection: Connection, row: IndexRow) -> None:
         """Reads everything, in a transaction that sees one state of the database."""
@@ -258,9 +261,10 @@ class IndexMemory:
         counts.count(added, 1)
         averages = counts.lengths / max(1, counts.size)
         stems, places, impacts = entries_of(added, self.vocabulary, averages)
-        entries = zip(stems.tolist(), places.tolist(), np.abs(impacts).tolist(), strict=True)
+        numbers = [tool.number for tool in change.added]
+        entries = zip(stems.tolist(), places.tolist(), impacts.tolist(), strict=True)
         for stem, place, impact in entries:
-            self.later.setdefault(stem, []).append((change.added[place].number, impact))
+            self.later.setdefault(stem, []).append((numbers[place], abs(impact)))
 
     @property
     def changed(self) -> int:
@@ -282,12 +286,16 @@ class IndexMemory:
         self.server_numbers[name] = len(self.servers)
         self.servers.append(name)
 
+    def server_of(self, number: int) -> str:
+        """Returns the name of a tool's server."""
+        return self.servers[int(self.snapshot.server[number])]
+
     def _publish(self, position: int, alive: Mask, server: Numbers) -> None:
         later = self.vocabulary.words[self._base_words :]
         if later and len(later) != len(self._spellings[-1].words):
             self._spellings = [self._spellings[0], Spellings(later)]
         self.snapshot = self._taken(position, alive, server)
-        self.names.find_impersonating(lambda number: self.servers[server[number]], alive)
+        self.names.find_impersonating(self.server_of, alive)
 
     def _taken(self, position: int, alive: Mask, server: Numbers) -> Snapshot:
         counts = self._counts
