@@ -212,15 +212,18 @@ class IndexMemory:
 
     async def _load_tools(self, connection: Connection, size: int) -> tuple[Mask, Numbers]:
         alive, server = np.zeros(size, np.bool_), np.zeros(size, np.int32)
-        chunks: list[list[Tool]] = []
         last = -1
         while rows := await connection.fetch(_TOOLS, self.id, last, _CHUNK):
             last = rows[-1][0]
             numbers, servers = (np.array([row[n] for row in rows], np.int32) for n in (0, 1))
             alive[numbers], server[numbers] = True, servers
             self._executors.update(row[0] for row in rows if row[4])
-            chunks.append([(n, at, self.servers[at], id_, name) for n, at, id_, name, _ in rows])
-        await asyncio.to_thread(self.names.fill, chunks)
+            tools: list[Tool] = [
+                (number, at, self.servers[at], identifier, name)
+                for number, at, identifier, name, _ in rows
+            ]
+            await asyncio.to_thread(self.names.take, tools)
+        await asyncio.to_thread(self.names.settle)
         return alive, server
 
     async def advance(self, connection: Connection) -> None:

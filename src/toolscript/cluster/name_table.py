@@ -5,8 +5,7 @@ are looked up in, are kept as text.
 """
 
 from array import array
-from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,12 +26,13 @@ class _Filling:
     def __init__(self) -> None:
         self.keys, self.numbers = array("q"), array("i")
 
-    def add(self, spelling: str, number: int) -> int:
-        """Adds one; returns its hash."""
-        key = hash(spelling)
-        self.keys.append(key)
+    def add(self, spelling: str, number: int) -> None:
+        self.keys.append(hash(spelling))
         self.numbers.append(number)
-        return key
+
+
+def _fillings() -> tuple[_Filling, _Filling, _Filling]:
+    return _Filling(), _Filling(), _Filling()
 
 
 class _Hashed:
@@ -68,29 +68,39 @@ class NameTable(NameMatcher):
         self.impersonating = frozenset()
         self._ids, self._exact, self._compact = _Hashed(), _Hashed(), _Hashed()
         self._spellings = [Spellings([])]
-        self._known: set[int] = set()
+        self._filling = _fillings()
+        self._first: list[str] = []
+        self._own: set[str] = set()
         self._later: list[str] = []
         self._posing: dict[int, tuple[str, str]] = {}
         """By number, the compact name and the server of tools whose name looks like an id."""
 
-    def fill(self, chunks: Iterable[Sequence[Tool]]) -> None:
-        """Takes the first tools."""
-        ids, exact, near = _Filling(), _Filling(), _Filling()
-        spellings: list[str] = []
-        for tool in chain.from_iterable(chunks):
+    def take(self, tools: Iterable[Tool]) -> None:
+        """Takes some of the first tools; they are found after `settle`."""
+        for tool in tools:
             compacts, literals = _spellings(tool)
-            ids.add(tool[3], tool[0])
+            self._filling[0].add(tool[3], tool[0])
             for spelling in literals:
-                exact.add(spelling, tool[0])
+                self._filling[1].add(spelling, tool[0])
             for spelling in compacts:
-                key = near.add(spelling, tool[0])
-                if key not in self._known:
-                    self._known.add(key)
-                    spellings.append(spelling)
+                self._filling[2].add(spelling, tool[0])
+            own, whole = compact(tool[4]), compact(tool[2] + tool[4])
+            if own and own not in self._own:
+                self._own.add(own)
+                self._first.append(own)
+            if whole:
+                self._first.append(whole)
             self._note_posing(tool)
-        for filling, table in ((ids, self._ids), (exact, self._exact), (near, self._compact)):
+
+    def settle(self) -> None:
+        """Ends the first tools."""
+        for filling, table in zip(
+            self._filling, (self._ids, self._exact, self._compact), strict=True
+        ):
             table.fill(filling)
-        self._spellings = [Spellings(spellings)]
+        self._spellings = [Spellings(self._first)]
+        self._spellings[0].prepare()
+        self._filling, self._first, self._own = _fillings(), [], set()
 
     def add(self, tool: Tool) -> None:
         """Takes one more tool."""
@@ -99,10 +109,9 @@ class NameTable(NameMatcher):
         for spelling in literals:
             self._exact.add(spelling, tool[0])
         for spelling in compacts:
-            self._compact.add(spelling, tool[0])
-            if hash(spelling) not in self._known:
-                self._known.add(hash(spelling))
+            if not self._compact[spelling]:
                 self._later = [*self._later, spelling]
+            self._compact.add(spelling, tool[0])
         self._note_posing(tool)
 
     def _note_posing(self, tool: Tool) -> None:
