@@ -1,1 +1,1 @@
-"""How search holds up as the catalogue grows: see `benchmarks.scale.__main__`."""
+"""How searches hold up as the catalogue grows: see `benchmarks.scale.measure`."""

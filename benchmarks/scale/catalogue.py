@@ -8,6 +8,7 @@ what public registries look like.
 
 import random
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -46,6 +47,16 @@ class Catalogue:
         for number in range(-(-count // len(self.tools))):
             size = min(len(self.tools), count - number * len(self.tools))
             yield self._copy(number, size) if number else (self.tools[:size], self.vectors[:size])
+
+    def servers(self, count: int) -> dict[str, int]:
+        """Returns the servers of so many tools, and how many of them each has."""
+        sizes = Counter(tool.server for tool in self.tools)
+        copies = max(1, count // len(self.tools))
+        return {
+            f"{name}-{number}" if number else name: size
+            for number in range(copies)
+            for name, size in sizes.items()
+        }
 
     def _copy(self, number: int, size: int) -> tuple[Sequence[Document], Vectors]:
         chance = random.Random(number)  # noqa: S311 - no secret
@@ -99,8 +110,11 @@ def _vectors(tools: Sequence[Document], file: Path | None) -> Vectors:
     return vectors
 
 
-def questions(data: Path, count: int, tools: Sequence[Document]) -> dict[str, list[SearchRequest]]:
-    """Returns ``count`` requests of each kind."""
+def questions(
+    data: Path, count: int, catalogue: Catalogue, tools: int
+) -> dict[str, list[SearchRequest]]:
+    """Returns ``count`` requests of each kind, to so many tools of the catalogue."""
+    servers = catalogue.servers(tools)
     chance = random.Random(1)  # noqa: S311 - no secret
     each = -(-count // len(QUESTION_SETS))
     texts = [
@@ -108,7 +122,7 @@ def questions(data: Path, count: int, tools: Sequence[Document]) -> dict[str, li
         for name in QUESTION_SETS
         for query in datasets.load(data / name, each).queries
     ][:count]
-    names = [chance.choice(tools).name for _ in texts]
+    names = [chance.choice(catalogue.tools).name for _ in texts]
     coined = [" ".join("".join(chance.choices("bcdfghjkqvwxz", k=7)) for _ in "ab") for _ in texts]
 
     def asked(texts: Sequence[str], grant: Grant = EVERYTHING) -> list[SearchRequest]:
@@ -116,31 +130,24 @@ def questions(data: Path, count: int, tools: Sequence[Document]) -> dict[str, li
 
     return {
         "question": asked(texts),
-        "grant of .2 %": asked(texts, _grant(tools, 0.002)),
-        "grant of 7 %": asked(texts, _grant(tools, 0.07)),
+        "grant of .2 %": asked(texts, _grant(servers, 0.002)),
+        "grant of 7 %": asked(texts, _grant(servers, 0.07)),
         "typo": asked([_misspelled(text, chance) for text in texts]),
         "exact name": asked(names),
         "gibberish": asked(coined),
     }
 
 
-def _grant(tools: Sequence[Document], share: float) -> Grant:
+def _grant(servers: dict[str, int], share: float) -> Grant:
     """Returns a grant of servers that have this share of the tools."""
-    servers: dict[str, None] = {}
     chance = random.Random(3)  # noqa: S311 - no secret
-    left = share * len(tools)
-    by_server: dict[str, int] = {}
-    for tool in tools:
-        by_server[tool.server] = by_server.get(tool.server, 0) + 1
-    names = sorted(by_server)
-    chance.shuffle(names)
-    for name in names:
-        if left <= 0:
-            break
-        if by_server[name] <= 2 * left:
-            servers[name] = None
-            left -= by_server[name]
-    return Grant(servers=tuple(servers))
+    left = share * sum(servers.values())
+    granted: list[str] = []
+    for name in chance.sample(sorted(servers), len(servers)):
+        if servers[name] <= left:
+            granted.append(name)
+            left -= servers[name]
+    return Grant(servers=tuple(granted))
 
 
 def _misspelled(text: str, chance: random.Random) -> str:

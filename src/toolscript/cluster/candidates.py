@@ -77,8 +77,9 @@ class _Filter:
     numbers: list[int]
     """The numbers of the other tools that count; of all tools where these are few."""
     is_exact: bool
-    """Whether every tool that counts is in ``numbers``."""
+    """Whether each of the tools is looked at; then all that count are in ``numbers``."""
     is_everything: bool
+    """Whether every tool counts; then neither list has any."""
 
 
 @dataclass(slots=True)
@@ -465,10 +466,10 @@ class _KnownIds:
 def _filter(snapshot: Snapshot, mask: Mask, exact_up_to: int, *, is_everything: bool) -> _Filter:
     """Returns a mask as the statements of `_lists` state it."""
     granted = np.flatnonzero(mask)
-    if granted.size <= exact_up_to:
-        return _Filter(mask, [], granted.tolist(), is_exact=True, is_everything=False)
-    if is_everything:
-        return _Filter(mask, [], [], is_exact=False, is_everything=True)
+    is_exact = granted.size <= exact_up_to
+    if is_everything or is_exact:
+        numbers = [] if is_everything else granted.tolist()
+        return _Filter(mask, [], numbers, is_exact=is_exact, is_everything=is_everything)
     count = int(snapshot.server.max()) + 1
     all_of = np.bincount(snapshot.server[snapshot.alive], minlength=count)
     seen_of = np.bincount(snapshot.server[granted], minlength=count)
@@ -490,11 +491,11 @@ async def _lists(question: _Question, listed: int, connection: Connection) -> li
         arguments.append("[" + ",".join(map(str, vector.tolist())) + "]")
         distance = f"embedding <#> ${len(arguments)}::text::halfvec"
         for each in question.filters:
-            where, order = "", distance
-            if each.is_exact:
+            where = ""
+            order = f"({distance}) + 0" if each.is_exact else distance  # a sum has no index
+            if each.is_exact and not each.is_everything:
                 arguments.append(each.numbers)
                 where = f"where number = any(${len(arguments)}::integer[])"
-                order = f"({distance}) + 0"  # which no index has
             elif not each.is_everything:
                 arguments += [each.servers, each.numbers]
                 where = (
