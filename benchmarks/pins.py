@@ -11,6 +11,7 @@ has to be held.
 
 import argparse
 import json
+import logging
 import os
 import random
 import signal
@@ -43,6 +44,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=18)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
+    logging.disable(logging.WARNING)  # each damage is one
     chance = random.Random(given.seed)  # noqa: S311 - no secret
     kills = _killed(given.kills, chance)
     damages = _damaged(given.damages, chance)

@@ -39,6 +39,7 @@ SLOWEST = (
     "surfaces/cli/test_cli_gateway.py",
     "hostile/test_login.py",
     "docs/test_docs.py",
+    "surfaces/test_permissions.py",
     "benchmarks/test_chaos.py",
     "gateway/upstream/test_real_servers.py",
     "surfaces/mcp/test_clients.py",

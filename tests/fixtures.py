@@ -29,12 +29,31 @@ def scripted(tmp_path: Path, no_process_left: None) -> Scripted:
     return Scripted(tmp_path)
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Runs the tests of a module with the marker ``both_storages`` once on each storage.
+
+    A test with the marker ``files`` is one of files.
+    """
+    marks = {mark.name for mark in metafunc.definition.iter_markers()}
+    if "cli" in metafunc.fixturenames and "both_storages" in marks and "files" not in marks:
+        metafunc.parametrize("storage", ["files", "database"], indirect=True)
+
+
 @pytest.fixture
-def cli(tmp_path: Path, no_process_left: None) -> Generator[Cli]:
+def storage(request: pytest.FixtureRequest) -> dict[str, str]:
+    """The variables that have a gateway keep its state in a database; none keep it in files."""
+    if getattr(request, "param", "files") == "files":
+        return {}
+    url: str = request.getfixturevalue("database_url")
+    return {"TOOLSCRIPT_DATABASE": url, "TOOLSCRIPT_SECRET_KEY": "k" * 32}
+
+
+@pytest.fixture
+def cli(tmp_path: Path, no_process_left: None, storage: dict[str, str]) -> Generator[Cli]:
     """The command line, at home in the test's directory; its gateways are stopped."""
     home = tmp_path / "home"
     home.mkdir()
-    cli = Cli(home)
+    cli = Cli(home, storage=storage)
     yield cli
     stop_all(json.loads(path.read_text("utf-8"))["pid"] for path in cli.records)
 

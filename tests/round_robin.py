@@ -58,6 +58,13 @@ class RoundRobin:
 def round_robin(*urls: str) -> Generator[tuple[str, RoundRobin]]:
     """The address of a proxy before these gateways, and the proxy."""
     proxy = RoundRobin(urls)
+    with serving(proxy) as url:
+        yield url, proxy
+
+
+@contextmanager
+def serving(proxy: RoundRobin) -> Generator[str]:
+    """The address of a proxy, which answers there for as long as the block lasts."""
     methods = ["GET", "POST", "DELETE"]
     route = Route("/{path:path}", proxy.pass_on, methods=methods)
     asgi = Starlette(routes=[route], lifespan=proxy.running)
@@ -70,7 +77,7 @@ def round_robin(*urls: str) -> Generator[tuple[str, RoundRobin]]:
     try:
         until(lambda: server.started, "the proxy listens")
         port = server.servers[0].sockets[0].getsockname()[1]
-        yield f"http://127.0.0.1:{port}", proxy
+        yield f"http://127.0.0.1:{port}"
     finally:
         server.should_exit = True
         thread.join(PATIENCE_S)

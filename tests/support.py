@@ -233,6 +233,8 @@ class Cli:
 
     home: Path
     env: dict[str, str] = field(default_factory=dict[str, str])
+    storage: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The variables that name a shared database; none where everything is in files."""
 
     def __call__(
         self,
@@ -253,7 +255,7 @@ class Cli:
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
         """A clean environment: a home directory, the path, and what the test asks for."""
         own = {"HOME": str(self.home), "PATH": os.environ["PATH"], **NO_HUB}
-        return {**own, **self.env, **(more or {})}
+        return {**own, **self.storage, **self.env, **(more or {})}
 
     def configure(self, **servers: Any) -> Path:
         """Write ``.toolscript.json`` into the home directory."""

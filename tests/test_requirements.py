@@ -27,8 +27,8 @@ def test_a_test_carries_no_requirement_that_is_not_listed() -> None:
 
 
 def test_the_test_of_a_class_is_named_with_its_class() -> None:
-    file, test = "tests/graph/test_learning.py", "test_a_graph_is_the_same_when_it_is_read_again"
-    assert exists(f"{file}::TestStore::{test}")
+    file, test = "tests/graph/test_learning.py", "test_calls_become_steps_of_their_session"
+    assert exists(f"{file}::TestLearning::{test}")
     assert not exists(f"{file}::{test}")
     assert not exists("tests/test_file_that_was_deleted.py::test_anything")
 

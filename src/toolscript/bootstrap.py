@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from toolscript.app.activity_recorder import ActivityRecorder
 from toolscript.app.application import App
@@ -23,7 +23,7 @@ from toolscript.config.follower import Follower
 from toolscript.config.servers import Config
 from toolscript.config.settings import Settings
 from toolscript.config.trust import TrustStore
-from toolscript.embedding.base import Vectors
+from toolscript.embedding.base import VectorCache, Vectors
 from toolscript.embedding.json_vector_cache import JsonVectorCache
 from toolscript.embedding.loader import LazyModel, lazy_model
 from toolscript.embedding.vector_cache import FALLBACK, SqliteVectorCache
@@ -46,10 +46,17 @@ from toolscript.skills.skill_feed import SkillFeed
 from toolscript.skills.vector_pair import VectorPair
 from toolscript.storage.activity_log import ActivityLog
 from toolscript.storage.atomic_files import check_owner
+from toolscript.storage.base import Records
 from toolscript.storage.blob_store import BlobStore
+from toolscript.storage.file_records import FileRecords
 from toolscript.types import ServerSpec
 
+if TYPE_CHECKING:
+    from toolscript.cluster.shared import Shared
+
 log = logging.getLogger(__name__)
+_FOLDERS = {"answers": "permissions", "questions": "questions"}
+"""Where the data directory has the files of a store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,41 +84,58 @@ def application(
     config: Config | None = None,
     wiring: Wiring | None = None,
     environ: Mapping[str, str] = os.environ,
+    shared: "Shared | None" = None,
 ) -> App:
-    """Returns an application for these settings; connects to nothing before it runs.
+    """Returns an application for these settings; connects to no server before it runs.
 
     ``config`` is found as ``settings`` and ``environ`` say where it is None; ``wiring`` says which
-    parts of the application are used, all by default. Raises `ConfigError` where the
-    configuration or the data directory cannot be used.
+    parts of the application are used, all by default; ``shared`` is what `open_shared` returned,
+    which is called where it was not. Raises `ConfigError` where the configuration or the data
+    directory cannot be used, and what `open_shared` raises.
     """
     check_owner(settings.data_dir)
     wiring = wiring or Wiring()
     config = config or _configuration(settings, environ)
+    shared = shared or open_shared(settings)
+
+    def records(store: str, suffix: str) -> Records:
+        files = FileRecords(settings.data_dir / _FOLDERS[store], suffix)
+        return shared.records(store) if shared else files
+
     snapshots = SnapshotStore(settings.data_dir / "cache" / "catalogue", config.key)
     known = snapshots.load(config.servers) if wiring.use_snapshot else Catalogue({})
+    replication = shared and shared.replication
+    if replication is not None:
+        known = Catalogue.of(
+            {**known.servers, **replication.catalogue.load(config.servers).servers}.values()
+        )
     model = wiring.model or lazy_model(settings)
     pins = DefinitionPins(
         settings.data_dir,
         config.key,
         review_new=settings.new_tools == "review",
         embed=lambda texts: _embedded(model, texts),
+        records=shared and shared.records("pins"),
     )
     gateway = Gateway(
         config,
         known,
-        lambda: _connect(settings, config.key, pins),
+        lambda: _connect(settings, config.key, pins, shared and shared.logins),
         pins,
         starts=_starting(settings, wiring),
         idle_s=settings.idle_timeout_s,
         max_processes=settings.max_processes,
         project=_here(),
         only=wiring.only,
+        ownership=replication and replication.leases,
+        shared=replication and replication.catalogue,
+        forward=replication and replication.forward,
     )
     curves = None if settings.no_cache else settings.data_dir / "cache" / "calibration"
-    learning = _learning(settings, config)
+    learning = _learning(settings, config, shared)
     semantic = SemanticSignal(
         model,
-        lambda: _embeddings(settings, gateway.config, model),
+        lambda: _embeddings(settings, gateway.config, model, shared),
         curves,
         usage=learning and learning.usage,
     )
@@ -131,12 +155,38 @@ def application(
         follower=_follower(settings, config, environ) if wiring.follow else None,
         learning=learning,
         approvals=Approvals(
-            RememberedAnswers(settings.data_dir / "permissions" / f"answers-{config.key}.json"),
+            RememberedAnswers(records("answers", f"-{config.key}.json")),
             settings.approval_timeout_s,
         ),
-        activity=ActivityRecorder(ActivityLog(settings.data_dir / "activity", config.key)),
-        questions=KeptQuestions(settings.data_dir / "questions" / f"questions-{config.key}.jsonl"),
+        activity=ActivityRecorder(
+            shared.activity if shared else ActivityLog(settings.data_dir / "activity", config.key)
+        ),
+        questions=KeptQuestions(
+            records("questions", f"-{config.key}.jsonl"), _place_of_questions(settings, config)
+        ),
+        close=shared and shared.close,
+        database=replication and replication.state,
     )
+
+
+def open_shared(settings: Settings) -> "Shared | None":
+    """Connects to the database that the settings name; returns None where they name none.
+
+    Raises `ConfigError` where it cannot be used, and `DatabaseUnavailableError`.
+    """
+    if settings.database is None:
+        return None
+    from toolscript.cluster.shared import shared_of  # noqa: PLC0415 - most have no database
+
+    shared = shared_of(settings)
+    shared.open()
+    return shared
+
+
+def _place_of_questions(settings: Settings, config: Config) -> str:
+    if settings.database is not None:
+        return "the database"
+    return str(settings.data_dir / "questions" / f"questions-{config.key}.jsonl")
 
 
 def _embedded(model: LazyModel, texts: Sequence[str]) -> Sequence[Vectors]:
@@ -226,10 +276,11 @@ def _hash(paths: Iterable[Path]) -> str:
     return hashlib.sha256("\0".join(map(str, paths)).encode(errors="replace")).hexdigest()[:16]
 
 
-def _learning(settings: Settings, config: Config) -> Learning | None:
+def _learning(settings: Settings, config: Config, shared: "Shared | None") -> Learning | None:
     if settings.no_learning:
         return None
-    return Learning(GraphStore(settings.data_dir / "graph", config.key))
+    files = GraphStore(settings.data_dir / "graph", config.key)
+    return Learning(shared.graph if shared else files)
 
 
 def _follower(settings: Settings, config: Config, environ: Mapping[str, str]) -> Follower:
@@ -244,9 +295,13 @@ def _follower(settings: Settings, config: Config, environ: Mapping[str, str]) ->
     return Follower(config, watched, lambda: configuration.load_config(where, here, environ, trust))
 
 
-def _embeddings(settings: Settings, config: Config, model: LazyModel) -> JsonVectorCache | None:
+def _embeddings(
+    settings: Settings, config: Config, model: LazyModel, shared: "Shared | None"
+) -> VectorCache | None:
     if settings.no_cache:
         return None
+    if shared is not None:
+        return shared.vectors
     directory = settings.data_dir / "cache" / "embeddings"
     folder = directory / FALLBACK if _standing_in(model) else directory
     return JsonVectorCache(folder / f"embeddings-{config.servers_hash}.json")
@@ -267,8 +322,10 @@ def _standing_in(model: LazyModel) -> bool:
     return identity is not None and bool(identity.degraded)
 
 
-def _connect(settings: Settings, config_key: str, pins: DefinitionPins) -> Connect:
+def _connect(
+    settings: Settings, config_key: str, pins: DefinitionPins, logins: Records | None
+) -> Connect:
     with IMPORTING:
         from toolscript.gateway.upstream.connection import McpConnect  # noqa: PLC0415 - see Gateway.run
 
-    return McpConnect(settings, config_key, pins)
+    return McpConnect(settings, config_key, pins, logins)

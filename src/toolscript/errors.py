@@ -28,6 +28,7 @@
     ├── SearchTimeoutError       a search took too long
     ├── UpstreamError            an MCP server does not work
     │   ├── NotConnectedError    it is not connected
+    │   │   └── NotOwnerError    another replica of the gateway runs it
     │   ├── RefusedError         it answered a request with an error
     │   └── CallTimeoutError     it did not answer in time
     ├── LearningError            usage data cannot be written
@@ -163,6 +164,10 @@ class UpstreamError(ToolscriptError):
 
 class NotConnectedError(UpstreamError):
     """A server is not connected; the message says why."""
+
+
+class NotOwnerError(NotConnectedError):
+    """Another replica of the gateway runs a server, or none does yet; nothing was executed."""
 
 
 class RefusedError(UpstreamError):

@@ -50,6 +50,7 @@ DECISIONS: tuple[Decision, ...] = ("allow", "ask", "deny")
 Transport = Literal["stdio", "http", "sse"]
 Protocol = Literal["auto", "legacy"]
 Start = Literal["lazy", "eager"]
+Instances = Literal["each", "one"]
 OutputStep = Literal["strip", "redact"]
 PROJECT = "${PROJECT}"
 """In an entry, stands for the folder that the caller works in."""
@@ -155,6 +156,8 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Replaces the settings' ``idle_timeout_s``."""
     is_shared: bool = True
     """Whether all sessions use the same instance."""
+    instances: Instances = "each"
+    """Whether every replica of a gateway runs it, or one replica for all."""
     max_concurrent: int = 0
     """How many requests it gets at a time; 0 for any number."""
     output: tuple[OutputStep, ...] = ()

@@ -25,6 +25,7 @@ from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.live_index import SEARCH_TIMEOUT_S
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
+from toolscript.storage.file_records import FileRecords
 from toolscript.types import SearchRequest, ServerSpec, ToolSpec
 
 
@@ -53,7 +54,7 @@ def application(signal: EmbeddingSignal, tmp_path: Path, model: LazyModel | None
         SnapshotStore(tmp_path, config.key),
         no_skills(tmp_path),
         search_timeout_s=0.2,
-        approvals=Approvals(RememberedAnswers(tmp_path / "answers.json"), 1),
+        approvals=Approvals(RememberedAnswers(FileRecords(tmp_path)), 1),
     )
 
 

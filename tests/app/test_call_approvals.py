@@ -14,6 +14,7 @@ from toolscript.app.call_approvals import (
 )
 from toolscript.errors import DecisionStorageError, DeniedError, RefusedError, UnknownNameError
 from toolscript.gateway.base import SILENT_CALLER, Caller
+from toolscript.storage.file_records import FileRecords
 from toolscript.types import ToolSpec
 
 PUSH = ToolSpec(server="git", name="push")
@@ -46,7 +47,7 @@ def accepting(answer: Any) -> dict[str, Any]:
 
 
 def approvals(folder: Path, timeout_s: float = 30) -> Approvals:
-    return Approvals(RememberedAnswers(folder / "answers.json"), timeout_s)
+    return Approvals(RememberedAnswers(FileRecords(folder)), timeout_s)
 
 
 async def is_allowed(
@@ -110,7 +111,7 @@ def test_the_question_names_the_tool_and_shows_no_secret(tmp_path: Path) -> None
 
 
 def test_what_was_allowed_for_always_can_be_taken_back(tmp_path: Path) -> None:
-    remembered = RememberedAnswers(tmp_path / "answers.json")
+    remembered = RememberedAnswers(FileRecords(tmp_path))
     remembered.add("git__push", "owner")
     remembered.add("git__push", "owner")
     [kept] = remembered.all()
@@ -122,7 +123,7 @@ def test_what_was_allowed_for_always_can_be_taken_back(tmp_path: Path) -> None:
 
 def test_an_answer_that_cannot_be_deleted_is_an_error_and_still_counts(tmp_path: Path) -> None:
     folder = tmp_path / "data"
-    answers = RememberedAnswers(folder / "answers.json")
+    answers = RememberedAnswers(FileRecords(folder))
     answers.add("git__push", "owner")
     (folder / "answers.lock").unlink()
     (folder / "answers.lock").mkdir()
@@ -133,7 +134,7 @@ def test_an_answer_that_cannot_be_deleted_is_an_error_and_still_counts(tmp_path:
 
 @pytest.mark.parametrize("damage", [b"", b"{}", b'{"version": 1, "answers": 5}', b"\xff"])
 def test_a_damaged_file_allows_nothing(tmp_path: Path, damage: bytes) -> None:
-    remembered = RememberedAnswers(tmp_path / "answers.json")
+    remembered = RememberedAnswers(FileRecords(tmp_path))
     remembered.add("git__push", "owner")
     (tmp_path / "answers.json").write_bytes(damage)
     assert remembered.all() == ()

@@ -33,6 +33,7 @@ def test_the_gateway_lives_on_whatever_its_servers_do(tmp_path: Path, more: list
     assert found["loop"]["looks"]
 
 
+CALM: dict[str, Any] = {"processes": 0, "descriptors": 100, "memory_mib": 180.0}
 WELL: dict[str, Any] = {
     "asked": {"searches": 2, "calls answered": 2},
     "resting": True,
@@ -40,7 +41,7 @@ WELL: dict[str, Any] = {
     "missing": [],
     "left": 0,
     "loop": {"looks": 10, "late": 0, "blocked": 0},
-    "calm": [{"processes": 0, "descriptors": 100, "memory_mib": 180.0}] * 2,
+    "calm": [CALM] * 4,
 }
 
 
@@ -52,11 +53,14 @@ WELL: dict[str, Any] = {
         ("missing", ["s01"]),
         ("left", 1),
         ("loop", {"looks": 10, "late": 1, "blocked": 1}),
-        ("calm", [{**WELL["calm"][0], "processes": 1}] * 2),
-        ("calm", [WELL["calm"][0], {**WELL["calm"][0], "descriptors": 120}]),
-        ("calm", [WELL["calm"][0], {**WELL["calm"][0], "memory_mib": 260.0}]),
+        ("calm", [{**CALM, "processes": 1}] * 4),
+        ("calm", [{**CALM, "descriptors": number} for number in (100, 103, 106, 109)]),
+        ("calm", [{**CALM, "memory_mib": mib} for mib in (180.0, 189.0, 198.0, 207.0)]),
     ],
 )
 def test_what_is_not_well_is_said(what: str, value: object) -> None:
     assert failed_checks(WELL) == []
+    for number in range(4):  # what is there once only has not grown
+        once = [{**CALM, "memory_mib": 260.0 if at == number else 180.0} for at in range(4)]
+        assert failed_checks({**WELL, "calm": once}) == []
     assert len(failed_checks({**WELL, what: value})) == 1

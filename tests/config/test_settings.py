@@ -75,6 +75,10 @@ VALUES: dict[str, tuple[object, str, object]] = {
     "log_format": ("json", "json", "json"),
     "secret_key": ("a" * 32, "b" * 32, "b" * 32),
     "secret_key_previous": ("a" * 32, "b" * 32, "b" * 32),
+    "database": ("postgresql://a/b", "postgres://c/d", "postgres://c/d"),
+    "database_direct": ("postgresql://a/b", "postgres://c/d", "postgres://c/d"),
+    "catalogue": ("a", "b", "b"),
+    "replica_url": ("http://a", "https://b", "https://b"),
     "exec_timeout_s": (1.0, "2.5", 2.5),
     "exec_memory_mib": (64, "128", 128),
     "host": ("::1", "0.0.0.0", "0.0.0.0"),  # noqa: S104 - only read

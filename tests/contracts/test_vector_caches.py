@@ -10,6 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from tests.postgres import free_port
+from toolscript.cluster.database import Database
+from toolscript.cluster.vector_cache import DatabaseVectorCache
 from toolscript.embedding.base import CachedVector, VectorCache
 from toolscript.embedding.json_vector_cache import JsonVectorCache
 from toolscript.embedding.vector_cache import SqliteVectorCache
@@ -18,11 +21,21 @@ Make = Callable[[str], VectorCache]
 RANDOM = np.random.default_rng(4)
 
 
-@pytest.fixture(params=[JsonVectorCache, SqliteVectorCache])
+@pytest.fixture(params=[JsonVectorCache, SqliteVectorCache, DatabaseVectorCache])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     """Opens the cache of a set of documents, by its name."""
+    if request.param is DatabaseVectorCache:
+        connect: Callable[[], Database] = request.getfixturevalue("connect")
+        database = connect()
+        return lambda _: DatabaseVectorCache(database)
     suffix = "json" if request.param is JsonVectorCache else "sqlite"
     return lambda name: request.param(tmp_path / "caches" / f"embeddings-{name}.{suffix}")
+
+
+files = pytest.mark.parametrize("make", [JsonVectorCache, SqliteVectorCache], indirect=True)
+"""A test of caches that one set of documents has by itself."""
+shared = pytest.mark.parametrize("make", [DatabaseVectorCache], indirect=True)
+"""A test of caches that all sets of documents share."""
 
 
 def entry(digest: str = "d") -> CachedVector:
@@ -37,6 +50,12 @@ def digests(entries: Mapping[str, CachedVector]) -> dict[str, str]:
     return {key: entry.digest for key, entry in entries.items()}
 
 
+VECTORS = hnp.arrays(
+    np.float32, 5, elements=st.floats(width=32, allow_nan=False, allow_infinity=False)
+)
+
+
+@files
 @pytest.mark.requirement("cache:shape")
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 @given(
@@ -45,9 +64,7 @@ def digests(entries: Mapping[str, CachedVector]) -> dict[str, str]:
         st.builds(
             CachedVector,
             st.text("0123456789abcdef"),
-            hnp.arrays(
-                np.float32, 5, elements=st.floats(width=32, allow_nan=False, allow_infinity=False)
-            ),
+            VECTORS,
         ),
         max_size=5,
     ),
@@ -63,6 +80,29 @@ def test_what_is_saved_is_loaded_bit_for_bit(
     assert all(entry.vector.dtype == np.float32 for entry in loaded.values())
 
 
+@pytest.mark.requirement("cache:shape")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@given(
+    vectors=st.dictionaries(st.text("0123456789abcdef"), VECTORS, max_size=5),
+    model=st.text(st.characters(codec="utf-8", exclude_characters="\0")),
+    name=st.text(),
+)
+def test_what_is_wanted_is_loaded_bit_for_bit(
+    make: Make, vectors: dict[str, np.ndarray], model: str, name: str
+) -> None:
+    """cache:shape"""
+    entries = {name + digest: CachedVector(digest, v) for digest, v in vectors.items()}
+    make("x").save("another", {"a": CachedVector("0", np.ones(5, np.float32))})
+    cache = make("x")
+    stored = bits(entries)
+    if isinstance(cache, DatabaseVectorCache):  # what an earlier example has stored stays
+        stored |= bits(cache.load(model, digests(entries)))
+    assert cache.save(model, entries)
+    loaded = make("x").load(model, digests(entries))
+    assert bits(loaded) == stored
+    assert all(entry.vector.dtype == np.float32 for entry in loaded.values())
+
+
 def test_some_of_many_can_be_loaded(make: Make) -> None:
     """cache:shape"""
     entries = {f"s__a\n#{number}": entry(str(number)) for number in range(400)}
@@ -73,6 +113,7 @@ def test_some_of_many_can_be_loaded(make: Make) -> None:
     assert bits(make("x").load("m", digests(entries))) == bits(entries)
 
 
+@files
 @pytest.mark.requirement("cache:validity")
 def test_another_models_vectors_are_not_loaded_and_that_is_said(
     make: Make, caplog: pytest.LogCaptureFixture
@@ -87,6 +128,7 @@ def test_another_models_vectors_are_not_loaded_and_that_is_said(
     assert make("x").load("m") == {}
 
 
+@files
 @pytest.mark.requirement("cache:validity", "cache:safe")
 def test_what_changed_is_replaced_and_what_is_gone_is_pruned(make: Make) -> None:
     """cache:safe, cache:validity: what another process has saved may stay."""
@@ -102,4 +144,62 @@ def test_vectors_of_another_length_replace_all(make: Make) -> None:
     make("x").save("m", {"a__1": entry(), "b__1": entry()})
     longer = CachedVector("d", np.ones(9, np.float32))
     make("x").save("m", {"a__1": longer}, lambda _: True)
-    assert bits(make("x").load("m")) == bits({"a__1": longer})
+    assert bits(make("x").load("m", {"a__1": "d"})) == bits({"a__1": longer})
+    if not isinstance(make("x"), DatabaseVectorCache):
+        assert make("x").load("m").keys() == {"a__1"}
+
+
+@shared
+@pytest.mark.requirement("cache:validity", "cache:safe")
+def test_what_any_catalogue_has_embedded_is_found_by_its_digest(make: Make) -> None:
+    """cache:validity, cache:safe: under any id, by the same model only, for ever."""
+    first = entry("1")
+    make("x").save("m", {"a__1": first, "a__2": entry("2")})
+    make("y").save("m", {"b__3": entry("3")})
+    wanted = {"c__1": "1", "d__1": "1", "c__4": "4"}
+    assert bits(make("y").load("m", wanted)) == bits({"c__1": first, "d__1": first})
+    assert make("y").load("other", wanted) == {}
+    assert make("y").load_from_other_caches("m", wanted) == {}
+    assert make("y").save("m", {"c__1": entry("1")}), "the first vector of a digest counts"
+    assert bits(make("x").load("m", {"a__1": "1"})) == bits({"a__1": first})
+
+
+@shared
+def test_what_was_not_used_for_half_a_year_is_deleted(
+    make: Make, connect: Callable[[], Database]
+) -> None:
+    database = connect()
+    make("x").save("m", {each: entry(each) for each in ("old", "used", "new")})
+    database.run(
+        lambda c: c.execute(
+            "update toolscript.embedding set used_at = now() - interval '181 days' "
+            "where digest <> 'new'"
+        )
+    )
+    assert make("x").load("m", {"a": "used"})
+    make("x").save("m", {"a": entry("another")})
+    wanted = {each: each for each in ("old", "used", "new", "another")}
+    assert make("x").load("m", wanted).keys() == {"used", "new", "another"}
+
+
+def test_a_database_that_is_gone_is_logged_and_not_raised(caplog: pytest.LogCaptureFixture) -> None:
+    database = Database(f"postgresql://nobody@127.0.0.1:{free_port()}/none")
+    cache = DatabaseVectorCache(database)
+    assert cache.load("m", {"a": "1"}) == {}
+    assert not cache.save("m", {"a": entry("1")})
+    assert "cannot be read now" in caplog.text
+    assert "cannot be written now" in caplog.text
+    database.close()
+
+
+@shared
+def test_what_is_known_to_be_stored_is_not_written_again(
+    make: Make, connect: Callable[[], Database]
+) -> None:
+    entries = {str(number): entry(str(number)) for number in range(3)}
+    cache = make("x")
+    cache.save("m", entries)
+    connect().run(lambda c: c.execute("delete from toolscript.embedding"))
+    cache.save("m", entries | {"3": entry("3")})
+    found = make("x").load("m", {each: each for each in "0123"})
+    assert found.keys() == {"3"}

@@ -2,7 +2,6 @@ import json
 import logging
 import stat
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from msgspec.structs import replace
@@ -42,13 +41,6 @@ def store(tmp_path: Path) -> SnapshotStore:
     return SnapshotStore(tmp_path / "catalogue", "0123456789abcdef")
 
 
-def test_what_was_known_is_known_again(store: SnapshotStore) -> None:
-    """catalogue:snapshot"""
-    catalogue = Catalogue.of([entry(TIME), entry(GIT, "failed")])
-    store.save(catalogue)
-    assert store.load([TIME, GIT]) == catalogue
-
-
 def test_the_file_is_named_by_the_configuration_and_only_the_owner_may_read_it(
     store: SnapshotStore,
 ) -> None:
@@ -57,24 +49,6 @@ def test_the_file_is_named_by_the_configuration_and_only_the_owner_may_read_it(
     assert store.path.name == "catalogue-0123456789abcdef.json"
     assert stat.S_IMODE(store.path.stat().st_mode) == 0o600
     assert [path.name for path in store.path.parent.iterdir()] == [store.path.name]
-
-
-def test_only_servers_as_they_are_configured_now_are_taken_from_it(store: SnapshotStore) -> None:
-    """catalogue:snapshot"""
-    store.save(Catalogue.of([entry(TIME), entry(GIT)]))
-    changed = ServerSpec(name="time", transport="stdio", command="npx")
-    disabled = ServerSpec(name="git", transport="stdio", disabled=True)
-    assert list(store.load([changed, GIT]).servers) == ["git"]
-    assert list(store.load([TIME, disabled]).servers) == ["time"]
-    assert list(store.load([GIT]).servers) == ["git"]
-    assert not store.load([]).servers
-
-
-@pytest.mark.parametrize("state", get_args(ServerState))
-def test_only_what_has_been_settled_is_kept(store: SnapshotStore, state: ServerState) -> None:
-    """catalogue:snapshot"""
-    store.save(Catalogue.of([entry(TIME, state)]))
-    assert bool(store.load([TIME]).servers) is (state in {"ready", "failed"})
 
 
 def test_of_a_server_that_is_just_connected_to_it_is_what_was_known(store: SnapshotStore) -> None:

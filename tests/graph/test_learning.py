@@ -13,8 +13,8 @@ import pytest
 
 from tests.graph.test_tool_graph import Clock, graph_of
 from tests.support import edge_of
-from toolscript.graph.base import Template
-from toolscript.graph.counts import GraphDelta, discount
+from toolscript.graph.base import LearnedCounts
+from toolscript.graph.counts import GraphDelta
 from toolscript.graph.graph_files import read
 from toolscript.graph.graph_store import GraphStore
 from toolscript.graph.learning import MAX_WAITING, Learning
@@ -38,55 +38,6 @@ def until(condition: Callable[[], bool], bound_s: float = 30.0) -> None:
 
 
 class TestStore:
-    def test_a_graph_is_the_same_when_it_is_read_again(self, tmp_path: Path) -> None:
-        """graph:learning"""
-        graph, store = graph_of("abcd", "bad", "xyz"), GraphStore(tmp_path, "key")
-        graph.add_dependencies([("s__a", "t__need")])
-        graph.bootstrap_from_templates([Template(pairs=(("s__d", "t__e"),))])
-        graph.observe((), "s__a", succeeded=False)
-        graph.record_gain(0.7)
-        assert store.add(graph.drain_changes(), UsageChange())
-        again, _ = stored(tmp_path)
-        assert again.stats() == graph.stats()
-        assert sorted(map(repr, again.strongest(99))) == sorted(map(repr, graph.strongest(99)))
-        now, before = again.data, graph.data
-        assert now.server_steps == before.server_steps
-        assert now.totals == before.totals
-        assert discount(now.later_seen) == discount(before.later_seen)
-        assert not again.drain_changes()
-
-    @pytest.mark.requirement("graph:learning")
-    def test_what_is_learned_later_is_added(self, tmp_path: Path) -> None:
-        """graph:learning"""
-        store, graph = GraphStore(tmp_path, "key"), graph_of("ab")
-        store.add(graph.drain_changes(), UsageChange())
-        graph.learn(["s__a", "s__b"])
-        graph.learn(["s__c", "s__a"])
-        store.add(graph.drain_changes(), UsageChange())
-        assert stored(tmp_path)[0].stats() == graph.stats()
-
-    @pytest.mark.requirement("graph:learning")
-    def test_two_processes_keep_one_graph(self, tmp_path: Path) -> None:
-        """graph:learning"""
-        one, other = graph_of("ab", "xa"), graph_of("ba", "ab")
-        for graph in (one, other):
-            GraphStore(tmp_path, "key").add(graph.drain_changes(), UsageChange())
-        both, _ = stored(tmp_path)
-        edge = edge_of(both, "s__a", "s__b")
-        assert edge is not None
-        assert (edge.weight, edge.times) == (2.0, 2)
-        assert both.edge_count == 3
-        assert both.stats().calls == 8
-
-    def test_what_was_forgotten_is_gone(self, tmp_path: Path) -> None:
-        graph, store = graph_of("abc"), GraphStore(tmp_path, "key")
-        store.add(graph.drain_changes(), UsageChange())
-        graph.clear()
-        graph.learn(["s__x", "s__y"])
-        store.add(graph.drain_changes(), UsageChange())
-        assert stored(tmp_path)[0].neighbors("s__x") == ["s__y"]
-        assert stored(tmp_path)[0].edge_count == 1
-
     def test_a_graph_that_grew_too_large_is_kept_as_it_was_cut(self, tmp_path: Path) -> None:
         """graph:learning"""
         graph, store = ToolGraph(max_edges=10, clock=Clock()), GraphStore(tmp_path, "key")
@@ -141,18 +92,6 @@ class TestStore:
         store = GraphStore(tmp_path / "graph", "key")
         store.add(graph_of("ab").drain_changes(), UsageChange())
         assert store.path.stat().st_mode & 0o077 == 0
-
-    def test_the_questions_of_two_processes_are_put_together(self, tmp_path: Path) -> None:
-        """graph:learning"""
-        for value in (1.0, 3.0):
-            usage = Usage()
-            usage.learn("s__a", "m", np.full(4, value, dtype=np.float32))
-            GraphStore(tmp_path, "key").add(GraphDelta(), usage.drain_changes())
-        _, usage = stored(tmp_path)
-        count, total = usage.of("m")["s__a"]
-        assert count == 2
-        np.testing.assert_array_equal(total, np.full(4, 4.0))
-        assert usage.of("other") == {}
 
 
 class TestLearning:
@@ -242,6 +181,33 @@ class TestLearning:
         graph, usage = stored(tmp_path)
         assert graph.stats() == ToolGraph().stats()
         assert usage.of("m") == {}
+
+    def test_who_tells_of_news_does_not_wait_until_the_graph_is_read(self, tmp_path: Path) -> None:
+        told = threading.Event()
+
+        class Store(GraphStore):
+            """Hears of news from another thread while it reads for the first time."""
+
+            def subscribe(self, changed: Callable[[], None]) -> None:
+                self._changed = changed
+
+            def load(
+                self, graph: LearnedCounts[GraphDelta], usage: LearnedCounts[UsageChange]
+            ) -> bool:
+                if not told.is_set():
+                    teller = threading.Thread(target=self._changed)
+                    teller.start()
+                    teller.join(30)
+                    assert not teller.is_alive()
+                    told.set()
+                return super().load(graph, usage)
+
+        GraphStore(tmp_path, "key").add(graph_of("ab").drain_changes(), UsageChange())
+        learning = Learning(Store(tmp_path, "key"))
+        learning.open()
+        assert told.is_set()
+        learning.close()
+        assert learning.graph.edge_count == 1
 
     def test_what_is_imported_is_learned_and_kept(self, tmp_path: Path) -> None:
         """graph:learning"""

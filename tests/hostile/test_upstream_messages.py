@@ -1,9 +1,13 @@
 """What servers say is bounded: large messages, unreadable ones, listings, calls without end."""
 
+import gc
 import json
+import tracemalloc
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from tests.support import (
@@ -20,7 +24,14 @@ from tests.support import (
 )
 from toolscript.errors import CallTimeoutError, UpstreamError
 from toolscript.gateway.jsonrpc_reader import SMALL_BYTES
-from toolscript.gateway.raw_results import MAX_OBJECT_BYTES, MAX_VALUES, RawResult
+from toolscript.gateway.raw_results import (
+    MAX_OBJECT_BYTES,
+    MAX_VALUES,
+    RawResult,
+    UnreadableError,
+    decode_moderate,
+    in_thread_if_large,
+)
 from toolscript.gateway.upstream import tool_listing as listing
 
 _MIB = 2**20
@@ -102,6 +113,52 @@ def test_l2_a_listing_that_cannot_be_read_fails_at_once(scripted: Scripted, tmp_
         _config(scripted, tmp_path, raw=raw), {"TOOLSCRIPT_CONNECT_TIMEOUT": "600"}
     ) as app:
         assert "cannot be read" in app.wait_for("s", "failed").error
+
+
+def test_l2_what_cannot_be_read_is_not_kept(scripted: Scripted, tmp_path: Path) -> None:
+    """Not even until the garbage collector runs, which counts objects and not their sizes."""
+    text = "x" * 3 * _MIB
+    raw = {
+        "a line": "{" + text + "\n" + _ANSWER % '{"content":[]}',
+        "an answer": _ANSWER % ('{"content":[],"x":"' + text + '","z":oops}'),
+    }
+
+    def call(app: Running, kind: str) -> None:
+        with suppress(UpstreamError):
+            _call(app, kind)
+
+    with running(_config(scripted, tmp_path, *map(tool, raw), raw=raw)) as app:
+        for kind in raw:
+            call(app, kind)
+        gc.collect()
+        gc.disable()
+        tracemalloc.start()
+        try:
+            for kind in raw:
+                call(app, kind)
+                kept, _ = tracemalloc.get_traced_memory()
+                assert kept < len(text), kind
+        finally:
+            tracemalloc.stop()
+            gc.enable()
+
+
+def test_l2_what_a_thread_cannot_read_is_not_kept() -> None:
+    text = b'{"content":"' + b"x" * 3 * _MIB + b'","z":oops}'
+
+    async def read() -> int:
+        for _ in range(5):
+            with suppress(UnreadableError):
+                await in_thread_if_large(decode_moderate, bytes(bytearray(text)))
+        return tracemalloc.get_traced_memory()[0]
+
+    gc.disable()
+    tracemalloc.start()
+    try:
+        assert anyio.run(read) < 3 * len(text), "the last one may still be in its thread"
+    finally:
+        tracemalloc.stop()
+        gc.enable()
 
 
 def test_m9_a_tool_past_a_bound_is_rejected_and_the_others_stay(

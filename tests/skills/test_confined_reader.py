@@ -2,6 +2,7 @@
 
 import os
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -284,6 +285,18 @@ def test_a_file_that_changes_while_it_is_read_is_read_whole_or_refused(root: Pat
     assert counts.keys() <= {"a", "b", "refused"}
     assert "refused" in counts
     assert len(set(reader.read("changing.md").text)) == 1, "once it is left alone"
+
+
+@pytest.mark.requirement("skills:update")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux can tell")
+def test_a_file_that_somebody_has_open_to_write_is_refused(root: Path) -> None:
+    """skills:update: a writer that is interrupted midway, for however long."""
+    path = root / "folder" / "notes.md"
+    with path.open("r+b") as file:
+        file.write(b"out")
+        file.flush()
+        assert "changes while it is read" in refusal(root, "folder/notes.md")
+    assert ConfinedReader(root).read("folder/notes.md").text == "outide"
 
 
 # Walking

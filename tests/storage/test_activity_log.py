@@ -10,36 +10,14 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
+from tests.contracts.test_activity_stores import ALL, CALL, numbered, numbers
 from tests.support import until
 from toolscript.storage.activity_log import (
     MAX_ROWS,
     ActivityLog,
     ActivityPage,
-    ActivityQuery,
-    RecordedCall,
 )
-
-CALL = RecordedCall(
-    time="2026-01-02T03:04:05.678+00:00",
-    who="owner",
-    tool="files__read_file",
-    server="files",
-    outcome="ok",
-    ms=1.5,
-    argument_bytes=2,
-    result_bytes=None,
-)
-ALL = ActivityQuery(limit=MAX_ROWS)
-
-
-def numbered(numbers: range) -> list[RecordedCall]:
-    return [replace(CALL, ms=float(number)) for number in numbers]
-
-
-def numbers(page: ActivityPage) -> list[int]:
-    return [int(call.ms) for call in page.calls]
 
 
 @pytest.fixture
@@ -47,14 +25,9 @@ def activity(tmp_path: Path) -> ActivityLog:
     return ActivityLog(tmp_path / "activity", "key")
 
 
-def test_what_is_appended_is_read_newest_first(activity: ActivityLog) -> None:
+def test_reading_makes_no_file(activity: ActivityLog) -> None:
     assert activity.read(ALL) == ActivityPage([], has_more=False)
-    assert not activity.path.parent.exists(), "reading makes no file"
-    activity.append(numbered(range(2)))
-    activity.append([replace(CALL, ms=2.0, who="anyone", outcome="timeout", result_bytes=7)])
-    newest, *others = activity.read(ALL).calls
-    assert newest == replace(CALL, id=3, ms=2.0, who="anyone", outcome="timeout", result_bytes=7)
-    assert others == [replace(CALL, id=2, ms=1.0), replace(CALL, id=1, ms=0.0)]
+    assert not activity.path.parent.exists()
 
 
 def test_the_file_is_its_owners_only(activity: ActivityLog) -> None:
@@ -63,61 +36,12 @@ def test_the_file_is_its_owners_only(activity: ActivityLog) -> None:
     assert stat.S_IMODE(activity.path.parent.stat().st_mode) == 0o700
 
 
-def test_only_the_newest_calls_are_kept(activity: ActivityLog) -> None:
-    activity.append(numbered(range(MAX_ROWS - 1)))
-    for number in range(MAX_ROWS - 1, MAX_ROWS + 5):
-        activity.append(numbered(range(number, number + 1)))
-    assert numbers(activity.read(ALL)) == list(range(MAX_ROWS + 4, 4, -1))
+def test_the_space_of_old_calls_is_used_again(activity: ActivityLog) -> None:
+    activity.append(numbered(range(MAX_ROWS)))
     size = activity.path.stat().st_size
     for start in range(0, MAX_ROWS, 256):
         activity.append(numbered(range(start, start + 256)))
-    assert activity.path.stat().st_size < size * 1.1, "the space of old rows is used again"
-
-
-def test_pages_have_every_call_once(activity: ActivityLog) -> None:
-    activity.append(numbered(range(10)))
-    seen: list[int] = []
-    before: int | None = None
-    for has_more in (True, True, False):
-        page = activity.read(ActivityQuery(limit=4, before=before))
-        assert page.has_more is has_more
-        seen += numbers(page)
-        before = page.calls[-1].id
-    assert seen == list(range(9, -1, -1))
-    assert not activity.read(ActivityQuery(limit=10)).has_more
-
-
-@pytest.mark.parametrize(
-    ("query", "found"),
-    [
-        (ActivityQuery(9, tool="git__*"), [2, 1]),
-        (ActivityQuery(9, tool="git__lo?"), [2]),
-        (ActivityQuery(9, tool="git"), []),
-        (ActivityQuery(9, tool="GIT__log"), []),
-        (ActivityQuery(9, who="anyone"), [1]),
-        (ActivityQuery(9, who=""), []),
-        (ActivityQuery(9, who="' or true --"), []),
-        (ActivityQuery(9, outcome="tool error"), [2]),
-        (ActivityQuery(9, tool="git__*", before=2), [1]),
-        (ActivityQuery(1, tool="git__*"), [2]),
-    ],
-)
-def test_a_query_chooses(activity: ActivityLog, query: ActivityQuery, found: list[int]) -> None:
-    activity.append(
-        [
-            replace(CALL, tool="git__status", who="anyone"),
-            replace(CALL, tool="git__log", outcome="tool error"),
-            CALL,
-        ]
-    )
-    page = activity.read(query)
-    assert [call.id for call in page.calls] == found
-    assert page.has_more == (query.limit == 1)
-
-
-def test_no_pattern_takes_exponential_time(activity: ActivityLog) -> None:
-    activity.append([replace(CALL, tool="a" * 200)] * 100)
-    assert not activity.read(ActivityQuery(9, tool="*a" * 99 + "b")).calls
+    assert activity.path.stat().st_size < size * 1.1
 
 
 def _append(path: Path, first: int) -> None:
@@ -137,7 +61,7 @@ def test_two_processes_write_the_same_file(activity: ActivityLog) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from tests.storage.test_activity_log import numbered
+from tests.contracts.test_activity_stores import numbered
 from toolscript.storage.activity_log import ActivityLog
 activity = ActivityLog(Path(sys.argv[1]), "key")
 number = 0

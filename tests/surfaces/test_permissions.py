@@ -7,15 +7,20 @@ destructive tool is asked about where the caller can be asked.
 
 import itertools
 import json
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from tests.stdio_sessions import session
-from tests.support import FUZZY, Cli, Scripted, fetch, stop_all, tool, until
+from tests.support import FUZZY, PATIENCE_S, Cli, Scripted, fetch, stop_all, tool, until
+from tests.surfaces.doors import BY_NAME, CALLS, DOORS, EXACT, Visit
+
+from toolscript.surfaces.mcp.endpoint import EXPOSURES
 
 CLASSES = ("read", "write", "destructive")
 DECISIONS = (None, "allow", "ask", "deny")
@@ -24,7 +29,6 @@ HINTS: dict[str, dict[str, Any]] = {
     "write": {"annotations": {"destructiveHint": False}},
     "destructive": {},
 }
-CALLS = {"read": "read_tool", "write": "call_tool", "destructive": "call_destructive_tool"}
 STRICTNESS = ("allow", "ask", "deny")
 
 
@@ -48,6 +52,11 @@ class Case:
     def decision(self) -> str | None:
         said = [each for each in (self.rule, self.profile, self.token) if each]
         return max(said, key=STRICTNESS.index) if said else None
+
+    @property
+    def is_owners(self) -> bool:
+        """Whether the caller may see everything, and is therefore told why a tool is denied."""
+        return self.profile is None and self.token is None
 
     def expected(self, *, asked: bool) -> str:
         """``called``, ``question``, ``not allowed`` or ``hidden``."""
@@ -80,22 +89,60 @@ class Place:
     cli: Cli
     url: str
     calls: Path
-    tokens: dict[str | None, str]
+    tokens: dict[tuple[str, str | None], str]
+    """By the profile and the permission that a token has."""
 
-    def made(self) -> list[str]:
-        """The names of the tools that have been called, in order."""
+    @property
+    def made(self) -> set[str]:
+        """The marks of the calls that the server has answered."""
         text = self.calls.read_text("utf-8") if self.calls.exists() else ""
-        return [json.loads(line)["name"] for line in text.splitlines()]
+        return {json.loads(line)["arguments"].get("mark", "") for line in text.splitlines()}
 
     def headers(self, profile: str, token: str | None) -> dict[str, str]:
-        sent = {"Authorization": f"Bearer {self.tokens[token]}"}
+        sent = {"Authorization": f"Bearer {self.tokens['none', token]}"}
         return sent | ({} if profile == "none" else {"Toolscript-Profile": profile})
+
+    def visit(
+        self,
+        folder: Path,
+        every: Iterable[Case],
+        profile: str = "none",
+        token: str | None = None,
+        most: str | None = None,
+    ) -> Visit:
+        """Calls of these tools, each with a mark of its own."""
+        every = list(every)
+        return Visit(
+            cli=self.cli,
+            url=self.url,
+            token=self.tokens["none", token],
+            narrow=self.tokens[profile, token],
+            profile=profile,
+            classes={case.name: case.tool_class for case in every},
+            marks={case.name: uuid4().hex for case in every},
+            folder=folder,
+            most=most,
+        )
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Generator[Place]:
-    home = tmp_path_factory.mktemp("permissions")
-    cli = Cli(home, {**FUZZY, "TOOLSCRIPT_APPROVAL_TIMEOUT": "0.3"})
+    """Where no question is answered."""
+    with serving(tmp_path_factory.mktemp("permissions"), 0.1, PROFILES) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def asking_place(tmp_path_factory: pytest.TempPathFactory) -> Generator[Place]:
+    """Where every question is answered."""
+    with serving(tmp_path_factory.mktemp("asking"), PATIENCE_S, ["none"]) as made:
+        yield made
+
+
+@contextmanager
+def serving(home: Path, timeout_s: float, profiles: Iterable[str]) -> Generator[Place]:
+    """A gateway; there are tokens with each permission for each of these profiles."""
+    cli = Cli(home, {**FUZZY, "TOOLSCRIPT_APPROVAL_TIMEOUT": f"{timeout_s:g}"})
     tools = [tool(case.name) | HINTS[case.tool_class] for case in cases()]
     calls = home / "calls"
     server = Scripted(home)(*tools, calls=str(calls))
@@ -108,13 +155,15 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Generator[Place]:
         },
     }
     (home / ".toolscript.json").write_text(json.dumps(document), "utf-8")
-    tokens: dict[str | None, str] = {}
+    tokens: dict[tuple[str, str | None], str] = {}
     try:
         url = cli.start_gateway()
-        for decision in TOKENS:
+        for profile, decision in itertools.product(profiles, TOKENS):
             words = ("--permission", f"*={decision}") if decision else ()
-            tokens[decision] = cli.json("token", "create", *words)["token"]
-        until(lambda: fetch(url, "/health", headers=_bearer(tokens[None]))[1]["tools"], "tools")
+            words += () if profile == "none" else ("--profile", profile)
+            tokens[profile, decision] = cli.json("token", "create", *words)["token"]
+        owner = _bearer(tokens["none", None])
+        until(lambda: fetch(url, "/health", headers=owner)[1]["tools"], "tools")
         yield Place(cli, url, calls, tokens)
     finally:
         stop_all(json.loads(path.read_text("utf-8"))["pid"] for path in cli.records)
@@ -129,65 +178,68 @@ COMBINATIONS = pytest.mark.parametrize(
 )
 
 
-def outcome(status: int, answer: Any) -> str:
-    if status == 200:
-        return "called"
-    return {
-        ("DeniedError", 403): "not allowed",
-        ("UnknownNameError", 404): "hidden",
-    }[answer["type"], status]
+@COMBINATIONS
+@pytest.mark.parametrize("door", DOORS)
+def test_who_cannot_be_asked(
+    place: Place, door: str, profile: str, token: str | None, tmp_path: Path
+) -> None:
+    every = list(cases(PROFILES[profile], token))
+    visit = place.visit(tmp_path, every, profile, token)
+    wanted = {case.name: case.expected(asked=False) for case in every}
+    if profile == "none" and token is None and door in BY_NAME:
+        wanted = {name: "told" if each == "hidden" else each for name, each in wanted.items()}
+    assert DOORS[door](visit) == wanted
+    made = place.made
+    reached = {name for name, mark in visit.marks.items() if mark in made}
+    assert reached == {name for name, each in wanted.items() if each == "called"}
 
 
 @COMBINATIONS
-def test_over_http(place: Place, profile: str, token: str | None) -> None:
-    headers = {**place.headers(profile, token), "Content-Type": "application/json"}
-    wanted: dict[str, str] = {}
-    found: dict[str, str] = {}
+def test_what_is_denied_is_not_listed(place: Place, profile: str, token: str | None) -> None:
+    headers = place.headers(profile, token)
     listed = {t["toolId"] for t in fetch(place.url, "/tools", headers=headers)[1]["tools"]}
-    for case in cases(PROFILES[profile], token):
-        wanted[case.name] = expected = case.expected(asked=False)
-        before = len(place.made())
-        path = f"/tools/{case.identifier}"
-        if expected == "hidden" and profile == "none" and token is None:
-            wanted[case.name] = "not allowed"  # who may see everything is told why
-        found[case.name] = outcome(
-            *fetch(place.url, path, method="POST", headers=headers, body=b"{}")
-        )
-        assert (len(place.made()) > before) == (expected == "called")
-        assert (case.identifier in listed) == (expected != "hidden")
-    assert found == wanted
+    seen = [c for c in cases(PROFILES[profile], token) if c.expected(asked=False) != "hidden"]
+    assert listed == {case.identifier for case in seen}
 
 
 @COMBINATIONS
-def test_over_mcp(place: Place, profile: str, token: str | None) -> None:
-    """The client can be asked; it allows nothing, and then everything once."""
-    env = {"TOOLSCRIPT_GATEWAY_URL": place.url, "TOOLSCRIPT_GATEWAY_TOKEN": place.tokens[token]}
+@pytest.mark.parametrize("exposure", EXPOSURES)
+def test_who_can_be_asked(
+    asking_place: Place, exposure: str, profile: str, token: str | None
+) -> None:
+    """A client of MCP; its user allows nothing, and then everything once."""
+    env = {"TOOLSCRIPT_GATEWAY_URL": asking_place.url}
+    env |= {"TOOLSCRIPT_GATEWAY_TOKEN": asking_place.tokens["none", token]}
     env |= {} if profile == "none" else {"TOOLSCRIPT_PROFILE": profile}
-    cli = Cli(place.cli.home, {**place.cli.env, **env})
-    with session(cli, elicitation={}) as one:
+    cli = Cli(asking_place.cli.home, {**asking_place.cli.env, **env})
+    with session(cli, "--exposure", exposure, elicitation={}) as one:
+        if exposure == "two-phase":
+            one.ask("tools/call", name="tool_search", arguments={"query": "x", "max_tools": 20})
         for case in cases(PROFILES[profile], token):
             expected = case.expected(asked=True)
             for answer in ("no", "once") if expected == "question" else ("",):
-                before = len(place.made())
-                given: dict[str, Any] = {"tool": case.identifier, "arguments": {}}
-                name = CALLS[case.tool_class]
-                number = one.begin("tools/call", name=name, arguments=given)
+                name, given = case.identifier, {"mark": uuid4().hex}
+                if exposure == "search":
+                    named = {"tool": name, "arguments": given}
+                    number = one.begin("tools/call", name=CALLS[case.tool_class], arguments=named)
+                else:
+                    number = one.begin("tools/call", name=name, arguments=given)
                 if answer:
                     asked = one.until(lambda each: each.get("method") == "elicitation/create")
-                    assert case.identifier in asked["params"]["message"]
+                    assert name in asked["params"]["message"]
                     reply = {"action": "accept", "content": {"allow": answer}}
                     one.send(id=asked["id"], result=reply)
-                result = one.answer(number)["result"]
-                called = len(place.made()) > before
+                said = one.answer(number)
+                called = given["mark"] in asking_place.made
                 assert called == (expected == "called" or answer == "once"), (case, answer)
+                result = said.get("result", {"isError": True})
                 assert bool(result.get("isError")) != called
-                text = result["content"][0]["text"]
+                text = json.dumps(said)
                 if expected == "hidden":
-                    is_owner = profile == "none" and token is None
-                    said = (
-                        "may not be called: permissions says" if is_owner else "no tool is called"
+                    words = (
+                        "may not be called: permissions says" if case.is_owners else "no tool is"
                     )
-                    assert said in text
+                    assert words in text
                 if answer == "no":
                     assert "did not allow this call" in text
 
@@ -195,43 +247,36 @@ def test_over_mcp(place: Place, profile: str, token: str | None) -> None:
 @pytest.mark.parametrize("case", [c for c in cases() if c.rule == "allow"], ids=lambda c: c.name)
 @pytest.mark.parametrize("used", CLASSES)
 def test_each_tool_has_one_way_to_be_called_over_mcp(place: Place, case: Case, used: str) -> None:
-    given: dict[str, Any] = {"tool": case.identifier, "arguments": {}}
+    mark = uuid4().hex
+    given: dict[str, Any] = {"tool": case.identifier, "arguments": {"mark": mark}}
     params = {"name": CALLS[used], "arguments": given}
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
     headers = {**place.headers("none", None), "Content-Type": "application/json"}
-    before = len(place.made())
     _, answer = fetch(place.url, "/message", method="POST", headers=headers, body=body.encode())
     result = answer["result"]
-    assert (len(place.made()) > before) == (used == case.tool_class)
+    assert (mark in place.made) == (used == case.tool_class)
     if used != case.tool_class:
         assert result["isError"]
         assert result["content"][0]["text"].endswith(f"call it with {CALLS[case.tool_class]}")
 
 
-@pytest.mark.parametrize("case", [c for c in cases() if c.rule == "allow"], ids=lambda c: c.name)
-@pytest.mark.parametrize("most", [None, *CLASSES])
-def test_a_request_over_http_says_what_it_may_do_at_most(
-    place: Place, case: Case, most: str | None
+@pytest.mark.parametrize("most", CLASSES)
+@pytest.mark.parametrize("door", sorted(DOORS.keys() - EXACT))
+def test_a_caller_says_what_a_call_may_do_at_most(
+    place: Place, door: str, most: str, tmp_path: Path
 ) -> None:
-    headers = {**place.headers("none", None), "Content-Type": "application/json"}
-    path = f"/tools/{case.identifier}" + (f"?class={most}" if most else "")
-    status, answer = fetch(place.url, path, method="POST", headers=headers, body=b"{}")
-    allowed = most is None or CLASSES.index(case.tool_class) <= CLASSES.index(most)
-    assert status == (200 if allowed else 403)
-    assert allowed or answer["type"] == "ToolClassError"
-
-
-@pytest.mark.parametrize("case", list(cases()), ids=lambda case: case.name)
-def test_on_the_command_line(place: Place, case: Case) -> None:
-    """The owner's own call; nobody is at a terminal."""
-    expected = case.expected(asked=False)
-    done = place.cli("call", case.identifier, "{}")
-    assert (done.returncode == 0) == (expected == "called"), done.stderr
-    if expected == "hidden":  # the owner is told why
-        assert "permissions says deny" in done.stderr
-    if case.tool_class != "read" and expected == "called":
-        refused = place.cli("call", case.identifier, "{}", "--class", "read")
-        assert (refused.returncode, "this call is for read tools" in refused.stderr) == (1, True)
+    """On the page that is whether the user has confirmed that the tool may destroy something."""
+    if door == "page" and most == "read":
+        most = "write"
+    visit = place.visit(tmp_path, [c for c in cases() if c.rule == "allow"], most=most)
+    allowed = CLASSES[: CLASSES.index(most) + 1]
+    wanted = {
+        name: "called" if each in allowed else "wrong class" for name, each in visit.classes.items()
+    }
+    assert DOORS[door](visit) == wanted
+    made = place.made
+    reached = {name for name, mark in visit.marks.items() if mark in made}
+    assert reached == {name for name, each in wanted.items() if each == "called"}
 
 
 def test_denied_tools_are_not_found_and_why_is_told_to_the_owner(place: Place) -> None:
@@ -246,44 +291,52 @@ def test_denied_tools_are_not_found_and_why_is_told_to_the_owner(place: Place) -
     assert "permissions" not in answer["why"]["verdict"]
 
 
-def test_a_waiting_call_is_answered_by_its_owner(place: Place) -> None:
-    """Once, for a session, for always and revoked; a no and no answer are both a no."""
-    cli = place.cli
-    tool_id, key = "s__write_ask", place.cli.record()["key"]
-    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
+@pytest.fixture
+def patient(cli: Cli, scripted: Scripted) -> Cli:
+    """A gateway whose calls wait for an answer as long as a test may take."""
+    cli.env = {**FUZZY, "TOOLSCRIPT_APPROVAL_TIMEOUT": f"{PATIENCE_S:g}"}
+    path = cli.configure(s=scripted(tool("edit") | HINTS["write"]))
+    written = json.loads(path.read_text("utf-8"))
+    path.write_text(json.dumps(written | {"permissions": {"s__edit": "ask"}}), "utf-8")
+    cli.start_gateway()
+    return cli
 
-    def call(how: str | None, session_name: str = "") -> str:
+
+def test_a_waiting_call_is_answered_by_its_owner(patient: Cli) -> None:
+    """Once, for a session, for always and revoked; that no answer is a no, the table says."""
+    cli, record = patient, patient.record()
+    own = _bearer(record["key"])
+
+    def call(answer: str | None, session_name: str = "") -> str:
+        """What becomes of a call; ``answer`` is None where nothing is to be asked."""
         named = {"Toolscript-Session": session_name} if session_name else {}
+        headers = {**own, **named, "Content-Type": "application/json"}
         with ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(
-                fetch,
-                place.url,
-                f"/tools/{tool_id}",
-                method="POST",
-                headers={**headers, **named},
-                body=b'{"secret": 1}',
-            )
-            if how is not None:
+            more: dict[str, Any] = {"method": "POST", "headers": headers, "body": b"{}"}
+            waiting = pool.submit(fetch, record["url"], "/tools/s__edit", **more)
+            if answer is not None:
                 listed = until(
-                    lambda: fetch(place.url, "/pending", headers=headers)[1]["pending"], "waits"
+                    lambda: fetch(record["url"], "/pending", headers=own)[1]["pending"], "waits"
                 )
-                assert (listed[0]["toolId"], listed[0]["holder"]) == (tool_id, "owner")
-                done = cli("pending", listed[0]["id"], how)
+                assert (listed[0]["toolId"], listed[0]["holder"]) == ("s__edit", "owner")
+                done = cli("pending", listed[0]["id"], answer)
                 assert done.returncode == 0, done.stderr
-            return outcome(*waiting.result())
+            status, said = waiting.result()
+            assert (status, said.get("type")) in {(200, None), (403, "DeniedError")}
+            return "called" if status == 200 else "not allowed"
 
     assert call("no") == "not allowed"
     assert call("once") == "called"
-    assert call(None) == "not allowed"
+    assert call("no") == "not allowed"
     assert call("session", "a") == "called"
     assert call(None, "a") == "called"
-    assert call(None, "b") == "not allowed"
+    assert call("no", "b") == "not allowed"
     assert call("always") == "called"
     assert call(None) == "called"
     [kept] = cli.json("permissions")["remembered"]
-    assert (kept["toolId"], kept["holder"]) == (tool_id, "owner")
+    assert (kept["toolId"], kept["holder"]) == ("s__edit", "owner")
     assert cli("permissions", "--revoke", kept["id"]).returncode == 0
-    assert call(None) == "not allowed"
+    assert call("no") == "not allowed"
     assert "no call waits for you" in cli("pending").stdout
 
 

@@ -12,32 +12,32 @@ import anyio.to_thread
 from toolscript.errors import ActivityLogError
 from toolscript.storage.activity_log import (
     MAX_ROWS,
-    ActivityLog,
     ActivityPage,
     ActivityQuery,
     RecordedCall,
 )
 from toolscript.storage.atomic_files import write_failure
+from toolscript.storage.base import ActivityStorage
 
 log = logging.getLogger(__name__)
 WRITE_AFTER_S = 0.5
 """How long the first call of a batch waits for others."""
 MAX_BATCH = 256
 MAX_QUEUED = MAX_ROWS
-"""More would replace one another in the file anyway."""
+"""More would replace one another in the storage anyway."""
 WARN_EVERY_S = 60.0
 
 
 class ActivityRecorder:
-    """The queue before an `ActivityLog`. A call waits neither for the disk nor for a lock.
+    """The queue before an `ActivityStorage`. A call waits neither for a disk nor for a lock.
 
     What cannot be written is dropped and counted; the log says so once a minute.
     """
 
-    def __init__(self, file: ActivityLog, warn_every_s: float = WARN_EVERY_S) -> None:
+    def __init__(self, store: ActivityStorage, warn_every_s: float = WARN_EVERY_S) -> None:
         self.dropped = 0
         """How many calls could not be recorded."""
-        self._file = file
+        self._store = store
         self._queue: deque[RecordedCall] = deque()
         self._queued = anyio.Event()
         self._writing = threading.Lock()
@@ -68,7 +68,7 @@ class ActivityRecorder:
                 size = min(MAX_BATCH, len(self._queue))
                 batch = [self._queue.popleft() for _ in range(size)]
                 try:
-                    self._file.append(batch)
+                    self._store.append(batch)
                 except Exception as error:  # noqa: BLE001 - a boundary: no call fails for want of a record
                     # The next batch would wait as long, and fail as well.
                     self._drop(size + len(self._queue), str(error), error)
@@ -83,13 +83,13 @@ class ActivityRecorder:
     def read(self, query: ActivityQuery) -> ActivityPage:
         """Returns the calls that a query asks for, those still queued included. Blocks.
 
-        Raises `ActivityLogError` where the file cannot be read.
+        Raises `ActivityLogError` where they cannot be read.
         """
         self.flush()
         try:
-            return self._file.read(query)
+            return self._store.read(query)
         except OSError as error:
-            log.warning("the log of calls %s cannot be read now: %s", self._file.path, error)
+            log.warning("the log of calls %s cannot be read now: %s", self._store.location, error)
             raise ActivityLogError(
                 "the log of calls cannot be read now; the gateway's log says why; try again"
             ) from None
@@ -105,5 +105,5 @@ class ActivityRecorder:
 
     def _report(self, why: str, extra: Mapping[str, str]) -> None:
         message = "calls missing in the log of calls %s: %d (%s)"
-        log.warning(message, self._file.path, self._unreported, why, extra=extra)
+        log.warning(message, self._store.location, self._unreported, why, extra=extra)
         self._unreported = 0

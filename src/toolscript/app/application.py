@@ -18,7 +18,7 @@ from toolscript.app.activity_recorder import ActivityRecorder
 from toolscript.app.argument_checks import check_foreign_arguments
 from toolscript.app.builtin_tools import BuiltinTool
 from toolscript.app.call_approvals import Approvals
-from toolscript.app.health import PUBLIC_STATS, DownloadState, Health, search_stats
+from toolscript.app.health import PUBLIC_STATS, DatabaseState, DownloadState, Health, search_stats
 from toolscript.app.kept_questions import KeptQuestions
 from toolscript.app.output_checks import OutputChecks
 from toolscript.app.scoped_catalogue import ScopedCatalogue
@@ -77,6 +77,8 @@ class App:
         approvals: Asks a person about calls.
         activity: Records calls; None records none.
         questions: Keeps questions whose right tools are known.
+        close: Called once `running` has ended.
+        database: Says how the database is doing that several gateways share; None without one.
     """
 
     def __init__(  # noqa: PLR0913 - the parts that bootstrap wires
@@ -94,6 +96,8 @@ class App:
         approvals: Approvals,
         activity: ActivityRecorder | None = None,
         questions: KeptQuestions | None = None,
+        close: Callable[[], object] | None = None,
+        database: Callable[[], DatabaseState] | None = None,
     ) -> None:
         self.permissions = ToolPermissions(gateway)
         """What is decided about calls without a person."""
@@ -108,6 +112,8 @@ class App:
         """Where surfaces record calls; None where none are recorded."""
         self.questions = questions
         """The questions that are kept; None where none are."""
+        self._close = close
+        self._database = database
         self._gateway = gateway
         self._semantic = semantic
         self._feed = ToolFeed(gateway, snapshots, learning)
@@ -146,6 +152,8 @@ class App:
                 self.learning.close()
             if self.activity is not None:
                 self.activity.close()
+            if self._close is not None:
+                self._close()
         self.tasks.check()
         if failure is not None:
             raise failure
@@ -191,12 +199,20 @@ class App:
         """
         if self.tasks.failure:
             return "a background task has failed; the gateway ends"
+        database = self.database
+        if database is not None and not database.fits:
+            return database.problem
         self._was_complete |= self._gateway.settled and self._index.ready
         if not self._was_complete:
             return "the tools are being listed and indexed; try again"
         if self.searchable or self.skills.index.indexed:
             return ""
         return "there is nothing to search; see: toolscript gateway status"
+
+    @property
+    def database(self) -> DatabaseState | None:
+        """How the database is doing that several gateways share; None without one."""
+        return self._database() if self._database is not None else None
 
     async def ready(self) -> None:
         """Return when every server has settled and every tool and skill is fully indexed."""
@@ -232,6 +248,7 @@ class App:
             configuration=self._gateway.config.stamp,
             configuration_problem=self._follower.problem if self._follower else "",
             tasks={**self.tasks.states, **learning},
+            database=self.database,
         )
 
     def stats(self, grant: Grant = EVERYTHING) -> dict[str, object]:
@@ -397,6 +414,12 @@ class App:
             why = why or "destructive tools are asked about"
             secrets = self._gateway.secrets_of(tool.server)
             await self.approvals.ask(tool, arguments, caller, grant.holder, session, why, secrets)
+
+    async def request_as_owner(
+        self, server: str, digest: str, method: str, params: dict[str, Any], caller: Caller
+    ) -> dict[str, Any]:
+        """Passes a request of another replica on to a server: see `Gateway.request_as_owner`."""
+        return await self._gateway.request_as_owner(server, digest, method, params, caller)
 
     async def review(self, names: Collection[str], *, approve: bool) -> list[HeldTool]:
         """Approves or rejects held tools, and returns them.

@@ -8,7 +8,6 @@ import logging
 import secrets
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
 import anyio
@@ -18,7 +17,8 @@ from msgspec import Meta
 
 from toolscript.errors import DeniedError, UnknownNameError, UpstreamError
 from toolscript.gateway.base import Caller
-from toolscript.storage.atomic_files import locked, storing_decision, write_atomically
+from toolscript.storage.atomic_files import storing_decision
+from toolscript.storage.base import Records
 from toolscript.text.display import printable
 from toolscript.text.redaction import redact
 from toolscript.text.timestamps import utc_timestamp
@@ -32,6 +32,8 @@ MAX_PENDING = 200
 _MAX_SESSION_ANSWERS = 10_000
 _MAX_ARGUMENTS_CHARS = 600
 _VERSION = 1
+_NAME = "answers"
+"""Of the record that has them."""
 
 
 class PendingApproval(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -62,29 +64,27 @@ class _AnswerFile(msgspec.Struct, frozen=True):
 
 
 class RememberedAnswers:
-    """The answers that count for always, in a file. One that cannot be read allows nothing.
+    """The answers that count for always, in one record. One that cannot be read allows nothing.
 
     Args:
-        path: The file.
+        records: Where the answers are.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, records: Records) -> None:
+        self._records = records
 
     def all(self) -> tuple[RememberedAnswer, ...]:
         """Returns every answer, the oldest first."""
         try:
-            file = msgspec.json.decode(self._path.read_bytes(), type=_AnswerFile)
-        except (FileNotFoundError, NotADirectoryError):
-            return ()
+            content = self._records.read(_NAME)
+            return () if content is None else msgspec.json.decode(content, type=_AnswerFile).answers
         except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
-            log.warning("%s cannot be read (%s): its answers do not count", self._path, error)
+            log.warning("the answers for always cannot be read (%s): none counts", error)
             return ()
-        return file.answers
 
     def add(self, tool: str, holder: str) -> None:
         """Stores that a holder may call a tool; raises `OSError`."""
-        with locked(self._path.with_suffix(".lock")):
+        with self._records.locked(_NAME):
             kept = [each for each in self.all() if (each.tool_id, each.holder) != (tool, holder)]
             made = RememberedAnswer(
                 id=secrets.token_hex(4), tool_id=tool, holder=holder, since=utc_timestamp()
@@ -96,7 +96,7 @@ class RememberedAnswers:
 
         Raises `UnknownNameError` and `DecisionStorageError`.
         """
-        with storing_decision(), locked(self._path.with_suffix(".lock")):
+        with storing_decision(), self._records.locked(_NAME):
             answers = self.all()
             found = next((each for each in answers if each.id == identifier), None)
             if found is None:
@@ -107,7 +107,7 @@ class RememberedAnswers:
         return found
 
     def _write(self, answers: tuple[RememberedAnswer, ...]) -> None:
-        write_atomically(self._path, msgspec.json.encode(_AnswerFile(_VERSION, answers)))
+        self._records.write(_NAME, msgspec.json.encode(_AnswerFile(_VERSION, answers)))
 
 
 @dataclass(eq=False)

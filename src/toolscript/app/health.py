@@ -27,6 +27,28 @@ class DownloadState:
 
 
 @dataclass(frozen=True, slots=True)
+class DatabaseState:
+    """How the database that several gateways share is doing, as this one sees it."""
+
+    answers: bool
+    """Whether it answered the last time that it was asked."""
+    problem: str
+    """Why it does not answer, or cannot be used; empty otherwise."""
+    fits: bool
+    """Whether its tables are those that this release works with."""
+    lag_s: float
+    """For how many seconds nothing has been heard of what other gateways change."""
+    leases: int
+    """How many servers this gateway lists for all."""
+    replicas: int
+    """How many gateways there are."""
+    connections: int
+    """How many connections are in use."""
+    max_connections: int
+    """How many this gateway may open."""
+
+
+@dataclass(frozen=True, slots=True)
 class Health:
     """Whether the application answers, and from how much."""
 
@@ -48,6 +70,8 @@ class Health:
     """The model that is being downloaded."""
     tasks: Mapping[str, str] = field(default_factory=dict[str, str])
     """Each background task's state by its name: see `TaskMonitor`."""
+    database: DatabaseState | None = None
+    """The database that several gateways share; None where there is none."""
     failure: TaskDiedError | None = None
     """The death of a background task, which ends the process."""
 

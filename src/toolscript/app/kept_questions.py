@@ -4,19 +4,21 @@ The file is the ``queries.jsonl`` of the guide on measuring: a JSON object on ea
 """
 
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import msgspec
 
 from toolscript.errors import InputError
 from toolscript.retrieval.quality_metrics import DEPTH, Scores, mean, score
-from toolscript.storage.atomic_files import locked, storing_decision, write_atomically
+from toolscript.storage.atomic_files import storing_decision
+from toolscript.storage.base import Records
 from toolscript.types import Grant, SearchRequest, SearchResult
 
 MAX_QUESTIONS = 1000
 MAX_RELEVANT = 20
 """Tools that one question may have."""
 _MAX_BYTES = 4 * 1024 * 1024
+_NAME = "questions"
+"""Of the record that has them."""
 
 
 class KeptQuestion(msgspec.Struct, frozen=True):
@@ -44,24 +46,30 @@ class QuestionResults(msgspec.Struct, frozen=True):
 
 
 class KeptQuestions:
-    """The kept questions of one configuration, in a file. Methods block; any thread may call."""
+    """The kept questions of one configuration, in one record.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._lock = path.with_suffix(".lock")
+    Methods block; any thread may call.
+
+    Args:
+        records: Where the questions are.
+        place: Where that is, for people: the path of the file.
+    """
+
+    def __init__(self, records: Records, place: str) -> None:
+        self.place = place
+        self._records = records
 
     def all(self) -> list[KeptQuestion]:
         """Returns the questions, the oldest first; raises `InputError` for a damaged file."""
         try:
-            lines = self.path.read_bytes()[:_MAX_BYTES].splitlines()
-        except FileNotFoundError:
-            return []
+            lines = (self._records.read(_NAME) or b"")[:_MAX_BYTES].splitlines()
         except OSError as error:
-            raise InputError(f"{self.path} cannot be read: {error.strerror}") from None
+            why = error.strerror or error
+            raise InputError(f"{self.place} cannot be read: {why}") from None
         try:
             return [msgspec.json.decode(line, type=KeptQuestion) for line in lines if line.strip()]
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise InputError(f"{self.path} is not what the page has written: {error}") from None
+            raise InputError(f"{self.place} is not what the page has written: {error}") from None
 
     def keep(self, query: str, tool: str) -> None:
         """Adds a question, or another right tool to one that is kept.
@@ -69,7 +77,7 @@ class KeptQuestions:
         Raises `InputError` where there are too many, and `DecisionStorageError` where the file
         cannot be written.
         """
-        with storing_decision(), locked(self._lock):
+        with storing_decision(), self._records.locked(_NAME):
             known = {each.query: each.relevant for each in self.all()}
             tools = tuple(dict.fromkeys((*known.get(query, ()), tool)))
             if len({*known, query}) > MAX_QUESTIONS or len(tools) > MAX_RELEVANT:
@@ -80,12 +88,12 @@ class KeptQuestions:
 
     def drop(self, query: str) -> None:
         """Keeps a question no longer."""
-        with storing_decision(), locked(self._lock):
+        with storing_decision(), self._records.locked(_NAME):
             self._write({e.query: e.relevant for e in self.all() if e.query != query})
 
     def _write(self, questions: dict[str, tuple[str, ...]]) -> None:
         rows = (KeptQuestion(query, relevant) for query, relevant in questions.items())
-        write_atomically(self.path, b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
+        self._records.write(_NAME, b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
 
 
 async def measured(

@@ -139,7 +139,7 @@ class ScopedCatalogue:
         if builtin is not None:
             return builtin.spec.server
         # A tool that is not granted is the same as one that is not there.
-        server = re.split(f"{SEPARATOR}|:", name, maxsplit=1)[0]
+        server = _server_in(name)
         config = self.gateway.config
         configured = (
             *(spec.name for spec in config.servers),
@@ -151,7 +151,7 @@ class ScopedCatalogue:
         """Does the same as `tool`, having waited for its server if that is still connecting."""
         catalogue = self.gateway.catalogue
         if catalogue.find(name) is None and catalogue.find_held(name) is None:
-            await self.gateway.settle(re.split(f"{SEPARATOR}|:", name, maxsplit=1)[0])
+            await self.gateway.settle(_server_in(name))
         return self.tool(name)
 
     async def reach_server(self, name: str, caller: Caller) -> None:
@@ -159,7 +159,7 @@ class ScopedCatalogue:
 
         Raises `UpstreamError` where that still has no connection: for want of a login, perhaps.
         """
-        server = re.split(f"{SEPARATOR}|:", name, maxsplit=1)[0]
+        server = _server_in(name)
         if any(status.name == server and status.state == "failed" for status in self._statuses()):
             with suppress(RefusedError):  # which is an answer: the newest protocol has no pings
                 await self.request(server, "ping", {}, caller)
@@ -283,7 +283,7 @@ class ScopedCatalogue:
         waiting = self.unsettled()
         if waiting:
             return f"no tools yet: waiting for {', '.join(waiting)}; try again in a moment"
-        if self.gateway.catalogue.tools:
+        if self.tools():
             return "the tools are being indexed; try again in a moment"
         bad = [f"{s.name} ({s.error or s.state})" for s in self.servers() if not s.works]
         if bad:
@@ -294,7 +294,7 @@ class ScopedCatalogue:
         if held:
             tools = counted(len(held), "tool")
             return f"no tools: {tools} held; the owner sees why with: toolscript review"
-        return "no tools: the configured servers offer none"
+        return "no tools: the configured servers offer none that this caller may use"
 
     def _statuses(self) -> list[ServerStatus]:
         return [status for status in self.gateway.statuses() if self.grant.shows(status.name)]
@@ -319,3 +319,8 @@ class ScopedCatalogue:
     def _no_server(self, name: str) -> str:
         known = ", ".join(status.name for status in self._statuses()) or "none"
         return f"no server is called {printable(name, 100)!r}; configured are: {known}"
+
+
+def _server_in(name: str) -> str:
+    """Returns the server's part of a tool's id, or of its name for models."""
+    return re.split(f"{SEPARATOR}|:", name, maxsplit=1)[0]

@@ -134,7 +134,10 @@ class ChangeFeed:
             "insert into toolscript.feed (catalogue, store, name) values ($1, $2, $3)",
             *(self._catalogue, store, name),
         )
-        self._ring_soon()
+        if self._task is None:  # a command, which may end at once
+            await connection.execute(f"notify {_CHANNEL}")
+        else:
+            self._ring_soon()
 
     def _ring_soon(self) -> None:
         """Notifies the other gateways in a moment, once for all changes until then."""

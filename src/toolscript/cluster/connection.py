@@ -13,6 +13,10 @@ class Connection(Protocol):
     A statement names its parameters ``$1``, ``$2`` and so on.
     """
 
+    def terminate(self) -> None:
+        """Ends the connection without a word to the server."""
+        ...
+
     async def execute(self, query: str, *args: Any, timeout: float | None = None) -> str:  # noqa: ASYNC109 - the driver's
         """Runs a statement, or several without parameters; returns what was done."""
         ...

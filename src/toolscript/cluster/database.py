@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
 from toolscript.cluster import schema
@@ -30,6 +30,8 @@ MAX_FAILURES, PAUSE_S = 5, 1.0
 """After so many failures in a row, work is refused at once for so many seconds."""
 _UNAVAILABLE = (
     "08",  # connection exceptions
+    "28",  # it does not let this user in
+    "3D",  # there is no such database
     "53",  # insufficient resources: too many connections, a full disk
     "57P",  # shut down, starting, terminated by an administrator
     "25006",  # a standby, which only reads
@@ -58,15 +60,21 @@ class Database:
 
     def __init__(self, url: str, max_connections: int = MAX_CONNECTIONS) -> None:
         self._url = url
-        self._max_connections = max_connections
+        self.max_connections = max_connections
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="database", daemon=True)
+        self._thread = threading.Thread(target=self._run_loop, name="database", daemon=True)
         self._pool: Any = None
         self._opening: asyncio.Lock | None = None
         self._failures = 0
         self._paused_until = 0.0
         self.problem = ""
         """Why the last unit of work could not be run; empty where it was."""
+
+    @property
+    def connections(self) -> int:
+        """How many connections of the pool are in use."""
+        pool = self._pool
+        return 0 if pool is None else pool.get_size() - pool.get_idle_size()
 
     def open(self, *, check_schema: bool = True) -> None:
         """Connects to the database.
@@ -89,6 +97,10 @@ class Database:
         self._wait(self._close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+
+    def _run_loop(self) -> None:
+        self._loop.run_forever()
+        self._loop.run_until_complete(_cancelled())  # what has begun since `_close`
         self._loop.close()
 
     def run(self, work: Work[T]) -> T:
@@ -127,6 +139,11 @@ class Database:
         self.start()
         return asyncio.run_coroutine_threadsafe(work, self._loop)  # type: ignore[return-value]
 
+    def call_soon(self, function: Callable[[], object]) -> None:
+        """Has the pool's loop call a function. Any thread may call."""
+        self.start()
+        self._loop.call_soon_threadsafe(function)
+
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         self.start()
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
@@ -150,12 +167,13 @@ class Database:
             connection, transaction = await _begun(pool)
             try:
                 yield connection
-            except BaseException:
-                with suppress(Exception):  # the connection may be what failed
-                    await transaction.rollback()
-                raise
-            else:
                 await transaction.commit()
+            except BaseException:
+                try:
+                    await transaction.rollback()
+                except Exception:  # noqa: BLE001 - the connection may be what failed, in any way
+                    connection.terminate()
+                raise
             finally:
                 await pool.release(connection)
         self._failures, self.problem = 0, ""
@@ -177,7 +195,7 @@ class Database:
         return await asyncpg.create_pool(
             self._url,
             min_size=0,
-            max_size=self._max_connections,
+            max_size=self.max_connections,
             timeout=CONNECT_TIMEOUT_S,
             command_timeout=QUERY_TIMEOUT_S,
             # A pooler in transaction mode gives each transaction another connection.
@@ -195,7 +213,13 @@ class Database:
             yield
         except (DatabaseUnavailableError, _LockedError):
             raise
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+        except (
+            asyncpg.PostgresError,
+            asyncpg.InterfaceError,
+            asyncpg.InternalClientError,  # of a connection that was cut between two statements
+            OSError,
+            TimeoutError,
+        ) as error:
             code = str(getattr(error, "sqlstate", "") or "")
             if code == _LOCKED:
                 raise _LockedError("another process holds the lock") from None
@@ -215,10 +239,15 @@ class Database:
     async def _close(self) -> None:
         if self._pool is not None:
             self._pool.terminate()
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await _cancelled()
+
+
+async def _cancelled() -> None:
+    """Cancels every other task of the loop, and waits for its end."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _begun(

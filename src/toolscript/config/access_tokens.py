@@ -15,19 +15,22 @@ import msgspec
 from msgspec.structs import replace
 
 from toolscript.config.permission_rules import RuleError, rules_of
-from toolscript.errors import DataDirectoryError, InputError, TokenFileError, UnknownNameError
-from toolscript.storage.atomic_files import (
-    check_owner,
-    locked,
-    make_private,
-    may_exist,
-    stamp,
-    write_atomically,
+from toolscript.errors import (
+    DatabaseUnavailableError,
+    DataDirectoryError,
+    InputError,
+    TokenFileError,
+    UnknownNameError,
 )
+from toolscript.storage.atomic_files import check_owner
+from toolscript.storage.base import LostRecordError, Records
+from toolscript.storage.file_records import FileRecords
 from toolscript.types import EVERYTHING, SEPARATOR, Grant
 
 PREFIX = "ts_"
 VERSION = 1
+_NAME = "tokens"
+"""Of the record that has them."""
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,38 +55,44 @@ class _TokenFile(msgspec.Struct, frozen=True):
 
 
 class TokenStore:
-    """The tokens of one configuration, in a file that only its owner may read.
+    """The tokens of one configuration, by default in a file that only its owner may read.
 
-    The file is read again when it has changed, so that a token that is created or revoked counts
-    at once. A marker file in another folder remembers that there was a token: revoking the last
-    one, or losing the file, does not open the gateway.
+    They are read again when they have changed, so that a token that is created or revoked counts
+    at once. Revoking the last one, or losing the file, does not open the gateway.
+
+    Args:
+        data_dir: The data directory.
+        config_key: The key of the configuration.
+        records: Where the tokens are instead.
     """
 
-    def __init__(self, data_dir: Path, config_key: str) -> None:
+    def __init__(self, data_dir: Path, config_key: str, records: Records | None = None) -> None:
         self._data_dir = data_dir
-        self.path = data_dir / "tokens" / f"tokens-{config_key}.json"
-        self._lock = self.path.with_suffix(".lock")
-        self._marker = data_dir / "run" / f"protected-{config_key}"
-        self._stamp = ""
+        marker = data_dir / "run" / f"protected-{config_key}"
+        files = FileRecords(data_dir / "tokens", f"-{config_key}.json", lambda _: marker)
+        self.path = files.path(_NAME)
+        """The file, where there are no ``records``."""
+        self._records: Records = records or files
+        self._place = "the database" if records else str(self.path)
+        self._stamp: str | None = None
         self._tokens: tuple[Token, ...] = ()
 
     @property
     def protected(self) -> bool:
         """Whether callers need a token: one was created, and `clear` was not called since."""
-        return may_exist(self.path) or may_exist(self._marker)
+        return self._records.was_written(_NAME)
 
     def clear(self) -> None:
         """Revokes every token and opens the gateway to callers without one."""
-        with locked(self._lock):
-            self.path.unlink(missing_ok=True)
-            self._marker.unlink(missing_ok=True)
+        with self._records.locked(_NAME):
+            self._records.delete(_NAME)
 
     def all(self) -> tuple[Token, ...]:
         """Returns every token, in the order of their creation.
 
         Raises `TokenFileError` for a file that cannot be read or that another user may have made.
         """
-        current = stamp([self.path])
+        current = self._current_stamp()
         if current != self._stamp:
             self._tokens = self._read()
             self._stamp = current
@@ -104,13 +113,13 @@ class TokenStore:
             created=_iso(now),
             expires=_iso(now + timedelta(days=days)) if days is not None else "",
         )
-        with locked(self._lock):
+        with self._records.locked(_NAME):
             self._write((*self.all(), token))
         return token, secret
 
     def revoke(self, identifier: str) -> Token:
         """Revokes the token of this id and returns it; raises `UnknownNameError` without one."""
-        with locked(self._lock):
+        with self._records.locked(_NAME):
             tokens = self.all()
             revoked = next((token for token in tokens if token.id == identifier), None)
             if revoked is None:
@@ -130,31 +139,40 @@ class TokenStore:
         now = datetime.now(UTC)
         return [token for token in self.all() if token.is_valid(now)]
 
+    def _current_stamp(self) -> str:
+        try:
+            return self._records.stamp(_NAME)
+        except OSError as error:
+            raise self._unreadable(error) from None
+
     def _read(self) -> tuple[Token, ...]:
         try:
             check_owner(self._data_dir)
-            file = msgspec.json.decode(self.path.read_bytes(), type=_TokenFile)
-        except (FileNotFoundError, NotADirectoryError):
+            content = self._records.read(_NAME)
+            return () if content is None else msgspec.json.decode(content, type=_TokenFile).tokens
+        except LostRecordError:
             return ()
         except DataDirectoryError as error:
             raise TokenFileError(f"{error}; no caller is let in") from None
-        except OSError as error:  # it may be well: no advice to delete it
-            raise TokenFileError(
-                f"{self.path} cannot be read now ({error.strerror}), so no caller is let in"
-            ) from None
+        except OSError as error:
+            raise self._unreadable(error) from None
         except (ValueError, RecursionError, msgspec.MsgspecError) as error:
             raise TokenFileError(
-                f"{self.path} cannot be read ({error}), so no caller is let in; "
+                f"{self._place} cannot be read ({error}), so no caller is let in; "
                 "delete it, which still lets no caller in, "
                 "and create new tokens with: toolscript token create"
             ) from None
-        return file.tokens
+
+    def _unreadable(self, error: OSError) -> TokenFileError | DatabaseUnavailableError:
+        """The error for tokens that may be well: it advises to delete nothing."""
+        if isinstance(error, DatabaseUnavailableError):
+            return DatabaseUnavailableError(f"{error}; no caller is let in until it answers again")
+        why = error.strerror or error
+        return TokenFileError(f"{self._place} cannot be read now ({why}), so no caller is let in")
 
     def _write(self, tokens: tuple[Token, ...]) -> None:
-        make_private(self._marker.parent)
-        self._marker.touch(mode=0o600)
-        write_atomically(self.path, msgspec.json.encode(_TokenFile(VERSION, tokens)))
-        self._stamp, self._tokens = stamp([self.path]), tokens
+        self._records.write(_NAME, msgspec.json.encode(_TokenFile(VERSION, tokens)))
+        self._stamp, self._tokens = self._current_stamp(), tokens
 
 
 def grant_for(

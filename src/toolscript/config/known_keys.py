@@ -13,7 +13,7 @@ SERVER_KEYS = (
     *(*URL_KEYS, "headers", "oauth"),
     *("type", "transport", "protocol"),
     *("includeTools", "excludeTools", "pinTools", "permissions", "autoApprove", "output"),
-    *("disabled", "start", "share", "idleTimeout", "maxConcurrent"),
+    *("disabled", "start", "share", "instances", "idleTimeout", "maxConcurrent"),
     *(*START_TIMEOUT_KEYS, *CALL_TIMEOUT_KEYS),
 )
 OAUTH_KEYS = ("clientId", "clientSecret", "scope", "callbackPort")

@@ -25,6 +25,7 @@ from toolscript.text.redaction import is_harmless, redact, redactable, url_secre
 from toolscript.types import (
     PROJECT,
     SEPARATOR,
+    Instances,
     OAuthClient,
     OutputStep,
     Protocol,
@@ -208,6 +209,7 @@ def server(name: str, raw: Any, environ: Mapping[str, str], base: Path | None) -
         start=_start(reader),
         idle_timeout_s=reader.idle_seconds("idleTimeout"),
         is_shared=_is_shared(reader),
+        instances=_instances(reader, transport),
         max_concurrent=reader.count("maxConcurrent"),
         output=_output(reader),
         sse_fallback=transport == "http" and not _stated(reader)[1],
@@ -284,6 +286,15 @@ def _is_shared(reader: Entry) -> bool:
         return reader.flag("share")
     started = [reader.text("command"), *(reader.texts("args") or ())]
     return not any(browser in text for text in started for browser in BROWSERS)
+
+
+def _instances(reader: Entry, transport: Transport) -> Instances:
+    stated = reader.text("instances") or "each"
+    if stated not in {"each", "one"}:
+        raise EntryError(f"instances is {reader.written('instances')}; expected each or one")
+    if stated == "one" and transport != "stdio":
+        raise EntryError("instances is 'one', which is for servers with a command; leave it out")
+    return cast("Instances", stated)
 
 
 def _process(reader: Entry, base: Path | None) -> dict[str, Any]:

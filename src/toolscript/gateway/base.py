@@ -1,12 +1,14 @@
-"""The protocol of an upstream, what it reports to the gateway, and who calls it."""
+"""The protocols of upstreams, their callers, and what several replicas of a gateway share."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
+import anyio
 import msgspec
 
 from toolscript.errors import RefusedError
+from toolscript.gateway.catalogue import Catalogue, ServerEntry
 from toolscript.gateway.definitions.comparison import HeldTool, RecentChange
 from toolscript.types import ServerSpec, ToolSpec
 
@@ -164,4 +166,96 @@ class Connect(Protocol):
 
     def close(self) -> None:
         """Frees what the upstreams share, once all have ended. Blocks for a moment."""
+        ...
+
+
+class ServerOwnership(Protocol):
+    """Says which servers this replica of the gateway lists, and runs alone where one runs them.
+
+    Every method but `changed` returns at once.
+    """
+
+    def follow(self, specs: Iterable[ServerSpec]) -> None:
+        """Replaces the servers whose owners are agreed on with the other replicas."""
+        ...
+
+    def owns(self, spec: ServerSpec) -> bool:
+        """Whether this replica owns the server now."""
+        ...
+
+    async def changed(self) -> None:
+        """Returns once what this replica owns may have changed since the last call."""
+        ...
+
+
+class SoleOwnership(ServerOwnership):
+    """The ownership of a gateway that has no other replicas: it owns every server."""
+
+    def follow(self, specs: Iterable[ServerSpec]) -> None:
+        """See `ServerOwnership`."""
+
+    def owns(self, spec: ServerSpec) -> bool:
+        """See `ServerOwnership`."""
+        del spec
+        return True
+
+    async def changed(self) -> None:
+        """See `ServerOwnership`."""
+        await anyio.sleep_forever()
+
+
+class CatalogueStore(Protocol):
+    """Keeps the entries of servers for the next start. Methods block for a moment."""
+
+    def load(self, specs: Iterable[ServerSpec]) -> Catalogue:
+        """Returns the stored entries of these servers, unless their configuration has changed."""
+        ...
+
+    def save(self, catalogue: Catalogue) -> None:
+        """Stores the settled entries; a failure is logged.
+
+        A server that is connecting keeps the entry that was stored.
+        """
+        ...
+
+
+class CatalogueNews(msgspec.Struct, frozen=True):
+    """What other replicas have changed of the servers."""
+
+    entries: tuple[ServerEntry, ...] = ()
+    """What the owners of servers have stored."""
+    reviewed: frozenset[str] | None = frozenset()
+    """Servers of which definitions were approved or rejected; None for any server."""
+    stale: frozenset[str] = frozenset()
+    """Servers of which another replica has seen other tools than are stored."""
+
+
+class SharedCatalogue(CatalogueStore, Protocol):
+    """A store that several replicas share: each stores the entries of the servers it owns."""
+
+    async def news(self) -> CatalogueNews:
+        """Waits for changes of other replicas, and returns those since the last call."""
+        ...
+
+    def report_stale(self, server: str) -> None:
+        """Has the owner of a server list its tools again. Returns at once."""
+        ...
+
+
+FORWARDED = "/cluster/request"
+"""The path at which a replica takes requests that others pass on."""
+
+
+class Forward(Protocol):
+    """Passes requests on to the replica that runs a server."""
+
+    async def __call__(
+        self, spec: ServerSpec, method: str, params: dict[str, Any], caller: Caller
+    ) -> dict[str, Any]:
+        """Returns the server's result; raises what `Upstream.request` raises.
+
+        Raises `NotOwnerError` where no replica has taken the request, which may be tried again.
+        A request that may have been executed is not sent again: it ends with an `UpstreamError`
+        that says so.
+        """
         ...

@@ -13,8 +13,18 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from toolscript.config.servers import Config
-from toolscript.errors import NotConnectedError
-from toolscript.gateway.base import Caller, Connect, Ready, Report
+from toolscript.errors import NotConnectedError, NotOwnerError
+from toolscript.gateway.base import (
+    Caller,
+    CatalogueNews,
+    Connect,
+    Forward,
+    Ready,
+    Report,
+    ServerOwnership,
+    SharedCatalogue,
+    SoleOwnership,
+)
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
 from toolscript.gateway.definitions.comparison import HeldTool, held_message
 from toolscript.gateway.definitions.pins import DefinitionPins
@@ -27,6 +37,12 @@ from toolscript.text.display import encodable
 from toolscript.text.timestamps import utc_timestamp
 from toolscript.types import ServerResources, ServerSpec, ServerStatus, ToolSpec, tool_id
 
+OWNER_PATIENCE_S = 20.0
+"""How long the owner of a server, which another replica may have to become, is waited for."""
+OWNER_PAUSE_S = 0.1
+STORE_AGAIN_S = 5.0
+"""The pause after which entries that could not be stored are stored."""
+
 
 @dataclass(eq=False)
 class _Slot:
@@ -35,6 +51,8 @@ class _Slot:
     spec: ServerSpec
     instances: ServerInstances
     queue: FairQueue
+    is_owned: bool
+    """Whether this replica lists its tools."""
     scopes: set[anyio.CancelScope] = field(default_factory=set[anyio.CancelScope])
     """Of its instances' tasks."""
     settled: anyio.Event = field(default_factory=anyio.Event)
@@ -60,6 +78,9 @@ class Gateway:
         max_processes: How many servers may run at a time; 0 for any number.
         project: The folder that counts as the project of callers that name none.
         only: The one server that may be connected to; None for all.
+        ownership: Says which servers this replica lists; None without other replicas.
+        shared: Where replicas tell each other what servers list; None without other replicas.
+        forward: Passes requests on to the replica that runs a server alone; None without others.
     """
 
     def __init__(  # noqa: PLR0913 - what bootstrap wires, each by its name
@@ -74,6 +95,9 @@ class Gateway:
         max_processes: int = 0,
         project: str = "",
         only: str | None = None,
+        ownership: ServerOwnership | None = None,
+        shared: SharedCatalogue | None = None,
+        forward: Forward | None = None,
     ) -> None:
         self.config = config
         self.catalogue = known
@@ -85,7 +109,11 @@ class Gateway:
         self._project = project
         self._projects = {project}
         self._tasks: TaskGroup | None = None
+        self._ownership = ownership or SoleOwnership()
+        self._shared = shared
+        self._forward = forward
         wanted = [spec for spec in _enabled(config) if only in {None, spec.name}]
+        self._ownership.follow(wanted)
         self._slots = {spec.name: self._slot(spec) for spec in wanted}
         self._running: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)
         """Held by the task of the server of this name."""
@@ -110,7 +138,12 @@ class Gateway:
                 self._tasks = tasks
                 for slot in self._slots.values():
                     tasks.start_soon(self._hold, slot, name=slot.spec.name)
-                await anyio.sleep_forever()
+                if self._shared is not None:
+                    tasks.start_soon(self._follow_news, self._shared)
+                    tasks.start_soon(self._store, self._shared)
+                while True:
+                    self._note_owners()
+                    await self._ownership.changed()
         finally:
             if self._connect is not None:
                 with anyio.CancelScope(shield=True):
@@ -123,17 +156,12 @@ class Gateway:
         """
         wanted = {spec.name: spec for spec in _enabled(config)}
         self.config = config
+        self._ownership.follow(wanted.values())
         for name, slot in list(self._slots.items()):
             if name not in wanted or wanted[name].digest != slot.spec.digest:
-                for scope in slot.scopes:
-                    scope.cancel()
-                slot.instances.end()
-                slot.settled.set()
-                del self._slots[name]
+                self._end(slot)
         for name in [name for name in wanted if name not in self._slots]:
-            slot = self._slots[name] = self._slot(wanted[name])
-            if self._tasks is not None:
-                self._tasks.start_soon(self._hold, slot, name=name)
+            self._begin(wanted[name])
         self._publish(self.catalogue.keeping(wanted))
 
     async def request(
@@ -141,11 +169,39 @@ class Gateway:
     ) -> dict[str, Any]:
         """Passes a request on to the instance of a server that serves the caller.
 
-        See `Upstream.request`.
+        See `Upstream.request`. A server that one replica runs may be asked in another replica.
         """
         slot = self._slots.get(server)
         if slot is None:
             raise NotConnectedError(f"{server} is not connected to by this process")
+        if self._forward is None or slot.spec.instances == "each":
+            return await self._request(slot, method, params, caller)
+        deadline = anyio.current_time() + OWNER_PATIENCE_S
+        while not self._ownership.owns(slot.spec):
+            try:
+                return await self._forward(slot.spec, method, params, caller)
+            except NotOwnerError:
+                if anyio.current_time() > deadline:
+                    raise
+            await anyio.sleep(OWNER_PAUSE_S)
+        return await self.request_as_owner(server, slot.spec.digest, method, params, caller)
+
+    async def request_as_owner(
+        self, server: str, digest: str, method: str, params: dict[str, Any], caller: Caller
+    ) -> dict[str, Any]:
+        """Does what `request` does, for another replica, which takes this one for the owner.
+
+        Raises `NotOwnerError` where it is not, or its entry has not this ``digest``.
+        """
+        slot = self._slots.get(server)
+        if slot is None or slot.spec.digest != digest or not self._ownership.owns(slot.spec):
+            raise NotOwnerError(f"{server} is not run by this replica; try again")
+        return await self._request(slot, method, params, caller)
+
+    async def _request(
+        self, slot: _Slot, method: str, params: dict[str, Any], caller: Caller
+    ) -> dict[str, Any]:
+        server = slot.spec.name
         async with slot.queue.turn(caller.session_id or id(caller.session_key)):
             while self._slots.get(server) is slot:
                 instance = slot.instances.of(caller)
@@ -239,6 +295,99 @@ class Gateway:
             )
             self._republish(msgspec.structs.replace(entry, held=marked))
 
+    async def adopt(self, entry: ServerEntry) -> None:
+        """Takes over what the owner of a server has stored, in another replica.
+
+        Its tools are compared with what was accepted, as if they had been listed here.
+        """
+        slot = self._slots.get(entry.name)
+        if slot is None or slot.spec.digest != entry.digest:
+            return
+        if slot.is_owned and entry.name in self.catalogue.servers:
+            return
+        before = self.catalogue.servers.get(entry.name)
+        await self._review(slot, entry)
+        now = self.catalogue.servers.get(entry.name)
+        if before is not None and now is not None and before.held != now.held:
+            _list_again(slot)
+        slot.settled.set()
+
+    async def _follow_news(self, shared: SharedCatalogue) -> None:
+        while True:
+            news = await shared.news()
+            for entry in news.entries:
+                await self.adopt(entry)
+            for slot in list(self._slots.values()):
+                await self._follow(slot, news)
+
+    async def _follow(self, slot: _Slot, news: CatalogueNews) -> None:
+        name = slot.spec.name
+        entry = self.catalogue.servers.get(name)
+        if entry is not None and (news.reviewed is None or name in news.reviewed):
+            await self._review(slot, entry)
+            if self.catalogue.servers.get(name) is not entry:
+                _list_again(slot)
+        if name in news.stale and slot.is_owned:
+            slot.instances.default.start()
+            _list_again(slot)
+
+    async def _review(self, slot: _Slot, entry: ServerEntry) -> None:
+        """Publishes an entry as the accepted definitions have it now."""
+        if entry.state == "ready":
+            tools = (*entry.tools, *(held.tool for held in entry.held))
+            reviewed = await anyio.to_thread.run_sync(self._pins.review, slot.spec, tools)
+            entry = msgspec.structs.replace(
+                entry, tools=reviewed.accepted, held=reviewed.held, recent=reviewed.recent
+            )
+        is_new = self.catalogue.servers.get(entry.name) != entry
+        if is_new and self._slots.get(entry.name) is slot:
+            self._publish(self.catalogue.replacing(entry))
+
+    async def _store(self, shared: SharedCatalogue) -> None:
+        """Stores what this replica's servers list, as soon as it changes."""
+        while True:
+            catalogue = self.catalogue
+            await anyio.to_thread.run_sync(shared.save, catalogue)
+            with anyio.move_on_after(STORE_AGAIN_S):
+                await self.changed(catalogue)
+
+    def _note_owners(self) -> None:
+        """Has the servers listed that this replica owns now, and stops those it may not run."""
+        for slot in list(self._slots.values()):
+            was_owned, slot.is_owned = slot.is_owned, self._ownership.owns(slot.spec)
+            if slot.is_owned and not was_owned:
+                entry = self._known(slot.spec)
+                if entry is None or self._starts(slot.spec, entry):
+                    slot.instances.default.start()
+            elif was_owned and not slot.is_owned and slot.spec.instances == "one":
+                self._end(slot)
+                self._begin(slot.spec)
+
+    async def _await_owner(self, slot: _Slot) -> None:
+        """Lists a server here that its owner, in another replica, does not list in time."""
+        with anyio.move_on_after(OWNER_PATIENCE_S):
+            await slot.settled.wait()
+        if slot.spec.instances == "one":
+            slot.settled.set()
+        elif not slot.settled.is_set():
+            slot.instances.default.start()
+
+    def _known(self, spec: ServerSpec) -> ServerEntry | None:
+        entry = self.catalogue.servers.get(spec.name)
+        return entry if entry is not None and entry.digest == spec.digest else None
+
+    def _begin(self, spec: ServerSpec) -> None:
+        slot = self._slots[spec.name] = self._slot(spec)
+        if self._tasks is not None:
+            self._tasks.start_soon(self._hold, slot, name=spec.name)
+
+    def _end(self, slot: _Slot) -> None:
+        for scope in slot.scopes:
+            scope.cancel()
+        slot.instances.end()
+        slot.settled.set()
+        del self._slots[slot.spec.name]
+
     def _by_server(self, held: Sequence[HeldTool]) -> list[tuple[ServerSpec, list[HeldTool]]]:
         specs = [s for s in self.config.servers if s.name in self.catalogue.servers]
         chosen = [(s, [each for each in held if each.tool.server == s.name]) for s in specs]
@@ -247,9 +396,8 @@ class Gateway:
     def _republish(self, entry: ServerEntry) -> None:
         """Publishes a reviewed entry, and has a connected server say what it lists now."""
         self._publish(self.catalogue.replacing(entry))
-        slot = self._slots.get(entry.name)
-        for instance in slot.instances.all if slot else ():
-            instance.list_again()
+        if (slot := self._slots.get(entry.name)) is not None:
+            _list_again(slot)
 
     async def settle(self, server: str | None = None) -> None:
         """Waits until `settled`, or until the given server is."""
@@ -257,8 +405,9 @@ class Gateway:
             await self._slots[waiting[0]].settled.wait()
 
     def _slot(self, spec: ServerSpec) -> _Slot:
-        known = self.catalogue.servers.get(spec.name)
-        rests = known is not None and known.digest == spec.digest and not self._starts(spec, known)
+        known = self._known(spec)
+        is_owned = self._ownership.owns(spec)
+        rests = not is_owned or (known is not None and not self._starts(spec, known))
 
         def make(expanded: ServerSpec, temporary: bool) -> Instance:  # noqa: FBT001 - of two kinds
             return Instance(
@@ -276,8 +425,8 @@ class Gateway:
                 self._tasks.start_soon(self._hold_temporary, slot, instance)
 
         instances = ServerInstances(spec, self._project, make, begin)
-        slot = _Slot(spec, instances, FairQueue(spec.max_concurrent))
-        if rests:
+        slot = _Slot(spec, instances, FairQueue(spec.max_concurrent), is_owned)
+        if rests and known is not None:
             slot.settled.set()
         return slot
 
@@ -288,6 +437,8 @@ class Gateway:
             async with self._running[name]:
                 if self._slots.get(name) is not slot:
                     return  # it has been released already
+                if not slot.is_owned and self._tasks is not None:
+                    self._tasks.start_soon(self._await_owner, slot)
                 await self._run(slot, slot.instances.default)
         finally:
             slot.instances.end()
@@ -393,6 +544,8 @@ class Gateway:
         failed_alone = not spec.is_single and not isinstance(event, Ready)
         if failed_alone and before and before.state == "ready":
             return True
+        if not slot.is_owned and before and self._note_unowned(slot, before, event):
+            return True
         entry = ServerEntry(
             name=spec.name, digest=spec.digest, state="failed", since=utc_timestamp()
         )
@@ -410,10 +563,28 @@ class Gateway:
         slot.settled.set()
         return entry.state == "ready"
 
+    def _note_unowned(self, slot: _Slot, before: ServerEntry, event: Report) -> bool:
+        """Takes a report of a server whose owner says what it lists.
+
+        Returns whether the entry stays as it is: that it fails here says nothing elsewhere. Has
+        the owner look where other tools are seen here.
+        """
+        if not isinstance(event, Ready):
+            return before.state == "ready"
+        if self._shared is not None and (before.tools, before.held) != (event.tools, event.held):
+            self._shared.report_stale(slot.spec.name)
+        return False
+
     def _publish(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
         self._changed.set()
         self._changed = anyio.Event()
+
+
+def _list_again(slot: _Slot) -> None:
+    """Has a server that is connected say what it lists now."""
+    for instance in slot.instances.all:
+        instance.list_again()
 
 
 def _enabled(config: Config) -> list[ServerSpec]:

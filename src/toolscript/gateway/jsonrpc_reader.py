@@ -5,23 +5,20 @@ loop waits. Small messages are left to it. Of anything larger only the envelope 
 """
 
 import re
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import msgspec
-from anyio import to_thread
 from mcp_types import JSONRPCMessage, JSONRPCResponse, RequestId, jsonrpc_message_adapter
 from pydantic import ValidationError
 
-from toolscript.gateway.raw_results import is_moderate
+from toolscript.gateway.raw_results import in_thread_if_large, is_moderate
 from toolscript.text.display import printable
 
-_T = TypeVar("_T")
 SMALL_BYTES = 64 * 1024
 """Up to this size the SDK reads a message."""
 MARGIN_BYTES = 1024
 """The id of the request that a message answers is looked for in so many bytes at either end."""
-_THREAD_BYTES = _REPAIRABLE_BYTES = 1024 * 1024
+_REPAIRABLE_BYTES = 1024 * 1024
 
 _HALVES = re.compile(
     rb"\\\\|(\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
@@ -109,11 +106,6 @@ def failed_answer(request: RequestId | None, problem: str) -> JSONRPCMessage:
 
 def _response(request: RequestId, result: UnparsedResult) -> JSONRPCResponse:
     return JSONRPCResponse.model_construct(jsonrpc="2.0", id=request, result=cast("Any", result))
-
-
-async def in_thread_if_large(work: Callable[[bytes], _T], data: bytes) -> _T:
-    """Does the work, in a thread where the data is large."""
-    return work(data) if len(data) <= _THREAD_BYTES else await to_thread.run_sync(work, data)
 
 
 class BoundedBuffer:

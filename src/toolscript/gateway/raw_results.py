@@ -1,11 +1,15 @@
 """Holds large results of calls as raw JSON, and decodes JSON only within limits."""
 
 import re
+from collections.abc import Callable
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar, cast
 
+import anyio.to_thread
 import msgspec
 
+_T = TypeVar("_T")
+_THREAD_BYTES = 1024 * 1024
 MAX_OBJECT_BYTES = 4 * 1024 * 1024
 MAX_VALUES = 50_000
 """Longer JSON, and JSON with more values, is never turned into objects."""
@@ -55,3 +59,29 @@ def decode_moderate(text: bytes) -> dict[str, Any]:
         return msgspec.json.decode(text, type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadableError(f"an answer cannot be read: {error}") from None
+
+
+async def in_thread_if_large(work: Callable[[bytes], _T], data: bytes) -> _T:
+    """Does the work, in a thread where the data is large."""
+    if len(data) <= _THREAD_BYTES:
+        return work(data)
+    result, error = await anyio.to_thread.run_sync(_tried, work, data)
+    if error is None:
+        return cast("_T", result)
+    try:
+        raise error
+    finally:
+        del error, data  # see `_tried`
+
+
+def _tried(work: Callable[[bytes], _T], data: bytes) -> tuple[_T | None, Exception | None]:
+    """Returns what the work returns or raises.
+
+    An error that a thread raises refers to itself by way of the frames in its traceback, which
+    hold the data: it would be kept until the garbage collector runs.
+    """
+    try:
+        return work(data), None
+    except Exception as error:  # noqa: BLE001 - raised again by the caller
+        error.__context__ = None
+        return None, error.with_traceback(None)

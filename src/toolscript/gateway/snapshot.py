@@ -12,7 +12,8 @@ from toolscript.types import ServerSpec, ServerState
 
 log = logging.getLogger(__name__)
 VERSION = 1
-_SETTLED: frozenset[ServerState] = frozenset({"ready", "failed"})
+SETTLED: frozenset[ServerState] = frozenset({"ready", "failed"})
+"""The states in which an entry is stored."""
 
 
 class _SnapshotFile(msgspec.Struct, frozen=True):
@@ -29,24 +30,29 @@ class SnapshotStore:
     def load(self, specs: Iterable[ServerSpec]) -> Catalogue:
         """Returns the stored entries of these servers, unless their configuration has changed."""
         digests = {spec.name: spec.digest for spec in specs if not spec.disabled}
-        return Catalogue.of(e for e in self._read() if digests.get(e.name) == e.digest)
+        return Catalogue.of(e for e in self.entries() if digests.get(e.name) == e.digest)
 
     def save(self, catalogue: Catalogue) -> None:
         """Replaces the file by the settled entries; a failure is logged.
 
         A server that is connecting keeps the entry that the file has.
         """
-        settled = [e for e in catalogue.servers.values() if e.state in _SETTLED]
-        others = {(e.name, e.digest) for e in catalogue.servers.values() if e.state not in _SETTLED}
-        known = [e for e in self._read() if (e.name, e.digest) in others] if others else []
-        entries = tuple(sorted((*settled, *known), key=lambda entry: entry.name))
+        settled = [e for e in catalogue.servers.values() if e.state in SETTLED]
+        others = {(e.name, e.digest) for e in catalogue.servers.values() if e.state not in SETTLED}
+        known = [e for e in self.entries() if (e.name, e.digest) in others] if others else []
         try:
-            write_atomically(self.path, msgspec.json.encode(_SnapshotFile(VERSION, entries)))
+            self.replace((*settled, *known))
         except OSError as error:
             message = "catalogue snapshot %s cannot be written: %s"
             log.warning(message, self.path, error, extra=write_failure(error))
 
-    def _read(self) -> tuple[ServerEntry, ...]:
+    def replace(self, entries: Iterable[ServerEntry]) -> None:
+        """Replaces the file by these entries; raises `OSError`."""
+        servers = tuple(sorted(entries, key=lambda entry: entry.name))
+        write_atomically(self.path, msgspec.json.encode(_SnapshotFile(VERSION, servers)))
+
+    def entries(self) -> tuple[ServerEntry, ...]:
+        """Returns every stored entry; none where the file cannot be used, which is logged."""
         try:
             file = msgspec.json.decode(self.path.read_bytes(), type=_SnapshotFile)
         except (FileNotFoundError, NotADirectoryError):

@@ -1,12 +1,21 @@
-"""The types of the graph: templates, edges, dependencies, figures."""
+"""The types of the graph: templates, edges, dependencies, figures; the protocol of its store."""
 
-from typing import Literal, TypeAlias
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
+if TYPE_CHECKING:
+    from toolscript.graph.counts import GraphDelta
+    from toolscript.graph.usage import UsageChange
+
+_Stored_contra = TypeVar("_Stored_contra", contravariant=True)
 EdgeKind: TypeAlias = Literal["observed", "template", "dependency"]
 KINDS: tuple[EdgeKind, ...] = ("observed", "template", "dependency")
 Direction: TypeAlias = Literal["in", "out", "both"]
+
+Everything: TypeAlias = Callable[[], tuple["GraphDelta", "UsageChange"]]
+"""Returns the whole graph and the whole usage, to replace what is stored."""
 
 OBSERVED, TEMPLATE, DEPENDENCY = 1, 2, 4
 """Bits of an edge's kinds: it may have several at once."""
@@ -56,6 +65,53 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     """From 0 (chance) to 1 (certainty): see `ToolGraph.predictive_skill`."""
     alpha: float
     """The weight of a search's own score: see `adaptive_alpha`."""
+
+
+class LearnedCounts(Protocol[_Stored_contra]):
+    """A graph, or the usage of its tools, in memory."""
+
+    def rebase(self, stored: _Stored_contra) -> None:
+        """Puts everything that is stored before what was learned and is not stored yet."""
+        ...
+
+    def merge(self, stored: _Stored_contra) -> None:
+        """Adds what another process has learned and stored."""
+        ...
+
+
+class GraphStorage(Protocol):
+    """Stores what processes have learned. Each adds to what is there, at any time.
+
+    Any thread may call, one at a time; methods block for a moment. What keeps the storage from
+    being used is logged.
+    """
+
+    adds_only: bool
+    """Whether it prunes edges by itself: then nobody has to replace what is stored."""
+
+    def subscribe(self, changed: Callable[[], None]) -> None:
+        """Has a function called, in any thread, when other processes may have added something."""
+        ...
+
+    def load(self, graph: "LearnedCounts[GraphDelta]", usage: "LearnedCounts[UsageChange]") -> bool:
+        """Puts what is stored into ``graph`` and ``usage``; returns False to be called again.
+
+        Called once more, after other processes have added something, it puts that into them.
+        """
+        ...
+
+    def add(
+        self,
+        change: "GraphDelta",
+        usage: "UsageChange",
+        everything: Everything | None = None,
+    ) -> bool:
+        """Adds what was learned; returns whether it is stored.
+
+        A change that is ``whole`` replaces what every process has added before. Storage that is
+        empty may take ``everything``, which includes the change, in place of it.
+        """
+        ...
 
 
 def adaptive_alpha(edges: int) -> float:

@@ -13,14 +13,14 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from msgspec.structs import asdict, astuple
 
+from toolscript.graph.base import Everything, LearnedCounts
 from toolscript.graph.counts import EdgeCounts, GlobalCounts, GraphDelta, ToolCounts
-from toolscript.graph.tool_graph import ToolGraph
-from toolscript.graph.usage import Usage, UsageChange
+from toolscript.graph.usage import UsageChange
 from toolscript.storage.atomic_files import write_failure
 from toolscript.storage.database import DamagedError, Database
 
@@ -62,11 +62,12 @@ _SUMMED = {
 }
 """By table the columns of which ``sum`` is the CRC-32."""
 _KEY = "tool = ? and model = ?"
-Everything: TypeAlias = Callable[[], tuple[GraphDelta, UsageChange]]
 
 
 class GraphStore:
-    """One file. Holds nothing open between calls; any thread may call, one at a time."""
+    """One file; see `GraphStorage`. Holds nothing open between calls."""
+
+    adds_only = False
 
     def __init__(self, directory: Path, config_key: str, wait_s: float = _WAIT_S) -> None:
         self.path = directory / f"graph-{config_key}.sqlite"
@@ -75,11 +76,11 @@ class GraphStore:
         """Damage was found: the next change looks for it before it writes."""
         self._warned = ""
 
-    def load(self, graph: ToolGraph, usage: Usage) -> bool:
-        """Put what is on the disk before what was learned; False where that has to be tried again.
+    def subscribe(self, changed: Callable[[], None]) -> None:
+        """See `GraphStorage`: that another process has written is not told."""
 
-        Changes nothing on the disk. A damaged file is not used; that is logged.
-        """
+    def load(self, graph: LearnedCounts[GraphDelta], usage: LearnedCounts[UsageChange]) -> bool:
+        """See `GraphStorage`. Changes nothing on the disk; a damaged file is not used."""
         try:
             if not self.path.is_file():
                 return True
@@ -94,17 +95,13 @@ class GraphStore:
             return False
         else:
             graph.rebase(stored)
-            usage.restore(learned)
+            usage.rebase(learned)
         return True
 
     def add(
         self, change: GraphDelta, usage: UsageChange, everything: Everything | None = None
     ) -> bool:
-        """Add what was learned; whether it is kept. What cannot be written is logged.
-
-        A file that is new gets ``everything``, which includes the change; a damaged
-        one is put aside, and a new one made.
-        """
+        """See `GraphStorage`. A damaged file is put aside, and a new one made."""
         try:
             try:
                 self._add(change, usage, everything)

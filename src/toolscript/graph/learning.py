@@ -7,14 +7,14 @@ import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from toolscript.embedding.base import Vectors
 from toolscript.errors import LearningError
+from toolscript.graph.base import GraphStorage
 from toolscript.graph.counts import GraphDelta
 from toolscript.graph.forecast import Forecast
 from toolscript.graph.graph_files import ImportedGraph
-from toolscript.graph.graph_store import GraphStore
 from toolscript.graph.session_history import SessionHistory
 from toolscript.graph.tool_graph import ToolGraph
 from toolscript.graph.usage import Usage, UsageChange
@@ -26,6 +26,7 @@ MAX_WAITING = 20_000
 EVALUATED_SHARE, MAX_EVALUATED = 1 / 3, 500
 """The last share of imported sequences, and at most so many, are forecast before learned."""
 _CLOSE_S = 30.0
+_NEWS: Final = "news"
 
 EmbedQuestion: TypeAlias = Callable[[str], tuple[str, Vectors] | None]
 """Returns the model's name and a question's vector; None without a model."""
@@ -44,15 +45,16 @@ class Learning:
     """The graph and the usage of tools, and the thread that learns and stores both.
 
     `open` reads what is stored; from then on `record_call` queues a call in
-    microseconds, a thread learns it, and at most `STORE_EVERY_S` later it is on
-    the disk. `close` ends the thread once everything is stored. Without a store
-    nothing outlives the process. Failures are logged, shown by `state`, and
-    tried again: the thread goes on, and one that died is replaced.
+    microseconds, a thread learns it, and at most `STORE_EVERY_S` later it is
+    stored. The thread also takes over what other processes have stored. `close`
+    ends it once everything is stored. Without a store nothing outlives the
+    process. Failures are logged, shown by `state`, and tried again: the thread
+    goes on, and one that died is replaced.
     """
 
     def __init__(
         self,
-        store: GraphStore | None = None,
+        store: GraphStorage | None = None,
         *,
         embed: EmbedQuestion = lambda _: None,
         graph: ToolGraph | None = None,
@@ -63,13 +65,17 @@ class Learning:
         self._store = store
         self.embed = embed
         self._forecast: Forecast | None = None
-        self._waiting: queue.SimpleQueue[_RecordedCall | threading.Event | None] = (
-            queue.SimpleQueue()
-        )
+        self._waiting: queue.SimpleQueue[
+            _RecordedCall | threading.Event | Literal["news"] | None
+        ] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._guard = threading.Lock()
-        self._opened = self._closing = False
+        self._guard, self._loading = threading.Lock(), threading.Lock()
+        self._opened = self._closing = self._closed = False
         self._problem = ""
+        self._has_news = False
+        """Other processes have stored something that is not loaded yet."""
+        if store is not None:
+            store.subscribe(self._hear)
 
     @property
     def state(self) -> str:
@@ -81,7 +87,7 @@ class Learning:
 
     def open(self) -> None:
         """Read what is stored, once. Takes a fraction of a second, or longer if it is locked."""
-        with self._guard:
+        with self._loading:
             if not self._opened:
                 with self._contained("what was learned before cannot be read"):
                     self._opened = self._store is None or self._store.load(self.graph, self.usage)
@@ -135,6 +141,7 @@ class Learning:
 
     def close(self) -> None:
         """Learn and store what is left, and end the thread."""
+        self._closed = True
         thread = self._thread
         if thread is None:
             self._save()
@@ -156,6 +163,13 @@ class Learning:
     def _trouble(self) -> str:
         return f"{self._problem or 'it takes too long'}; it is tried again with the next call"
 
+    def _hear(self) -> None:
+        """Have the thread load what other processes have stored."""
+        if not (self._has_news or self._closed):
+            self._has_news = True
+            self._waiting.put(_NEWS)
+            self._start()
+
     def _start(self) -> None:
         """Start the thread unless it is alive."""
         if self._thread is not None and self._thread.is_alive():
@@ -172,7 +186,7 @@ class Learning:
         due: float | None = None  # when changes have to be stored
         ends = False
         while not ends:
-            item: _RecordedCall | threading.Event | tuple[()] | None = ()
+            item: _RecordedCall | threading.Event | Literal["news"] | tuple[()] | None = ()
             with contextlib.suppress(queue.Empty):
                 left = None if due is None else max(0.0, due - time.monotonic())
                 item = self._waiting.get(timeout=left)
@@ -180,6 +194,10 @@ class Learning:
                 self._learn(item)
                 due = due or time.monotonic() + STORE_EVERY_S
             ends = item is None
+            if item == _NEWS:
+                if not self._load_news():
+                    due = due or time.monotonic() + STORE_EVERY_S
+                continue
             if not isinstance(item, _RecordedCall) or (due and time.monotonic() >= due):
                 due = None if self._save() else time.monotonic() + STORE_EVERY_S
             if isinstance(item, threading.Event):
@@ -211,10 +229,11 @@ class Learning:
 
     def _store_changes(self) -> bool:
         """Store what was learned, after reading the file; returns False to try again."""
-        self.open()
-        if not self._opened:
+        if not self._load_news():
             return False
-        change, usage = self.graph.drain_changes(), self.usage.drain_changes()
+        adds_only = self._store is not None and self._store.adds_only
+        change = self.graph.drain_changes(adds_only=adds_only)
+        usage = self.usage.drain_changes()
         if self._store is None or not (change or usage):
             return True
         done = False
@@ -224,6 +243,17 @@ class Learning:
             if not done:
                 self.graph.requeue(change)
                 self.usage.requeue(usage)
+        return done
+
+    def _load_news(self) -> bool:
+        """Load what is stored and not loaded yet; returns False to try again."""
+        self.open()
+        if not (self._opened and self._has_news and self._store is not None):
+            return self._opened
+        done, self._has_news = False, False
+        with self._contained("what others have learned cannot be read"):
+            done = self._store.load(self.graph, self.usage)
+        self._has_news = self._has_news or not done
         return done
 
     def _drain_all(self) -> tuple[GraphDelta, UsageChange]:

@@ -285,10 +285,13 @@ class ToolGraph:
         """Returns the unit of the present, by which weights are divided when they are read."""
         return self.weight_unit(self._clock())
 
-    def drain_changes(self) -> GraphDelta:
-        """Returns what was learned since the last call, to be added to the file."""
+    def drain_changes(self, *, adds_only: bool = False) -> GraphDelta:
+        """Returns what was learned since the last call, to be stored.
+
+        Once edges were pruned that is everything, unless ``adds_only`` is true.
+        """
         with self.lock:
-            if self._pruned:
+            if self._pruned and not adds_only:
                 return self.drain_all()
             change, self._change = self._change, GraphDelta()
             return change
@@ -311,11 +314,18 @@ class ToolGraph:
             self.data, self._change = GraphData(), GraphDelta(whole=True)
 
     def rebase(self, stored: GraphDelta) -> None:
-        """Put what was stored before what was learned without it."""
+        """Put what was stored before what was learned without it and is not stored yet."""
         with self.lock:
             self.data = GraphData()
-            self.data.add(stored)
+            if not self._change.whole:
+                self.data.add(stored)
             self.data.add(self._change)
+            self._prune()
+
+    def merge(self, stored: GraphDelta) -> None:
+        """Add what another process has learned and stored."""
+        with self.lock:
+            self.data.add(stored)
             self._prune()
 
     # Inside

@@ -93,10 +93,17 @@ class Usage:
             self._change = UsageChange()
             return UsageChange(dict(self._all.learned), whole=True)
 
-    def restore(self, change: UsageChange) -> None:
-        """Add what was stored."""
+    def rebase(self, stored: UsageChange) -> None:
+        """Put what was stored before what was learned without it and is not stored yet."""
         with self._lock:
-            self._all.merge(change)
+            self._all = UsageChange(dict(stored.learned))
+            self._all.merge(self._change)
+            self.version += 1
+
+    def merge(self, stored: UsageChange) -> None:
+        """Add what another process has learned and stored."""
+        with self._lock:
+            self._all.merge(stored)
             self.version += 1
 
     def clear(self) -> None:

@@ -9,7 +9,9 @@ between the check and the opening in which a link could be put there.
 import contextlib
 import errno
 import os
+import signal
 import stat
+import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -21,6 +23,9 @@ import msgspec
 
 from toolscript.errors import SkillError
 from toolscript.text.display import printable
+
+if sys.platform == "linux":
+    import fcntl
 
 MAX_FILE_BYTES = 1024 * 1024
 """A larger file is refused without being read."""
@@ -153,6 +158,8 @@ class ConfinedReader:
         with _opened(self.root, parts, _FILE) as descriptor:
             before = os.fstat(descriptor)
             _check(path, before)
+            if _is_being_written(descriptor):
+                return None
             with os.fdopen(descriptor, "rb", closefd=False) as file:
                 data = file.read(MAX_FILE_BYTES + 1)
             after = os.fstat(descriptor)
@@ -196,6 +203,24 @@ def stamp_of(status: os.stat_result) -> Stamp:
     """See `Stamp`."""
     times = status.st_mtime_ns, status.st_ctime_ns
     return (status.st_dev, status.st_ino, status.st_size, *times)
+
+
+def _is_being_written(descriptor: int) -> bool:
+    """Returns whether a program has this file open to write, where the system can tell.
+
+    A write sets the times when it begins, so they do not show one that is interrupted midway.
+    Programs that open the file to write wait from here on until the descriptor is closed.
+    """
+    if sys.platform == "linux":
+        try:
+            # The signal for them, of which nothing is needed. SIGIO would end this process.
+            fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
+            fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        except BlockingIOError:
+            return True
+        except OSError:  # another user's file, or a file system without leases
+            return False
+    return False
 
 
 def _young(status: os.stat_result) -> bool:

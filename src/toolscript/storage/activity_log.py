@@ -8,7 +8,7 @@ import fnmatch
 import logging
 import re
 import sqlite3
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -33,7 +33,7 @@ create table call (
 );
 pragma user_version = {VERSION};
 """
-_INSERT = "insert into call values (null, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT = "insert into call values (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _DELETE_OLD = "delete from call where id <= (select max(id) from call) - ?"
 
 Outcome: TypeAlias = Literal[
@@ -89,6 +89,11 @@ class ActivityQuery:
     outcome: str | None = None
     """Only calls with this outcome."""
 
+    def matcher(self) -> Callable[[str], object]:
+        """Returns a function that is true for the names of tools that match the pattern."""
+        # Not SQLite's GLOB, which takes exponential time for some patterns.
+        return re.compile(fnmatch.translate(self.tool or "*")).match
+
 
 @dataclass(frozen=True, slots=True)
 class ActivityPage:
@@ -100,11 +105,16 @@ class ActivityPage:
 
 
 class ActivityLog:
-    """One file. Holds nothing open between calls; any thread or process may call."""
+    """One file; see `ActivityStorage`. Holds nothing open between calls."""
 
     def __init__(self, directory: Path, config_key: str, wait_s: float = _WAIT_S) -> None:
         self.path = directory / f"activity-{config_key}.sqlite"
         self._file = Database(self.path, _SCRIPT, wait_s)
+
+    @property
+    def location(self) -> str:
+        """See `ActivityStorage`."""
+        return str(self.path)
 
     def append(self, calls: Sequence[RecordedCall]) -> None:
         """Adds calls, the oldest first, in one transaction.
@@ -136,10 +146,17 @@ class ActivityLog:
             return ActivityPage([], has_more=False)
         return ActivityPage(calls[: query.limit], has_more=len(calls) > query.limit)
 
+    def restore(self, calls: Sequence[RecordedCall]) -> None:
+        """See `ActivityStorage`."""
+        with self._file.writing() as db:
+            _check_version(db)
+            db.execute("delete from call")
+            db.executemany(_INSERT, map(astuple, calls))
+
     def _append(self, calls: Sequence[RecordedCall]) -> None:
         with self._file.writing() as db:
             _check_version(db)
-            db.executemany(_INSERT, [astuple(call)[1:] for call in calls])
+            db.executemany(_INSERT, [(None, *astuple(call)[1:]) for call in calls])
             db.execute(_DELETE_OLD, (MAX_ROWS,))
 
     def _put_aside(self, error: DamagedError) -> None:
@@ -163,8 +180,7 @@ def _selected(db: sqlite3.Connection, query: ActivityQuery) -> Generator[Recorde
     where = " and ".join(given) or "true"
     statement = f"select {_COLUMNS} from call where {where} order by id desc"  # noqa: S608 - ours
     rows = db.execute(statement, tuple(given.values()))
-    # Not SQLite's GLOB, which takes exponential time for some patterns.
-    matches = re.compile(fnmatch.translate(query.tool or "*")).match
+    matches = query.matcher()
     for row in rows:
         try:
             call = msgspec.convert(dict(zip(_FIELDS, row, strict=True)), RecordedCall)

@@ -166,7 +166,8 @@ def locked(lock: Path, timeout_s: float = -1) -> Generator[None]:
     import filelock  # noqa: PLC0415 - takes longer than most commands have
 
     make_private(lock.parent)
-    with filelock.FileLock(lock, timeout=timeout_s, mode=0o600):
+    # Another thread than the one that entered the block may leave it.
+    with filelock.FileLock(lock, timeout=timeout_s, mode=0o600, thread_local=False):
         yield
 
 

@@ -1,7 +1,11 @@
-"""The protocol of named values that processes share, in files or in a database."""
+"""The protocols of what processes share, in files or in a database: named values, and calls."""
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from toolscript.storage.activity_log import ActivityPage, ActivityQuery, RecordedCall
 
 
 class LostRecordError(FileNotFoundError):
@@ -48,4 +52,28 @@ class Records(Protocol):
         latest. Waits for ``timeout_s`` seconds, or for ever where that is negative; raises
         `TimeoutError` after that.
         """
+        ...
+
+
+class ActivityStorage(Protocol):
+    """The newest calls of tools. Any thread and any process may call; methods block for a moment.
+
+    Every method raises `OSError` where the storage cannot be used now.
+    """
+
+    @property
+    def location(self) -> str:
+        """Where the calls are, for messages."""
+        ...
+
+    def append(self, calls: "Sequence[RecordedCall]") -> None:
+        """Adds calls, the oldest first, all or none; each gets an id above those before it."""
+        ...
+
+    def read(self, query: "ActivityQuery") -> "ActivityPage":
+        """Returns the calls that a query asks for."""
+        ...
+
+    def restore(self, calls: "Sequence[RecordedCall]") -> None:
+        """Replaces all calls by these, the oldest first, which keep their ids."""
         ...

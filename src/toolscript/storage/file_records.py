@@ -1,7 +1,7 @@
 """Named values in files, one for each: the `Records` of a machine by itself."""
 
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from toolscript.storage.atomic_files import (
@@ -38,11 +38,14 @@ class FileRecords:
     def read(self, name: str) -> bytes | None:
         """See `Records`."""
         try:
-            return self.path(name).read_bytes()
+            content = self.path(name).read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             if self._marker is None or not may_exist(self._marker(name)):
                 return None
             raise LostRecordError(f"{self.path(name)} is gone") from None
+        with suppress(OSError):  # a kill may have come between file and marker
+            self._mark(name)
+        return content
 
     def was_written(self, name: str) -> bool:
         """See `Records`."""
@@ -52,6 +55,9 @@ class FileRecords:
     def write(self, name: str, content: bytes) -> None:
         """See `Records`."""
         write_atomically(self.path(name), content)
+        self._mark(name)
+
+    def _mark(self, name: str) -> None:
         if self._marker is not None and not may_exist(marker := self._marker(name)):
             make_private(marker.parent)
             marker.touch(mode=0o600)

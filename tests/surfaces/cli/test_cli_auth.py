@@ -13,6 +13,10 @@ from tests.servers.logins import login_under_way, oauth_server, visit
 from tests.stdio_sessions import Session, session
 from tests.support import FUZZY, READ_FILE, Cli, Scripted, fetch, until
 
+from toolscript.cluster.shared import shared_of
+from toolscript.config.settings import load_settings
+
+pytestmark = pytest.mark.both_storages
 ADVICE = "answered HTTP 401; log in with toolscript auth guarded, or check its headers"
 QUICK = FUZZY | {"TOOLSCRIPT_PING_INTERVAL": "0.2"}
 
@@ -47,8 +51,20 @@ def log_in(cli: Cli) -> tuple[int, str]:
 
 
 def kept(cli: Cli) -> dict[str, Any]:
-    [path] = (cli.home / ".toolscript" / "auth").glob("*.json")
-    return json.loads(path.read_text("utf-8"))
+    [login] = logins(cli)
+    return json.loads(login)
+
+
+def logins(cli: Cli) -> list[bytes]:
+    """The logins that are stored: in files, or sealed in the database."""
+    if not cli.storage:
+        return [p.read_bytes() for p in (cli.home / ".toolscript" / "auth").glob("*.json")]
+    shared = shared_of(load_settings({}, cli.environment()))
+    try:
+        shared.open()
+        return [shared.logins.read(name) or b"" for name in shared.logins.names()]
+    finally:
+        shared.close()
 
 
 def server(cli: Cli) -> dict[str, Any]:
@@ -62,8 +78,7 @@ def call(one: Session) -> dict[str, Any]:
 
 def works_now(cli: Cli, one: Session) -> None:
     """Once the login is stored, the next call waits for the connection, without a restart."""
-    folder = cli.home / ".toolscript" / "auth"
-    until(lambda: any(folder.glob("*.json")), "the login is stored")
+    until(lambda: logins(cli), "the login is stored")
     answer = call(one)
     assert not answer.get("isError"), answer
 
@@ -104,9 +119,9 @@ def test_logging_in_connects_a_running_gateway(guarded: Cli) -> None:
     assert "logged in to guarded" in said
     assert "You are logged in." in said
     until(lambda: server(guarded)["state"] == "ready", "the gateway has connected")
-    [path] = (guarded.home / ".toolscript" / "auth").glob("*.json")
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    for path in (guarded.home / ".toolscript" / "auth").glob("*.json"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     tokens = kept(guarded)["tokens"]
     logs = "".join(p.read_text("utf-8") for p in guarded.home.rglob("*.log"))
     told = json.dumps(server(guarded)) + logs + said
@@ -161,7 +176,7 @@ def test_logging_out(guarded: Cli) -> None:
     assert guarded("auth", "guarded", "--logout").stdout == "not logged in\n"
     assert log_in(guarded)[0] == 0
     assert guarded("auth", "guarded", "--logout").stdout == "logged out\n"
-    assert list((guarded.home / ".toolscript" / "auth").glob("*.json")) == []
+    assert logins(guarded) == []
     [found] = guarded.json("list-servers", "--refresh")["servers"]
     assert found["state"] == "failed"
 

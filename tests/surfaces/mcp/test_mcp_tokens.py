@@ -17,6 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from tests.support import FUZZY, PATIENCE_S, READ_FILE, Cli, Scripted, fetch, tool
 
+pytestmark = pytest.mark.both_storages
 Heard: TypeAlias = MemoryObjectReceiveStream[object]
 Mode: TypeAlias = Literal["auto", "legacy"]
 MODES: list[Mode] = ["auto", "legacy"]

@@ -11,6 +11,7 @@ from tests.surfaces.web.browser import Browser, Element
 
 from toolscript.app.kept_questions import MAX_RELEVANT, KeptQuestion, KeptQuestions
 from toolscript.errors import InputError
+from toolscript.storage.file_records import FileRecords
 from toolscript.surfaces.http.answers import ToolHit
 from toolscript.surfaces.web.confidence_bar import bar
 
@@ -174,7 +175,10 @@ def test_kept_questions_are_measured(lab: Browser) -> None:
 
 
 def test_the_file_of_questions_is_that_of_the_benchmark(tmp_path: Path) -> None:
-    kept = KeptQuestions(tmp_path / "q" / "queries.jsonl")
+    file = tmp_path / "q" / "queries.jsonl"
+    # The gateway's own name for the file has the configuration's key in it.
+    records = FileRecords(file.parent, ".jsonl")
+    kept = KeptQuestions(records, str(file))
     assert kept.all() == []
     kept.keep("read “it”", "a__x")
     kept.keep("read “it”", "a__y")
@@ -182,13 +186,15 @@ def test_the_file_of_questions_is_that_of_the_benchmark(tmp_path: Path) -> None:
     assert kept.all() == [KeptQuestion("read “it”", ("a__x", "a__y"))]
     from benchmarks.quality.datasets import queries  # noqa: PLC0415 - only here
 
-    [query] = queries(kept.path.parent)
+    records.path("questions").rename(file)
+    [query] = queries(file.parent)
     assert (query.query, query.relevant) == ("read “it”", ("a__x", "a__y"))
+    file.rename(records.path("questions"))
     for number in range(MAX_RELEVANT - 2):
         kept.keep("read “it”", f"a__{number}")
     with pytest.raises(InputError, match="at most"):
         kept.keep("read “it”", "a__more")
-    kept.path.write_text("no JSON\n")
+    records.path("questions").write_text("no JSON\n")
     with pytest.raises(InputError, match=r"queries\.jsonl"):
         kept.all()
 

@@ -32,6 +32,7 @@ create table replica (
     id text not null,
     url text not null,
     version text not null,
+    servers text[] not null,
     expires_at timestamptz not null,
     primary key (catalogue, id)
 );
@@ -40,6 +41,7 @@ create table embedding (
     model text not null,
     digest text not null,
     vector bytea not null,  -- float32, little-endian
+    used_at timestamptz not null default now(),
     primary key (model, digest)
 );
 
@@ -49,6 +51,7 @@ create table graph_event (
     catalogue text not null,
     replica text not null,
     content bytea not null,
+    written_at timestamptz not null default clock_timestamp(),
     primary key (xid, id)
 );
 
@@ -59,11 +62,10 @@ create table graph_fold (
 );
 
 create table call (
-    id bigint generated always as identity,
     catalogue text not null,
-    content bytea not null,
-    tool text not null,
+    id bigint not null,
     who text not null,
     outcome text not null,
+    content bytea not null,
     primary key (catalogue, id)
 );

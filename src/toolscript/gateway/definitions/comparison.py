@@ -138,6 +138,7 @@ class Comparison:
         self._is_lost = is_lost
         self._tools = tools
         self._embed = embed
+        self._trusts_new = False
         self._vectors: dict[str, Vectors] = {}
         self._launch = launch_of(spec)
         self._former_launch = min((pin.launch for pin in pins.values() if pin.launch), default="")
@@ -145,7 +146,8 @@ class Comparison:
         """What is accepted after `run`."""
 
     def run(self, *, trusts_new: bool) -> Reviewed:
-        """Compare each tool."""
+        """Compares each tool; ``trusts_new`` says whether one that was never seen is accepted."""
+        self._trusts_new = trusts_new
         accepted: list[ToolSpec] = []
         held: list[HeldTool] = []
         listed = {tool.name for tool in self._tools}
@@ -155,7 +157,7 @@ class Comparison:
             if name not in listed and pin.definition
         ]
         if (len(listed) - len(listed & self.pins.keys())) * len(vanished) > MAX_COMPARED:
-            vanished, trusts_new = [], False
+            vanished, self._trusts_new = [], False
         is_other_launch = bool(self.pins) and all(
             pin.launch != self._launch for pin in self.pins.values() if pin.definition
         )
@@ -164,7 +166,7 @@ class Comparison:
             reason, before = self._compared(tool, definition, vanished)
             if reason == "new":
                 reason = "lost" if self._is_lost else "server" if is_other_launch else "new"
-            by = None if reason is None else self._acceptance(tool, definition, reason, trusts_new)
+            by = None if reason is None else self._acceptance(tool, definition, reason)
             if by is not None:
                 self._accept(tool.name, definition, by, is_change=reason != "new")
             if reason is None or by is not None:
@@ -174,20 +176,15 @@ class Comparison:
         return Reviewed(tuple(accepted), tuple(held), self._recent(accepted))
 
     def _acceptance(
-        self,
-        tool: ToolSpec,
-        definition: Definition,
-        reason: HoldReason,
-        trusts_new: bool,  # noqa: FBT001 - the one policy
+        self, tool: ToolSpec, definition: Definition, reason: HoldReason
     ) -> AcceptedBy | None:
         """Returns what accepts a definition without a person; None where nothing does."""
         if reason == "lost" or self._is_rejected(tool.name, definition):
             return None
         if self._spec.auto_approve:
             return "autoApprove"
-        return (
-            "first sight" if reason == "new" and trusts_new and len(self.pins) < MAX_PINS else None
-        )
+        is_trusted = reason == "new" and self._trusts_new and len(self.pins) < MAX_PINS
+        return "first sight" if is_trusted else None
 
     def _is_rejected(self, name: str, definition: Definition) -> bool:
         pin = self.pins.get(name)
@@ -264,11 +261,10 @@ class Comparison:
         )
 
     def _recent(self, accepted: Iterable[ToolSpec]) -> dict[str, RecentChange]:
-        limit = datetime.now(UTC) - RECENT
-        recent: dict[str, RecentChange] = {}
-        for tool in accepted:
-            pin = self.pins[tool.name]
-            if pin.accepted_by != "person" and datetime.fromisoformat(pin.since) > limit:
-                kind = "changed" if pin.is_change else "new"
-                recent[tool.name] = RecentChange(kind, pin.since)
-        return recent
+        pins = ((tool.name, self.pins[tool.name]) for tool in accepted)
+        changes = (
+            (name, RecentChange("changed" if pin.is_change else "new", pin.since))
+            for name, pin in pins
+            if pin.accepted_by != "person"
+        )
+        return {name: change for name, change in changes if trust_of(change) != "pinned"}

@@ -25,13 +25,11 @@ from toolscript.gateway.definitions.comparison import (
 from toolscript.gateway.definitions.normal_form import launch_of, normal_form
 from toolscript.storage.atomic_files import (
     file_name,
-    locked,
-    make_private,
-    may_exist,
     storing_decision,
-    write_atomically,
     write_failure,
 )
+from toolscript.storage.base import LostRecordError, Records
+from toolscript.storage.file_records import FileRecords
 from toolscript.text.timestamps import utc_timestamp
 from toolscript.types import ServerSpec, ToolSpec, sha256_of
 
@@ -62,6 +60,7 @@ class DefinitionPins:
         config_key: The key of the configuration.
         review_new: Whether a person has to approve a tool that was never seen, too.
         embed: Embeds the texts of new tools and of those that have vanished.
+        records: Where the pins are instead of in the data directory.
     """
 
     def __init__(
@@ -71,9 +70,11 @@ class DefinitionPins:
         *,
         review_new: bool = False,
         embed: Embed = lambda _: (),
+        records: Records | None = None,
     ) -> None:
-        self._folder = data_dir / "pins" / config_key
-        self._markers = data_dir / "run" / f"pins-{config_key}"
+        markers = data_dir / "run" / f"pins-{config_key}"
+        files = FileRecords(data_dir / "pins" / config_key, marker=markers.joinpath)
+        self._records: Records = records or files
         self._review_new = review_new
         self._embed = embed
         self._lock = threading.Lock()
@@ -100,9 +101,6 @@ class DefinitionPins:
             reviewed = review.run(trusts_new=not (self._review_new or is_lost))
             if file is None or review.pins != file.pins:
                 self._keep(msgspec.structs.replace(file or _empty(spec.name), pins=review.pins))
-            elif not is_lost:  # a kill may have come between file and marker
-                with suppress(OSError):
-                    self._mark(spec.name)
         return reviewed
 
     def approve(self, spec: ServerSpec, held: Iterable[HeldTool], *, whole: bool) -> None:
@@ -145,32 +143,26 @@ class DefinitionPins:
 
     @contextmanager
     def _locked(self, server: str) -> Generator[None]:
-        """Keeps other processes and threads out, where there can be files."""
+        """Keeps other processes and threads out, where there can be records."""
         with self._lock, ExitStack() as stack:
             with suppress(OSError):
-                stack.enter_context(locked(self._path(server).with_suffix(".lock")))
+                stack.enter_context(self._records.locked(file_name(server)))
             yield
-
-    def _path(self, server: str) -> Path:
-        return self._folder / f"{file_name(server)}.json"
-
-    def _marker(self, server: str) -> Path:
-        return self._markers / file_name(server)
 
     def _read(self, server: str) -> _PinFile | None:
         """Returns what is stored of a server; None where it was never seen."""
-        path = self._path(server)
         if server in self._unsaved:
             return self._unsaved[server]
         try:
-            sealed = msgspec.json.decode(path.read_bytes(), type=_Sealed)
+            content = self._records.read(file_name(server))
+            if content is None:
+                return None
+            sealed = msgspec.json.decode(content, type=_Sealed)
             file = msgspec.json.decode(sealed.content, type=_PinFile)
             if sealed.sha256 == _digest(sealed.content) and file.server == server:
                 return file
             problem = "its content is not what was written"
-        except (FileNotFoundError, NotADirectoryError):
-            if not may_exist(self._marker(server)):
-                return None
+        except LostRecordError:
             problem = "it is gone"
         except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
             problem = str(error)
@@ -178,8 +170,9 @@ class DefinitionPins:
         self._warned.add(server)
         log.log(
             level,
-            "%s cannot be used (%s): every tool of %s is held; see: toolscript review",
-            *(path, problem, server),
+            "the record of accepted definitions cannot be used (%s): "
+            "every tool of %s is held; see: toolscript review",
+            *(problem, server),
         )
         return _PinFile(VERSION, server, lost=True, pins={})
 
@@ -195,15 +188,8 @@ class DefinitionPins:
     def _write(self, file: _PinFile) -> None:
         content = msgspec.Raw(msgspec.json.encode(file))
         sealed = msgspec.json.encode(_Sealed(_digest(content), content))
-        write_atomically(self._path(file.server), sealed)
+        self._records.write(file_name(file.server), sealed)
         self._unsaved.pop(file.server, None)
-        self._mark(file.server)
-
-    def _mark(self, server: str) -> None:
-        marker = self._marker(server)
-        if not may_exist(marker):
-            make_private(marker.parent)
-            marker.touch(mode=0o600)
 
 
 def _empty(server: str) -> _PinFile:

@@ -17,6 +17,7 @@ from mcp.shared.auth import AuthorizationCodeResult
 from toolscript.errors import UpstreamError
 from toolscript.gateway.diagnosis import message
 from toolscript.gateway.oauth.login import Login
+from toolscript.storage.base import Records
 from toolscript.text.display import printable
 from toolscript.text.redaction import redact
 from toolscript.types import ServerSpec
@@ -36,12 +37,17 @@ _INITIALIZE = {
 }
 
 
-def log_in(directory: Path, spec: ServerSpec, show: Callable[[str], None]) -> None:
+def log_in(
+    directory: Path,
+    spec: ServerSpec,
+    show: Callable[[str], None],
+    records: Records | None = None,
+) -> None:
     """Has the user log in at the address given to ``show``, and stores the tokens.
 
-    Raises `UpstreamError` where that fails.
+    ``directory`` and ``records`` are those of `Login`. Raises `UpstreamError` where that fails.
     """
-    login = Login(directory, spec)
+    login = Login(directory, spec, records)
     with _CallbackServer(spec.oauth.callback_port if spec.oauth else 0) as server:
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         try:

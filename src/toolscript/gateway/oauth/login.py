@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import httpx2
 import msgspec
 from mcp.client.auth import OAuthClientProvider
@@ -33,7 +34,9 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl
 
 from toolscript.gateway.oauth.token_request import TokenAnswer, TokenRequest
-from toolscript.storage.atomic_files import file_name, make_private, stamp, write_atomically
+from toolscript.storage.atomic_files import file_name, make_private
+from toolscript.storage.base import Records
+from toolscript.storage.file_records import FileRecords
 from toolscript.types import ServerSpec
 
 VERSION = 1
@@ -42,6 +45,7 @@ EARLY_S = 30.0
 REFRESH_TIMEOUT_S = 20.0
 LOCK_TIMEOUT_S = 30.0
 """How long another process may take to refresh the login."""
+_LOCK_POLL_S = 0.1
 _UNAUTHORIZED = 401
 _NOWHERE = "http://127.0.0.1/callback"
 
@@ -63,11 +67,21 @@ class _StoredLogin(msgspec.Struct, kw_only=True):
 
 
 class Login:
-    """One server's login: a `TokenStorage` in a file that only its owner may read."""
+    """One server's login: a `TokenStorage`, by default in a file that only its owner may read.
 
-    def __init__(self, directory: Path, spec: ServerSpec) -> None:
+    Args:
+        directory: The folder of logins, where requests for tokens leave their answers, too.
+        spec: The server.
+        records: Where logins are instead.
+    """
+
+    def __init__(self, directory: Path, spec: ServerSpec, records: Records | None = None) -> None:
         url = hashlib.sha256(spec.url.encode()).hexdigest()[:16]
-        self.path = directory / f"{file_name(spec.name)}-{url}.json"
+        self._name = f"{file_name(spec.name)}-{url}"
+        files = FileRecords(directory)
+        self.path = files.path(self._name)
+        self._directory = directory
+        self._records: Records = records or files
         self.url = spec.url
         self._registered = spec.oauth
         self._provider: OAuthClientProvider | None = None
@@ -83,7 +97,10 @@ class Login:
     @property
     def stamp(self) -> str:
         """Changes when the user logs in or out, also by another process."""
-        return stamp([self.path])
+        try:
+            return self._records.stamp(self._name)
+        except OSError:
+            return ""
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -98,8 +115,7 @@ class Login:
 
     def forget(self) -> bool:
         """Logs out; returns whether there was a login."""
-        existed = self.path.exists()
-        self.path.unlink(missing_ok=True)
+        existed = self._records.delete(self._name)
         self.request.clear()
         return existed
 
@@ -131,28 +147,36 @@ class Login:
         if draft is None or draft.tokens is None:
             return False
         async with self.locked():
-            self._write(draft)
+            await self._write(draft)
             self.request.clear()
         return True
 
     @asynccontextmanager
     async def locked(self) -> AsyncGenerator[None]:
-        """Lets only this process change the file, and use the refresh token, in the block."""
-        import filelock  # noqa: PLC0415 - takes longer than most commands have
+        """Lets only this process change the login, and use the refresh token, in the block.
 
-        make_private(self.path.parent)
-        lock = filelock.AsyncFileLock(
-            self.path.with_suffix(".lock"),
-            timeout=LOCK_TIMEOUT_S,
-            mode=0o600,
-            thread_local=False,
-            run_in_executor=False,
-        )
+        What is written in it counts from its end at the latest. Raises `httpx2.ReadTimeout`, and
+        `OSError` where the storage cannot be used.
+        """
+        make_private(self._directory)
+        deadline = anyio.current_time() + LOCK_TIMEOUT_S
+        while True:  # each time for a moment: a thread that waits cannot be cancelled
+            lock = self._records.locked(self._name, _LOCK_POLL_S)
+            try:
+                await anyio.to_thread.run_sync(lock.__enter__)
+                break
+            except TimeoutError:
+                if anyio.current_time() >= deadline:
+                    raise httpx2.ReadTimeout("another process refreshes the login") from None
+                await anyio.sleep(_LOCK_POLL_S)
         try:
-            async with lock:
-                yield
-        except filelock.Timeout:
-            raise httpx2.ReadTimeout("another process refreshes the login") from None
+            yield
+        except BaseException as error:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(lock.__exit__, type(error), error, None)
+            raise
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(lock.__exit__, None, None, None)
 
     def load(self, context: OAuthContext) -> None:
         """Takes over the stored login."""
@@ -166,18 +190,18 @@ class Login:
             resource = ProtectedResourceMetadata.model_validate(state.resource)
             context.protected_resource_metadata = resource
 
-    def age(self, seconds: float) -> None:
+    async def age(self, seconds: float) -> None:
         """Has the tokens, which were stored as new, expire so many seconds earlier."""
         state = self._read()
         if state.expires_at is not None:
             state.expires_at -= seconds
-            self._write(state)
+            await self._write(state)
 
-    def drop_refresh_token(self) -> None:
+    async def drop_refresh_token(self) -> None:
         """Forgets the refresh token, after the server has refused it."""
         state = self._read()
         if state.tokens and state.tokens.pop("refresh_token", None):
-            self._write(state)
+            await self._write(state)
 
     def _metadata(self, redirect_uri: str) -> OAuthClientMetadata:
         scope = (self._registered.scope if self._registered else "") or None
@@ -212,7 +236,7 @@ class Login:
             context.token_expiry_time = state.expires_at
             state.server = _dumped(context.oauth_metadata)
             state.resource = _dumped(context.protected_resource_metadata)
-        self._write(state)
+        await self._write(state)
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         """See `TokenStorage`."""
@@ -222,20 +246,26 @@ class Login:
         """See `TokenStorage`."""
         state = self._read()
         state.client = _dumped(client_info)
-        self._write(state)
+        await self._write(state)
 
     def _read(self) -> _StoredLogin:
         """Returns the draft or the stored login; an empty one where the file is damaged."""
         if self._draft is not None:
             return self._draft
         try:
-            return msgspec.json.decode(self.path.read_bytes(), type=_StoredLogin)
+            content = self._records.read(self._name)
+            return _StoredLogin() if content is None else _decoded(content)
         except (OSError, ValueError, RecursionError, msgspec.MsgspecError):
             return _StoredLogin()
 
-    def _write(self, state: _StoredLogin) -> None:
+    async def _write(self, state: _StoredLogin) -> None:
         if self._draft is None:
-            write_atomically(self.path, msgspec.json.encode(state))
+            content = msgspec.json.encode(state)
+            await anyio.to_thread.run_sync(self._records.write, self._name, content)
+
+
+def _decoded(content: bytes) -> _StoredLogin:
+    return msgspec.json.decode(content, type=_StoredLogin)
 
 
 class _RefreshingProvider(OAuthClientProvider):
@@ -305,9 +335,9 @@ class _RefreshingProvider(OAuthClientProvider):
             httpx2.Response(answer.status, content=answer.body)
         )
         if taken:
-            self._login.age(age_s)
+            await self._login.age(age_s)
         elif b"invalid_grant" in answer.body:
-            self._login.drop_refresh_token()
+            await self._login.drop_refresh_token()
         self._login.request.clear()
         self._login.load(self.context)
         return taken

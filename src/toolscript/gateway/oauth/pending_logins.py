@@ -8,20 +8,23 @@ from pathlib import Path
 import anyio.to_thread
 
 from toolscript.errors import UpstreamError
+from toolscript.storage.base import Records
 from toolscript.types import ServerSpec
 
 log = logging.getLogger(__name__)
 BEGIN_TIMEOUT_S = 15.0
 """How long a server and its provider may take to name the address."""
 
-LogIn = Callable[[Path, ServerSpec, Callable[[str], None]], None]
+LogIn = Callable[[Path, ServerSpec, Callable[[str], None], Records | None], None]
 
 
 class _PendingLogin:
     """A login that waits for its user, in a thread of its own."""
 
-    def __init__(self, log_in: LogIn, directory: Path, spec: ServerSpec) -> None:
-        self._work = log_in, directory, spec
+    def __init__(
+        self, log_in: LogIn, directory: Path, spec: ServerSpec, records: Records | None
+    ) -> None:
+        self._work = log_in, directory, spec, records
         self.address = ""
         self.begun = threading.Event()
         """Set once there is an address, or there will be none."""
@@ -29,9 +32,9 @@ class _PendingLogin:
         self.thread.start()
 
     def _run(self) -> None:
-        log_in, directory, spec = self._work
+        log_in, directory, spec, records = self._work
         try:
-            log_in(directory, spec, self._take)
+            log_in(directory, spec, self._take, records)
         except UpstreamError as error:
             log.info("%s", error)
         finally:
@@ -47,10 +50,12 @@ class PendingLogins:
 
     Args:
         directory: The folder of logins.
+        records: Where logins are instead; see `Login`.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, records: Records | None = None) -> None:
         self._directory = directory
+        self._records = records
         self._pending: dict[str, _PendingLogin] = {}
 
     async def address(self, spec: ServerSpec) -> str:
@@ -63,6 +68,8 @@ class PendingLogins:
         if pending is None or not pending.thread.is_alive():
             from toolscript.gateway.oauth.browser import log_in  # noqa: PLC0415 - seldom needed
 
-            pending = self._pending[spec.name] = _PendingLogin(log_in, self._directory, spec)
+            pending = self._pending[spec.name] = _PendingLogin(
+                log_in, self._directory, spec, self._records
+            )
         await anyio.to_thread.run_sync(pending.begun.wait, BEGIN_TIMEOUT_S, abandon_on_cancel=True)
         return pending.address if pending.thread.is_alive() else ""

@@ -232,7 +232,8 @@ async def _message(line: BoundedBuffer) -> _Received:
     try:
         return SessionMessage(await line.message())
     except ValueError as error:
-        return error
+        error.__context__ = None
+        return error.with_traceback(None)  # its frames hold the line
 
 
 async def _send(

@@ -52,6 +52,7 @@ from toolscript.gateway.upstream.request_router import RequestRouter
 from toolscript.gateway.upstream.tool_list_changes import ToolListChanges
 from toolscript.gateway.upstream.tool_listing import list_tools
 from toolscript.storage.atomic_files import file_name
+from toolscript.storage.base import Records
 from toolscript.text.display import printable
 from toolscript.text.redaction import redact
 from toolscript.types import ServerSpec, Transport
@@ -89,7 +90,9 @@ class McpUpstream:
         self._stderr = StderrLog(shared.logs / f"{file_name(spec.name)}{apart}.log")
         stated = any(name.lower() == "authorization" for name in spec.headers)
         has_login = spec.transport != "stdio" and not stated
-        self._login = Login(settings.data_dir / "auth", spec) if has_login else None
+        self._login = (
+            Login(settings.data_dir / "auth", spec, shared.login_records) if has_login else None
+        )
         self._is_connecting = False
         self._tried_login: str | None = None
         """The stamp of the login with which the last attempt was made."""
@@ -431,14 +434,28 @@ class McpUpstream:
 
 
 class McpConnect:
-    """Makes the upstreams of one configuration, and holds what they share; see `Connect`."""
+    """Makes the upstreams of one configuration, and holds what they share; see `Connect`.
 
-    def __init__(self, settings: Settings, config_key: str, pins: DefinitionPins) -> None:
+    Args:
+        settings: The values of all options.
+        config_key: The key of the configuration.
+        pins: The definitions that were accepted.
+        logins: Where logins are instead of in the data directory.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        config_key: str,
+        pins: DefinitionPins,
+        logins: Records | None = None,
+    ) -> None:
         self.settings = settings
+        self.login_records = logins
         self.pins = pins
         self.logs = settings.data_dir / "logs" / "servers" / config_key
         self.reaper = ProcessReaper()
-        self.logins = PendingLogins(settings.data_dir / "auth")
+        self.logins = PendingLogins(settings.data_dir / "auth", logins)
 
     def __call__(self, spec: ServerSpec, report: Callable[[Report], None]) -> McpUpstream:
         """See `Connect`."""

@@ -19,11 +19,11 @@ from toolscript.gateway.jsonrpc_reader import (
     BoundedBuffer,
     UnparsedResult,
     failed_answer,
-    in_thread_if_large,
     read_message,
     repaired,
     unreadable_answer,
 )
+from toolscript.gateway.raw_results import in_thread_if_large
 
 _REFERENCE = "toolscript/large"
 _MAX_REFERENCES = 32

@@ -5,8 +5,13 @@ from typing import Any
 
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 
-from toolscript.gateway.jsonrpc_reader import UnparsedResult, in_thread_if_large
-from toolscript.gateway.raw_results import RawResult, UnreadableError, decode_moderate
+from toolscript.gateway.jsonrpc_reader import UnparsedResult
+from toolscript.gateway.raw_results import (
+    RawResult,
+    UnreadableError,
+    decode_moderate,
+    in_thread_if_large,
+)
 
 
 class SessionBypassError(Exception):

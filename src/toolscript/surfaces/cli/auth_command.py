@@ -10,6 +10,7 @@ from toolscript.storage.atomic_files import check_owner
 from toolscript.surfaces.cli.options import settings_options
 from toolscript.surfaces.cli.output import note
 from toolscript.surfaces.server.config_sources import load
+from toolscript.surfaces.server.shared_storage import opened_shared
 from toolscript.types import ServerSpec
 
 
@@ -31,10 +32,13 @@ def auth(server: str, logout: bool, no_browser: bool, **flags: Any) -> None:
 
     check_owner(settings.data_dir)
     directory = settings.data_dir / "auth"
-    if logout:
-        click.echo("logged out" if Login(directory, spec).forget() else "not logged in")
-        return
-    log_in(directory, spec, lambda url: _show(url, browser=not no_browser))
+    with opened_shared(settings) as shared:
+        records = shared and shared.logins
+        if logout:
+            is_out = Login(directory, spec, records).forget()
+            click.echo("logged out" if is_out else "not logged in")
+            return
+        log_in(directory, spec, lambda url: _show(url, browser=not no_browser), records)
     click.echo(f"logged in to {spec.name}")
 
 

@@ -17,6 +17,7 @@ from toolscript.surfaces.cli.output import print_answer
 from toolscript.surfaces.server.checks import (
     Finding,
     checked,
+    database_finding,
     file_findings,
     search_findings,
     server_finding,
@@ -48,6 +49,9 @@ def _check_all(settings: Settings, flags: dict[str, Any]) -> Iterator[Finding]:
         return
     gateway = checked("gateway", _gateway, settings)
     yield gateway
+    health = _health(settings)
+    if health and "database" in health:
+        yield database_finding(health["database"])
     stopped = gateway.found == "not running"
     if stopped:
         yield checked("port", _port, settings)
@@ -73,6 +77,15 @@ def _gateway(settings: Settings) -> Finding:
         advice = "correct the file; it is taken over by itself"
         return Finding("gateway", ok=False, found=f"{address}: {problem}", advice=advice)
     return Finding("gateway", ok=True, found=address)
+
+
+def _health(settings: Settings) -> dict[str, Any] | None:
+    """The state of the gateway that runs; None where none answers."""
+    try:
+        running = running_gateway(settings)
+    except (ToolscriptError, OSError):
+        return None
+    return running.health if running else None
 
 
 def _port(settings: Settings) -> Finding:

@@ -20,6 +20,7 @@ from toolscript.surfaces.cli.connect import (
 from toolscript.surfaces.cli.gateway_starter import STOP_TIMEOUT_S, BackgroundGateway
 from toolscript.surfaces.cli.options import output_option, settings_options
 from toolscript.surfaces.cli.output import note, print_json
+from toolscript.surfaces.server.checks import database_line
 from toolscript.surfaces.server.config_sources import load
 from toolscript.surfaces.server.gateway_file import GatewayFile, GatewayRecord
 from toolscript.text.display import counted
@@ -88,6 +89,8 @@ def status(output: str, **flags: Any) -> int:
         click.echo(f"{_location(running, 'running')}{tools}")
         if health and health.get("configurationProblem"):
             note(f"it keeps its old configuration: {health['configurationProblem']}")
+        if health and "database" in health:
+            note(database_line(health["database"]))
     return 0 if health else NOT_ANSWERING if running else NOT_RUNNING
 
 

@@ -39,6 +39,7 @@ _COMMANDS = {
     "cost": "Show what tools cost a model in tokens.",
     "doctor": "Check for problems, and say what to do.",
     "cache": "Show and clear cached data.",
+    "database": "Manage the database that several gateways share.",
     "exec": "Run a script that can only call tools.",
     "graph": "Show and fill the graph of tools used together.",
     "gateway": "Start, inspect and stop the gateway.",

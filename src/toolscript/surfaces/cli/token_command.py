@@ -1,5 +1,6 @@
 """``toolscript token create|list|revoke|off``."""
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 import click
@@ -11,6 +12,7 @@ from toolscript.errors import ConfigError
 from toolscript.surfaces.cli.options import output_option, repeatable, settings_options
 from toolscript.surfaces.cli.output import note, print_answer, print_json
 from toolscript.surfaces.server.config_sources import config_files, load
+from toolscript.surfaces.server.shared_storage import opened_tokens
 from toolscript.types import Grant
 
 _OPEN = "no token: every user of this machine may use the gateway"
@@ -71,7 +73,8 @@ def create(
     """
     settings = load_settings(flags)
     grant = grant_for(servers, tools, permissions, profiles)
-    created, secret = _store(settings).create(grant, name, days)
+    with _store(settings) as store:
+        created, secret = store.create(grant, name, days)
     _note_unknown_names(settings, grant)
     if output == "json":
         print_json({"token": secret, **_row(created)})
@@ -85,15 +88,15 @@ def create(
 @settings_options("config", "data_dir")
 def list_(output: str, **flags: Any) -> None:
     """List the tokens and what each grants."""
-    store = _store(load_settings(flags))
-    tokens = store.all()
+    with _store(load_settings(flags)) as store:
+        tokens, is_protected = store.all(), store.protected
     rows = [[t.id, t.name, granted_text(t.grant), t.created, t.expires or "never"] for t in tokens]
     print_answer(
         {"tokens": [_row(token) for token in tokens]},
         output,
         ["Id", "Name", "Grants", "Made", "Expires"],
         rows,
-        empty=_CLOSED if store.protected else _OPEN,
+        empty=_CLOSED if is_protected else _OPEN,
         flexible=2,
     )
 
@@ -103,10 +106,11 @@ def list_(output: str, **flags: Any) -> None:
 @settings_options("config", "data_dir")
 def revoke(identifier: str, **flags: Any) -> None:
     """Revoke the token that the list shows as ID. This takes effect at once."""
-    store = _store(load_settings(flags))
-    store.revoke(identifier)
+    with _store(load_settings(flags)) as store:
+        store.revoke(identifier)
+        is_last = not store.all()
     click.echo("revoked")
-    if not store.all():
+    if is_last:
         note(_CLOSED)
 
 
@@ -118,12 +122,13 @@ def off(**flags: Any) -> None:
     Every user of this machine may then use the gateway. A gateway that other
     machines can reach still admits no request.
     """
-    _store(load_settings(flags)).clear()
+    with _store(load_settings(flags)) as store:
+        store.clear()
     click.echo(_OPEN)
 
 
-def _store(settings: Settings) -> TokenStore:
-    return TokenStore(settings.data_dir, key_of(config_files(settings)))
+def _store(settings: Settings) -> AbstractContextManager[TokenStore]:
+    return opened_tokens(settings, key_of(config_files(settings)))
 
 
 def _note_unknown_names(settings: Settings, grant: Grant) -> None:

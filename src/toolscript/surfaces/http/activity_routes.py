@@ -43,19 +43,16 @@ async def activity(app: App, request: Request) -> Any:
     if app.activity is None:
         raise InputError("no calls are recorded here")
     access, asked = access_of(request), request.query_params
-    who = asked.get("who") or None
     query = ActivityQuery(
         limit=parsed(request, LIMIT, LIMIT.default),
         before=parsed(request, _BEFORE),
         tool=asked.get("tool") or None,
-        who=who if access.grant.is_owner else access.holder,
+        who=asked.get("who") or None,
         outcome=parsed(request, _OUTCOME),
     )
     if len(query.tool or "") > _MAX_PATTERN:
         raise RangeError(f"tool has more than {_MAX_PATTERN} characters, as no tool's name has")
-    page = ActivityPage([], has_more=False)
-    if who in {None, query.who}:  # others' calls are as if there were none
-        page = await recorded(app, access, query)
+    page = await recorded(app, access, query)
     answer = ActivityAnswer(calls=page.calls, next=page.calls[-1].id if page.has_more else None)
     if not access.grant.is_owner:
         return answer
@@ -74,8 +71,9 @@ async def activity(app: App, request: Request) -> Any:
 
 
 async def recorded(app: App, access: Access, query: ActivityQuery) -> ActivityPage:
-    """Returns the recorded calls that a query asks for; only its own for all but the owner."""
-    if app.activity is None:
+    """Returns the recorded calls that a query asks for; others' calls for the owner only."""
+    is_others = not access.grant.is_owner and query.who not in {None, access.holder}
+    if app.activity is None or is_others:
         return ActivityPage([], has_more=False)
     if not access.grant.is_owner:
         query = dataclasses.replace(query, who=access.holder)

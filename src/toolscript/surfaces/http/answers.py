@@ -50,6 +50,8 @@ def about(description: str) -> Meta:
 
 Count = Annotated[int, Meta(ge=0)]
 Ratio = Annotated[float, Meta(ge=0, le=1)]
+MAX_TOOLS = 20_000
+"""Tools about which one request may decide: as many as a server may have."""
 SCHEMA_REF = "#/components/schemas/{name}"
 _HIT: Json = {"anyOf": [{"$ref": SCHEMA_REF.format(name=name)} for name in ("ToolHit", "SkillHit")]}
 
@@ -323,6 +325,18 @@ class DownloadAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     total_bytes: Annotated[Count, about("0 as long as it is not known.")]
 
 
+class DatabaseAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The database that several gateways share, as this one sees it."""
+
+    answers: Annotated[bool, about("Whether it answered the last time.")]
+    problem: Annotated[str, about("Why it does not, or cannot be used; else empty.")]
+    lag_s: Annotated[float, about("Seconds since anything was heard of other gateways' changes.")]
+    leases: Annotated[Count, about("Servers that this gateway lists for all.")]
+    replicas: Annotated[Count, about("Gateways that there are.")]
+    connections: Annotated[Count, about("Connections in use.")]
+    max_connections: Annotated[Count, about("Connections that this gateway may open.")]
+
+
 class HealthAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Whether everything is ready. A caller who is granted nothing sees the first three fields."""
 
@@ -339,6 +353,7 @@ class HealthAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     configuration: Annotated[str | UnsetType, about("Changes with the files served.")] = UNSET
     configuration_problem: Annotated[str | UnsetType, about("Why newer ones are not.")] = UNSET
     tasks: Annotated[Mapping[str, str] | UnsetType, about("Each background task's state.")] = UNSET
+    database: Annotated[DatabaseAnswer | UnsetType | None, about("If gateways share one.")] = UNSET
 
 
 class LiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -351,6 +366,10 @@ class ReadyAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """That a search can be answered."""
 
     status: Literal["ready"] = "ready"
+    database: Annotated[
+        bool | UnsetType,
+        about("Whether the database that gateways share answers; false: from memory meanwhile."),
+    ] = UNSET
 
 
 class GraphAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -434,6 +453,30 @@ class ModuleAnswer(msgspec.Struct, frozen=True, kw_only=True):
     tools: Annotated[tuple[str, ...], about("The ids of the tools in it.")]
 
 
+class ReviewDecision(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+):
+    """What is decided about tools that wait for approval, by their ids."""
+
+    approve: Annotated[list[str], Meta(max_length=MAX_TOOLS)] = []
+    reject: Annotated[list[str], Meta(max_length=MAX_TOOLS)] = []
+    approve_server: Annotated[str | UnsetType, about("Approve all held tools of this server.")] = (
+        UNSET
+    )
+
+
+class CallDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a call that waits."""
+
+    answer: PersonsAnswer
+
+
+class Revocation(msgspec.Struct, frozen=True, kw_only=True):
+    """Which answer for always is taken back."""
+
+    id: Annotated[str, about("See `GET /permissions`.")]
+
+
 class JsonRpcRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request of MCP."""
 
@@ -466,7 +509,7 @@ ANSWERS = (
     *(GraphAnswer, RelatedAnswer, GraphImported),
     *(GraphCleared, ActivityAnswer, ModuleAnswer, JsonRpcRequest, JsonRpcAnswer, ErrorAnswer),
     *(ReviewAnswer, ReviewDone, PendingCalls, PendingAnswer, PermissionsAnswer, RevokedAnswer),
-    CostAnswer,
+    *(ReviewDecision, CallDecision, Revocation, CostAnswer),
 )
 
 
@@ -558,6 +601,7 @@ def health_answer(health: Health, *, is_public: bool) -> HealthAnswer:
     if is_public:
         return HealthAnswer(status=health.status, **error)
     known = msgspec.convert(health, HealthAnswer, from_attributes=True)
+    known = replace(known, database=known.database or UNSET)
     return replace(known, version=__version__, pid=os.getpid(), **error)
 
 

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import anyio.to_thread
-import msgspec
+from msgspec import UNSET
 from starlette.requests import Request
 
 from toolscript.app.application import App
-from toolscript.app.call_approvals import ANSWERS
 from toolscript.app.scoped_catalogue import ScopedCatalogue
 from toolscript.errors import DeniedError, InputError
 from toolscript.gateway.definitions.comparison import HeldTool
@@ -16,21 +15,23 @@ from toolscript.gateway.definitions.normal_form import normal_form
 from toolscript.gateway.definitions.review_notes import Note
 from toolscript.gateway.definitions.word_diff import changes
 from toolscript.surfaces.http.answers import (
+    CallDecision,
     HeldAnswer,
     PendingAnswer,
     PendingCalls,
     PermissionsAnswer,
     ReviewAnswer,
+    ReviewDecision,
     ReviewDone,
+    Revocation,
     RevokedAnswer,
     RuleAnswer,
 )
-from toolscript.surfaces.http.openapi import OBJECT, TEXT, Endpoints, parameter
-from toolscript.surfaces.http.request_input import json_object
+from toolscript.surfaces.http.openapi import TEXT, Endpoints, parameter, reference
+from toolscript.surfaces.http.request_input import json_struct
 from toolscript.surfaces.server.authentication import grant_of
 
 ENDPOINTS = Endpoints()
-_MAX_NAMES = 20_000
 
 
 @ENDPOINTS.add("GET", "/review", ReviewAnswer)
@@ -48,25 +49,21 @@ def reviewed(catalogue: ScopedCatalogue) -> ReviewAnswer:
     return ReviewAnswer(held=answers, total_held=len(held))
 
 
-@ENDPOINTS.add("POST", "/review", ReviewDone, body=OBJECT)
+@ENDPOINTS.add("POST", "/review", ReviewDone, body=reference(ReviewDecision))
 async def decide_review(app: App, request: Request) -> Any:
     """Approve or reject: `{"approve": ["id", …]}`, `{"reject": […]}`, `{"approveServer": "…"}`."""
     _check_owner(request)
-    given = await json_object(request)
-    unknown = given.keys() - {"approve", "reject", "approveServer"}
-    if unknown or not given:
-        shown = ", ".join(sorted(unknown))[:60] or "nothing"
-        raise InputError(f"the body has {shown}; expected approve, reject or approveServer")
-    catalogue = app.catalogue(grant_of(request))
-    approved, rejected = _names(given, "approve"), _names(given, "reject")
-    server = given.get("approveServer")
-    if server is not None:
-        if not isinstance(server, str):
-            raise InputError("approveServer must be a server's name")
-        catalogue.check((server,))
-        approved += [each.tool.id for each in catalogue.held() if each.tool.server == server]
+    given = await json_struct(request, ReviewDecision)
+    approved = list(given.approve)
+    if given.approve_server is not UNSET:
+        catalogue = app.catalogue(grant_of(request))
+        catalogue.check((given.approve_server,))
+        held = catalogue.held()
+        approved += [each.tool.id for each in held if each.tool.server == given.approve_server]
+    elif not approved and not given.reject:
+        raise InputError("the body decides nothing; expected approve, reject or approveServer")
     done = await app.review(approved, approve=True) if approved else []
-    refused = await app.review(rejected, approve=False) if rejected else []
+    refused = await app.review(given.reject, approve=False) if given.reject else []
     return ReviewDone(
         approved=[each.tool.id for each in done], rejected=[each.tool.id for each in refused]
     )
@@ -84,14 +81,12 @@ async def pending(app: App, request: Request) -> Any:
     "/pending/{id}",
     PendingAnswer,
     parameter("id", "The waiting call's id.", TEXT, required=True, place="path"),
-    body=OBJECT,
+    body=reference(CallDecision),
 )
 async def answer_pending(app: App, request: Request) -> Any:
     """Answer a call that waits: `{"answer": "once"}`; or session, always, no."""
     _check_owner(request)
-    given = (await json_object(request)).get("answer")
-    if given not in ANSWERS:
-        raise InputError(f"answer is {str(given)[:60]!r}; expected one of {', '.join(ANSWERS)}")
+    given = (await json_struct(request, CallDecision)).answer
     call = app.approvals.answer(request.path_params["id"], given)
     return PendingAnswer(call=call, answer=given)
 
@@ -109,13 +104,11 @@ async def permissions(app: App, request: Request) -> Any:
     )
 
 
-@ENDPOINTS.add("POST", "/permissions/revoke", RevokedAnswer, body=OBJECT)
+@ENDPOINTS.add("POST", "/permissions/revoke", RevokedAnswer, body=reference(Revocation))
 async def revoke_permission(app: App, request: Request) -> Any:
     """Take back an answer for always: `{"id": "…"}`."""
     _check_owner(request)
-    identifier = (await json_object(request)).get("id")
-    if not isinstance(identifier, str):
-        raise InputError("the body has no id; GET /permissions has the ids")
+    identifier = (await json_struct(request, Revocation)).id
     revoke = app.approvals.remembered.revoke
     return RevokedAnswer(revoked=await anyio.to_thread.run_sync(revoke, identifier))
 
@@ -123,16 +116,6 @@ async def revoke_permission(app: App, request: Request) -> Any:
 def _check_owner(request: Request) -> None:
     if not grant_of(request).is_owner:
         raise DeniedError("only the gateway's owner may decide about tools and calls")
-
-
-def _names(given: dict[str, Any], key: str) -> list[str]:
-    try:
-        names = msgspec.convert(given.get(key, []), list[str])
-    except msgspec.ValidationError:
-        raise InputError(f"{key} must be a list of tools' ids") from None
-    if len(names) > _MAX_NAMES:
-        raise InputError(f"{key} has {len(names)} ids; at most {_MAX_NAMES} are taken")
-    return names
 
 
 def _held(held: HeldTool, notes: Sequence[Note]) -> HeldAnswer:

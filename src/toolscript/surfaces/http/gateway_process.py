@@ -104,7 +104,11 @@ def _server(
 ) -> "_Server":
     bound = listening.getsockname()[0]
     local = ipaddress.ip_address(bound).is_loopback
-    tokens = TokenStore(settings.data_dir, config.key)
+    shared = bootstrap.open_shared(settings)
+    if shared is not None:
+        shared.start()
+        shared.join(_reached_at(settings, listening))
+    tokens = TokenStore(settings.data_dir, config.key, shared and shared.records("tokens"))
     if not local and not tokens.protected:
         raise UnprotectedError(
             f"on {bound} other machines could use every tool; first make a token with: "
@@ -112,7 +116,7 @@ def _server(
         )
     authenticator = TokenAuthenticator(tokens, key, local=local)
     own_hosts = (*LOOPBACK_HOSTS, f"[{bound}]" if ":" in bound else bound)
-    app = bootstrap.application(settings, config, bootstrap.Wiring(follow=True))
+    app = bootstrap.application(settings, config, bootstrap.Wiring(follow=True), shared=shared)
     for problem in config.problems:
         log.warning("%s", problem)
     stats = RequestStats()
@@ -126,7 +130,8 @@ def _server(
         pages=pages,
         tokens=tokens,
         settings=settings,
-        ids=SessionIds(session_key(settings, config.key)),
+        ids=SessionIds(session_key(settings, config.key), *([shared.replica] if shared else [])),
+        replication=shared and shared.replication,
     )
     return _Server(asgi, app, stats)
 
@@ -248,6 +253,18 @@ def _listen(host: str, port: int) -> socket.socket:
         ) from None
     listening.set_inheritable(True)
     return listening
+
+
+def _reached_at(settings: Settings, listening: socket.socket) -> str:
+    """Returns the address at which the other replicas reach this gateway."""
+    if (
+        settings.replica_url is None
+        and ipaddress.ip_address(listening.getsockname()[0]).is_unspecified
+    ):
+        log.warning(
+            "the other gateways cannot reach this one: set TOOLSCRIPT_REPLICA_URL to its address"
+        )
+    return settings.replica_url or _url(listening)
 
 
 def _url(listening: socket.socket) -> str:

@@ -5,13 +5,14 @@ They look at no token, and their answers name nothing that a token protects.
 
 from typing import Any
 
+from msgspec import UNSET
 from starlette.requests import Request
 
 from toolscript.app.application import App
 from toolscript.surfaces.http import answers, openapi
 from toolscript.surfaces.server.authentication import LIVE, READY
-from toolscript.surfaces.server.error_answers import refusal
-from toolscript.surfaces.server.request_log import CLOSING, RETRY_AFTER, RequestStats
+from toolscript.surfaces.server.error_answers import RETRY_AFTER, refusal
+from toolscript.surfaces.server.request_log import CLOSING, RequestStats
 
 ENDPOINTS = openapi.Endpoints()
 
@@ -29,4 +30,5 @@ async def ready(app: App, request: Request) -> Any:
     obstacle = CLOSING if stats.closed else app.search_obstacle()
     if obstacle:
         return refusal(503, obstacle, "NotReadyError", RETRY_AFTER)
-    return answers.ReadyAnswer()
+    database = app.database
+    return answers.ReadyAnswer(database=UNSET if database is None else database.answers)

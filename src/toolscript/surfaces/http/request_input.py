@@ -12,6 +12,7 @@ from toolscript.config.settings import Option
 from toolscript.errors import InputError, NotReadyError, ToolscriptError
 from toolscript.surfaces.server.error_answers import error_response
 from toolscript.surfaces.server.request_log import is_stream
+from toolscript.text.display import printable
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 MAX_BODIES_BYTES = 64 * 1024 * 1024
@@ -19,6 +20,7 @@ MAX_BODIES_BYTES = 64 * 1024 * 1024
 MAX_BRACKETS = 200_000
 """Each may begin an object or a list, which takes much more memory and time than its bytes."""
 _T = TypeVar("_T")
+_S = TypeVar("_S", bound=msgspec.Struct)
 
 
 class BodyLimit:
@@ -120,6 +122,16 @@ async def json_object(request: Request) -> dict[str, Any]:
 async def json_value(request: Request) -> Any:
     """Returns the JSON value in the body."""
     return _decoded(await request.body())
+
+
+async def json_struct(request: Request, kind: type[_S]) -> _S:
+    """Returns the JSON in the body as a struct; raises `InputError` where it does not fit."""
+    try:
+        return msgspec.convert(await json_value(request), kind)
+    except msgspec.ValidationError as error:
+        fields = ", ".join(each.encode_name for each in msgspec.structs.fields(kind))
+        problem = f"the body does not fit: {printable(str(error), 200)}; its fields are: {fields}"
+        raise InputError(problem) from None
 
 
 def check_content_type(request: Request, *, lenient: bool = False) -> None:

@@ -4,7 +4,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from importlib import import_module
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio.to_thread
 import msgspec
@@ -35,6 +35,7 @@ from toolscript.surfaces.http import (
     search_routes,
 )
 from toolscript.surfaces.http.client_sessions import ClientSessions, session_of
+from toolscript.surfaces.http.cluster_routes import cluster_routes
 from toolscript.surfaces.http.openapi import BOOLEAN, TEXT, parameter
 from toolscript.surfaces.http.request_input import (
     BodyLimit,
@@ -68,6 +69,9 @@ from toolscript.surfaces.server.request_log import RequestLogMiddleware, Request
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 from toolscript.text.display import printable
 from toolscript.types import TOOL_CLASSES, Grant, ToolClass
+
+if TYPE_CHECKING:
+    from toolscript.cluster.replication import Replication
 
 log = logging.getLogger(__name__)
 Pages: TypeAlias = Callable[[App, PageSessions[Access]], Sequence[BaseRoute]]
@@ -117,6 +121,7 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
     tokens: TokenStore,
     settings: Settings,
     ids: SessionIds,
+    replication: "Replication | None" = None,
 ) -> Starlette:
     """Returns an ASGI application over ``app``, which it runs for as long as it lives.
 
@@ -131,10 +136,12 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
         tokens: The access tokens, for the page to list and revoke.
         settings: What the gateway was started with, for the page to check.
         ids: Makes and reads the ids of its sessions.
+        replication: What makes it one of several replicas; None where it is none.
     """
     revocations, refusals = RevocationWatcher(is_admitted), Refusals()
     sessions = PageSessions[Access](lambda access: is_admitted(access.holder))
-    mount = McpRoutes(app, exposure, revocations, stats, ids)
+    url_of = replication.leases.url_of if replication else None
+    mount = McpRoutes(app, exposure, revocations, stats, ids, url_of=url_of)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
@@ -143,7 +150,12 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
             yield
 
     asgi = _asgi(
-        [*_routes(app, every_endpoint()), *mount.routes, *pages(app, sessions)],
+        [
+            *_routes(app, every_endpoint()),
+            *(cluster_routes(app, replication.requests) if replication else ()),
+            *mount.routes,
+            *pages(app, sessions),
+        ],
         lifespan=lifespan,
         middleware=[
             Middleware(RequestLogMiddleware, stats=stats),

@@ -9,7 +9,6 @@ from typing import Any, Literal, TypeAlias, cast
 from uuid import uuid4
 
 import anyio
-import anyio.to_thread
 from msgspec.structs import replace
 
 from toolscript.app.application import App
@@ -25,7 +24,12 @@ from toolscript.errors import (
     UpstreamError,
 )
 from toolscript.gateway.base import SILENT_CALLER, Caller
-from toolscript.gateway.raw_results import RawResult, UnreadableError, decode_moderate
+from toolscript.gateway.raw_results import (
+    RawResult,
+    UnreadableError,
+    decode_moderate,
+    in_thread_if_large,
+)
 from toolscript.graph.session_history import SessionHistory
 from toolscript.retrieval.profiles import (
     SEARCH_SKILLS,
@@ -223,7 +227,7 @@ class ToolEndpoint:
         if not isinstance(result, RawResult):
             return result
         try:
-            return await anyio.to_thread.run_sync(decode_moderate, result.text)
+            return await in_thread_if_large(decode_moderate, result.text)
         except UnreadableError as error:
             raise UpstreamError(f"{name}: {error}") from None
 

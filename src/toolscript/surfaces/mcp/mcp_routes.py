@@ -7,7 +7,7 @@ little else.
 """
 
 import logging
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -31,6 +31,7 @@ from toolscript.surfaces.mcp.session_ids import (
     ForeignSession,
     ForeignSessions,
     Message,
+    SessionId,
     SessionIds,
 )
 from toolscript.surfaces.mcp.session_limit import IDLE_S, MAX_SESSIONS, OpenSession, SessionLimit
@@ -51,6 +52,7 @@ PATIENCE_S = 5.0
 """How long the import waits for many skills."""
 _VERSION_HEADER, _SESSION_HEADER = "mcp-protocol-version", "mcp-session-id"
 _UNSUPPORTED = -32022
+_CALL = "tools/call"
 _OK = 200
 _WITHOUT_STATE: tuple[Exposure, ...] = ("search", "all")
 """The exposures that show every session of a caller the same."""
@@ -71,6 +73,7 @@ class McpRoutes:
         stats: RequestStats,
         ids: SessionIds,
         *,
+        url_of: Callable[[str], str | None] | None = None,
         max_sessions: int = MAX_SESSIONS,
         idle_s: float = IDLE_S,
     ) -> None:
@@ -78,6 +81,8 @@ class McpRoutes:
         self._stats = stats
         self._sessions = SessionLimit(self._end_soon, revocations, max_sessions)
         self._ids = ids
+        self._url_of = url_of
+        """Returns the address of another replica that lives; None without other replicas."""
         self._foreign = ForeignSessions(app.end_session)
         self._idle_s = idle_s
         self._tasks: TaskGroup | None = None
@@ -143,17 +148,31 @@ class McpRoutes:
         self, version: str, exposure: Exposure, scope: Scope, receive: Receive, send: Send
     ) -> None:
         """Answer a request of a version that has no sessions, or of one that does not exist."""
+        body = await _Body.of(scope, receive)
+        replica, receive = body.message.waits_in if body.message else "", body.receive
         if exposure == "two-phase":
             # As the protocol has it: the client continues with a version that has sessions.
             data = {"supported": sorted(self._versions), "requested": version}
             refusal = json_rpc_error(None, _UNSUPPORTED, "two phases need a session", data)
             await json_response(refusal, 400)(scope, receive, send)
-        else:
+        elif not (replica and await self._forwarded(replica, body, scope, send)):
             await self._managers[exposure].handle_request(scope, receive, send)
+
+    async def _forwarded(self, replica: str, body: "_Body", scope: Scope, send: Send) -> bool:
+        """Whether another replica was reached, and has answered the request."""
+        if self._url_of is None or replica == self._ids.replica:
+            return False
+        from toolscript.surfaces.mcp import session_forwarding  # noqa: PLC0415 - replicas only
+
+        url = self._url_of(replica)
+        if url is None or session_forwarding.is_forwarded(scope):
+            return False
+        return await session_forwarding.forward(url, body.content, scope, body.rest, send)
 
     async def _open(self, exposure: Exposure, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request without a session, which is to open one."""
-        message, receive = await _message(scope, receive)
+        body = await _Body.of(scope, receive)
+        message = body.message
 
         async def send_sealed(answer: AsgiMessage) -> None:
             if answer["type"] == "http.response.start" and answer["status"] == _OK:
@@ -166,7 +185,7 @@ class McpRoutes:
                     answer["headers"] = _renamed(answer["headers"], sealed)
             await send(answer)
 
-        await self._managers[exposure].handle_request(scope, receive, send_sealed)
+        await self._managers[exposure].handle_request(scope, body.receive, send_sealed)
 
     async def _answer_foreign(
         self, identifier: str, exposure: Exposure, scope: Scope, receive: Receive, send: Send
@@ -177,15 +196,19 @@ class McpRoutes:
         where it has ended, is another caller's, or is needed.
         """
         known = self._ids.read(identifier)
-        message, receive = await _message(scope, receive)
+        body = await _Body.of(scope, receive)
+        message, receive = body.message, body.receive
         is_callers = known is not None and known.is_for(exposure, holder_of(HTTPConnection(scope)))
         has_ended = known is not None and known.replica == self._ids.replica
         if known is None or has_ended or not is_callers:
             await _not_found(scope, receive, send)
         elif self._needs_connection(exposure, scope, message):
-            # A request for `known.replica`. Gateways cannot reach each other yet.
-            await _not_found(scope, receive, send)
-        else:
+            if not await self._forwarded(known.replica, body, scope, send):
+                await _not_found(scope, receive, send)
+        elif not (
+            self._may_ask(known, scope, message)
+            and await self._forwarded(known.replica, body, scope, send)
+        ):
             foreign = ForeignSession(self._foreign.get(identifier), known.asks_user)
             headers = _renamed(scope["headers"], None)
             scope = {**scope, "headers": headers, FOREIGN: foreign}
@@ -201,6 +224,12 @@ class McpRoutes:
         is_answer = message is not None and not message.method
         stateful = exposure not in self._stateless or self._app.separates_callers
         return scope["method"] == "GET" or is_answer or stateful
+
+    @staticmethod
+    def _may_ask(known: SessionId, scope: Scope, message: Message | None) -> bool:
+        """Whether a request is better answered where its session lives, which can ask its user."""
+        is_call = message is not None and message.method == _CALL
+        return scope["method"] == "DELETE" or (known.asks_user and is_call)
 
     async def stream(self, exposure: Exposure, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a session that is one HTTP request; see `SessionStream`."""
@@ -254,7 +283,9 @@ class McpRoutes:
 
         self._versions = frozenset(HANDSHAKE_PROTOCOL_VERSIONS)
         async with AsyncExitStack() as stack:
-            self._servers = {name: McpServer(self._app, name) for name in EXPOSURES}
+            self._servers = {
+                name: McpServer(self._app, name, replica=self._ids.replica) for name in EXPOSURES
+            }
             for name, server in self._servers.items():
                 # The SDK's own guard of origins is off: ours stands before every route.
                 manager = StreamableHTTPSessionManager(server, session_idle_timeout=self._idle_s)
@@ -294,23 +325,33 @@ class _Stream:
         await self.routes.stream(self.exposure, scope, receive, send)
 
 
-async def _message(scope: Scope, receive: Receive) -> tuple[Message | None, Receive]:
-    """Returns the message of a POST, whose body `BodyLimit` bounds, and what receives it again."""
-    if scope["method"] != "POST":
-        return None, receive
-    body, more = bytearray(), True
-    while more:
-        part = await receive()
-        body += part.get("body", b"")
-        more = part.get("more_body", False)
-    sent = [bytes(body)]
+class _Body:
+    """The body of a request, which `BodyLimit` bounds, and its message; empty but for a POST."""
 
-    async def again() -> AsgiMessage:
-        if not sent:
-            return await receive()
-        return {"type": "http.request", "body": sent.pop(), "more_body": False}
+    def __init__(self, content: bytes, rest: Receive, *, is_post: bool) -> None:
+        self.content = content
+        self.rest = rest
+        """Receives what comes after it."""
+        self.message = Message.of(content) if is_post else None
+        self._sent = not is_post
 
-    return Message.of(sent[0]), again
+    @classmethod
+    async def of(cls, scope: Scope, receive: Receive) -> "_Body":
+        """Reads the body of a POST."""
+        is_post = scope["method"] == "POST"
+        content, more = bytearray(), is_post
+        while more:
+            part = await receive()
+            content += part.get("body", b"")
+            more = part.get("more_body", False)
+        return cls(bytes(content), receive, is_post=is_post)
+
+    async def receive(self) -> AsgiMessage:
+        """Receives the body once more."""
+        if self._sent:
+            return await self.rest()
+        self._sent = True
+        return {"type": "http.request", "body": self.content, "more_body": False}
 
 
 def _renamed(

@@ -97,9 +97,12 @@ class McpServer(Server[Any]):
         app: What answers.
         exposure: What models see.
         own: The grant of a client that has started this process.
+        replica: Stands for this process among several replicas.
     """
 
-    def __init__(self, app: App, exposure: Exposure, own: Grant = EVERYTHING) -> None:
+    def __init__(
+        self, app: App, exposure: Exposure, own: Grant = EVERYTHING, *, replica: str = ""
+    ) -> None:
         super().__init__(
             "toolscript",
             version=__version__,
@@ -116,7 +119,7 @@ class McpServer(Server[Any]):
         for method in self._methods:
             self.add_request_handler(method, types.RequestParams, self._answer)
         self._subscribers: dict[Grant, _Subscribers] = {}
-        self._elicitations = PendingElicitations()
+        self._elicitations = PendingElicitations(replica)
 
     def create_initialization_options(self, *_: Any, **__: Any) -> InitializationOptions:
         """See `Server`: this one does notify of changed tools."""

@@ -24,6 +24,9 @@ LIFETIME_S = 7 * 86_400
 MAX_FOREIGN_SESSIONS = 1024
 FOREIGN = "toolscript.foreign-session"
 """Where the scope of a request has its `ForeignSession`."""
+STATE_PREFIX = "toolscript-"
+"""The beginning of states that name a call of ours, and its replica, of clients without sessions;
+other states are the servers'."""
 _PURPOSE = b"mcp-session-id"
 
 
@@ -125,6 +128,16 @@ class Message(msgspec.Struct, frozen=True):
             return None
 
     @property
+    def waits_in(self) -> str:
+        """The replica in which a call waits that it continues; empty where it continues none."""
+        try:
+            state = msgspec.convert(self.params, _Continued).requestState
+        except msgspec.ValidationError:
+            return ""
+        named, dot, _ = state.removeprefix(STATE_PREFIX).partition(".")
+        return named if dot and state.startswith(STATE_PREFIX) else ""
+
+    @property
     def asks_user(self) -> bool:
         """Whether it opens the session of a client that can ask its user in a form."""
         try:
@@ -133,6 +146,10 @@ class Message(msgspec.Struct, frozen=True):
             return False
         asked = capabilities.elicitation
         return asked is not None and not (asked.form is None and asked.url is not None)
+
+
+class _Continued(msgspec.Struct):
+    requestState: str = ""  # noqa: N815 - as on the wire
 
 
 class _Elicitation(msgspec.Struct):

@@ -16,7 +16,13 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolscript.config.access_tokens import TokenStore
-from toolscript.errors import AccessError, TokenFileError, ToolscriptError
+from toolscript.errors import (
+    AccessError,
+    DatabaseUnavailableError,
+    TokenFileError,
+    ToolscriptError,
+)
+from toolscript.gateway.base import FORWARDED
 from toolscript.surfaces.server.audit_log import ANYONE, HOLDER, OWNER, Refusals
 from toolscript.surfaces.server.error_answers import error_response, refusal
 from toolscript.surfaces.server.page_sessions import PageSessions, cookie_name, is_page
@@ -36,6 +42,8 @@ ACCESS = "toolscript.access"
 LIVE, READY, HEALTH = "/live", "/ready", "/health"
 PROBES = frozenset({LIVE, READY})
 """Routes that answer everybody the same, and look at no token."""
+_WITHOUT_TOKEN = PROBES | {FORWARDED}
+"""Requests of other replicas are sealed instead."""
 _PUBLIC = {HEALTH}
 """Routes for callers who are granted nothing, such as a supervisor; the page tells them how to
 log in."""
@@ -72,14 +80,20 @@ class TokenAuthenticator:
         self._fault = ""
 
     def __call__(self, token: str) -> Access:
-        """See `Admit`; raises `TokenFileError`, too, whose message does not name the file."""
+        """See `Admit`; raises `TokenFileError`, too, whose message does not name the file.
+
+        Raises `DatabaseUnavailableError` where the tokens are in a database that has not answered
+        for too long: then it is not known whether any token is needed, either.
+        """
         if hmac.compare_digest(token.encode(), self._key.encode()):
             return OWNERS
         if self._local and not self._tokens.protected:
             return Access(ANONYMOUS, ANYONE)
         try:
-            found = self._tokens.find(token) if token else None
+            found = self._tokens.find(token)
         except TokenFileError as error:
+            if not token:
+                raise _no_token() from None
             if self._fault != str(error):  # said once
                 log.error("%s", error)  # noqa: TRY400 - for its owner, in one line
             self._fault = str(error)
@@ -89,10 +103,10 @@ class TokenAuthenticator:
             ) from None
         if found is not None:
             return Access(msgspec.structs.replace(found.grant, holder=found.id), found.id)
+        if not token:
+            raise _no_token()
         raise AccessError(
             "the token is not known, or has expired; make one with: toolscript token create"
-            if token
-            else "this gateway asks for a token; send it as 'Authorization: Bearer …'"
         )
 
     def is_admitted(self, holder: str) -> bool:
@@ -103,6 +117,8 @@ class TokenAuthenticator:
             return holder == OWNER or any(each.id == holder for each in self._tokens.valid())
         except TokenFileError:
             return False
+        except DatabaseUnavailableError:  # what is under way goes on; new requests are refused
+            return True
 
 
 def access_of(request: HTTPConnection) -> Access:
@@ -195,7 +211,7 @@ class OriginGuard:
             await error_response(revoked)(scope, receive, send)
 
     def _granted(self, request: HTTPConnection) -> Access:
-        if request.url.path in PROBES:
+        if request.url.path in _WITHOUT_TOKEN:
             return Access(Grant(), "")
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         path = request.url.path
@@ -205,9 +221,10 @@ class OriginGuard:
                 return access
         try:
             return self._admit(token.strip() if scheme.lower() == "bearer" else "")
-        except (AccessError, TokenFileError):
+        except (AccessError, TokenFileError, DatabaseUnavailableError) as error:
             public = path in _PUBLIC or is_page(path)
-            if token or not public:
+            refused = not isinstance(error, DatabaseUnavailableError)
+            if refused and (token or not public):
                 self._refusals.add(request.client.host if request.client else "here")
             if public:
                 return Access(Grant(), "")
@@ -247,6 +264,10 @@ def _with_profile(access: Access, request: HTTPConnection) -> Access:
         return access
     profiles = (*access.grant.profiles, profile)
     return replace(access, grant=msgspec.structs.replace(access.grant, profiles=profiles))
+
+
+def _no_token() -> AccessError:
+    return AccessError("this gateway asks for a token; send it as 'Authorization: Bearer …'")
 
 
 def _without_port(host: str) -> str:

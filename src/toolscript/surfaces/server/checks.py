@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from toolscript.config.access_tokens import TokenStore
 from toolscript.config.servers import Config
 from toolscript.config.settings import Settings
 from toolscript.config.trust import writable_by_others
 from toolscript.errors import ToolscriptError
 from toolscript.storage.atomic_files import check_owner, make_private, writable_by_all
 from toolscript.surfaces.server.config_sources import load
+from toolscript.surfaces.server.shared_storage import opened_tokens
 from toolscript.text.display import counted
 
 _ADVICE = {
@@ -111,9 +111,9 @@ def _data(settings: Settings) -> Finding:
 
 
 def _tokens(settings: Settings) -> Finding:
-    store = TokenStore(settings.data_dir, load(settings).key)
-    found = counted(len(store.all()), "token")
-    if not store.protected:
+    with opened_tokens(settings, load(settings).key) as store:
+        found, is_open = counted(len(store.all()), "token"), not store.protected
+    if is_open:
         found += ": every user of this machine may use the gateway"
     return Finding("tokens", ok=True, found=found)
 
@@ -130,6 +130,28 @@ def server_finding(server: dict[str, Any]) -> Finding:
         advice = f"look at what has changed with: toolscript review {name}" if held else ""
         return Finding(what, not left_out, "; ".join([found, *left_out]), advice)
     return Finding(what, ok=False, found=server["error"] or state, advice=_ADVICE[state])
+
+
+def database_finding(database: dict[str, Any]) -> Finding:
+    """Returns how the shared database is doing; ``database`` is that of ``/health``."""
+    advice = "" if database["answers"] else "what is known is used until it answers again"
+    return Finding("database", not database["problem"], database_line(database), advice)
+
+
+def database_line(database: dict[str, Any]) -> str:
+    """Returns one line that says how the shared database is doing."""
+    if database["problem"]:
+        since = "" if database["lagS"] is None else f" for {database['lagS']:.0f} s"
+        return f"{database['problem']} (not heard of{since})"
+    leases, replicas = (
+        counted(database["leases"], "server"),
+        counted(database["replicas"], "gateway"),
+    )
+    return (
+        f"answers, {replicas}; this one lists {leases} and has {database['connections']} of "
+        f"{counted(database['maxConnections'], 'connection')} in use; "
+        f"changes of others: {database['lagS']:.1f} s ago at most"
+    )
 
 
 def search_findings(stats: dict[str, Any], degraded: str) -> Iterator[Finding]:

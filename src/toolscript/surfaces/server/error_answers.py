@@ -7,8 +7,15 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from toolscript.errors import AccessError, ToolscriptError
+from toolscript.errors import (
+    AccessError,
+    DatabaseUnavailableError,
+    TokenFileError,
+    ToolscriptError,
+)
 from toolscript.surfaces.server.error_codes import codes_of
+
+RETRY_AFTER = {"retry-after": "5"}
 
 
 class ErrorAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,7 +31,11 @@ class ErrorAnswer(msgspec.Struct, frozen=True, kw_only=True):
 def error_response(problem: ToolscriptError) -> Response:
     """Returns the answer to a request that ends in one of our errors."""
     status = codes_of(type(problem)).http_status
-    headers = {"www-authenticate": "Bearer"} if isinstance(problem, AccessError) else None
+    headers = None
+    if isinstance(problem, AccessError):
+        headers = {"www-authenticate": "Bearer"}
+    elif isinstance(problem, DatabaseUnavailableError | TokenFileError):
+        headers = RETRY_AFTER
     return refusal(status, str(problem), type(problem).__name__, headers)
 
 

@@ -6,6 +6,7 @@ many of them, and none is text that a caller sent.
 """
 
 import asyncio
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from prometheus_client.registry import Collector
 from starlette.responses import Response
 
 from toolscript.app.application import App
+from toolscript.app.health import DatabaseState
 from toolscript.surfaces.server.authentication import Access
 from toolscript.surfaces.server.request_log import RequestCounts, RequestStats
 from toolscript.types import ServerResources, ServerStatus
@@ -90,6 +92,7 @@ def metrics_response(
     families = [*_servers(app.catalogue(grant).servers(), app.health(grant).tools)]
     if grant.is_everything:
         families += [*_resources(resources), *_requests(stats.total), *_process(stats, lag)]
+        families += _database(app.database)
     else:
         families += _requests(stats.by_holder[access.holder])
     return Response(generate_latest(_Families(families)), media_type=CONTENT_TYPE_LATEST)
@@ -129,6 +132,19 @@ def _requests(counts: RequestCounts) -> Iterator[Metric]:
         ended.add_metric([route, str(status)], counts.number[route, status])
         took.add_metric([route, str(status)], seconds)
     yield from (ended, took)
+
+
+def _database(state: DatabaseState | None) -> Iterator[Metric]:
+    """Yields gauges of the database that gateways share; none where there is none."""
+    if state is None:
+        return
+    name = "toolscript_database"
+    yield GaugeMetricFamily(f"{name}_up", "Whether it answers", value=state.answers)
+    lag = min(state.lag_s, sys.float_info.max)
+    yield GaugeMetricFamily(f"{name}_lag_seconds", "Age of the last look for changes", value=lag)
+    yield GaugeMetricFamily(f"{name}_connections", "Connections in use", value=state.connections)
+    yield GaugeMetricFamily("toolscript_leases", "Servers listed for all", value=state.leases)
+    yield GaugeMetricFamily("toolscript_replicas", "Gateways that there are", value=state.replicas)
 
 
 def _process(stats: RequestStats, lag: EventLoopLag) -> Iterator[Metric]:

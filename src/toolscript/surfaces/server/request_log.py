@@ -11,7 +11,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolscript.surfaces.server.authentication import ACCESS, HEALTH, PROBES, Access
-from toolscript.surfaces.server.error_answers import refusal
+from toolscript.surfaces.server.error_answers import RETRY_AFTER, refusal
 from toolscript.surfaces.server.logs import REQUEST
 
 log = logging.getLogger(__name__)
@@ -20,7 +20,6 @@ _STREAMS = re.compile(rf"/mcp(/[a-z-]+)?{STREAM}")
 _WATCHING = PROBES | {HEALTH}
 """Routes that supervisors ask, who are no clients."""
 CLOSING = "the gateway is closing down; try again"
-RETRY_AFTER = {"retry-after": "5"}
 _ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
 

@@ -222,7 +222,7 @@ async def kept_questions(app: App, request: Request) -> Any:
         done = await measured(questions, app.search, grant_of(request))
     return QuestionsAnswer(
         questions=[each.query for each in questions],
-        file=str(kept.path),
+        file=kept.place,
         labels=LABELS,
         measured=done,
         least=least,

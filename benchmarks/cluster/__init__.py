@@ -1,0 +1,1 @@
+"""Several gateways with one database, under clients, kills, pauses and outages."""

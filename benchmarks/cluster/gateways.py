@@ -1,0 +1,173 @@
+"""The gateways, their servers and their database, and what is done to them."""
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from tests.postgres import PostgresServer, free_port
+from tests.support import Scripted, tool, write_config
+
+from toolscript.cluster import schema
+from toolscript.cluster.database import Database
+from toolscript.cluster.shared import Shared
+from toolscript.config.secret_key import SecretKey
+
+SERVERS = ("alpha", "beta", "gamma")
+KEY = "k" * 32
+READY_S = 90.0
+
+
+class Cluster:
+    """Some gateways with one database. `start` begins them, `stop` ends everything."""
+
+    def __init__(self, folder: Path, postgres: PostgresServer, count: int) -> None:
+        self.folder = folder
+        self.postgres = postgres
+        self.calls = folder / "calls"
+        self.urls = [f"http://127.0.0.1:{free_port()}" for _ in range(count)]
+        self.done: Counter[str] = Counter()
+        self._processes: list[subprocess.Popen[bytes] | None] = [None] * count
+        self._tools = {name: folder / f"{name}.json" for name in SERVERS}
+        for name in SERVERS:
+            self.offer(name, [f"{name}_echo"])
+        database = Database(postgres.url("cluster"))
+        postgres.execute("create database cluster")
+        database.run(schema.migrate)
+        database.close()
+        self.shared = Shared(postgres.url("cluster"), "default", SecretKey(KEY))
+        self.shared.open()
+
+    def offer(self, server: str, names: list[str]) -> None:
+        """Has a server offer these tools; it says so at once where it runs."""
+        new = self.folder / f"{server}.new"
+        new.write_text(json.dumps([tool(name, f"{name} of {server}") for name in names]), "utf-8")
+        new.replace(self._tools[server])
+
+    def start(self, number: int) -> None:
+        """Starts a gateway, which is ready some time later."""
+        home = self.folder / f"gateway-{number}"
+        home.mkdir(exist_ok=True)
+        scripted = Scripted(self.folder)
+        entries = {
+            name: scripted(tools_file=str(path), calls=str(self.calls))
+            for name, path in self._tools.items()
+        }
+        write_config(home / ".toolscript.json", entries)
+        url = self.urls[number]
+        env = {
+            "HOME": str(home),
+            "PATH": "/usr/bin:/bin",
+            "TOOLSCRIPT_SEARCH_MODEL": "bundled",
+            "TOOLSCRIPT_START": "eager",
+            "TOOLSCRIPT_IDLE_TIMEOUT": "0",
+            "TOOLSCRIPT_DATABASE": self.postgres.url("cluster"),
+            "TOOLSCRIPT_SECRET_KEY": KEY,
+            "TOOLSCRIPT_REPLICA_URL": url,
+        }
+        command = [sys.executable, "-P", "-m", "toolscript", "gateway", "start", "--foreground"]
+        with (home / "gateway.log").open("ab") as log:
+            self._processes[number] = subprocess.Popen(
+                [*command, "--port", url.rpartition(":")[2]], env=env, stderr=log, cwd=home
+            )
+
+    def wait_until_ready(self) -> None:
+        """Returns once every gateway can answer searches."""
+        wait_for("every gateway is ready", lambda: all(map(_is_ready, self.urls)), READY_S)
+
+    def kill(self, chance: random.Random) -> None:
+        """Kills a gateway, and starts it again."""
+        number = chance.randrange(len(self.urls))
+        process = self._processes[number]
+        if process is not None:
+            process.kill()
+            process.wait()
+        self.start(number)
+
+    def pause(self, chance: random.Random) -> None:
+        """Stops a gateway's process for longer than its leases last."""
+        process = chance.choice(self._processes)
+        if process is not None:
+            process.send_signal(signal.SIGSTOP)
+            time.sleep(chance.uniform(1, 13))
+            process.send_signal(signal.SIGCONT)
+
+    def restart_database(self, chance: random.Random) -> None:
+        """Stops the database, kindly or not, and starts it again a few seconds later."""
+        self.postgres.stop(chance.choice([signal.SIGINT, signal.SIGQUIT]))
+        time.sleep(chance.uniform(0, 5))
+        self.postgres.start()
+
+    def cut_connections(self, _: random.Random) -> None:
+        """Ends every connection of the database."""
+        self.postgres.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity "
+            "where datname = 'cluster' and pid <> pg_backend_pid()"
+        )
+
+    def disturb(self, chance: random.Random) -> str:
+        """Does one of these, and returns which."""
+        what = chance.choice([self.kill, self.pause, self.restart_database, self.cut_connections])
+        what(chance)
+        self.done[what.__name__] += 1
+        return what.__name__
+
+    def stop(self) -> None:
+        """Ends the gateways."""
+        for process in filter(None, self._processes):
+            process.send_signal(signal.SIGCONT)
+            process.terminate()
+        for process in filter(None, self._processes):
+            try:
+                process.wait(60)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self.shared.close()
+
+    def executed(self) -> Counter[str]:
+        """How often each call was executed, by the number that it carries."""
+        if not self.calls.exists():
+            return Counter()
+        lines = self.calls.read_text("utf-8").splitlines()
+        return Counter(str(json.loads(line)["arguments"].get("number")) for line in lines)
+
+
+def _is_ready(url: str) -> bool:
+    return status(url, "/ready") == 200
+
+
+def status(url: str, path: str, token: str = "") -> int:
+    """The status of an answer; 0 where there is none."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    try:
+        return httpx2.get(f"{url}{path}", headers=headers, timeout=5).status_code
+    except httpx2.HTTPError:
+        return 0
+
+
+def body(url: str, path: str, token: str) -> Any:
+    """The JSON of an answer; None where there is none."""
+    try:
+        return httpx2.get(
+            f"{url}{path}", headers={"Authorization": f"Bearer {token}"}, timeout=5
+        ).json()
+    except (httpx2.HTTPError, ValueError):
+        return None
+
+
+def wait_for(what: str, condition: Callable[[], bool], patience_s: float) -> float:
+    """Waits until a condition holds; returns how many seconds that took."""
+    begun = time.monotonic()
+    while not condition():
+        if time.monotonic() - begun > patience_s:
+            raise TimeoutError(f"not within {patience_s:g} s: {what}")
+        time.sleep(0.02)
+    return time.monotonic() - begun

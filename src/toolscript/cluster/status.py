@@ -1,0 +1,114 @@
+"""What is in the shared database: its schema, its catalogues, and the gateways that are alive."""
+
+from collections import defaultdict
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from toolscript.cluster import schema
+from toolscript.cluster.connection import Connection
+
+_VECTOR = """
+select default_version, installed_version is not null
+from pg_available_extensions where name = 'vector'
+"""
+_COUNTS = """
+select catalogue, store, count(*) from toolscript.record
+where content is not null group by catalogue, store
+"""
+_CONTENTS = "select catalogue, content from toolscript.record where store = $1 and content <> ''"
+_REPLICAS = """
+select catalogue, id, url, version from toolscript.replica
+where expires_at > clock_timestamp() order by catalogue, id
+"""
+_LAGS = """
+select catalogue, extract(epoch from clock_timestamp() - min(written_at))::float8
+from toolscript.feed where xid >= pg_snapshot_xmin(pg_current_snapshot()) group by catalogue
+"""
+
+
+class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A gateway that is alive."""
+
+    id: str
+    url: str
+    version: str
+
+
+class CatalogueStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What the gateways of one catalogue share."""
+
+    name: str
+    servers: int
+    tools: int
+    tokens: int
+    logins: int
+    pins: Annotated[int, Meta(description="Servers of which definitions were accepted.")]
+    lag_s: Annotated[
+        float,
+        Meta(description="For how long an open transaction has kept a change from the gateways."),
+    ]
+    replicas: tuple[ReplicaStatus, ...]
+
+
+class DatabaseStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of the database."""
+
+    server: Annotated[str, Meta(description="The version of PostgreSQL.")]
+    schema: Annotated[int, Meta(description="The version of the tables; 0 where there are none.")]
+    needed: Annotated[int, Meta(description="The version that this release needs.")]
+    pgvector: Annotated[str, Meta(description="The version that the server has; empty for none.")]
+    installed: Annotated[bool, Meta(description="Whether pgvector is used in this database.")]
+    catalogues: tuple[CatalogueStatus, ...] = ()
+
+
+async def status(connection: Connection) -> DatabaseStatus:
+    """Returns the state of the database; no catalogues where the schema is not the one needed."""
+    vector = await connection.fetchrow(_VECTOR)
+    version = await schema.version_of(connection)
+    is_known = version in {schema.latest(), schema.latest() + 1}
+    return DatabaseStatus(
+        server=await connection.fetchval("show server_version"),
+        schema=version,
+        needed=schema.latest(),
+        pgvector=vector[0] if vector else "",
+        installed=bool(vector and vector[1]),
+        catalogues=await _catalogues(connection) if is_known else (),
+    )
+
+
+async def _catalogues(connection: Connection) -> tuple[CatalogueStatus, ...]:
+    counts: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    for catalogue, store, count in await connection.fetch(_COUNTS):
+        counts[catalogue][store] = count
+    replicas: defaultdict[str, list[ReplicaStatus]] = defaultdict(list)
+    for catalogue, identifier, url, version in await connection.fetch(_REPLICAS):
+        replicas[catalogue].append(ReplicaStatus(id=identifier, url=url, version=version))
+    tools = await _lengths(connection, "catalogue", "tools")
+    tokens = await _lengths(connection, "tokens", "tokens")
+    lags: dict[str, float] = dict(await connection.fetch(_LAGS))
+    return tuple(
+        CatalogueStatus(
+            name=name,
+            servers=counts[name].get("catalogue", 0),
+            tools=tools[name],
+            tokens=tokens[name],
+            logins=counts[name].get("logins", 0),
+            pins=counts[name].get("pins", 0),
+            lag_s=round(lags.get(name, 0.0), 3),
+            replicas=tuple(replicas[name]),
+        )
+        for name in sorted({*counts, *replicas})
+    )
+
+
+async def _lengths(connection: Connection, store: str, field: str) -> defaultdict[str, int]:
+    """Returns by catalogue how long the lists are that the values of a store have as a field."""
+    lengths: defaultdict[str, int] = defaultdict(int)
+    for catalogue, content in await connection.fetch(_CONTENTS, store):
+        try:
+            lengths[catalogue] += len(msgspec.json.decode(content, type=dict[str, Any])[field])
+        except (msgspec.MsgspecError, KeyError, TypeError):
+            continue  # an entry without tools has no such field; one that is damaged counts as none
+    return lengths

@@ -1,0 +1,220 @@
+"""``toolscript database migrate|status|import|export|rotate-key``."""
+
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from toolscript.config.locations import key_of
+from toolscript.config.settings import Settings, load_settings
+from toolscript.errors import ConfigError, InputError
+from toolscript.surfaces.cli.options import output_option, settings_options
+from toolscript.surfaces.cli.output import print_json, print_table
+from toolscript.surfaces.server.config_sources import config_files, load
+from toolscript.text.display import counted
+
+if TYPE_CHECKING:
+    from toolscript.cluster.database import Database
+    from toolscript.cluster.shared import Shared
+    from toolscript.cluster.status import CatalogueStatus, DatabaseStatus
+    from toolscript.cluster.transfer import Files, InDatabase
+
+replace_option = click.option(
+    "--replace", is_flag=True, help="Replace what is there already; without, that is refused."
+)
+
+
+@click.group()
+def database() -> None:
+    """Manage the database that several gateways share.
+
+    Its address is in TOOLSCRIPT_DATABASE.
+    """
+
+
+@database.command()
+@click.option(
+    "--to",
+    "target",
+    type=click.IntRange(min=1),
+    metavar="NUMBER",
+    help="The version of the tables.  [default: the latest]",
+)
+@settings_options("data_dir")
+def migrate(target: int | None, **flags: Any) -> None:
+    """Create the tables, or bring them up to date.
+
+    To be run before gateways of this release start; those of the release before go on.
+    """
+    from toolscript.cluster import schema  # noqa: PLC0415 - most commands need no database
+
+    if target is not None and target > schema.latest():
+        raise InputError(
+            f"--to is {target}, but this release knows versions 1 to {schema.latest()}"
+        )
+    with _connected(load_settings(flags)) as db:
+        ran = db.run(lambda connection: schema.migrate(connection, target))
+        version = db.run(schema.version_of)
+    if target is not None and version > target:
+        raise InputError(
+            f"the database has schema {version}, and no migration leads back to {target}"
+        )
+    done = f"ran {counted(len(ran), 'migration')}" if ran else "nothing to do"
+    click.echo(f"schema {version}: {done}")
+
+
+@database.command()
+@output_option
+@settings_options("data_dir")
+def status(output: str, **flags: Any) -> None:
+    """Show the tables, what is stored, and the gateways.
+
+    Lag is for how long an open transaction has kept a change from the gateways. The exit status
+    is 2 where this release does not work with the tables.
+    """
+    from toolscript.cluster import schema  # noqa: PLC0415 - most commands need no database
+    from toolscript.cluster.status import status  # noqa: PLC0415 - the same
+
+    with _connected(load_settings(flags), direct=False) as db:
+        found = db.run(status)
+        if output == "json":
+            print_json(msgspec.to_builtins(found))
+        else:
+            _print_status(found)
+        db.run(schema.check)
+
+
+@database.command("import")
+@replace_option
+@settings_options("config", "data_dir")
+def import_(replace: bool, **flags: Any) -> None:
+    """Copy the data directory into the database.
+
+    That is: tokens, pins, answers, questions, logins, what is known of the servers, the graph, the
+    newest calls, and the tools' vectors. Stop the gateway that uses the directory first.
+    """
+    _transfer(flags, replace=replace, imports=True)
+
+
+@database.command()
+@replace_option
+@settings_options("config", "data_dir")
+def export(replace: bool, **flags: Any) -> None:
+    """Copy the database into the data directory.
+
+    A gateway without a database can go on from there. Logins, which the database keeps encrypted,
+    become files that only their owner can read.
+    """
+    _transfer(flags, replace=replace, imports=False)
+
+
+@database.command("rotate-key")
+@settings_options("data_dir")
+def rotate_key(**flags: Any) -> None:
+    """Encrypt every login with the current key.
+
+    Until then gateways need the former key as TOOLSCRIPT_SECRET_KEY_PREVIOUS.
+    """
+    with _shared(load_settings(flags)) as shared:
+        count = shared.logins.seal_again()
+    click.echo(f"{counted(count, 'login')} encrypted with the current key")
+
+
+@contextmanager
+def _connected(settings: Settings, *, direct: bool = True) -> "Generator[Database]":
+    """Connects, whatever tables there are; for migrations past a pooler."""
+    from toolscript.cluster.database import Database  # noqa: PLC0415 - most need no database
+    from toolscript.cluster.shared import address_of  # noqa: PLC0415 - the same
+
+    address = address_of(settings)
+    db = Database(settings.database_direct or address if direct else address)
+    try:
+        with _refusals_told():
+            db.open(check_schema=False)
+            yield db
+    finally:
+        db.close()
+
+
+@contextmanager
+def _shared(settings: Settings) -> "Generator[Shared]":
+    from toolscript.cluster.shared import shared_of  # noqa: PLC0415 - most need no database
+
+    shared = shared_of(settings)
+    try:
+        with _refusals_told():
+            shared.open()
+            yield shared
+    finally:
+        shared.close()
+
+
+@contextmanager
+def _refusals_told() -> Generator[None]:
+    """Raises what the server refuses, such as a missing right, as `ConfigError`."""
+    from toolscript.cluster.connection import driver  # noqa: PLC0415 - most need no database
+
+    try:
+        yield
+    except driver().PostgresError as error:
+        raise ConfigError(f"the database refuses that: {error}") from None
+
+
+def _transfer(flags: dict[str, Any], *, replace: bool, imports: bool) -> None:
+    from toolscript.cluster import transfer  # noqa: PLC0415 - most commands need no database
+
+    settings = load_settings(flags)
+    key = key_of(config_files(settings))
+    files = transfer.Files(settings.data_dir, key, load(settings).servers_hash)
+    with _shared(settings) as shared:
+        stored = transfer.InDatabase(shared)
+        source: Files | InDatabase = files if imports else stored
+        target: Files | InDatabase = stored if imports else files
+        files.check()
+        if not replace and not transfer.is_empty(target):
+            where = f"the catalogue {shared.catalogue}" if imports else str(settings.data_dir)
+            raise InputError(f"{where} is not empty; replace what is there with: --replace")
+        counts = _run(transfer.steps(source, target))
+    print_table(["Store", "Copied"], [[name, str(count)] for name, count in counts.items()])
+
+
+def _run(steps: dict[str, Callable[[], int]]) -> dict[str, int]:
+    """Runs steps, with a bar on a terminal, and returns what each returns."""
+    counts: dict[str, int] = {}
+    hidden = not sys.stderr.isatty()
+    with click.progressbar(
+        steps.items(), file=sys.stderr, hidden=hidden, item_show_func=lambda i: i and i[0]
+    ) as bar:
+        for name, step in bar:
+            counts[name] = step()
+    return counts
+
+
+def _print_status(found: "DatabaseStatus") -> None:
+    pgvector = found.pgvector or "not available"
+    if found.pgvector and not found.installed:
+        pgvector += ", not used"
+    for label, text in (
+        ("server", f"PostgreSQL {found.server}"),
+        ("schema", f"{found.schema}, this release needs {found.needed}"),
+        ("pgvector", pgvector),
+    ):
+        click.echo(f"{label:<10}{text}")
+    if found.catalogues:
+        click.echo()
+        header = ["Catalogue", "Servers", "Tools", "Tokens", "Logins", "Pins", "Gateways", "Lag"]
+        rows = [_row(catalogue) for catalogue in found.catalogues]
+        print_table(header, rows, 0)
+    replicas = [[c.name, r.id, r.url, r.version] for c in found.catalogues for r in c.replicas]
+    if replicas:
+        click.echo()
+        print_table(["Catalogue", "Gateway", "Address", "Version"], replicas, 2)
+
+
+def _row(catalogue: "CatalogueStatus") -> list[str]:
+    c = catalogue
+    counts = c.servers, c.tools, c.tokens, c.logins, c.pins, len(c.replicas)
+    return [c.name, *map(str, counts), f"{c.lag_s:.1f} s"]
