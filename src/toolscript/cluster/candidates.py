@@ -36,7 +36,7 @@ from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.retrieval.trace import IndexState
 from toolscript.retrieval.visibility import WIDE, matcher
 from toolscript.text.words import compact
-from toolscript.types import SEPARATOR, Document, Grant, SearchRequest
+from toolscript.types import SEPARATOR, Document, SearchRequest
 
 log = logging.getLogger(__name__)
 LISTED = 200
@@ -182,7 +182,7 @@ class DatabaseCandidates:
     # Changes
 
     async def replace_server(self, tools: ServerTools) -> None:
-        """Writes what a server's tools are from now on.
+        """Writes what a server's tools are from now on. Before `rebuild` it does nothing.
 
         A tool without a vector is found by its words until it is written with one. Raises
         `DatabaseUnavailableError`: it may or may not be written then.
@@ -190,6 +190,8 @@ class DatabaseCandidates:
 
         async def write(connection: Connection) -> None:
             row = await IndexRow.current(connection, self._catalogue, "for update")
+            if not row.id:
+                return
             memory = self._memory
             if row.id != memory.id:
                 await self._load(connection)
@@ -209,6 +211,8 @@ class DatabaseCandidates:
 
         async def merge(connection: Connection) -> int:
             row = await IndexRow.current(connection, self._catalogue)
+            if not row.id:
+                return 0
             merged = await fold(connection, row, Stemmer())
             await self._feed.add(connection, STORE, "folded")
             return merged
@@ -382,34 +386,40 @@ class DatabaseCandidates:
         )
         found = self._filters.get(key)
         if found is None:
-            mask = snapshot.alive
-            if not everything:
-                mask = await self._granted(memory, snapshot, grant, request.hidden)
-            found = _filter(snapshot, mask, self._exact_up_to, is_everything=everything)
+            wide = [pattern for pattern in grant.tools if WIDE.search(pattern)]
+            matching = await self._matching(memory, wide) if wide and not everything else []
+            found = await anyio.to_thread.run_sync(
+                partial(self._granted, memory, snapshot, request, matching)
+            )
             self._filters[key] = found
             while len(self._filters) > _REMEMBERED:
                 self._filters.popitem(last=False)
         return found
 
-    async def _granted(
-        self, memory: IndexMemory, snapshot: Snapshot, grant: Grant, hidden: frozenset[str]
-    ) -> Mask:
+    def _granted(
+        self,
+        memory: IndexMemory,
+        snapshot: Snapshot,
+        request: SearchRequest,
+        matching: Sequence[int],
+    ) -> _Filter:
+        """Returns the tools that a caller may see; ``matching`` match a pattern of ids."""
+        alive, grant = snapshot.alive, request.grant
+        if grant.is_everything and not request.hidden:
+            return _filter(snapshot, alive, self._exact_up_to, is_everything=True)
         matches = matcher(grant.servers)
-        alive = snapshot.alive
         of_servers = np.array([matches(name) for name in memory.servers] or [False], np.bool_)
         mask = alive & of_servers[snapshot.server]
         for identifier in grant.tools:
             mask[memory.names.by_id(identifier, alive)] = True
-        wide = [pattern for pattern in grant.tools if WIDE.search(pattern)]
-        if wide:
-            mask[await self._matching(memory, wide, alive)] = True
-        for identifier in hidden:
+        known = np.array(matching, np.int64)
+        known = known[known < alive.size]
+        mask[known] = alive[known]
+        for identifier in request.hidden:
             mask[memory.names.by_id(identifier, alive)] = False
-        return mask
+        return _filter(snapshot, mask, self._exact_up_to, is_everything=False)
 
-    async def _matching(
-        self, memory: IndexMemory, patterns: Sequence[str], alive: Mask
-    ) -> list[int]:
+    async def _matching(self, memory: IndexMemory, patterns: Sequence[str]) -> list[int]:
         """Returns the numbers of the tools whose id matches a pattern."""
         split = [pattern.partition(SEPARATOR) for pattern in patterns]
         servers: list[int] | None = None
@@ -424,8 +434,7 @@ class DatabaseCandidates:
             )
         )
         matches = matcher(patterns)
-        numbers = (number for number, identifier in rows if matches(identifier))
-        return [number for number in numbers if number < alive.size and alive[number]]
+        return [number for number, identifier in rows if matches(identifier)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -265,8 +265,8 @@ class IndexMemory:
         averages = counts.lengths / max(1, counts.size)
         stems, places, impacts = entries_of(added, self.vocabulary, averages)
         numbers = [tool.number for tool in change.added]
-        entries = zip(stems.tolist(), places.tolist(), impacts.tolist(), strict=True)
-        for stem, place, impact in entries:
+        values: list[float] = impacts.tolist()
+        for stem, place, impact in zip(stems.tolist(), places.tolist(), values, strict=True):
             self.later.setdefault(stem, []).append((numbers[place], abs(impact)))
 
     @property
