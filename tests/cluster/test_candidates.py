@@ -80,6 +80,7 @@ def made(encoder: Encoder) -> Made:
     chance, noise = random.Random(7), np.random.default_rng(7)  # noqa: S311 - no secret
     bases = [Document.of(tool) for tool in tools_of(ROWS | SHELL)]
     near = document_vectors(encoder, bases)
+    drift: Vectors = noise.standard_normal((SIZE, encoder.dim)).astype(np.float32)
     words = sorted({word for base in bases for word in base.description.split()})
     documents: list[Document] = []
     sums: list[Vectors] = []
@@ -105,8 +106,7 @@ def made(encoder: Encoder) -> Made:
             )
         )
         other = near[chance.randrange(len(bases))]
-        drift = noise.standard_normal(near.shape[1], np.float32) / near.shape[1] ** 0.5
-        sums.append(near[at] + 0.5 * other + 0.4 * drift)
+        sums.append(near[at] + 0.5 * other + 0.02 * drift[number])
     vectors = unit_rows(np.stack(sums))
     known = {each.id: each for each in documents}
     return Made(known, dict(zip((d.id for d in documents), vectors, strict=True)))

@@ -43,8 +43,8 @@ LISTED = 200
 """So many candidates are taken of each list."""
 EXACT_UP_TO = 20_000
 """Among so many granted tools the nearest are found by looking at each."""
-WIDTH, WIDTH_OF_SEVERAL = 800, 400
-"""How many vectors of the graph are looked at for a question, and for each of several."""
+WIDTH, WIDTH_OF_ALL = 800, 1600
+"""How many vectors of the graph are looked at for a question, and for it and its parts together."""
 FOLD_SHARE, FOLD_LEAST = 0.02, 256
 """Where more tools than this share, and than this number, have changed, a fold is due."""
 _REMEMBERED = 32
@@ -495,7 +495,7 @@ async def _lists(question: _Question, listed: int, connection: Connection) -> li
     stems = sorted({stem for weights in question.weights for stem in weights})
     arguments: list[Any] = [index, stems]
     statements = [_BLOCKS]
-    width = WIDTH if len(question.plan.queries) == 1 else WIDTH_OF_SEVERAL
+    width = max(listed, min(WIDTH, WIDTH_OF_ALL // len(question.plan.queries)))
     for vector in () if question.vectors is None else question.vectors:
         arguments.append("[" + ",".join(map(str, vector.tolist())) + "]")
         distance = f"embedding <#> ${len(arguments)}::text::halfvec"

@@ -264,10 +264,9 @@ class IndexMemory:
         counts.count(added, 1)
         averages = counts.lengths / max(1, counts.size)
         stems, places, impacts = entries_of(added, self.vocabulary, averages)
-        numbers = [tool.number for tool in change.added]
-        values: list[float] = impacts.tolist()
-        for stem, place, impact in zip(stems.tolist(), places.tolist(), values, strict=True):
-            self.later.setdefault(stem, []).append((numbers[place], abs(impact)))
+        for stem, place, impact in zip(stems, places, impacts, strict=True):
+            entry = change.added[int(place)].number, abs(float(impact))
+            self.later.setdefault(int(stem), []).append(entry)
 
     @property
     def changed(self) -> int:

@@ -11,7 +11,6 @@ from rapidfuzz.distance import OSA
 from toolscript.text.display import printable
 
 _MANY = 5_000
-"""Among more words the near ones are looked for by their signatures first."""
 _LETTERS, _TIMES, _PAIRS = 32, 8, 256
 _CHUNK = 20_000
 
@@ -71,18 +70,20 @@ class Spellings:
     """A list of words, none of them empty, that can be searched for near ones. Immutable.
 
     Distance is optimal string alignment: insertions, deletions, substitutions
-    and transpositions of neighbours cost one each.
+    and transpositions of neighbours cost one each. Among more than ``many`` words of about the
+    length they are looked for by signatures first.
     """
 
-    def __init__(self, words: Sequence[str]) -> None:
+    def __init__(self, words: Sequence[str], many: int = _MANY) -> None:
         self.words = words
+        self._many = many
         self._positions = sorted(range(len(words)), key=lambda position: len(words[position]))
         self._by_length = [words[position] for position in self._positions]
         self._lengths = np.fromiter(map(len, self._by_length), np.int64, len(words))
 
     def prepare(self) -> None:
         """Does what the first search among very many words would wait for."""
-        if len(self.words) > _MANY:
+        if len(self.words) > self._many:
             _ = self._signatures
 
     @cached_property
@@ -95,7 +96,7 @@ class Spellings:
         start, end = (int(each) for each in np.searchsorted(self._lengths, bounds))
         if start == end:
             return []
-        if end - start > _MANY:
+        if end - start > self._many:
             places: list[int] = self._signatures.near(word, slice(start, end), edits).tolist()
         else:
             places = list(range(start, end))
