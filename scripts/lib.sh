@@ -67,6 +67,21 @@ set_up_servers() { # .servers holds real MCP servers
   .venv/bin/python scripts/real_servers.py --into .servers --uv .venv/bin/uv
 }
 
+set_up_browser() { # Chromium, which the system's package manager installs where it may
+  local name
+  for name in chromium chromium-browser google-chrome google-chrome-stable; do
+    if command -v "$name" >/dev/null; then return; fi
+  done
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    say "installing Chromium"
+    if { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes \
+      --no-install-recommends -o DPkg::Lock::Timeout=120 chromium; } </dev/null >/dev/null 2>&1; then
+      return
+    fi
+  fi
+  say "there is no Chromium: tests of the page in a browser are skipped; on Debian: apt install chromium"
+}
+
 set_up_beside() { # a folder of requirements, what that is, names of Python environments in it
   local pins=requirements/$1 into=.$1 what=$2 name npm stamp
   shift 2

@@ -35,6 +35,9 @@ TESTS = Path(__file__).parent
 MakeEngine = Callable[..., SearchEngine]
 
 SLOWEST = (
+    "surfaces/web/test_chromium.py",
+    "surfaces/web/test_real_site.py",
+    "surfaces/web/test_many_tools.py",
     "benchmarks/test_skills.py",
     "surfaces/cli/test_cli_gateway.py",
     "hostile/test_login.py",

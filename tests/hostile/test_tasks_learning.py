@@ -10,7 +10,7 @@ import pytest
 
 from tests.support import READ_FILE, SEND_MAIL, Cli, Scripted, fetch, post, until
 from toolscript.errors import LearningError
-from toolscript.graph.base import Template
+from toolscript.graph.base import LearnedCounts, Template
 from toolscript.graph.counts import GraphDelta
 from toolscript.graph.graph_files import ImportedGraph
 from toolscript.graph.graph_store import GraphStore
@@ -25,7 +25,7 @@ class _FailingStore(GraphStore):
 
     fails: BaseException | Literal["refuses"] | None = None
 
-    def load(self, graph: ToolGraph, usage: Usage) -> Any:
+    def load(self, graph: LearnedCounts[GraphDelta], usage: LearnedCounts[UsageChange]) -> bool:
         self._fail()
         return super().load(graph, usage)
 

@@ -23,7 +23,7 @@ from toolscript.errors import (
     UnknownNameError,
 )
 from toolscript.gateway.base import SILENT_CALLER, Caller, without_last_words
-from toolscript.gateway.definitions.comparison import HeldTool, held_message
+from toolscript.gateway.definitions.comparison import HeldTool, Version, held_message
 from toolscript.gateway.definitions.review_notes import Note, definition_notes, imitations
 from toolscript.gateway.gateway import Gateway
 from toolscript.retrieval.lexical.spelling import not_known
@@ -103,11 +103,17 @@ class ScopedCatalogue:
         """Returns the tools that wait for approval, by id; none but for the owner."""
         return [*self.gateway.catalogue.held.values()] if self.grant.is_owner else []
 
+    async def versions(self, tool: ToolSpec) -> tuple[Version, ...]:
+        """Returns the definitions of a tool that were accepted, the newest last."""
+        return await self.gateway.versions(tool)
+
     def notes(self, tools: Collection[ToolSpec]) -> dict[str, tuple[Note, ...]]:
         """Returns what is unusual in the definitions of tools, by id. Takes a while for many.
 
         What imitates another server's tool is looked for among these and all of the caller's.
         """
+        if not tools:
+            return {}
         servers = [status.name for status in self._statuses()]
         known = {tool.id: tool for tool in (*self.tools(), *tools)}
         like = imitations(known.values())

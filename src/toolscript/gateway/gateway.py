@@ -26,7 +26,7 @@ from toolscript.gateway.base import (
     SoleOwnership,
 )
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
-from toolscript.gateway.definitions.comparison import HeldTool, held_message
+from toolscript.gateway.definitions.comparison import HeldTool, Version, held_message
 from toolscript.gateway.definitions.pins import DefinitionPins
 from toolscript.gateway.fair_queue import FairQueue
 from toolscript.gateway.instance import EndedError, Instance
@@ -256,6 +256,10 @@ class Gateway:
             for tool in self.catalogue.tools.values()
             if any(fnmatchcase(tool.name, pattern) for pattern in pins.get(tool.server, ()))
         ]
+
+    async def versions(self, tool: ToolSpec) -> tuple[Version, ...]:
+        """Returns the definitions of a tool that were accepted, the newest last."""
+        return await anyio.to_thread.run_sync(self._pins.versions, tool)
 
     async def approve(self, held: Sequence[HeldTool]) -> None:
         """Accepts the definitions of held tools, which can be found and called from now on.

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from toolscript.embedding.base import Vectors
 from toolscript.errors import DecisionStorageError
 from toolscript.gateway.definitions import comparison
-from toolscript.gateway.definitions.comparison import Reviewed, trust_of
+from toolscript.gateway.definitions.comparison import MAX_EARLIER, Reviewed, trust_of
 from toolscript.gateway.definitions.normal_form import kept_words, launch_of, normal_form
 from toolscript.gateway.definitions.pins import DefinitionPins
 from toolscript.gateway.definitions.word_diff import changes
@@ -109,6 +109,19 @@ def test_a_change_is_held_until_it_is_approved(pins: DefinitionPins, kind: str) 
     assert names(approved) == (["commit"], [])
     assert trust_of(approved.recent.get("commit")) == "pinned"
     assert names(pins.review(GIT, [TOOL])) == ([], ["commit"]), "the way back is a change, too"
+    definitions = [version.definition for version in pins.versions(tool)]
+    assert definitions == [normal_form(TOOL), normal_form(tool)]
+
+
+def test_earlier_versions_are_kept_but_not_all(pins: DefinitionPins) -> None:
+    texts = [f"Commit, {number} times." for number in range(MAX_EARLIER + 3)]
+    for text in texts:
+        tool = changed(description=text)
+        pins.approve(GIT, pins.review(GIT, [tool]).held, whole=True)
+        pins.reject(GIT, pins.review(GIT, [changed(description="no")]).held)
+    kept = [version.definition["description"] for version in pins.versions(TOOL)]
+    assert kept == texts[-MAX_EARLIER - 1 :]
+    assert pins.versions(changed(name="none")) == ()
 
 
 @pytest.mark.parametrize("kind", HARMLESS)

@@ -11,7 +11,7 @@ import pytest
 from axe_playwright_python.sync_playwright import (  # pyright: ignore[reportMissingTypeStubs] - it has none
     Axe,
 )
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Locator, Page, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 SIZES = {"wide": (1280, 800), "narrow": (390, 844)}
@@ -91,7 +91,10 @@ def launched() -> Generator[Any]:
     """The browser, for as long as the block lasts: its thread can run no event loop then."""
     path = executable()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        # Text without coloured edges looks the same on every screen that a picture is shown on.
+        browser = playwright.chromium.launch(
+            executable_path=path, args=["--no-sandbox", "--disable-lcd-text"]
+        )
         try:
             yield browser
         finally:
@@ -112,3 +115,12 @@ def axe_problems(page: Page) -> list[str]:
 def overflow(page: Page) -> int:
     """How many pixels a page is wider than its window."""
     return page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+
+
+def tab_to(page: Page, target: Locator) -> None:
+    """Presses Tab until an element has the focus."""
+    for _ in range(100):
+        if target.evaluate("element => element === document.activeElement"):
+            return
+        page.keyboard.press("Tab")
+    pytest.fail(f"{target} cannot be reached")

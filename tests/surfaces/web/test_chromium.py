@@ -17,6 +17,7 @@ from tests.surfaces.web.chromium import (
     axe_problems,
     launched,
     overflow,
+    tab_to,
 )
 from tests.surfaces.web.hostile import PAYLOADS, hostile_gateway
 
@@ -98,15 +99,14 @@ def browser(site: tuple[Cli, Chromium]) -> Chromium:
     return site[1]
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("path", SCREENS)
-def test_a_screen_is_accessible_and_fits(
-    browser: Chromium, path: str, size: str, scheme: str
-) -> None:
-    with browser.page(path, size, scheme) as page:
-        assert axe_problems(page) == []
-        assert overflow(page) <= 0
+def test_a_screen_is_accessible_and_fits(browser: Chromium, path: str, size: str) -> None:
+    with browser.page(path, size) as page:
+        for scheme in SCHEMES:
+            page.emulate_media(color_scheme=scheme)
+            assert axe_problems(page) == [], scheme
+            assert overflow(page) <= 0
 
 
 @pytest.mark.parametrize("path", SCREENS)
@@ -159,14 +159,9 @@ def test_from_the_box_to_a_result_with_the_keyboard(browser: Chromium) -> None:
         page.keyboard.press("ArrowUp")
         page.keyboard.press("Enter")
         page.wait_for_url("**/ui/tools/files__list_directory")
-        field = page.get_by_label("path required")
-        for _ in range(40):
-            if field.evaluate("e => e === document.activeElement"):
-                break
-            page.keyboard.press("Tab")
+        tab_to(page, page.get_by_label("path required"))
         page.keyboard.type("some/folder")
-        while page.evaluate("document.activeElement.textContent.trim()") != "Call":
-            page.keyboard.press("Tab")
+        tab_to(page, page.get_by_role("button", name="Call"))
         page.keyboard.press("Enter")
         expect(page.locator("#result pre").first).to_contain_text("some/folder")
 
@@ -208,6 +203,13 @@ def test_a_tool_is_tried_with_its_form(browser: Chromium) -> None:
         expect(page.locator("#result pre").first).to_contain_text('"order": "size"')
         expect(page.get_by_label("path required")).to_have_value("a/b")
         assert axe_problems(page) == []
+
+
+def test_a_server_is_tried_again_with_its_button(browser: Chromium) -> None:
+    with browser.page("/ui/servers") as page:
+        page.get_by_role("button", name="Try again dead").click()
+        expect(page.locator(".verdict")).to_contain_text("dead is not connected")
+        expect(page.locator("main")).to_contain_text("no licence")
 
 
 def test_calls_appear_while_one_looks(site: tuple[Cli, Chromium]) -> None:

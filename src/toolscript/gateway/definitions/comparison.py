@@ -22,6 +22,8 @@ RECENT = timedelta(hours=24)
 """For how long a tool that no person has approved is called new, or changed."""
 MAX_COMPARED = 1_000_000
 """Where a listing has more pairs of a new and a vanished tool, its new tools are held unseen."""
+MAX_EARLIER = 5
+"""Earlier definitions of a tool that are kept."""
 MAX_PINS = 40_000
 """Of one server, those of tools that it no longer lists included; further new tools are held."""
 MIN_KEPT_WORDS = 0.8
@@ -34,6 +36,15 @@ AcceptedBy: TypeAlias = Literal["first sight", "autoApprove", "person"]
 HoldReason: TypeAlias = Literal["changed", "renamed", "new", "server", "lost"]
 Embed: TypeAlias = Callable[[Sequence[str]], Sequence[Vectors]]
 """Returns a vector of length 1 for each text; nothing without a model."""
+
+
+class Version(msgspec.Struct, frozen=True):
+    """A definition of a tool, and how it was accepted."""
+
+    definition: Definition
+    accepted_by: AcceptedBy
+    since: str
+    """When: ISO 8601, UTC."""
 
 
 class Pin(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +60,22 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
     """Whether another definition was accepted before it."""
     rejected: str = ""
     """The digest of the definition that a person has rejected."""
+    earlier: tuple[Version, ...] = ()
+    """The definitions that were accepted before it, the oldest first; at most `MAX_EARLIER`."""
+
+    @property
+    def versions(self) -> tuple[Version, ...]:
+        """All definitions that were accepted, as far as they are kept; this one is the last."""
+        return (*self.earlier, Version(self.definition, self.accepted_by, self.since))
+
+
+def earlier_versions(former: Pin | None, definition: Definition) -> tuple[Version, ...]:
+    """Returns what the pin of a definition keeps of the pin that it replaces."""
+    if former is None or not former.definition:
+        return ()
+    if former.definition == definition:
+        return former.earlier
+    return former.versions[-MAX_EARLIER:]
 
 
 class HeldTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -239,6 +266,7 @@ class Comparison:
             accepted_by=by,
             since=utc_timestamp(),
             is_change=is_change,
+            earlier=earlier_versions(self.pins.get(name), definition),
         )
 
     def _held(

@@ -21,6 +21,8 @@ from toolscript.gateway.definitions.comparison import (
     HeldTool,
     Pin,
     Reviewed,
+    Version,
+    earlier_versions,
 )
 from toolscript.gateway.definitions.normal_form import launch_of, normal_form
 from toolscript.storage.atomic_files import (
@@ -112,14 +114,16 @@ class DefinitionPins:
             file = self._read(spec.name) or _empty(spec.name)
             pins = dict(file.pins)
             for each in held:
+                former, definition = pins.get(each.tool.name), normal_form(each.tool)
                 if each.reason == "renamed" and each.before:
-                    pins.pop(str(each.before["name"]), None)
+                    former = pins.pop(str(each.before["name"]), None)
                 pins[each.tool.name] = Pin(
-                    definition=normal_form(each.tool),
+                    definition=definition,
                     launch=launch_of(spec),
                     accepted_by="person",
                     since=utc_timestamp(),
                     is_change=each.before is not None,
+                    earlier=earlier_versions(former, definition),
                 )
             self._write(
                 msgspec.structs.replace(file, pins=pins, lost=file.lost and not whole),
@@ -140,6 +144,13 @@ class DefinitionPins:
                 )
                 pins[each.tool.name] = msgspec.structs.replace(known, rejected=digest)
             self._write(msgspec.structs.replace(file, pins=pins))
+
+    def versions(self, tool: ToolSpec) -> tuple[Version, ...]:
+        """Returns the definitions of a tool that were accepted, the newest last. Blocks."""
+        with self._locked(tool.server):
+            file = self._read(tool.server)
+        pin = file.pins.get(tool.name) if file else None
+        return pin.versions if pin and pin.definition else ()
 
     @contextmanager
     def _locked(self, server: str) -> Generator[None]:

@@ -1,33 +1,37 @@
-"""The picture of the graph: tools on a circle, sorted by server, with an arrow for each edge."""
+"""Lays out the picture of the graph: tools in a column by server, an arc for each edge."""
 
 import math
 from collections.abc import Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 from toolscript.graph.base import Edge
 
 MAX_NODES = 40
-_RADIUS = 190.0
-_WIDTH, _HEIGHT = 860.0, 460.0
-_PULL = 0.35
-"""How far arrows bend towards the centre."""
-_NAME_CHARS = 24
+_ROW = 22.0
+_LINE_X = 192.0
+"""Where the dots stand: names are on their left, arcs on their right."""
+_WIDTH = 352.0
+_NAME_CHARS = 26
+
+
+class Label(NamedTuple):
+    """The name of a server above its tools."""
+
+    name: str
+    y: float
 
 
 class Node(NamedTuple):
-    """A tool: the place of its dot, and of its name."""
+    """A tool: a dot with its name."""
 
     id: str
     name: str
-    x: float
     y: float
-    text_x: float
-    text_y: float
-    anchor: str
 
 
 class Arrow(NamedTuple):
-    """An edge as a path, with its width."""
+    """An edge as a path, with the width of its line."""
 
     path: str
     width: float
@@ -40,6 +44,9 @@ class Picture(NamedTuple):
 
     width: float
     height: float
+    x: float
+    """Where the dots stand."""
+    labels: tuple[Label, ...]
     nodes: tuple[Node, ...]
     arrows: tuple[Arrow, ...]
     left_out: int
@@ -49,42 +56,38 @@ class Picture(NamedTuple):
 def picture(edges: Sequence[Edge]) -> Picture:
     """Returns the picture of edges, the strongest of which come first."""
     every = dict.fromkeys(tool for edge in edges for tool in (edge.source, edge.target))
-    shown = sorted(list(every)[:MAX_NODES])
-    places = {tool: 2 * math.pi * at / len(shown) for at, tool in enumerate(shown)}
+    labels: list[Label] = []
+    nodes: list[Node] = []
+    y = 0.0
+    for server, tools in groupby(sorted(list(every)[:MAX_NODES]), key=_server):
+        y += _ROW
+        labels.append(Label(_cut(server), y))
+        for tool in tools:
+            y += _ROW
+            nodes.append(Node(tool, _cut(tool.partition("__")[2] or tool), y))
+    places = {node.id: node.y for node in nodes}
     heaviest = max((edge.weight for edge in edges), default=0.0) or 1.0
     drawn = [edge for edge in edges if edge.source in places and edge.target in places]
-    return Picture(
-        _WIDTH,
-        _HEIGHT,
-        tuple(_node(tool, angle) for tool, angle in places.items()),
-        tuple(_arrow(edge, places, heaviest) for edge in drawn),
-        len(every) - len(shown),
-    )
+    arrows = tuple(_arrow(edge, places, heaviest) for edge in drawn)
+    left_out = len(every) - len(nodes)
+    return Picture(_WIDTH, y + _ROW, _LINE_X, tuple(labels), tuple(nodes), arrows, left_out)
 
 
-def _node(tool: str, angle: float) -> Node:
-    x, y = _at(angle, _RADIUS)
-    text_x, text_y = _at(angle, _RADIUS + 14)
-    side = math.sin(angle)
-    anchor = "middle" if abs(side) < 0.2 else "start" if side > 0 else "end"  # noqa: PLR2004 - near the top
-    name = tool.partition("__")[2] or tool
-    cut = name if len(name) <= _NAME_CHARS else f"{name[: _NAME_CHARS - 1]}…"
-    return Node(tool, cut, x, y, text_x, round(text_y + 4, 1), anchor)
+def _server(tool: str) -> str:
+    return tool.partition("__")[0]
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _NAME_CHARS else f"{name[: _NAME_CHARS - 1]}…"
 
 
 def _arrow(edge: Edge, places: dict[str, float], heaviest: float) -> Arrow:
     start, end = places[edge.source], places[edge.target]
-    (x1, y1), (x2, y2) = _at(start, _RADIUS - 6), _at(end, _RADIUS - 9)
-    cx, cy = _at((start + end) / 2, _RADIUS * _PULL)
-    if abs(start - end) > math.pi:
-        cx, cy = _at((start + end) / 2 + math.pi, _RADIUS * _PULL)
-    width = 0.8 + 3.2 * math.sqrt(max(0.0, edge.weight) / heaviest)
+    height = abs(end - start) / 2
+    # Half an ellipse to the right; a long one is flatter, so that it stays in the picture.
+    reach = min(_WIDTH - _LINE_X - 14, 10 + 1.1 * height)
+    x, sweep = _LINE_X + 6, int(end > start)
+    path = f"M{x},{start}A{reach:.1f},{height:.1f} 0 0 {sweep} {x},{end}"
+    width = 1 + 2 * math.sqrt(max(0.0, edge.weight) / heaviest)
     label = f"{edge.source} → {edge.target}, {edge.times} times"
-    is_need = "dependency" in edge.kinds
-    return Arrow(f"M{x1},{y1}Q{cx},{cy} {x2},{y2}", round(width, 1), is_need, label)
-
-
-def _at(angle: float, radius: float) -> tuple[float, float]:
-    x = _WIDTH / 2 + radius * math.cos(angle - math.pi / 2)
-    y = _HEIGHT / 2 + radius * math.sin(angle - math.pi / 2)
-    return round(x, 1), round(y, 1)
+    return Arrow(path, round(width, 1), "dependency" in edge.kinds, label)

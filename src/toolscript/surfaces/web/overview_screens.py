@@ -25,7 +25,7 @@ from toolscript.surfaces.server.checks import (
     server_finding,
 )
 from toolscript.surfaces.web.graph_picture import Picture, picture
-from toolscript.surfaces.web.screens import Screens, check_owner, field, form_of, given, see
+from toolscript.surfaces.web.screens import Screens, check_owner, field, form_of, given, redirect
 from toolscript.types import SearchRequest
 
 SCREENS = Screens()
@@ -135,7 +135,7 @@ async def revoke(_: App, request: Request) -> Any:
     tokens: TokenStore = request.app.state.tokens
     identifier = field(await form_of(request), "revoke")
     await anyio.to_thread.run_sync(tokens.revoke, identifier)
-    return see("/access")
+    return redirect("/access")
 
 
 @SCREENS.add("GET", "/doctor", "doctor.html")

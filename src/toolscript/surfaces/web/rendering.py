@@ -1,4 +1,4 @@
-"""Makes HTML of the screens' answers with Jinja; every text in them is shown escaped."""
+"""Renders the screens as HTML with Jinja; every text in them is shown escaped."""
 
 import hashlib
 from collections.abc import Mapping
@@ -38,6 +38,7 @@ NAVIGATION = (
 )
 """The screens that every other one links to."""
 _MAX_LINE = 300
+_SECOND_MS = 1000
 
 
 class Problem(Struct, frozen=True, kw_only=True):
@@ -88,7 +89,13 @@ def _environment() -> Environment:
         auto_reload=False,
         finalize=_visible,
     )
-    made.filters |= {"line": _line, "since": _since, "bytes": size_text, "number": _number}
+    made.filters |= {
+        "bytes": size_text,
+        "duration": _duration,
+        "line": _line,
+        "number": _number,
+        "since": _since,
+    }
     functions: dict[str, Any] = {
         "bar": bar,
         "counted": counted,
@@ -147,6 +154,11 @@ def _since(stamp: str) -> str:
         if seconds >= size:
             return f"{seconds // size:.0f} {unit}"
     return f"{max(0, seconds):.0f} s"
+
+
+def _duration(ms: float) -> str:
+    """Returns a duration such as ``15 ms`` or ``60.0 s``."""
+    return f"{ms:.0f} ms" if ms < _SECOND_MS else f"{ms / _SECOND_MS:,.1f} s"
 
 
 def _number(value: float) -> str:

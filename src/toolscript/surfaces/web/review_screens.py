@@ -12,7 +12,7 @@ from toolscript.errors import InputError
 from toolscript.surfaces.http.answers import ReviewAnswer
 from toolscript.surfaces.http.approval_routes import reviewed
 from toolscript.surfaces.server.authentication import grant_of
-from toolscript.surfaces.web.screens import Screens, check_owner, field, form_of, see
+from toolscript.surfaces.web.screens import Screens, check_owner, field, form_of, redirect
 
 SCREENS = Screens()
 
@@ -49,4 +49,4 @@ async def decide(app: App, request: Request) -> Any:
         app.approvals.answer(call, cast("PersonsAnswer", field(form, "answer")))
     else:
         raise InputError("the form has nothing to decide")
-    return see("/review")
+    return redirect("/review")

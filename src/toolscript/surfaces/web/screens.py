@@ -83,12 +83,12 @@ class Screens(list[Screen]):
 def page_routes(app: App, sessions: PageSessions[Access]) -> list[BaseRoute]:
     """Returns the routes of the page; nothing is imported for them before one is asked."""
     return [
-        Route(PAGE, _beginning),
+        Route(PAGE, _root),
         Mount(PAGE, _SecurityHeaders(_LazyRouter(app, sessions))),
     ]
 
 
-async def _beginning(_: Request) -> Response:
+async def _root(_: Request) -> Response:
     return RedirectResponse(f"{PAGE}/")
 
 
@@ -123,7 +123,7 @@ def _router(app: App, sessions: PageSessions[Access]) -> ASGIApp:
                 path = "/search" if screen.path == "/" else screen.path
                 routes.append(Route(path + JSON, _answering(app, screen, as_json=True)))
             routes.append(Route(screen.path, _answering(app, screen), methods=[screen.method]))
-    missing = Screen("GET", "/{path:path}", "", _nothing)
+    missing = Screen("GET", "/{path:path}", "", _not_found)
     routes.append(Route(missing.path, _answering(app, missing), methods=["GET", "POST"]))
     return Router(routes)
 
@@ -161,7 +161,7 @@ def _answering(
     return endpoint
 
 
-async def _nothing(_: App, request: Request) -> Any:
+async def _not_found(_: App, request: Request) -> Any:
     raise UnknownNameError(f"there is no page at {request.url.path}")
 
 
@@ -203,7 +203,7 @@ def check_owner(request: Request) -> None:
         raise DeniedError("only the gateway's owner may do this; open the page with: toolscript ui")
 
 
-def see(path: str) -> Response:
+def redirect(path: str) -> Response:
     """Returns the answer to a form: look at this path, below the page's address."""
     return RedirectResponse(f"{PAGE}{path}", HTTPStatus.SEE_OTHER)
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from starlette.requests import Request
 
 from toolscript.app.application import App
-from toolscript.app.kept_questions import KeptQuestions, QuestionResults, measured
+from toolscript.app.kept_questions import KeptQuestion, KeptQuestions, QuestionResults, measured
 from toolscript.app.scoped_catalogue import ScopedCatalogue
 from toolscript.config.settings import OPTION
 from toolscript.errors import InputError, RangeError, ToolscriptError
@@ -21,7 +21,7 @@ from toolscript.surfaces.http.request_input import flag
 from toolscript.surfaces.http.search_routes import answered
 from toolscript.surfaces.mcp import wire
 from toolscript.surfaces.server.authentication import grant_of
-from toolscript.surfaces.web.screens import Screens, check_owner, field, form_of, given, see
+from toolscript.surfaces.web.screens import Screens, check_owner, field, form_of, given, redirect
 from toolscript.text.token_estimate import estimated_tokens
 from toolscript.types import SearchRequest, ToolSpec
 
@@ -52,7 +52,7 @@ class Move(Struct, frozen=True, kw_only=True, rename="camel"):
     other_confidence: float | None
 
 
-class LabAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+class SearchScreen(Struct, frozen=True, kw_only=True, rename="camel"):
     """A search with everything that explains it."""
 
     query: str
@@ -63,10 +63,10 @@ class LabAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     view: View
     model: str | None
     profiles: list[str]
-    tools: int
-    """How many tools the caller may find."""
-    servers: int
-    """How many servers are configured, as far as the caller may know."""
+    tools: int | UnsetType = UNSET
+    """Without a question: how many tools the caller may find."""
+    servers: int | UnsetType = UNSET
+    """Without a question: how many servers are configured, as far as the caller may know."""
     questions: int
     """How many questions are kept."""
     search: SearchAnswer | None = None
@@ -83,10 +83,10 @@ class LabAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     moves: list[Move] = []
 
 
-class QuestionsAnswer(Struct, frozen=True, kw_only=True):
+class QuestionsScreen(Struct, frozen=True, kw_only=True):
     """The kept questions, and how they do now where that was asked for."""
 
-    questions: list[str]
+    questions: list[KeptQuestion]
     file: str
     labels: dict[str, str]
     measured: QuestionResults | UnsetType = UNSET
@@ -100,7 +100,7 @@ async def search_lab(app: App, request: Request) -> Any:
     catalogue = app.catalogue(grant_of(request))
     view, other = _views(app, request)
     kept = 0 if app.questions is None else len(await _all(app.questions))
-    answer = LabAnswer(
+    answer = SearchScreen(
         query=(given(request, "q") or ""),
         why=given(request, "why") or "",
         skills=flag(request, "skills"),
@@ -108,14 +108,14 @@ async def search_lab(app: App, request: Request) -> Any:
         view=view,
         model=_model(app),
         profiles=sorted(app.permissions.written[1]),
-        tools=len(catalogue.tools()),
-        servers=len(catalogue.servers()),
         questions=kept,
         adjusted=any(given(request, name + each) for name in _SETTINGS for each in ("", OTHER)),
         other=other or UNSET,
     )
     if not answer.query:
-        return answer
+        # Counting them takes longer than a search.
+        servers = catalogue.servers()
+        return replace(answer, tools=sum(each.tools for each in servers), servers=len(servers))
     began = time.perf_counter()
     try:
         found = await answered(app, _request(request, answer, view))
@@ -157,7 +157,7 @@ def _view(request: Request, default: View, suffix: str) -> View:
     return replace(default, **values)
 
 
-def _request(request: Request, answer: LabAnswer, view: View) -> SearchRequest:
+def _request(request: Request, answer: SearchScreen, view: View) -> SearchRequest:
     grant = grant_of(request)
     if view.profile:
         if view.profile not in answer.profiles:
@@ -220,8 +220,8 @@ async def kept_questions(app: App, request: Request) -> Any:
     done: QuestionResults | UnsetType = UNSET
     if flag(request, "measure"):
         done = await measured(questions, app.search, grant_of(request))
-    return QuestionsAnswer(
-        questions=[each.query for each in questions],
+    return QuestionsScreen(
+        questions=questions,
         file=kept.place,
         labels=LABELS,
         measured=done,
@@ -243,7 +243,7 @@ async def change_questions(app: App, request: Request) -> Any:
         await anyio.to_thread.run_sync(kept.keep, query, spec.id)
     else:
         raise InputError("a kept question needs a question and a tool")
-    return see("/questions?measure=true")
+    return redirect("/questions?measure=true")
 
 
 def _kept(app: App) -> KeptQuestions:
@@ -252,5 +252,5 @@ def _kept(app: App) -> KeptQuestions:
     return app.questions
 
 
-async def _all(kept: KeptQuestions) -> Any:
+async def _all(kept: KeptQuestions) -> list[KeptQuestion]:
     return await anyio.to_thread.run_sync(kept.all)

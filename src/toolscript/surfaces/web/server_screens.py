@@ -20,7 +20,7 @@ from toolscript.surfaces.web.search_lab import price
 from toolscript.types import ToolClass
 
 SCREENS = Screens()
-MAX_TOOLS = 200
+MAX_TOOLS = 100
 """Tools of a server that its screen lists."""
 
 

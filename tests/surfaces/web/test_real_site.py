@@ -1,0 +1,220 @@
+"""The page over real servers in a real browser: every screen, its picture, and tools tried.
+
+The pictures go to a temporary folder. Those of the documentation are renewed by
+
+    TOOLSCRIPT_TEST_PICTURES=docs/guides/pictures python -m pytest THIS_FILE
+"""
+
+import base64
+import os
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+from tests.support import ROOT, Cli, processes, stop_all
+from tests.surfaces.web.browser import Browser
+from tests.surfaces.web.chromium import (
+    SCHEMES,
+    SIZES,
+    Chromium,
+    axe_problems,
+    launched,
+    overflow,
+    tab_to,
+)
+from tests.surfaces.web.real_site import RealSite, real_site
+
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(300)]
+GUIDE = ROOT / "docs" / "guides" / "page.md"
+PICTURES = GUIDE.parent / "pictures"
+FIRST_VISIT = "first-visit"
+SCREENS = {
+    "search": "/?q=read+a+file&open=filesystem__read_text_file",
+    "compare": "/?q=save+my+work&threshold=0.2&alpha2=0&why=git_commit",
+    "questions": "/questions?measure=true",
+    "tool": "/tools/time__convert_time",
+    "servers": "/servers",
+    "server": "/servers/calendar",
+    "review": "/review",
+    "activity": "/activity",
+    "savings": "/savings",
+    "graph": "/graph",
+    "skills": "/skills",
+    "access": "/access",
+    "doctor": "/doctor",
+}
+MAX_HEIGHT = 1600
+QUALITY = 60
+MAX_TOTAL_BYTES = 3_000_000
+_SHORTEN = """home => {
+  const all = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (all.nextNode()) all.currentNode.data = all.currentNode.data.replaceAll(home, "~");
+  document.activeElement.blur();
+}"""
+
+
+@pytest.fixture(scope="module")
+def engine() -> Generator[Any]:
+    with launched() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def site(
+    engine: Any, real_servers: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
+) -> Generator[RealSite]:
+    with real_site(engine, tmp_path_factory.mktemp("home"), real_servers) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def empty(engine: Any, tmp_path_factory: pytest.TempPathFactory) -> Generator[Chromium]:
+    """A gateway without servers."""
+    cli = Cli(tmp_path_factory.mktemp("empty"))
+    cli.configure()
+    try:
+        yield Chromium(engine, cli.start_gateway())
+    finally:
+        stop_all([cli.record()["pid"]])
+        assert not processes(str(cli.home))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    given = os.environ.get("TOOLSCRIPT_TEST_PICTURES")
+    return ROOT / given if given else tmp_path_factory.mktemp("pictures")
+
+
+def picture_name(screen: str, size: str, scheme: str) -> str:
+    return f"{screen}-{size}-{scheme}.webp"
+
+
+NAMES = {
+    picture_name(screen, size, scheme)
+    for screen in (*SCREENS, FIRST_VISIT)
+    for size in SIZES
+    for scheme in SCHEMES
+}
+
+
+def check_and_take(page: Page, name: str, folder: Path, home: Path) -> None:
+    """Checks a screen in each scheme, and takes its pictures.
+
+    In these the home directory is ``~``, and what is far below is cut off.
+    """
+    size: Any = page.viewport_size
+    for scheme in SCHEMES:
+        page.emulate_media(color_scheme=scheme)
+        assert axe_problems(page) == []
+        assert overflow(page) <= 0
+        page.evaluate(_SHORTEN, str(home))
+        height = min(MAX_HEIGHT, page.evaluate("document.documentElement.scrollHeight"))
+        page.set_viewport_size({"width": size["width"], "height": height})
+        page.evaluate("scrollTo(0, 0)")
+        session: Any = page.context.new_cdp_session(page)
+        shot = session.send("Page.captureScreenshot", {"format": "webp", "quality": QUALITY})
+        page.set_viewport_size(size)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}-{scheme}.webp").write_bytes(base64.b64decode(shot["data"]))
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", SCREENS)
+def test_a_screen_over_real_servers(site: RealSite, name: str, size: str, folder: Path) -> None:
+    with site.chromium.page(f"/ui{SCREENS[name]}", size) as page:
+        if name == "tool":
+            convert_a_time(page)
+        elif name in {"search", "compare"}:
+            page.reload()  # the first search since the start takes longest, and the picture says so
+        check_and_take(page, f"{name}-{size}", folder, site.home)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_first_visit(empty: Chromium, size: str, folder: Path) -> None:
+    with empty.page("/ui/", size) as page:
+        expect(page.locator("main")).to_contain_text("Nothing is configured yet")
+        check_and_take(page, f"{FIRST_VISIT}-{size}", folder, folder)
+
+
+def test_every_picture_is_in_the_guide_and_small() -> None:
+    there = {path.name for path in PICTURES.iterdir()}
+    assert there == NAMES
+    text = GUIDE.read_text("utf-8")
+    assert not [name for name in NAMES if f"pictures/{name}" not in text]
+    assert sum(path.stat().st_size for path in PICTURES.iterdir()) <= MAX_TOTAL_BYTES
+
+
+# Tools of real servers
+
+
+def convert_a_time(page: Page) -> None:
+    page.get_by_label("source_timezone required").fill("Europe/Madrid")
+    page.get_by_label("time required", exact=True).fill("16:30")
+    page.get_by_label("target_timezone required").fill("Asia/Tokyo")
+    page.get_by_role("button", name="Call").click()
+    expect(page.locator("#result .badge")).to_have_text("ok")
+
+
+def test_a_result_that_is_json_is_indented(site: RealSite) -> None:
+    with site.chromium.page("/ui/tools/time__convert_time") as page:
+        convert_a_time(page)
+        expect(page.locator("#result pre").first).to_contain_text('"time_difference": "+8.0h"')
+        expect(page.locator("#result")).to_contain_text("tokens")
+
+
+def test_a_result_that_is_text(site: RealSite) -> None:
+    with site.chromium.page("/ui/tools/filesystem__read_text_file") as page:
+        page.get_by_label("path required").fill(str(site.home / "workspace" / "notes.txt"))
+        page.get_by_role("button", name="Call").click()
+        text = (site.home / "workspace" / "notes.txt").read_text("utf-8")
+        expect(page.locator("#result pre").first).to_have_text(text)
+        page.get_by_label("path required").fill("/etc/passwd")
+        page.get_by_role("button", name="Call").click()
+        expect(page.locator("#result .badge")).to_have_text("tool error")
+
+
+def test_a_result_that_is_an_image(site: RealSite) -> None:
+    with site.chromium.page("/ui/tools/everything__get-tiny-image") as page:
+        page.get_by_role("button", name="Call").click()
+        image = page.locator("#result img")
+        expect(image).to_be_visible()
+        assert image.evaluate("image => image.decode().then(() => image.naturalWidth)") > 0
+        assert axe_problems(page) == []
+
+
+def test_a_question_about_real_tools_with_the_keyboard_only(site: RealSite) -> None:
+    """From the box to a result, and to what calling it returns."""
+    with site.chromium.page("/ui/") as page:
+        page.keyboard.type("git_log")
+        expect(page.locator(".hit .name").first).to_have_text("git_log")
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/ui/tools/git__git_log")
+        tab_to(page, page.get_by_label("repo_path required"))
+        page.keyboard.type(str(site.home / "workspace" / "repo"))
+        tab_to(page, page.get_by_role("button", name="Call"))
+        page.keyboard.press("Enter")
+        expect(page.locator("#result pre").first).to_contain_text("Commit history")
+
+
+def test_a_call_that_waits_is_refused_with_a_key(site: RealSite) -> None:
+    """After the pictures, which show it."""
+    with site.chromium.page("/ui/review") as page:
+        card = page.get_by_role("form", name="Call of tickets__close_ticket")
+        expect(card).to_contain_text("No answer for ninety days.")
+        card.focus()
+        page.keyboard.press("r")
+        expect(page.locator("main")).to_contain_text("No call waits")
+    calls = Browser(site.visitor.url, site.visitor.cookies).open("/ui/activity.json").json["calls"]
+    assert (calls[0]["tool"], calls[0]["outcome"]) == ("tickets__close_ticket", "denied")
+
+
+def test_a_definition_is_approved_with_its_button(site: RealSite) -> None:
+    """The last one, for the same reason."""
+    with site.chromium.page("/ui/review") as page:
+        page.get_by_role("button", name="Approve", exact=True).click()
+        expect(page.locator("main")).to_contain_text("No definition waits")
+        page.goto(f"{site.chromium.url}/ui/tools/tickets__find_tickets")
+        expect(page.locator("ins")).to_contain_text("~/.ssh/config")
