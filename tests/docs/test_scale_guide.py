@@ -1,0 +1,120 @@
+"""A newcomer does what the guide to several gateways says, step by step."""
+
+import os
+import shlex
+import signal
+from collections.abc import Generator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import DOCS, fences
+from tests.postgres import PostgresServer
+from tests.round_robin import round_robin
+from tests.support import FUZZY, READ_FILE, Cli, Scripted, fetch, stop_all, until
+from toolscript.cluster import schema
+
+PAGE = DOCS / "guides" / "scale.md"
+_NUMBERS = count(1)
+
+
+def steps() -> dict[str, list[list[str]]]:
+    """The commands of the guide by the headings that they stand under, in order."""
+    text = PAGE.read_text("utf-8").splitlines()
+    found: dict[str, list[list[str]]] = {}
+    for fence in fences(PAGE):
+        above = text[: fence.line]
+        heading = next(line[3:] for line in reversed(above) if line.startswith("## "))
+        found.setdefault(heading, []).extend(map(shlex.split, fence.text.splitlines()))
+    return found
+
+
+@pytest.fixture
+def fresh_url(postgres: PostgresServer) -> str:
+    """The address of a database without any tables."""
+    name = f"guide_{next(_NUMBERS)}"
+    postgres.execute(f"create database {name}")
+    return postgres.url(name)
+
+
+@pytest.fixture
+def machines(tmp_path: Path, fresh_url: str, no_process_left: None) -> Generator[list[Cli]]:
+    """Two machines on which the first block of the guide was typed, with their own values."""
+    given = {
+        "TOOLSCRIPT_DATABASE": fresh_url,
+        "TOOLSCRIPT_SECRET_KEY": "k" * 44,
+        "TOOLSCRIPT_REPLICA_URL": "",
+    }
+    exports = [words[1] for words in steps()["Set it up"] if words[0] == "export"]
+    variables = dict(each.split("=", 1) for each in exports) | given
+    made: list[Cli] = []
+    for number in (1, 2):
+        home = tmp_path / f"machine-{number}"
+        home.mkdir()
+        made.append(Cli(home, {**FUZZY, **variables}))
+        made[-1].configure(files=Scripted(tmp_path)(READ_FILE))
+    yield made
+    stop_all(machine.record()["pid"] for machine in made if machine.records)
+
+
+def run(cli: Cli, words: list[str]) -> str:
+    """What a command of the guide prints. A gateway takes a free port of this machine."""
+    assert words[0] == "toolscript"
+    if words[1:3] == ["gateway", "start"]:
+        return cli.start_gateway()
+    done = cli(*words[1:])
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_the_guide_leads_from_an_empty_database_to_an_upgrade_and_back(
+    machines: list[Cli], postgres: PostgresServer, fresh_url: str
+) -> None:
+    one, other = machines
+    said = steps()
+    migrate, import_, token, start = (w for w in said["Set it up"] if w[0] == "toolscript")
+
+    refused = one(*start[1:3])
+    assert refused.returncode == 1
+    assert "toolscript database migrate" in refused.stderr
+    assert f"schema {schema.latest()}" in run(one, migrate)
+    run(one, import_)
+    bearer = run(one, token)
+    urls = [run(each, start) for each in machines]
+
+    status = one.json("database", "status")
+    assert len(status["replicas"]) == 2
+    with round_robin(*urls) as (url, proxy):
+        for _ in range(4):
+            answer = fetch(
+                url, "/search?q=read_file", headers={"Authorization": f"Bearer {bearer}"}
+            )
+            assert answer[0] == 200
+            assert [hit["toolId"] for hit in answer[1]["results"]] == ["files__read_file"]
+            assert fetch(url, "/search?q=read_file")[0] == 401
+        assert {gateway for gateway, _, _ in proxy.answers} == set(urls)
+
+    os.kill(other.record()["pid"], signal.SIGKILL)
+    assert fetch(urls[0], "/ready")[0] == 200
+
+    # What the migrations of the next release leave behind.
+    name = fresh_url.rpartition("/")[2]
+    next_version = schema.latest() + 1
+    added = f"insert into toolscript.schema_version values ({next_version})"  # noqa: S608 - a number
+    postgres.execute(added, name)
+    assert f"schema {next_version}" in run(one, said["Upgrade"][0])
+    for path in other.records:
+        path.unlink()
+    urls[1] = run(other, start)
+    assert [fetch(url, "/ready")[0] for url in urls] == [200, 200]
+
+    run(one, said["The secret key"][0])
+    run(one, said["Back to files"][0])
+    for each in machines:
+        assert each("gateway", "stop").returncode == 0
+    alone = Cli(one.home, FUZZY)
+    url = alone.start_gateway()
+    until(lambda: fetch(url, "/ready")[0] == 200, "the gateway without a database is ready")
+    assert fetch(url, "/tools")[0] == 401
+    assert fetch(url, "/tools", headers={"Authorization": f"Bearer {bearer}"})[0] == 200
