@@ -224,6 +224,15 @@ REQUIREMENTS: dict[str, Requirement] = {
     "skills:folders": Requirement(
         "Agent Skills found, watched and searched, also beside tools; their index is kept.",
     ),
+    "deploy:image": Requirement(
+        "An image that runs as a user without rights, of the packages that are tested.",
+    ),
+    "deploy:compose": Requirement(
+        "A balancer sends requests to gateways that are ready, and repeats no call.",
+    ),
+    "deploy:chart": Requirement(
+        "A chart whose manifests are valid, and hold what the values say.",
+    ),
 }
 
 

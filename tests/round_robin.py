@@ -34,7 +34,8 @@ class RoundRobin:
     async def pass_on(self, request: Request) -> Response:
         url = next(self._next)
         headers = {key: v for key, v in request.headers.items() if key not in _HOP_BY_HOP}
-        target = f"{url}{request.url.path}"
+        query = f"?{request.url.query}" if request.url.query else ""
+        target = f"{url}{request.url.path}{query}"
         sent = self._client.build_request(
             request.method, target, headers=headers, content=await request.body()
         )

@@ -10,12 +10,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from toolscript.retrieval.semantic.document_text import TEXT_WEIGHTS, embedding_inputs
+from toolscript.retrieval.semantic.document_text import embedding_inputs
 from toolscript.types import Document
 from training.batches import batches
 from training.data import Question, TrainingData
 from training.encoder import Encoder
 
+TEXT_SHARES = {"everything": 0.5, "name": 0.25, "first sentence": 0.25}
+"""How often each of a tool's texts is trained on: the short ones more often than they weigh."""
 SAVE_EVERY = 50
 """Steps between two states on the disk, from which an interrupted training goes on."""
 
@@ -118,9 +120,9 @@ class Trainer:
         return (forth + functional.cross_entropy(scores.T, answers)) / 2
 
     def _text(self, tool: Document, choice: random.Random) -> str:
-        """One of the texts that the engine embeds for a tool, as often as it weighs."""
+        """One of the texts that the engine embeds for a tool."""
         texts = embedding_inputs(tool)
-        weights = [TEXT_WEIGHTS[name] for name in texts]
+        weights = [TEXT_SHARES[name] for name in texts]
         return choice.choices(list(texts.values()), weights)[0]
 
     def _rate(self, number: int) -> float:

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -33,6 +34,8 @@ from toolscript.types import EVERYTHING, Grant
 
 SETTLE_S = 60.0
 """How long clients may take to be served again at the end."""
+PATIENCE_S = 30.0
+"""How long it is waited until every gateway has seen a change."""
 
 
 def main() -> int:
@@ -75,11 +78,13 @@ def measured(cluster: Cluster, seconds: float, clients: int, seed: int) -> dict[
         )
         for thread in (users, writer):
             thread.start()
-        delays = disturbed(cluster, tokens, owner, chance, until)
-        calm = time.monotonic()
-        users.join()
-        ended.set()
-        writer.join()
+        try:
+            delays = disturbed(cluster, tokens, owner, chance, until)
+            calm = time.monotonic()
+            users.join()
+        finally:
+            ended.set()
+            writer.join()
     kept = {token.id for token in tokens.all()}
     executed = cluster.executed()
     answered = [number for tally in tallies for number in tally.answered]
@@ -131,7 +136,7 @@ def revocation_s(cluster: Cluster, tokens: TokenStore) -> float:
 
     wait_for("a new token counts", lambda: answered(200), 30)
     tokens.revoke(made.id)
-    return wait_for("a revoked token is refused", lambda: answered(401), 30)
+    return delay_s(lambda: answered(401))
 
 
 def listing_s(cluster: Cluster, owner: str, server: str, name: str) -> float:
@@ -142,7 +147,15 @@ def listing_s(cluster: Cluster, owner: str, server: str, name: str) -> float:
         return f"{server}__{name}" in {each["toolId"] for each in answer.get("tools", ())}
 
     cluster.offer(server, [f"{server}_echo", name])
-    return wait_for("a new tool is listed", lambda: all(map(is_listed, cluster.urls)), 30)
+    return delay_s(lambda: all(map(is_listed, cluster.urls)))
+
+
+def delay_s(condition: Callable[[], bool]) -> float:
+    """Returns how many seconds it takes until a condition holds; `PATIENCE_S` where it does not."""
+    try:
+        return wait_for("it is seen", condition, PATIENCE_S)
+    except TimeoutError:
+        return PATIENCE_S
 
 
 def make_tokens(tokens: TokenStore, acknowledged: list[str], ended: Event) -> None:

@@ -21,6 +21,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -193,7 +194,9 @@ def _rebuilt(options: argparse.Namespace, size: int, url: str) -> tuple[float, f
     catalogue = Catalogue(options.data, options.vectors)
     database = Database(url)
     database.run(schema.migrate)
-    found = _timed(lambda: rebuild(database, "default", encoder().name, catalogue.copies(size)))
+    found = _timed(
+        lambda: rebuild(database, "default", encoder().name, partial(catalogue.copies, size))
+    )
     database.close()
     return found
 

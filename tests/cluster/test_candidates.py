@@ -25,6 +25,8 @@ from toolscript.types import Document, Grant, Hit, SearchRequest
 SIZE = 3_000
 TOLERANCE = 2e-4
 """Vectors in the database have half the digits."""
+DRIFT = 2e-3
+"""What all tools have in common is that of the last rebuild until the next one."""
 QUESTIONS = (
     "read a file",
     "list the files of a folder",
@@ -125,7 +127,7 @@ class Pair:
         self._semantic = SemanticSignal(model, lambda: None)
         profile = search_profile(0.5, 10, 0.0)
         self.memory = SearchEngine(profile, semantic=self._semantic)
-        rebuild(database, "default", self._name, self.made.batches(), feed=self.feed)
+        rebuild(database, "default", self._name, self.made.batches, feed=self.feed)
         semantic = SemanticSignal(model, lambda: None)
         self.candidates = DatabaseCandidates(database, self.feed, "default", semantic=semantic)
         self.candidates.open()
@@ -155,23 +157,25 @@ class Pair:
 
         return asyncio.run(search())
 
-    def equal(self, requests: Sequence[SearchRequest]) -> float:
+    def equal(self, requests: Sequence[SearchRequest], tolerance: float = TOLERANCE) -> float:
         """The share of questions with the same hits, in their order and to the score."""
-        same = [_alike(self.find(each), self.memory.search(each).hits) for each in requests]
+        same = [
+            _alike(self.find(each), self.memory.search(each).hits, tolerance) for each in requests
+        ]
         return sum(same) / len(same)
 
 
-def _alike(found: tuple[Hit, ...], expected: tuple[Hit, ...]) -> bool:
+def _alike(found: tuple[Hit, ...], expected: tuple[Hit, ...], tolerance: float) -> bool:
     """Whether hits are the same; those whose scores are nearly equal may change places."""
     if len(found) != len(expected):
         return False
     scores = [each.score for each in found]
-    if not np.allclose(scores, [each.score for each in expected], atol=TOLERANCE, rtol=0):
+    if not np.allclose(scores, [each.score for each in expected], atol=tolerance, rtol=0):
         return False
-    least = expected[-1].score + TOLERANCE if expected else 0.0
+    least = expected[-1].score + tolerance if expected else 0.0
     ids = {each.document.id: each.score for each in found}
     return all(
-        each.score <= least or abs(ids.get(each.document.id, -1.0) - each.score) <= TOLERANCE
+        each.score <= least or abs(ids.get(each.document.id, -1.0) - each.score) <= tolerance
         for each in expected
     )
 
@@ -234,7 +238,7 @@ def test_what_changes_is_found_and_what_is_removed_is_not(pair: Pair) -> None:
         SearchRequest(text=text)
         for text in ("plot quarks", "plot_quarks5", "zygomorphic9 quarks", "water it at dawn")
     ]
-    assert pair.equal([*asked(), *grants()[::3], *changed]) >= 0.98
+    assert pair.equal([*asked(), *grants()[::3], *changed], DRIFT) >= 0.98
     hits = pair.find(SearchRequest(text="plot_quarks5"))
     assert hits[0].document.name == "plot_quarks5"
 
@@ -263,7 +267,7 @@ def test_a_fold_changes_no_answer(pair: Pair, model: LazyModel) -> None:
     pair.made.documents.pop("git-6__" + pair.made.of("git-6")[0][0].name)
     pair.write("git-6")
     pair.update()
-    assert pair.equal(requests) >= 0.98
+    assert pair.equal(requests, DRIFT) >= 0.98
 
 
 def _scores(hits: tuple[Hit, ...]) -> list[tuple[str, float]]:

@@ -320,6 +320,8 @@ def test_the_section_is_spelled_as_clients_spell_it(tmp_path: Path, section: str
 
 MISTAKES: list[tuple[str, Any, str]] = [
     ("it", {"command": 1}, "command is 1; expected a string"),
+    ("it", {"command": "x", "instances": "two"}, "instances is 'two'; expected each or one"),
+    ("it", {"url": "http://h/m", "instances": "one"}, "instances is 'one', which is for servers"),
     ("it", {"command": None}, "command is null; expected a string"),
     ("it", {"command": " "}, "command is empty; expected the program that starts the server"),
     ("it", {"command": "x", "args": "y"}, "args is 'y'; expected a list of strings"),

@@ -6,6 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
+
+from toolscript.surfaces.cli.main import cli
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 _FENCE = re.compile(r"^```(?P<language>\S*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -116,6 +120,21 @@ def commands(page: Path) -> Iterator[Mention]:
             words = _words(line)
             if words[:1] == ["toolscript"]:
                 yield Mention(words[1:], whole)
+
+
+def check_command(mention: Mention) -> None:
+    """Fail unless the command and its flags exist, and where it is whole, can be called so."""
+    command: click.Command = cli
+    words = list(mention.words)
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        child = command.get_command(click.Context(command), words[0])
+        assert child is not None, f"{mention}: there is no command {words[0]}"
+        command, words = child, words[1:]
+    named = {word.partition("=")[0] for word in words if word.startswith("-")}
+    known = {spelling for parameter in command.params for spelling in parameter.opts}
+    assert named <= known | {"--help", "-h"}, mention
+    if mention.whole and not isinstance(command, click.Group):
+        command.make_context("toolscript", words)
 
 
 def _words(line: str) -> list[str]:

@@ -23,6 +23,7 @@ from typing import Any, cast
 
 import click
 import pytest
+import yaml
 
 from tests import launcher
 from tests.docs.pages import (
@@ -31,6 +32,7 @@ from tests.docs.pages import (
     Fence,
     Mention,
     anchors,
+    check_command,
     commands,
     every_fence,
     fences,
@@ -46,7 +48,7 @@ from toolscript.config.settings import OPTIONS
 from toolscript.surfaces.cli.main import cli
 
 CLOSE = 0.03
-LANGUAGES = {"python", "typescript", "json", "bash", "console", "text", "ini", "toml"}
+LANGUAGES = {"python", "typescript", "json", "bash", "console", "text", "ini", "toml", "yaml"}
 
 
 def _ids(fence: Fence) -> str:
@@ -66,6 +68,10 @@ class TestBlocks:
     def test_toml_is_toml(self, fence: Fence) -> None:
         assert tomllib.loads(fence.text)
 
+    @pytest.mark.parametrize("fence", every_fence("yaml"), ids=_ids)
+    def test_yaml_is_yaml(self, fence: Fence) -> None:
+        assert yaml.safe_load(fence.text)
+
     @pytest.mark.parametrize("fence", every_fence("json"), ids=_ids)
     def test_json_is_json_and_configurations_work(self, fence: Fence, tmp_path: Path) -> None:
         value = json.loads(fence.text)
@@ -81,7 +87,7 @@ class TestBlocks:
 class TestPage:
     def test_commands_exist(self, page: Path) -> None:
         for mention in commands(page):
-            _check_command(mention)
+            check_command(mention)
 
     def test_programs_exist(self, page: Path) -> None:
         text = page.read_text("utf-8")
@@ -113,27 +119,13 @@ class TestPage:
         assert not long
 
 
-def _check_command(mention: Mention) -> None:
-    command: click.Command = cli
-    words = list(mention.words)
-    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
-        child = command.get_command(click.Context(command), words[0])
-        assert child is not None, f"{mention}: there is no command {words[0]}"
-        command, words = child, words[1:]
-    named = {word.partition("=")[0] for word in words if word.startswith("-")}
-    known = {spelling for parameter in command.params for spelling in parameter.opts}
-    assert named <= known | {"--help", "-h"}, mention
-    if mention.whole and not isinstance(command, click.Group):
-        command.make_context("toolscript", words)
-
-
 @pytest.mark.parametrize(
     "line",
     ["serch", "search", "search x --no", "search x y", "gateway begin", "gateway start --port"],
 )
 def test_a_wrong_command_is_noticed(line: str) -> None:
     with pytest.raises((AssertionError, click.UsageError)):
-        _check_command(Mention(line.split(), whole=True))
+        check_command(Mention(line.split(), whole=True))
 
 
 class TestCompleteness:

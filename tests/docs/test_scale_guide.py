@@ -84,7 +84,8 @@ def test_the_guide_leads_from_an_empty_database_to_an_upgrade_and_back(
     urls = [run(each, start) for each in machines]
 
     status = one.json("database", "status")
-    assert len(status["replicas"]) == 2
+    [catalogue] = status["catalogues"]
+    assert len(catalogue["replicas"]) == 2
     with round_robin(*urls) as (url, proxy):
         for _ in range(4):
             answer = fetch(

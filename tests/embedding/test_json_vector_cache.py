@@ -81,7 +81,7 @@ def test_the_file_has_the_shape_of_the_specification(cache: JsonVectorCache) -> 
     cache.save("model@1", {"b__t": CachedVector("beef", vector), "a__t": CachedVector("", vector)})
     document: dict[str, Any] = json.loads(cache.path.read_bytes())
     assert list(document) == ["version", "model", "configHash", "checksum", "embeddings"]
-    assert document["version"] == "2"
+    assert document["version"] == "3"
     assert document["model"] == "model@1"
     assert document["configHash"] == "0123456789abcdef"
     assert list(document["embeddings"]) == ["a__t", "b__t"]
@@ -119,7 +119,7 @@ def test_a_changed_byte_anywhere_never_yields_another_vector(cache: JsonVectorCa
 # Model asked for, what is replaced in the file, by what, and what the warning says.
 WARNED: dict[str, tuple[str, bytes, bytes, str]] = {
     "another model": ("m2", rb"^", b"", "written by model 'm', now 'm2'"),
-    "another version": ("m", b'"version":"2"', b'"version":"0"', "version '0', expected '2'"),
+    "another version": ("m", b'"version":"3"', b'"version":"0"', "version '0', expected '3'"),
     "a wrong checksum": ("m", rb'"hash":"d"', b'"hash":"e"', "wrong checksum"),
     "no JSON": ("m", rb"^.*$", b"nonsense", "is damaged"),
     "an empty file": ("m", rb"^.*$", b"", "is damaged"),
@@ -157,7 +157,7 @@ def test_a_right_checksum_over_a_wrong_shape_is_damage_too(
     checksum = hashlib.sha256(body.encode()).hexdigest()
     cache.path.parent.mkdir(parents=True)
     cache.path.write_text(
-        f'{{"version":"2","model":"m","checksum":"{checksum}","embeddings":{body}}}'
+        f'{{"version":"3","model":"m","checksum":"{checksum}","embeddings":{body}}}'
     )
     assert cache.load("m") == {}
 

@@ -45,6 +45,14 @@ def test_words_that_match_little_count_little_and_words_that_match_well_count_mo
     assert order(trace([0.8, 0.6], [0.55, 0.95])) == [1, 0]
 
 
+@pytest.mark.requirement("search:fusion")
+def test_beside_words_the_upper_cosines_are_not_drawn_together() -> None:
+    """search:fusion: calibration gives the upper half of the cosines the upper fifth."""
+    semantic, fuzzy = [1.0, 0.8], [0.3, 0.85]
+    assert order(trace(semantic, fuzzy, word_match=False)) == [1, 0]
+    assert order(trace(semantic, fuzzy)) == [0, 1]
+
+
 @pytest.mark.requirement("search:fusion", "search:calibrated")
 @given(st.lists(st.tuples(SCORE, SCORE), min_size=1, max_size=6), st.floats(0.05, 0.95))
 def test_the_best_score_stays_so_that_the_threshold_keeps_its_meaning(
@@ -83,7 +91,7 @@ def test_the_step_tells_how_well_the_words_match() -> None:
     )
     well = trace([0.8], [0.95]).columns[1].evidence(0)
     assert well is not None
-    assert well.text == "the best words match well (0.95), so meaning weighs 0.40"
+    assert well.text == "the best words match well (0.95), so meaning weighs 0.56"
     even = trace([0.8], [WORD_MATCH_EVEN]).columns[1].evidence(0)
     assert even is not None
     assert even.text.endswith("so meaning weighs 0.70")

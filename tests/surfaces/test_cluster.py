@@ -392,16 +392,18 @@ def test_what_needs_the_sessions_connection_is_passed_on_to_it(gateways: Gateway
 
 
 def test_a_listener_hears_of_tools_that_another_gateway_lists(gateways: Gateways) -> None:
-    """Through a gateway that does not have the session, of a server that it does not list."""
+    """Of a server that its own gateway does not list, and through another one."""
     tools = gateways.home / "tools.json"
     tools.write_text(json.dumps([READ_FILE]), "utf-8")
     gateways.configure(files=gateways.server("files", tools_file=str(tools)))
     one, two = gateways.start(), gateways.start()
-    with round_robin(one.url, two.url) as (url, _):
-        connect = LISTENING["Python SDK 1"]
-        with connect({"url": f"{url}/mcp/all"}, one.cli.environment()) as client:
-            assert set(client.tools()) == {"files__read_file"}
-            client.call("files__read_file")  # which starts the server
-            tools.write_text(json.dumps([READ_FILE, WRITE]), "utf-8")
-            until(client.heard, "the client is told")
-            until(lambda: "files__write_file" in client.tools(), "it is listed")
+    connect = LISTENING["Python SDK 1"]
+    with (
+        round_robin(one.url, two.url) as (url, _),
+        connect({"url": f"{url}/mcp/all"}, one.cli.environment()) as client,
+    ):
+        assert set(client.tools()) == {"files__read_file"}
+        client.call("files__read_file")  # which starts the server
+        tools.write_text(json.dumps([READ_FILE, WRITE]), "utf-8")
+        until(client.heard, "the client is told", 20)
+        until(lambda: "files__write_file" in client.tools(), "it is listed")

@@ -418,7 +418,18 @@ class App:
     async def request_as_owner(
         self, server: str, digest: str, method: str, params: dict[str, Any], caller: Caller
     ) -> dict[str, Any]:
-        """Passes a request of another replica on to a server: see `Gateway.request_as_owner`."""
+        """Passes a request of another replica on to a server that this one runs.
+
+        Args:
+            server: The server's name.
+            digest: The digest of the server's entry in the other replica.
+            method: The method of MCP.
+            params: The method's parameters.
+            caller: Who asks.
+
+        Raises:
+            NotOwnerError: This replica does not run the server, or its entry is another one.
+        """
         return await self._gateway.request_as_owner(server, digest, method, params, caller)
 
     async def review(self, names: Collection[str], *, approve: bool) -> list[HeldTool]:

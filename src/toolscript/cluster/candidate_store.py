@@ -6,7 +6,7 @@ out the numbers of tools, servers and words.
 """
 
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -42,7 +42,7 @@ from toolscript.retrieval.lexical.analyzer import (
     Vocabulary,
     token_ids,
 )
-from toolscript.retrieval.semantic.server_context import ServerContext
+from toolscript.retrieval.semantic.server_context import Basis, ServerContext, common_of
 from toolscript.retrieval.subqueries import SHORTEST_ACTION
 from toolscript.types import Document
 
@@ -56,7 +56,7 @@ _MEMORY_A_VECTOR = 4
 _TABLES = ("server", "tool", "word", "stem", "posting", "change")
 _TOOL_COLUMNS = (
     *("index_id", "number", "server", "id", "name", "document", "words", "lengths"),
-    *("purpose", "executes"),
+    *("purpose", "executes", "vector"),
 )
 
 Batch = tuple[Sequence[Document], Vectors]
@@ -66,20 +66,22 @@ Batch = tuple[Sequence[Document], Vectors]
 class _Builder:
     """Makes the rows of a new index, batch by batch."""
 
-    def __init__(self, index_id: int, dimensions: int) -> None:
+    def __init__(self, index_id: int, basis: Basis) -> None:
         self.id = index_id
-        self.dimensions = dimensions
+        self.basis = basis
         self.stemmer = Stemmer()
         self.analyzer = Analyzer(self.stemmer)
         self.capabilities = CapabilityReader(self.stemmer)
         self.servers: dict[str, int] = {}
+        self.means: dict[str, bytes | None] = {}
+        self.lengths_of_vectors: list[Vectors] = []
         self.size = 0
         self.lengths = np.zeros(len(FIELDS), np.int64)
         self.batches: list[tuple[int, NDArray[np.int32], NDArray[np.int32]]] = []
         """By batch its first number, all words' numbers, and the lengths [tools, fields]."""
         self.openings: dict[int, int] = {}
 
-    def rows(self, documents: Sequence[Document]) -> Iterator[tuple[object, ...]]:
+    def rows(self, documents: Sequence[Document], vectors: Vectors) -> Iterator[tuple[object, ...]]:
         """Yields the rows of the tools of a batch."""
         vocabulary = self.analyzer.vocabulary
         first, known = self.size, list[TokenIds]()
@@ -92,7 +94,8 @@ class _Builder:
                     self.openings[stem] = self.openings.get(stem, 0) + 1
             server = self.servers.setdefault(document.server, len(self.servers))
             purpose = self.capabilities.purpose(document)
-            yield (self.id, number, server, *_columns(document, tool, purpose))
+            stored = _halves(vectors[number - first])
+            yield (self.id, number, server, *_columns(document, tool, purpose), stored)
         lengths = np.array([tool.lengths for tool in known], np.int32).reshape(-1, len(FIELDS))
         words = np.concatenate([np.empty(0, np.int32), *(tool.numbers for tool in known)])
         self.lengths += lengths.sum(axis=0)
@@ -133,14 +136,17 @@ class _Builder:
             ("number", "frequency", "openings"),
             [(self.id, n, f, self.openings.get(n, 0)) for n, f in enumerate(frequencies.tolist())],
         )
-        servers = [(self.id, number, name) for name, number in self.servers.items()]
-        await _copy(connection, "server", ("number", "name"), servers)
+        servers = [
+            (self.id, number, name, self.means.get(name) or b"")
+            for name, number in self.servers.items()
+        ]
+        await _copy(connection, "server", ("number", "name", "mean"), servers)
         blocks = ((self.id, *block) for block in blocks_of(entries))
         await _copy(connection, "posting", ("stem", "block", "tools", "impacts"), blocks)
 
     async def make_graph(self, memory_limit_mb: int, connection: Connection) -> None:
         """Makes the graph of the vectors."""
-        needed = _MEMORY_A_VECTOR * 2 * self.dimensions * self.size // 2**20
+        needed = _MEMORY_A_VECTOR * 2 * self.basis.common.size * self.size // 2**20
         memory = min(memory_limit_mb, max(64, needed))
         await connection.execute(f"set local maintenance_work_mem = '{memory}MB'")
         name = f"candidate_vector_{self.id}"
@@ -182,10 +188,11 @@ class _Builder:
         await connection.execute(
             "delete from toolscript.candidate_index where id = any($1)", former
         )
+        lengths = np.concatenate(self.lengths_of_vectors) if self.lengths_of_vectors else np.ones(1)
         await connection.execute(
             "update toolscript.candidate_index set is_current = true, next_number = $2, "
-            "folded_number = $2, folded_size = $2, folded_lengths = $3 where id = $1",
-            *(self.id, self.size, self.lengths.tolist()),
+            "folded_number = $2, folded_size = $2, folded_lengths = $3, scale = $4 where id = $1",
+            *(self.id, self.size, self.lengths.tolist(), float(lengths.mean())),
         )
         if feed is not None:
             await feed.add(connection, STORE, "rebuilt")
@@ -195,7 +202,7 @@ def rebuild(  # noqa: PLR0913 - what an index is made of, each by its name
     database: Database,
     catalogue: str,
     model: str,
-    batches: Iterable[Batch],
+    batches: Callable[[], Iterable[Batch]],
     *,
     feed: ChangeFeed | None = None,
     memory_limit_mb: int = 2048,
@@ -209,18 +216,20 @@ def rebuild(  # noqa: PLR0913 - what an index is made of, each by its name
         database: Where the index is.
         catalogue: Whose index it is.
         model: The name of the model that made the vectors.
-        batches: Every tool once; all tools of a server are in the same batch.
+        batches: Returns every tool once; all tools of a server are in the same batch. Called twice.
         feed: Tells the other gateways.
         memory_limit_mb: How much memory the database may use for making the graph, in MiB.
 
     Returns:
         The number of tools.
     """
-    builder: _Builder | None = None
-    for documents, vectors in batches:
-        builder = builder or _begin(database, catalogue, model, vectors.shape[1])
+    total, count = np.zeros(1), 0
+    for _, vectors in batches():
+        total = total + vectors.sum(axis=0, dtype=np.float64)
+        count += int(vectors.any(axis=1).sum())
+    builder = _begin(database, catalogue, model, common_of(total / max(1, count)))
+    for documents, vectors in batches():
         database.run(partial(_load, builder, documents, vectors))
-    builder = builder or _begin(database, catalogue, model, 1)
     for work in (
         builder.load_words,
         partial(builder.make_graph, memory_limit_mb),
@@ -262,7 +271,7 @@ async def replace_server(
     former = {
         each["id"]: each
         for each in await connection.fetch(
-            "select number, server, id, name, document, words, lengths, executes "
+            "select number, server, id, name, document, words, lengths, executes, vector "
             "from toolscript.candidate_tool where index_id = $1 and server = $2",
             *(row.id, at),
         )
@@ -287,7 +296,7 @@ async def replace_server(
         purpose = capabilities.purpose(document)
         columns = _columns(document, token_ids(document, number_of), purpose)
         identifier, name, _, words, lengths, _, executes = columns
-        rows.append((row.id, numbers[document.id], number, *columns))
+        rows.append((row.id, numbers[document.id], number, *columns, None))
         added.append(
             ToolRecord(numbers[identifier], number, identifier, name, words, lengths, executes)
         )
@@ -298,8 +307,8 @@ async def replace_server(
         for each in former.values()
         if numbers.get(each["id"]) != each["number"]
     ]
-    await _write_vectors(connection, row.id, number, tools, numbers)
     if not (added or removed):
+        await _write_vectors(connection, row, number, tools, numbers)
         return False
     gone = [tool.number for tool in removed]
     for table in ("tool", f"vector_{row.id}"):
@@ -313,11 +322,10 @@ async def replace_server(
     )
     if at < 0:
         await connection.execute(
-            "insert into toolscript.candidate_server values ($1, $2, $3)",
-            row.id,
-            number,
-            tools.server,
+            "insert into toolscript.candidate_server values ($1, $2, $3, '')",
+            *(row.id, number, tools.server),
         )
+    await _write_vectors(connection, row, number, tools, numbers)
     change = Change([tools.server] if at < 0 else [], list(new_words), removed, added)
     await connection.execute(
         "insert into toolscript.candidate_change values ($1, $2, $3)",
@@ -332,7 +340,7 @@ async def replace_server(
 
 async def _write_vectors(
     connection: Connection,
-    index_id: int,
+    row: IndexRow,
     server: int,
     tools: ServerTools,
     numbers: Mapping[str, int],
@@ -342,8 +350,9 @@ async def _write_vectors(
     if not embedded:
         return
     rows = np.stack([tools.vectors[identifier] for identifier in embedded])
-    wanted = _halfvecs(ServerContext.of([""] * len(embedded), rows).vectors(rows))
-    table = f"toolscript.candidate_vector_{index_id}"
+    context = ServerContext.of([tools.server] * len(embedded), rows, row.basis)
+    wanted = _halfvecs(context.moved(rows))
+    table = f"toolscript.candidate_vector_{row.id}"
     places = [numbers[identifier] for identifier in embedded]
     known: dict[int, bytes] = dict(
         await connection.fetch(
@@ -352,10 +361,21 @@ async def _write_vectors(
         )
     )
     changed = [n for n, place in enumerate(places) if known.get(place) != wanted[n].tobytes()]
-    if changed:
-        stale = [places[n] for n in changed]
-        await connection.execute(f"delete from {table} where number = any($1)", stale)  # noqa: S608 - ours
-        await _copy_vectors(connection, index_id, stale, [server] * len(stale), wanted[changed])
+    if not changed:
+        return
+    stale = [places[n] for n in changed]
+    await connection.execute(f"delete from {table} where number = any($1)", stale)  # noqa: S608 - ours
+    await _copy_vectors(connection, row.id, stale, [server] * len(stale), wanted[changed])
+    await connection.execute(
+        "update toolscript.candidate_tool set vector = new.vector "
+        "from unnest($2::integer[], $3::bytea[]) as new (number, vector) "
+        "where index_id = $1 and candidate_tool.number = new.number",
+        *(row.id, stale, [_halves(each) for each in rows[changed]]),
+    )
+    await connection.execute(
+        "update toolscript.candidate_server set mean = $3 where index_id = $1 and number = $2",
+        *(row.id, server, _halves(context.means[0]) or b""),
+    )
 
 
 async def fold(connection: Connection, row: IndexRow, stemmer: Stemmer) -> int:
@@ -460,23 +480,23 @@ def _chunks(stems: Sequence[int], size: int = 5_000) -> Iterator[Sequence[int]]:
     return (stems[first : first + size] for first in range(0, len(stems), size))
 
 
-def _begin(database: Database, catalogue: str, model: str, dimensions: int) -> _Builder:
+def _begin(database: Database, catalogue: str, model: str, common: Vectors) -> _Builder:
     """Creates an index with nothing in it."""
 
     async def begin(connection: Connection) -> int:
         await connection.execute("create extension if not exists vector")
         number: int = await connection.fetchval(
-            "insert into toolscript.candidate_index (catalogue, model, dimensions) "
+            "insert into toolscript.candidate_index (catalogue, model, common) "
             "values ($1, $2, $3) returning id",
-            *(catalogue, model, dimensions),
+            *(catalogue, model, common.astype("<f4").tobytes()),
         )
         await connection.execute(
             f"create table toolscript.candidate_vector_{number} (number integer not null, "
-            f"server integer not null, embedding halfvec({dimensions}) storage plain not null)"
+            f"server integer not null, embedding halfvec({common.size}) storage plain not null)"
         )
         return number
 
-    return _Builder(database.run(begin), dimensions)
+    return _Builder(database.run(begin), Basis(common, 1.0))
 
 
 async def _load(
@@ -486,7 +506,7 @@ async def _load(
     first = builder.size
     await connection.copy_records_to_table(
         "candidate_tool",
-        records=list(builder.rows(documents)),
+        records=list(builder.rows(documents, vectors)),
         columns=_TOOL_COLUMNS,
         schema_name="toolscript",
         timeout=BUILD_TIMEOUT_S,
@@ -496,10 +516,23 @@ async def _load(
         return
     names = [documents[row].server for row in known.tolist()]
     rows = vectors[known]
-    moved = ServerContext.of(names, rows).vectors(rows)
+    context = ServerContext.of(names, rows, builder.basis)
+    builder.lengths_of_vectors.append(context.lengths[0])
+    builder.means.update(zip(dict.fromkeys(names), map(_halves, context.means), strict=True))
     servers = [builder.servers[name] for name in names]
     numbers = (known + first).tolist()
-    await _copy_vectors(connection, builder.id, numbers, servers, _halfvecs(moved))
+    await _copy_vectors(connection, builder.id, numbers, servers, _halfvecs(context.moved(rows)))
+
+
+def _halves(vector: Vectors) -> bytes | None:
+    """Returns a vector as it is stored: float16; None for zeros."""
+    return vector.astype("<f2").tobytes() if vector.any() else None
+
+
+def vectors_of(stored: Sequence[bytes]) -> Vectors:
+    """Returns stored vectors: float32 [n, dim]."""
+    halves = np.frombuffer(b"".join(stored), "<f2").reshape(len(stored), -1)
+    return halves.astype(np.float32)
 
 
 def _halfvecs(vectors: Vectors) -> NDArray[np.uint8]:
@@ -509,14 +542,6 @@ def _halfvecs(vectors: Vectors) -> NDArray[np.uint8]:
     sent[:, 0] = dimensions
     sent[:, 2:] = vectors.astype(">f2").view(">u2")
     return sent.view(np.uint8)
-
-
-def vectors_of(sent: Sequence[bytes]) -> Vectors:
-    """Returns the vectors that pgvector has sent as ``halfvec``: float32 [n, dim]."""
-    if not sent:
-        return np.empty((0, 0), np.float32)
-    halves = np.frombuffer(b"".join(sent), ">f2").reshape(len(sent), -1)
-    return halves[:, 2:].astype(np.float32)
 
 
 async def _copy_vectors(

@@ -8,7 +8,7 @@ the statistics of all tools, which memory has.
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -33,6 +33,7 @@ from toolscript.retrieval.lexical.bm25f import LexicalIndex, PostingsPart
 from toolscript.retrieval.lexical.name_matching import NameMatch
 from toolscript.retrieval.lexical.postings import Postings
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
+from toolscript.retrieval.semantic.server_context import ServerContext
 from toolscript.retrieval.trace import IndexState
 from toolscript.retrieval.visibility import WIDE, matcher
 from toolscript.text.words import compact
@@ -51,10 +52,12 @@ _REMEMBERED = 32
 """For so many grants the tools are remembered, a byte for each tool."""
 
 _ROWS = """
-select t.number, t.document, t.words, t.lengths, t.purpose, t.executes, halfvec_send(v.embedding)
-from unnest($2::integer[]) as wanted
-join toolscript.candidate_tool t on t.index_id = $1 and t.number = wanted
-left join toolscript.candidate_vector_{index} v on v.number = wanted
+select number, document, words, lengths, purpose, executes, vector, server
+from toolscript.candidate_tool where index_id = $1 and number = any($2)
+"""
+_MEANS = """
+select number, mean from toolscript.candidate_server
+where index_id = $1 and number = any($2) and mean <> ''
 """
 _BLOCKS = """
 select stem, tools, impacts from toolscript.candidate_posting
@@ -254,15 +257,15 @@ class DatabaseCandidates:
         needed = self._needed(question, rows) - set(numbers.tolist())
         if needed:
             rows += await self._rows(memory.id, np.array(sorted(needed), np.int32))
-        return await anyio.to_thread.run_sync(partial(self._state, question, rows))
+        servers = sorted({row[7] for row in rows if row[6] is not None})
+        means = dict(await self._fetched(_MEANS, memory.id, servers)) if servers else {}
+        return await anyio.to_thread.run_sync(partial(self._state, question, rows, means))
 
     async def _rows(self, index: int, numbers: Numbers) -> list[Any]:
-        if not numbers.size:
-            return []
-        query = _ROWS.format(index=index)
-        return await self._database.arun(
-            lambda connection: connection.fetch(query, index, numbers.tolist())
-        )
+        return await self._fetched(_ROWS, index, numbers.tolist()) if numbers.size else []
+
+    async def _fetched(self, query: str, *arguments: object) -> list[Any]:
+        return await self._database.arun(lambda connection: connection.fetch(query, *arguments))
 
     def _asked(
         self, plan: Plan, memory: IndexMemory, snapshot: Snapshot, visible: _Filter
@@ -322,7 +325,9 @@ class DatabaseCandidates:
         needed = (need.tool for each in ids for need in graph.dependencies(each))
         return {number for tool in needed for number in names.by_id(tool, mask)}
 
-    def _state(self, question: _Question, rows: list[Any]) -> IndexState:
+    def _state(
+        self, question: _Question, rows: list[Any], means: Mapping[int, bytes]
+    ) -> IndexState:
         """Returns the candidates with everything that the steps of a search read."""
         memory, snapshot = question.memory, question.snapshot
         known = [(_decode(row[1]), row) for row in rows]
@@ -340,7 +345,7 @@ class DatabaseCandidates:
             Purpose(tuple(row[4].split("\n")) if row[4] else (), executes=row[5]) for row in rows
         ]
         place = {row[0]: number for number, row in enumerate(rows)}
-        semantic, forecast = self._semantic_index(memory.model, corpus, rows), None
+        semantic, forecast = self._semantic_index(memory, corpus, rows, means), None
         if self._learning is not None:
             servers = [document.server for document in corpus.documents]
             vectors = semantic.vectors if semantic else None
@@ -366,13 +371,27 @@ class DatabaseCandidates:
         )
 
     def _semantic_index(
-        self, model: str, corpus: Corpus, rows: Sequence[Any]
+        self, memory: IndexMemory, corpus: Corpus, rows: Sequence[Any], means: Mapping[int, bytes]
     ) -> EmbeddingIndex | None:
         if self._semantic is None:
             return None
         known = [row for row, each in enumerate(rows) if each[6] is not None]
+        if not known:
+            none = np.empty((0, 0), np.float32)
+            return self._semantic.index_of(memory.model, corpus, none, np.empty(0, np.intp), None)
         vectors = vectors_of([rows[row][6] for row in known])
-        return self._semantic.index_of(model, corpus, vectors, np.array(known, np.intp))
+        zero = bytes(2 * vectors.shape[1])
+        servers = sorted({rows[row][7] for row in known})
+        places = {server: place for place, server in enumerate(servers)}
+        context = ServerContext.among(
+            memory.basis,
+            vectors_of([means.get(server, zero) for server in servers]),
+            np.array([places[rows[row][7]] for row in known], np.intp),
+            vectors,
+        )
+        return self._semantic.index_of(
+            memory.model, corpus, vectors, np.array(known, np.intp), context
+        )
 
     # Who may see what
 
@@ -426,12 +445,10 @@ class DatabaseCandidates:
         if all(separator and not WIDE.search(server) for server, separator, _ in split):
             named = (memory.server_numbers.get(server) for server, _, _ in split)
             servers = [number for number in named if number is not None]
-        rows = await self._database.arun(
-            lambda connection: connection.fetch(
-                "select number, id from toolscript.candidate_tool where index_id = $1 "
-                "and ($2::integer[] is null or server = any($2))",
-                *(memory.id, servers),
-            )
+        rows = await self._fetched(
+            "select number, id from toolscript.candidate_tool where index_id = $1 "
+            "and ($2::integer[] is null or server = any($2))",
+            *(memory.id, servers),
         )
         matches = matcher(patterns)
         return [number for number, identifier in rows if matches(identifier)]

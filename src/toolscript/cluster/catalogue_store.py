@@ -77,7 +77,8 @@ class DatabaseCatalogue(SharedCatalogue):
     def load(self, specs: Iterable[ServerSpec]) -> Catalogue:
         """See `CatalogueStore`. Raises `DatabaseUnavailableError`."""
         digests = {spec.name: spec.digest for spec in specs if not spec.disabled}
-        entries = self._database.run(lambda c: self._fetch(c, sorted(digests)))
+        rows = self._database.run(lambda c: self._fetch(c, sorted(digests)))
+        entries = self._decoded(rows)
         return Catalogue.of(e for e in entries if digests[e.name] == e.digest)
 
     def save(self, catalogue: Catalogue) -> None:
@@ -132,10 +133,10 @@ class DatabaseCatalogue(SharedCatalogue):
 
     async def _read_again(self, names: frozenset[str] | None) -> None:
         """Reads entries that have changed, and passes on those that others have written."""
-        known = dict(self._stored)
         wanted = None if names is None else sorted(names)
         read = await self._database.execute(lambda c: self._fetch(c, wanted))
-        new = [e for e in read if self._stored[e.name] != known.get(e.name)]
+        # Only now that nothing can fail: what is read again after a failure is news still.
+        new = self._decoded([row for row in read if self._stored.get(row[0]) != row[1]])
         if new:
             with self._guard:
                 older = {entry.name: entry for entry in self._news.entries}
@@ -143,9 +144,14 @@ class DatabaseCatalogue(SharedCatalogue):
                 self._news = msgspec.structs.replace(self._news, entries=tuple(newest.values()))
             self._signal.set()
 
-    async def _fetch(self, connection: Connection, names: list[str] | None) -> list[ServerEntry]:
+    async def _fetch(self, connection: Connection, names: list[str] | None) -> list[Any]:
+        """Returns servers' names and the content of their rows."""
+        return await connection.fetch(_READ, self._catalogue, STORE, names)
+
+    def _decoded(self, rows: Iterable[Any]) -> list[ServerEntry]:
+        """Returns the entries in rows, and remembers that they are stored."""
         entries: list[ServerEntry] = []
-        for name, content in await connection.fetch(_READ, self._catalogue, STORE, names):
+        for name, content in rows:
             if self._stored.get(name) != content:
                 self._stored[name] = content
                 self._written.pop(name, None)

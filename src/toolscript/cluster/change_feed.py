@@ -95,6 +95,9 @@ class ChangeFeed:
                     await self._advance()
                 except DatabaseUnavailableError as error:
                     log.debug("changes cannot be read now: %s", error)
+                except Exception:
+                    # A boundary: without this task the copies of all values would stay as they are.
+                    log.exception("changes could not be read, and are read again")
         finally:
             if listening is not None:
                 listening.cancel()

@@ -26,6 +26,8 @@ MAX_CONNECTIONS = 8
 CONNECT_TIMEOUT_S = 2.0
 """How long a connection, or a place in the pool, is waited for."""
 QUERY_TIMEOUT_S = 30.0
+_CANCELLATIONS, _CANCEL_S = 10, 0.5
+"""How often tasks are cancelled at the end, and how long their end is waited for each time."""
 MAX_FAILURES, PAUSE_S = 5, 1.0
 """After so many failures in a row, work is refused at once for so many seconds."""
 _UNAVAILABLE = (
@@ -243,11 +245,18 @@ class Database:
 
 
 async def _cancelled() -> None:
-    """Cancels every other task of the loop, and waits for its end."""
-    tasks = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    """Cancels every other task of the loop, and waits for its end.
+
+    Again where a cancellation is lost, as one that comes with an answer of the database may be.
+    """
+    for _ in range(_CANCELLATIONS):
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        if not tasks:
+            return
+        for task in tasks:
+            task.cancel()
+        ended, _ = await asyncio.wait(tasks, timeout=_CANCEL_S)
+        await asyncio.gather(*ended, return_exceptions=True)
 
 
 async def _begun(

@@ -21,6 +21,7 @@ from toolscript.retrieval.lexical.analyzer import FIELDS, Numbers, Stemmer, Toke
 from toolscript.retrieval.lexical.bm25f import WordStatistics
 from toolscript.retrieval.lexical.postings import Counts
 from toolscript.retrieval.lexical.spelling import Spellings
+from toolscript.retrieval.semantic.server_context import Basis
 from toolscript.retrieval.subqueries import MIN_TOOLS, SHORTEST_ACTION
 
 S = TypeVar("S", bound=np.generic)
@@ -70,6 +71,8 @@ class IndexRow:
 
     id: int
     model: str
+    common: bytes
+    scale: float
     position: int
     next_number: int
     folded_position: int
@@ -80,7 +83,12 @@ class IndexRow:
     @classmethod
     def none(cls) -> "IndexRow":
         """Returns the row of an index that is not there."""
-        return cls(0, "", 0, 0, 0, 0, 0, [0] * len(FIELDS))
+        return cls(0, "", b"", 1.0, 0, 0, 0, 0, 0, [0] * len(FIELDS))
+
+    @property
+    def basis(self) -> Basis:
+        """What all tools had in common when the index was built."""
+        return Basis(np.frombuffer(self.common, "<f4"), self.scale)
 
     @classmethod
     async def current(cls, connection: Connection, catalogue: str, lock: str = "") -> "IndexRow":
@@ -159,7 +167,7 @@ class IndexMemory:
     """One index in memory; `load` and `advance` follow the database, on one thread."""
 
     def __init__(self, row: IndexRow, stemmer: Stemmer) -> None:
-        self.id, self.model = row.id, row.model
+        self.id, self.model, self.basis = row.id, row.model, row.basis
         self._folded_number = row.folded_number
         self.vocabulary = Vocabulary(stemmer)
         self.servers: list[str] = []

@@ -39,6 +39,7 @@ insert into toolscript.replica (catalogue, id, url, version, servers, expires_at
 values ($1, $2, $3, $4, $5, clock_timestamp() + make_interval(secs => $6))
 on conflict (catalogue, id) do update
 set url = excluded.url, servers = excluded.servers, expires_at = excluded.expires_at
+returning xmax = 0
 """
 _LIVE = """
 select id, url, servers from toolscript.replica
@@ -128,6 +129,8 @@ class Leases:
         self._ttl_s = ttl_s
         self._renew_s = renew_s
         self._names: list[str] = []
+        self._staying: set[str] = set()
+        """Leases that stay while their holder lives: of servers that run once, and have state."""
         self._holding = _Holding()
         self._is_cut_off = False
         """Whether the database did not answer when the leases were to be renewed."""
@@ -143,7 +146,11 @@ class Leases:
 
     def follow(self, specs: Iterable[ServerSpec]) -> None:
         """See `ServerOwnership`."""
-        self._names = sorted(lease_name(spec.name, spec.digest) for spec in specs)
+        names = {lease_name(spec.name, spec.digest): spec.instances == "one" for spec in specs}
+        self._names, self._staying = (
+            sorted(names),
+            {name for name, is_one in names.items() if is_one},
+        )
         self._hurry()
 
     def owns(self, spec: ServerSpec) -> bool:
@@ -264,6 +271,7 @@ class Leases:
             self._takes_over_at = began + 2 * self._renew_s
         # A lease that has just been taken is kept until its owner can have listed the server.
         kept = {name for name, taken in before.taken_at.items() if began - taken < self._ttl_s}
+        kept |= self._staying & before.epochs.keys()
         mine = [n for n in self._names if n in kept or self._winner(n, is_live) == self.replica]
         if began < self._takes_over_at:
             mine = [name for name in mine if name in before.epochs]
@@ -301,10 +309,12 @@ class Leases:
     async def _register(self, connection: Connection) -> dict[str, tuple[str, frozenset[str]]]:
         """Registers this replica; returns the address and the leases of each live one by its id."""
         names = self._names
-        await connection.execute(
+        is_new = await connection.fetchval(
             _REGISTER,
             *(self._catalogue, self.replica, self._url, __version__, names, self._ttl_s),
         )
+        if is_new:
+            await self._feed.add(connection, STORE, self.replica)
         await connection.execute(_FORGET, self._catalogue)
         rows = await connection.fetch(_LIVE, self._catalogue)
         return {row["id"]: (row["url"], frozenset(row["servers"])) for row in rows}

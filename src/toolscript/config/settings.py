@@ -309,12 +309,6 @@ class Settings:
         "Name of the catalogue in that database; gateways with the same name share everything.",
         "TOOLSCRIPT_CATALOGUE",
     )
-    candidates: str = _setting(
-        "auto",
-        "Where searches look: in memory, or in the database; auto takes that for 200,000 tools.",
-        "TOOLSCRIPT_CANDIDATES",
-        choices=("auto", "memory", "database"),
-    )
     replica_url: str | None = _setting(
         None,
         "Address at which the other gateways reach this one.",

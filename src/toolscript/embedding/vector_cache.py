@@ -11,7 +11,7 @@ from toolscript.embedding.base import CachedVector
 from toolscript.storage.blob_store import BlobStore
 
 log = logging.getLogger(__name__)
-VERSION = "2"
+VERSION = "3"
 """Raised when the text that is embedded for a tool is put together differently."""
 MAX_OTHER_CACHES = 16
 """How many files of other sets of documents are searched for vectors, the newest first."""

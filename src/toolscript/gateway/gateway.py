@@ -29,7 +29,7 @@ from toolscript.gateway.catalogue import Catalogue, ServerEntry
 from toolscript.gateway.definitions.comparison import HeldTool, Version, held_message
 from toolscript.gateway.definitions.pins import DefinitionPins
 from toolscript.gateway.fair_queue import FairQueue
-from toolscript.gateway.instance import EndedError, Instance
+from toolscript.gateway.instance import Instance, InstanceEndedError
 from toolscript.gateway.process.process_resources import measure
 from toolscript.gateway.process_limit import ProcessLimit
 from toolscript.gateway.server_instances import ServerInstances
@@ -207,7 +207,9 @@ class Gateway:
                 instance = slot.instances.of(caller)
                 try:
                     return await instance.request(method, params, caller)
-                except EndedError:  # a temporary one was stopped just now: the next one serves
+                except (
+                    InstanceEndedError
+                ):  # a temporary one was stopped just now: the next one serves
                     if instance is slot.instances.default:
                         break
                     await instance.removed.wait()
@@ -307,7 +309,8 @@ class Gateway:
         slot = self._slots.get(entry.name)
         if slot is None or slot.spec.digest != entry.digest:
             return
-        if slot.is_owned and entry.name in self.catalogue.servers:
+        # `slot.is_owned` may be late: of a process that was stopped, another may be the owner now.
+        if self._ownership.owns(slot.spec) and entry.name in self.catalogue.servers:
             return
         before = self.catalogue.servers.get(entry.name)
         await self._review(slot, entry)

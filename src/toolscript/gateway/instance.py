@@ -26,7 +26,7 @@ ROOM_S = 60.0
 """How long a request waits for a server that has to wait for another one's end."""
 
 
-class EndedError(Exception):
+class InstanceEndedError(Exception):
     """The instance has ended before it took a request, which another one may take."""
 
 
@@ -140,7 +140,7 @@ class Instance:
         """Passes a request on to the server, which is started if need be.
 
         See `Upstream.request`. The caller hears that the server is being started. Raises
-        `EndedError`, too.
+        `InstanceEndedError`, too.
         """
         self._active += 1
         try:
@@ -150,7 +150,7 @@ class Instance:
                     await caller.on_progress(0, None, f"starting {self.spec.name}…")
             while (upstream := self._upstream) is None:
                 if self._is_ended:
-                    raise EndedError
+                    raise InstanceEndedError
                 self.start()
                 await self._room()
             return await upstream.request(method, params, caller)

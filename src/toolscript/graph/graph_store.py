@@ -22,7 +22,7 @@ from toolscript.graph.base import Everything, LearnedCounts
 from toolscript.graph.counts import EdgeCounts, GlobalCounts, GraphDelta, ToolCounts
 from toolscript.graph.usage import UsageChange
 from toolscript.storage.atomic_files import write_failure
-from toolscript.storage.database import DamagedError, Database
+from toolscript.storage.sqlite_file import DamagedError, SqliteFile
 
 log = logging.getLogger(__name__)
 VERSION = 2
@@ -71,7 +71,7 @@ class GraphStore:
 
     def __init__(self, directory: Path, config_key: str, wait_s: float = _WAIT_S) -> None:
         self.path = directory / f"graph-{config_key}.sqlite"
-        self._file = Database(self.path, _SCRIPT, wait_s)
+        self._file = SqliteFile(self.path, _SCRIPT, wait_s)
         self._suspect = False
         """Damage was found: the next change looks for it before it writes."""
         self._warned = ""

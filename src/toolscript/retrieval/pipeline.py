@@ -16,7 +16,7 @@ To add evidence, write a function like these and put it into `STEPS`.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -28,16 +28,19 @@ from toolscript.retrieval.fusion import fuse, rounded
 from toolscript.retrieval.lexical.name_matching import NameMatch
 from toolscript.retrieval.profiles import Profile, with_alpha
 from toolscript.retrieval.rerank import rerank_by_context
+from toolscript.retrieval.semantic.calibration import GOOD
 from toolscript.retrieval.subqueries import split
 from toolscript.retrieval.trace import Column, Evidence, IndexState, Trace
 from toolscript.text.display import printable
 from toolscript.tracing import span
 from toolscript.types import SearchRequest
 
-WORD_MATCH_EVEN = 0.77
+WORD_MATCH_EVEN = 0.85
 """The lexical score of the best document at which α stays as it is."""
-WORD_MATCH_SLOPE = 7.0
+WORD_MATCH_SLOPE = 6.0
 """How fast the odds of the meaning fall as that score rises. Both were learned: see ADR 20."""
+STRAIGHT_GOOD = 0.5
+"""What a good cosine's `GOOD` is on a straight line from what unrelated texts get to 1."""
 MIN_KNOWN_WORDS = 0.5
 """The share of a question's words that have to mean something."""
 NAME_BOOST = 0.65
@@ -139,30 +142,39 @@ def weigh_by_word_match(trace: Trace) -> Column | None:
     """Move each score towards the words where they match well, else towards the meaning.
 
     The semantic weight β has odds(β) = odds(α) · exp(`WORD_MATCH_SLOPE` · (`WORD_MATCH_EVEN` − b))
-    where the best document has the lexical score b. Where α is 0 or 1, the mean stays as it is. The
-    scores are scaled so that the best one is what it was: the order changes, and the threshold
-    keeps its meaning.
+    where the best document has the lexical score b. The semantic scores are taken back to a
+    straight line first: what calibration takes from the upper ones would be the words' gain. Where
+    α is 0 or 1, the mean stays as it is. The scores are scaled so that the best one is what it
+    was: the order changes, and the threshold keeps its meaning.
     """
     weights, rankings = trace.weights, trace.rankings
     if not trace.word_match or not rankings[0].keys() >= weights.keys():
         return None
+    alpha = weights["semantic"]
     if np.isnan(rankings[0]["semantic"].scores).all():
         return None
-    alpha, best = (
-        weights["semantic"],
-        [float(each["fuzzy"].scores.max(initial=0.0)) for each in rankings],
-    )
+    best = [float(each["fuzzy"].scores.max(initial=0.0)) for each in rankings]
     factors = [math.exp(WORD_MATCH_SLOPE * (WORD_MATCH_EVEN - score)) for score in best]
     betas = [alpha * factor / (alpha * factor + 1 - alpha) for factor in factors]
     trace.weighed = tuple({"semantic": beta, "fuzzy": 1 - beta} for beta in betas)
     pairs = zip(rankings, trace.weighed, strict=True)
-    scores = np.stack([fuse(each, weights) for each, weights in pairs])
+    mixed = 0 < alpha < 1
+    scores = np.stack(
+        [fuse(_straightened(each) if mixed else each, weights) for each, weights in pairs]
+    )
     match = "well" if betas[0] < alpha else "little"
     text = f"the best words match {match} ({best[0]:.2f}), so meaning weighs {betas[0]:.2f}"
     evidence = Evidence("word match", text)
     before = trace.columns[-1].scores.max(axis=1, keepdims=True, initial=0.0)
     scale = before / np.maximum(scores.max(axis=1, keepdims=True, initial=0.0), 1e-6)
     return Column((scores * scale).astype(np.float32), lambda _: evidence)
+
+
+def _straightened(rankings: Mapping[str, Ranking]) -> dict[str, Ranking]:
+    """The rankings with the semantic scores as a straight line makes them of cosines."""
+    line = (0.0, STRAIGHT_GOOD, 1.0)
+    scores = np.interp(rankings["semantic"].scores, (0.0, GOOD, 1.0), line).astype(np.float32)
+    return {**rankings, "semantic": Ranking(scores)}
 
 
 def scale_by_known_words(trace: Trace) -> Column | None:
@@ -203,14 +215,14 @@ def boost_names(trace: Trace) -> Column:
 def blend_subqueries(trace: Trace) -> Column | None:
     """Mix in, for each document, the subquery that is most about it.
 
-    A subquery gives a document its score times the score's share of the
-    subquery's best: so each one lifts its own best document, and little else.
+    A subquery gives a document its score times the cube of the score's share of
+    the subquery's best: so each one lifts its own best document, and little else.
     """
     if len(trace.queries) == 1:
         return None
     (whole, *_), scores = trace.columns[-1].scores, trace.columns[-1].scores[1:]
     best = np.maximum(scores.max(axis=1, keepdims=True, initial=0.0), 1e-6)
-    given = scores * (scores / best)
+    given = scores * (scores / best) ** 3
     best_subquery, given_best = 1 + given.argmax(axis=0), given.max(axis=0)
     mixed = (1 - SUBQUERY_WEIGHT) * whole + SUBQUERY_WEIGHT * given_best
     blended = np.maximum(mixed, SUBQUERY_FLOOR * given_best).astype(np.float32)

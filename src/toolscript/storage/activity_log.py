@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import astuple
 
-from toolscript.storage.database import DamagedError, Database
+from toolscript.storage.sqlite_file import DamagedError, SqliteFile
 
 log = logging.getLogger(__name__)
 VERSION = 1
@@ -109,7 +109,7 @@ class ActivityLog:
 
     def __init__(self, directory: Path, config_key: str, wait_s: float = _WAIT_S) -> None:
         self.path = directory / f"activity-{config_key}.sqlite"
-        self._file = Database(self.path, _SCRIPT, wait_s)
+        self._file = SqliteFile(self.path, _SCRIPT, wait_s)
 
     @property
     def location(self) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias, TypeVar
 
 from toolscript.storage.atomic_files import write_failure
-from toolscript.storage.database import DamagedError, Database
+from toolscript.storage.sqlite_file import DamagedError, SqliteFile
 
 _T = TypeVar("_T")
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class BlobStore:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = Database(path, _CREATE_FILE, LOCK_TIMEOUT_S)
+        self._file = SqliteFile(path, _CREATE_FILE, LOCK_TIMEOUT_S)
 
     def load(
         self, table: BlobTable, writer_version: str, keys: Collection[str] | None = None

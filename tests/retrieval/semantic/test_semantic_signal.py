@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.encoders import Narrow
-from toolscript.embedding.base import CachedVector, Encoder
+from toolscript.embedding.base import CachedVector, Encoder, unit_rows
 from toolscript.embedding.download_progress import Progress
 from toolscript.embedding.loader import (
     BUNDLED_FOLDER,
@@ -26,7 +26,7 @@ from toolscript.retrieval.semantic.calibration import CURVES
 from toolscript.retrieval.semantic.document_text import document_vectors, embedding_inputs
 from toolscript.retrieval.semantic.semantic_index import MAX_CACHED_QUERIES
 from toolscript.retrieval.semantic.semantic_signal import BATCH_DOCUMENTS, SemanticSignal
-from toolscript.retrieval.semantic.server_context import SHARE
+from toolscript.retrieval.semantic.server_context import COMMON, SHARE
 from toolscript.types import Document
 
 
@@ -106,7 +106,7 @@ def test_a_documents_vector_is_the_weighted_mean_of_its_texts_vectors(encoder: E
     tool = Document(id="x", server="git", name="log", description="Show it. With all of it.")
     texts = ["git log: Show it. With all of it.", "git log", "Show it."]
     rows = encoder.documents(texts).astype(float)
-    mean = 0.5 * rows[0] + 0.25 * rows[1] + 0.25 * rows[2]
+    mean = 0.8 * rows[0] + 0.05 * rows[1] + 0.15 * rows[2]
     [found] = document_vectors(encoder, [tool])
     np.testing.assert_allclose(found, mean / np.sqrt((mean**2).sum()), atol=1e-6)
 
@@ -121,9 +121,15 @@ def test_a_score_is_the_calibrated_cosine_with_the_question(
     rows = document_vectors(encoder, list(corpus.documents))
     question = encoder.query("open a document")
     servers = [document.server for document in corpus.documents]
+    shared = COMMON * rows.mean(axis=0)
+    scale = np.linalg.norm(rows - shared, axis=1).mean()
+    rows = unit_rows(rows - shared)
     means = {name: rows[[each == name for each in servers]].mean(axis=0) for name in servers}
     moved = [row + SHARE * means[name] for row, name in zip(rows, servers, strict=True)]
-    cosines = [float(np.dot(row, question) / np.linalg.norm(row)) for row in moved]
+    cosines = [
+        float(shared @ question + scale * np.dot(row, question) / np.linalg.norm(row))
+        for row in moved
+    ]
     expected = CURVES[encoder.model](np.array(cosines, dtype=np.float32))
     np.testing.assert_allclose(found, expected, atol=1e-5)
 

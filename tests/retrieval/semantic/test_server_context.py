@@ -1,10 +1,9 @@
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from toolscript.embedding.base import unit_rows
-from toolscript.retrieval.semantic.server_context import SHARE, ServerContext
+from toolscript.retrieval.semantic.server_context import COMMON, SHARE, ServerContext
 
 
 @given(st.integers(0, 2**32 - 1), st.lists(st.sampled_from("abc"), min_size=1, max_size=12))
@@ -13,18 +12,49 @@ def test_the_cosines_are_those_of_the_moved_vectors(seed: int, servers: list[str
     vectors = unit_rows(random.normal(size=(len(servers), 5)).astype(np.float32))
     question = unit_rows(random.normal(size=(1, 5)).astype(np.float32))[0]
     names = np.array(servers)
-    means = np.stack([vectors[names == name].mean(axis=0) for name in servers])
-    expected = unit_rows((vectors + SHARE * means).astype(np.float32)) @ question
+    apart = unit_rows((vectors - COMMON * vectors.mean(axis=0)).astype(np.float32))
+    means = np.stack([apart[names == name].mean(axis=0) for name in servers])
+    cosines = unit_rows((apart + SHARE * means).astype(np.float32)) @ question
+    shared = COMMON * vectors.mean(axis=0)
+    scale = np.linalg.norm(vectors - shared, axis=1).mean()
+    expected = shared @ question + scale * cosines
     found = ServerContext.of(servers, vectors).applied(vectors @ question, question)
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("servers", [["a"], ["a", "b", "c"]])
-def test_a_tool_that_is_alone_stays_where_it_is(servers: list[str]) -> None:
-    vectors = np.eye(len(servers), 4, dtype=np.float32)
+def test_of_some_tools_the_context_is_that_of_all_with_the_same_basis_and_means() -> None:
+    random = np.random.default_rng(3)
+    vectors = unit_rows(random.normal(size=(9, 5)).astype(np.float32))
+    question = unit_rows(random.normal(size=(1, 5)).astype(np.float32))[0]
+    context = ServerContext.of(list("aaabbbccc"), vectors)
+    rows = np.array([1, 5, 7])
+    some = ServerContext.among(
+        context.basis, context.means, context.server[rows], np.ascontiguousarray(vectors[rows])
+    )
+    found = some.applied(vectors[rows] @ question, question)
+    np.testing.assert_allclose(
+        found, context.applied(vectors @ question, question)[rows], atol=1e-6
+    )
+    cosines = context.moved(vectors) @ question
+    shared = context.basis.common @ question
+    np.testing.assert_allclose(found, shared + context.basis.scale * cosines[rows], atol=1e-5)
+
+
+def test_the_only_tool_stays_where_it_is() -> None:
+    vectors = np.eye(1, 4, dtype=np.float32)
     question = unit_rows(np.ones((1, 4), dtype=np.float32))[0]
-    found = ServerContext.of(servers, vectors).applied(vectors @ question, question)
+    found = ServerContext.of(["a"], vectors).applied(vectors @ question, question)
     np.testing.assert_allclose(found, vectors @ question, atol=1e-6)
+
+
+def test_what_all_tools_have_in_common_counts_less_than_what_tells_them_apart() -> None:
+    about_it, about_more, other = [1.0, 0.3, 0.0], [1.0, 0.9, 0.9], [1.0, -1.2, -0.9]
+    vectors = unit_rows(np.array([about_it, about_more, other], dtype=np.float32))
+    question = unit_rows(np.array([[0.6, 0.8, 0.0]], dtype=np.float32))[0]
+    before = vectors @ question
+    assert before[1] > before[0]
+    found = ServerContext.of(["a", "b", "c"], vectors).applied(before, question)
+    assert found[0] > found[1]
 
 
 def test_of_two_tools_alike_the_one_whose_server_is_about_it_comes_first() -> None:

@@ -60,7 +60,7 @@ def test_a_question_finds_tools_with_everything_that_explains_them(lab: Browser)
     label = first.one("svg", class_="bar").attributes["aria-label"] or ""
     assert label.startswith(f"confidence {first.one('span', class_='score').text}: semantic")
     assert first.one("p", class_="reason").text
-    assert page.one("p", class_="status").text.startswith("2 results, ")
+    assert page.one("p", class_="status").text.startswith("1 result, ")
 
 
 def test_the_page_and_its_json_say_the_same(lab: Browser) -> None:

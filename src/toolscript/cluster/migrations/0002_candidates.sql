@@ -1,13 +1,14 @@
 -- What searches of a large catalogue read. All of it is derived: `rebuild` makes it.
--- The vectors of an index are in a table of their own, candidate_vector_<id>, which `rebuild`
--- creates: only there the extension pgvector is needed.
+-- The vectors that are compared with questions are in a table of their own, candidate_vector_<id>,
+-- which `rebuild` creates: only there the extension pgvector is needed.
 
 create table candidate_index (
     id integer generated always as identity primary key,
     catalogue text not null,
     is_current boolean not null default false,
     model text not null,  -- whose vectors they are
-    dimensions integer not null,
+    common bytea not null,  -- float32, little-endian: see ServerContext; kept until it is rebuilt
+    scale real not null default 1,  -- the same
     position bigint not null default 0,  -- of the latest change
     next_number integer not null default 0,  -- of the next tool
     folded_position bigint not null default 0,  -- changes up to it are in the tables below
@@ -21,6 +22,7 @@ create table candidate_server (
     index_id integer not null,
     number integer not null,
     name text not null,
+    mean bytea not null,  -- float16, little-endian: see ServerContext; empty without vectors
     primary key (index_id, number)
 );
 
@@ -35,8 +37,10 @@ create table candidate_tool (
     lengths bytea not null,  -- int32, little-endian: how many words each field has
     purpose text not null,
     executes boolean not null,
+    vector bytea,  -- float16, little-endian; null while there is none
     primary key (index_id, number)
 );
+alter table candidate_tool alter column vector set storage plain;
 create index candidate_tool_server on candidate_tool (index_id, server);
 
 create table candidate_word (

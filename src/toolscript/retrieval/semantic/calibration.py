@@ -29,8 +29,9 @@ from toolscript.types import Document, tool_id
 
 log = logging.getLogger(__name__)
 GOOD = 0.8
-_TYPICAL = 2 / 3
-"""Of the related pairs' cosines, how many are below a good one."""
+_UNRELATED, _TYPICAL = 0.6, 0.75
+"""Of the unrelated pairs' cosines, how many are below the floor; of the related pairs', how many
+below a good one."""
 _LEAST_SPAN = 0.05
 _PROBES = Path(__file__).with_name("probes.json")
 
@@ -74,16 +75,16 @@ def _probes() -> tuple[tuple[str, Document], ...]:
 def measure(encoder: Encoder) -> Curve:
     """The curve of a model: where its unrelated and its related texts lie.
 
-    The floor is the median cosine of a question with the tools of all other
-    questions, good what two thirds of the questions have at most with their own
-    tool. These two statistics give the bundled model nearly the curve that was
+    The floor is what six of ten questions have at most with the tools of all
+    other questions, good what three of four have at most with their own tool.
+    These two statistics give the bundled model nearly the curve that was
     measured for it on retrieval sets. Raises `ModelError`.
     """
     questions = np.stack([encoder.query(question) for question, _ in _probes()])
     cosines = questions @ document_vectors(encoder, [tool for _, tool in _probes()]).T
     related = np.diag(cosines)
     others = cosines[~np.eye(len(cosines), dtype=bool)]
-    floor = float(np.clip(np.median(others), -1.0, 1.0 - 2 * _LEAST_SPAN))
+    floor = float(np.clip(np.quantile(others, _UNRELATED), -1.0, 1.0 - 2 * _LEAST_SPAN))
     good = float(np.quantile(related, _TYPICAL))
     return Curve(floor, min(max(good, floor + _LEAST_SPAN), 1.0 - _LEAST_SPAN))
 

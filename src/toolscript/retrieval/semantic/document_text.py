@@ -6,7 +6,7 @@ from toolscript.embedding.base import Encoder, Vectors, unit_rows
 from toolscript.text.words import first_sentence, words
 from toolscript.types import Document
 
-TEXT_WEIGHTS = {"everything": 0.5, "name": 0.25, "first sentence": 0.25}
+TEXT_WEIGHTS = {"everything": 0.8, "name": 0.05, "first sentence": 0.15}
 """The weight of each of a document's texts in its vector; passages and parents have only the
 first."""
 DESCRIPTION_CHARS, PARENT_CHARS = 600, 2400

@@ -16,6 +16,7 @@ from toolscript.retrieval.base import Corpus, Query, Rows
 from toolscript.retrieval.semantic.calibration import Curves
 from toolscript.retrieval.semantic.document_text import document_vectors
 from toolscript.retrieval.semantic.semantic_index import Counters, QueryVectorCache, SemanticIndex
+from toolscript.retrieval.semantic.server_context import ServerContext
 from toolscript.types import SEPARATOR, Document
 
 log = logging.getLogger(__name__)
@@ -167,14 +168,22 @@ class SemanticSignal:
             self._usage,
         )
 
-    def index_of(self, model: str, corpus: Corpus, vectors: Vectors, known: Rows) -> SemanticIndex:
+    def index_of(
+        self,
+        model: str,
+        corpus: Corpus,
+        vectors: Vectors,
+        known: Rows,
+        context: ServerContext | None,
+    ) -> SemanticIndex:
         """Returns an index over vectors that are kept elsewhere.
 
         Args:
             model: Whose vectors they are.
             corpus: The documents.
-            vectors: float32 [known, dim], unit rows, with what the servers are about in them.
+            vectors: float32 [known, dim], unit rows.
             known: The rows that have a vector.
+            context: What the tools that have one share with all tools; None without any.
         """
         return SemanticIndex(
             self.model,
@@ -187,7 +196,7 @@ class SemanticSignal:
             vectors if known.size else None,
             self._noun,
             self._usage,
-            _is_in_context=True,
+            context,
         )
 
     def query_vectors(self, model: str, queries: Sequence[Query]) -> Vectors | None:

@@ -1,53 +1,103 @@
-"""Server context: what a tool's server is about counts a little in the tool's own vector.
+"""Server context: a tool's vector says less of what all tools share, more of its server's subject.
 
-    v' = v + `SHARE` · m, at length 1
+    u = v − `COMMON` · a, at length 1
+    w = u + `SHARE` · m, at length 1
 
-with v the tool's vector and m the mean of those of its server's tools. A question
-that speaks of what a server is for ("my calendar") then finds its tools, though
-none of their descriptions repeats it. The mean of a server whose tools have
-little in common is short, and so adds little; a tool that is alone stays where it is.
+with v the tool's vector, a the mean of all tools' v, and m the mean of the u of its
+server's tools. What all tools have in common tells none of them apart, so it counts
+less (Mu and Viswanath 2018, "All-but-the-Top"). A question that speaks of what a
+server is for ("my calendar") finds its tools, though none of their descriptions
+repeats it. The mean of a server whose tools have little in common is short, and so
+adds little; a tool that is the only one stays where it is.
+
+The cosines with w are then put on the scale of those with v, on which the model is
+calibrated: what a question has with everything is added again.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toolscript.embedding.base import Vectors
+from toolscript.embedding.base import Vectors, unit_rows
 
+COMMON = 0.6
 SHARE = 0.4
 
 
 @dataclass(frozen=True, slots=True)
-class ServerContext:
-    """The means of the servers of n tools."""
+class Basis:
+    """What all tools have in common."""
 
-    means: Vectors
-    """float32 [servers, dim], each at most of length 1."""
-    server: NDArray[np.intp]
-    """By a tool's row, its server's: [n]."""
-    length: Vectors
-    """The length of v + `SHARE` · m before it is made 1: float32 [n]."""
+    common: Vectors
+    """`COMMON` · a: float32 [dim]."""
+    scale: float
+    """The mean length of v − `COMMON` · a."""
 
     @classmethod
-    def of(cls, servers: list[str], vectors: Vectors) -> "ServerContext":
-        """The context of tools with these servers and ``vectors``, float32 [n, dim], unit rows."""
+    def of(cls, vectors: Vectors) -> "Basis":
+        """The basis of tools with these ``vectors``: float32 [n, dim], unit rows."""
+        common = common_of(vectors.mean(axis=0))
+        return cls(common, float(np.linalg.norm(vectors - common, axis=1).mean()))
+
+
+def common_of(mean: NDArray[np.floating]) -> Vectors:
+    """Returns `COMMON` · a for the ``mean`` a of all tools' vectors: float32 [dim]."""
+    return (COMMON * mean).astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerContext:
+    """What n tools have in common with all tools, and with those of their servers."""
+
+    basis: Basis
+    means: Vectors
+    """The m of each server: float32 [servers, dim], each at most of length 1."""
+    server: NDArray[np.intp]
+    """By a tool's row, its server's: [n]."""
+    lengths: tuple[Vectors, Vectors]
+    """The lengths of u and of w before they are made 1: float32 [n] each."""
+
+    @classmethod
+    def of(
+        cls, servers: Sequence[str], vectors: Vectors, basis: Basis | None = None
+    ) -> "ServerContext":
+        """The context of all tools of some servers.
+
+        Args:
+            servers: The server of each tool.
+            vectors: float32 [n, dim], unit rows.
+            basis: That of all tools; None where these are all.
+        """
+        basis = basis or Basis.of(vectors)
         numbers: dict[str, int] = {}
         server = np.array([numbers.setdefault(name, len(numbers)) for name in servers], np.intp)
+        apart = unit_rows(vectors - basis.common)
         sums = np.zeros((len(numbers), vectors.shape[1]), dtype=np.float32)
-        np.add.at(sums, server, vectors)
+        np.add.at(sums, server, apart)
         means = sums / np.bincount(server, minlength=len(numbers)).astype(np.float32)[:, None]
-        beside = means[server]
-        inner = np.einsum("ij,ij->i", vectors, beside)
-        squared = 1 + 2 * SHARE * inner + SHARE**2 * np.einsum("ij,ij->i", beside, beside)
-        return cls(means, server, np.sqrt(squared).astype(np.float32))
+        return cls.among(basis, means, server, vectors)
+
+    @classmethod
+    def among(
+        cls, basis: Basis, means: Vectors, server: NDArray[np.intp], vectors: Vectors
+    ) -> "ServerContext":
+        """The context of any tools: see the fields. ``vectors`` are float32 [n, dim], unit rows."""
+        apart = vectors - basis.common
+        before = np.linalg.norm(apart, axis=1)
+        after = np.linalg.norm(unit_rows(apart) + SHARE * means[server], axis=1)
+        return cls(basis, means, server, (before, after))
+
+    def moved(self, vectors: Vectors) -> Vectors:
+        """Returns w for each of the ``vectors`` that this was made of: float32 [n, dim]."""
+        apart = unit_rows(vectors - self.basis.common)
+        return unit_rows(apart + SHARE * self.means[self.server])
 
     def applied(self, cosines: Vectors, question: Vectors) -> Vectors:
-        """The cosines with v' in place of v: float32 [n]; ``question`` has length 1."""
+        """Cosines with w on the scale of those with v: float32 [n]; ``question`` has length 1."""
+        before, after = self.lengths
+        shared = float(self.basis.common @ question)
         beside = (self.means @ question)[self.server]
-        return ((cosines + SHARE * beside) / self.length).astype(np.float32)
-
-    def vectors(self, vectors: Vectors) -> Vectors:
-        """Returns v' for each of the ``vectors`` that this was made of: float32 [n, dim]."""
-        beside = self.means[self.server]
-        return ((vectors + SHARE * beside) / self.length[:, None]).astype(np.float32)
+        moved = ((cosines - shared) / before + SHARE * beside) / after
+        return (shared + self.basis.scale * moved).astype(np.float32)

@@ -20,7 +20,6 @@ from toolscript.surfaces.cli.connect import (
 from toolscript.surfaces.cli.gateway_starter import STOP_TIMEOUT_S, BackgroundGateway
 from toolscript.surfaces.cli.options import output_option, settings_options
 from toolscript.surfaces.cli.output import note, print_json
-from toolscript.surfaces.server.checks import database_line
 from toolscript.surfaces.server.config_sources import load
 from toolscript.surfaces.server.gateway_file import GatewayFile, GatewayRecord
 from toolscript.text.display import counted
@@ -31,6 +30,8 @@ NOT_ANSWERING = 1
 """The exit status of ``gateway status`` with a gateway that does not answer."""
 _KILL_TIMEOUT_S = 10.0
 _POLL_S = 0.02
+_EXIT_S = 1.0
+"""How long the exit of a process that has freed everything is waited for."""
 
 
 @click.group()
@@ -90,6 +91,8 @@ def status(output: str, **flags: Any) -> int:
         if health and health.get("configurationProblem"):
             note(f"it keeps its old configuration: {health['configurationProblem']}")
         if health and "database" in health:
+            from toolscript.surfaces.server.checks import database_line  # noqa: PLC0415 - imports more
+
             note(database_line(health["database"]))
     return 0 if health else NOT_ANSWERING if running else NOT_RUNNING
 
@@ -115,6 +118,7 @@ def stop(timeout_s: float, **flags: Any) -> None:
     # A suspended process gets no other signal than the second.
     _signal(pid, signal.SIGTERM, getattr(signal, "SIGCONT", signal.SIGTERM))
     if _ends(file, timeout_s):
+        _await_exit(pid)
         click.echo("stopped")
         return
     _signal(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
@@ -152,6 +156,15 @@ def _ends(file: GatewayFile, timeout_s: float) -> bool:
     while file.is_locked() and time.monotonic() < deadline:
         time.sleep(_POLL_S)
     return not file.is_locked()
+
+
+def _await_exit(pid: int) -> None:
+    """Waits a moment for the end of a process that has freed its lock, and only has to exit."""
+    deadline = time.monotonic() + _EXIT_S
+    with contextlib.suppress(OSError):  # there is no such process
+        while os.name == "posix" and time.monotonic() < deadline:
+            os.kill(pid, 0)
+            time.sleep(_POLL_S)
 
 
 def _start_in_background(

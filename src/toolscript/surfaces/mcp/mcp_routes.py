@@ -52,7 +52,7 @@ PATIENCE_S = 5.0
 """How long the import waits for many skills."""
 _VERSION_HEADER, _SESSION_HEADER = "mcp-protocol-version", "mcp-session-id"
 _UNSUPPORTED = -32022
-_CALL = "tools/call"
+_CALL, _LIST = "tools/call", "tools/list"
 _OK = 200
 _WITHOUT_STATE: tuple[Exposure, ...] = ("search", "all")
 """The exposures that show every session of a caller the same."""
@@ -206,7 +206,7 @@ class McpRoutes:
             if not await self._forwarded(known.replica, body, scope, send):
                 await _not_found(scope, receive, send)
         elif not (
-            self._may_ask(known, scope, message)
+            self._is_better_at_home(known, scope, message)
             and await self._forwarded(known.replica, body, scope, send)
         ):
             foreign = ForeignSession(self._foreign.get(identifier), known.asks_user)
@@ -226,10 +226,15 @@ class McpRoutes:
         return scope["method"] == "GET" or is_answer or stateful
 
     @staticmethod
-    def _may_ask(known: SessionId, scope: Scope, message: Message | None) -> bool:
-        """Whether a request is better answered where its session lives, which can ask its user."""
-        is_call = message is not None and message.method == _CALL
-        return scope["method"] == "DELETE" or (known.asks_user and is_call)
+    def _is_better_at_home(known: SessionId, scope: Scope, message: Message | None) -> bool:
+        """Whether a request is better answered where its session lives, while that is alive.
+
+        There it ends the session, can ask its user, or learns that its client wants to hear of
+        changes of the tools that it lists.
+        """
+        method = message.method if message is not None else ""
+        is_call = known.asks_user and method == _CALL
+        return scope["method"] == "DELETE" or method == _LIST or is_call
 
     async def stream(self, exposure: Exposure, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a session that is one HTTP request; see `SessionStream`."""

@@ -8,6 +8,7 @@ _OUTCOMES: dict[str, Outcome] = {
     errors.InputError.__name__: "invalid arguments",
     errors.UnknownNameError.__name__: "unknown tool",
     errors.AccessError.__name__: "denied",
+    errors.DatabaseUnavailableError.__name__: "not connected",
     errors.NotPermittedError.__name__: "denied",
     errors.HeldError.__name__: "held",
     errors.NotReadyError.__name__: "not connected",

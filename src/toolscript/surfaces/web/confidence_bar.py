@@ -6,7 +6,7 @@ from toolscript.surfaces.http.answers import SkillHit, ToolHit
 from toolscript.types import Explanation
 
 
-class Segment(NamedTuple):
+class BarSegment(NamedTuple):
     """A part of the bar, in percent of the whole width."""
 
     kind: str
@@ -18,7 +18,7 @@ class Segment(NamedTuple):
 class Bar(NamedTuple):
     """The segments, and the same in words for those who cannot see them."""
 
-    segments: tuple[Segment, ...]
+    segments: tuple[BarSegment, ...]
     label: str
 
 
@@ -26,7 +26,7 @@ def bar(hit: ToolHit | SkillHit) -> Bar:
     """Returns the bar of a result; of one without an explanation its confidence alone."""
     explanation = hit.explanation
     if not isinstance(explanation, Explanation):
-        whole = Segment("step", 0.0, round(100 * hit.confidence, 1))
+        whole = BarSegment("step", 0.0, round(100 * hit.confidence, 1))
         return Bar((whole,), f"confidence {hit.confidence:.2f}")
     parts = [(share.signal, share.score * share.weight) for share in explanation.shares]
     words = [f"{signal} {value:.2f}" for signal, value in parts]
@@ -40,7 +40,7 @@ def bar(hit: ToolHit | SkillHit) -> Bar:
     if added:
         parts.append(("step", added))
     total = sum(value for _, value in parts)
-    segments: list[Segment] = []
+    segments: list[BarSegment] = []
     start = 0.0
     for kind, value in parts:
         width = min(value, max(0.0, hit.confidence - start))
@@ -52,5 +52,5 @@ def bar(hit: ToolHit | SkillHit) -> Bar:
     return Bar(tuple(each for each in segments if each.width > 0), label)
 
 
-def _segment(kind: str, start: float, width: float) -> Segment:
-    return Segment(kind, round(100 * start, 1), round(100 * width, 1))
+def _segment(kind: str, start: float, width: float) -> BarSegment:
+    return BarSegment(kind, round(100 * start, 1), round(100 * width, 1))

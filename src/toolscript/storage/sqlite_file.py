@@ -19,7 +19,7 @@ class DamagedError(Exception):
     """A file that can be read, but whose content is wrong."""
 
 
-class Database:
+class SqliteFile:
     """One file. Holds nothing open between uses; any thread may use it.
 
     ``script`` makes the tables of a new file, which gets its name after that: so an

@@ -1,0 +1,171 @@
+"""The balancer of the compose file, a real one, before real gateways."""
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.deploy.shipped import DEPLOY, program
+from tests.support import (
+    FUZZY,
+    READ_FILE,
+    Cli,
+    Entry,
+    Scripted,
+    fetch,
+    kill_all,
+    post,
+    stop_all,
+    tool,
+    until,
+)
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="PyPI has no Caddy for Windows")
+CADDY = Path(sys.executable).parent / "caddy"
+CADDYFILE = DEPLOY / "Caddyfile"
+REQUESTS = 20
+HANG = tool("hang", "Wait for ever", annotations={"destructiveHint": False})
+
+
+class Gateway:
+    """A gateway with a home of its own and a server, ``files``, that writes its calls down."""
+
+    def __init__(self, home: Path) -> None:
+        home.mkdir()
+        self.cli = Cli(home, FUZZY)
+        self._calls = home / "calls"
+        self.entry: Entry = Scripted(home)(READ_FILE, HANG, silent=["hang"], calls=str(self._calls))
+
+    def start(self) -> Self:
+        """Starts it, and returns it once it is ready."""
+        self.cli.configure(files=self.entry)
+        self.cli.start_gateway()
+        return self
+
+    @property
+    def url(self) -> str:
+        return self.cli.record()["url"]
+
+    @property
+    def pid(self) -> int:
+        return self.cli.record()["pid"]
+
+    @property
+    def calls(self) -> int:
+        """How many calls its server was sent."""
+        return self._calls.read_text("utf-8").count("\n") if self._calls.exists() else 0
+
+
+@pytest.fixture
+def gateways(tmp_path: Path, no_process_left: None) -> Generator[list[Gateway]]:
+    """Two gateways that are not started yet."""
+    made = [Gateway(tmp_path / name) for name in ("one", "two")]
+    yield made
+    stop_all(each.pid for each in made if each.cli.records)
+
+
+@contextmanager
+def balancer(home: Path, *urls: str) -> Generator[str]:
+    """The balancer before these gateways, as soon as it sends requests to one: its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "ADDRESS": "127.0.0.1",
+        "PORT": str(port),
+        "GATEWAYS": " ".join(urlsplit(url).netloc for url in urls),
+    }
+    command = [CADDY, "run", "--adapter", "caddyfile", "--config", CADDYFILE]
+    with (home / "caddy.log").open("w") as log:
+        process = subprocess.Popen(command, env=environment, cwd=home, stdout=log, stderr=log)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        until(lambda: listens(port) and fetch(url, "/ready")[0] == 200, "the balancer is up")
+        yield url
+    finally:
+        process.kill()
+        process.wait()
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as asking:
+        return asking.connect_ex(("127.0.0.1", port)) == 0
+
+
+def served_by(url: str) -> list[int]:
+    """The processes that answer some requests."""
+    answers = [fetch(url, "/health") for _ in range(REQUESTS)]
+    assert {status for status, _ in answers} == {200}
+    return [answer["pid"] for _, answer in answers]
+
+
+def test_its_configuration_is_valid() -> None:
+    done = program("caddy", "validate", "--adapter", "caddyfile", "--config", CADDYFILE)
+    assert "Valid configuration" in done.stdout + done.stderr
+    assert program("caddy", "fmt", "--diff", CADDYFILE).returncode == 0
+
+
+@pytest.mark.requirement("deploy:compose")
+def test_each_gateway_gets_its_share_and_the_other_all_once_it_dies(
+    gateways: list[Gateway], tmp_path: Path
+) -> None:
+    one, two = (each.start() for each in gateways)
+    with balancer(tmp_path, one.url, two.url) as url:
+        until(lambda: set(served_by(url)) == {one.pid, two.pid}, "both are known to be ready")
+        half = REQUESTS // 2
+        assert sorted(served_by(url)) == sorted([one.pid] * half + [two.pid] * half)
+        kill_all([one.pid])
+        assert set(served_by(url)) == {two.pid}
+
+
+@pytest.mark.requirement("deploy:compose")
+def test_a_gateway_that_is_not_ready_gets_no_requests(
+    gateways: list[Gateway], tmp_path: Path
+) -> None:
+    waiting, go = gateways[1], tmp_path / "go"
+    waits = f'while [ ! -e \'{go}\' ]; do sleep 0.02; done; exec "$0" "$@"'
+    entry = waiting.entry
+    held = {"command": "/bin/sh", "args": ["-c", waits, entry["command"], *entry["args"]]}
+    cli = waiting.cli
+    cli.configure(files=held)
+    command = cli.command("gateway", "start", "--foreground", "--port", "0")
+    ready = gateways[0].start()
+    with subprocess.Popen(command, env=cli.environment(), cwd=cli.home) as process:
+        try:
+            until(lambda: cli.records, "the gateway has left its record")
+            with balancer(tmp_path, waiting.url, ready.url) as url:
+                assert [fetch(waiting.url, path)[0] for path in ("/live", "/ready")] == [200, 503]
+                assert set(served_by(url)) == {ready.pid}
+                go.touch()
+                until(lambda: waiting.pid in served_by(url), "it is ready and gets requests")
+        finally:
+            go.touch()
+            process.terminate()
+
+
+@pytest.mark.requirement("deploy:compose")
+def test_a_call_that_a_gateway_has_received_is_not_made_again(
+    gateways: list[Gateway], tmp_path: Path
+) -> None:
+    for each in gateways:
+        each.start()
+    urls = (each.url for each in gateways)
+    with balancer(tmp_path, *urls) as url, ThreadPoolExecutor() as pool:
+        pids = {each.pid for each in gateways}
+        until(lambda: set(served_by(url)) == pids, "both are known to be ready")
+        call = pool.submit(post, url, "/tools/files__hang", {})
+        called = until(lambda: next((g for g in gateways if g.calls), None), "one is called")
+        kill_all([called.pid])
+        assert call.result()[0] == 502
+        assert [each.calls for each in gateways if each is not called] == [0]
+        assert set(served_by(url)) == pids - {called.pid}

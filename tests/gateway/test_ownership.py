@@ -1,0 +1,178 @@
+"""Servers that replicas of a gateway divide among them, over upstreams of the test."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import pytest
+from msgspec.structs import replace
+
+from tests.gateway.test_gateway import SOURCE, A, B, Stage, known, play, ready, run, states
+from toolscript.config.servers import Config
+from toolscript.errors import NotConnectedError, NotOwnerError
+from toolscript.gateway.base import SILENT_CALLER, Failed, ServerOwnership
+from toolscript.gateway.catalogue import Catalogue
+from toolscript.gateway.definitions.pins import DefinitionPins
+from toolscript.gateway.gateway import Gateway
+from toolscript.types import ServerSpec
+
+ONE = ServerSpec(name="one", transport="stdio", command="one", instances="one")
+
+
+class Divided(ServerOwnership):
+    """What the test says that this replica owns."""
+
+    def __init__(self, *owned: str) -> None:
+        self.owned = set(owned)
+        self._changed = anyio.Event()
+
+    def follow(self, specs: Iterable[ServerSpec]) -> None:
+        """Nothing is agreed on."""
+
+    def owns(self, spec: ServerSpec) -> bool:
+        return spec.name in self.owned
+
+    async def changed(self) -> None:
+        await self._changed.wait()
+        self._changed = anyio.Event()
+
+    def give(self, *owned: str) -> None:
+        self.owned = set(owned)
+        self._changed.set()
+
+
+@pytest.fixture
+def stage() -> Stage:
+    stage = Stage()
+    stage.may_end.set()
+    return stage
+
+
+def make(
+    stage: Stage,
+    folder: Path,
+    ownership: ServerOwnership,
+    *specs: ServerSpec,
+    snapshot: Catalogue | None = None,
+    eager: bool = False,
+) -> Gateway:
+    return Gateway(
+        Config((SOURCE,), specs),
+        snapshot or Catalogue({}),
+        stage.connector,
+        DefinitionPins(folder, "k"),
+        starts=lambda _spec, _known: eager,
+        ownership=ownership,
+    )
+
+
+async def until_running(stage: Stage, *names: str) -> None:
+    while stage.running != set(names):
+        await anyio.lowlevel.checkpoint()
+
+
+def test_a_server_of_another_owner_is_known_from_it_and_started_by_a_call(
+    stage: Stage, tmp_path: Path
+) -> None:
+    gateway = make(stage, tmp_path, Divided("a"), A, B)
+
+    async def scene() -> None:
+        async with run(gateway, stage, "a"):
+            stage.tell("a", ready("a", "x"))
+            assert gateway.unsettled == ["b"]
+            await gateway.adopt(known(B, "y"))
+            assert gateway.settled
+            assert list(gateway.catalogue.tools) == ["a__x", "b__y"]
+            assert states(gateway) == {"a": "ready", "b": "resting"}
+            answer = await gateway.request("b", "tools/call", {"name": "y"}, SILENT_CALLER)
+            assert answer["server"] == "b"
+            assert stage.running == {"a", "b"}
+
+    play(scene)
+
+
+def test_an_entry_of_another_configuration_or_of_an_own_server_is_not_adopted(
+    stage: Stage, tmp_path: Path
+) -> None:
+    gateway = make(stage, tmp_path, Divided("a"), A, B)
+
+    async def scene() -> None:
+        async with run(gateway, stage, "a"):
+            stage.tell("a", ready("a", "x"))
+            await gateway.adopt(known(A, "forged"))
+            await gateway.adopt(replace(known(B, "y"), digest="another"))
+            assert list(gateway.catalogue.tools) == ["a__x"]
+
+    play(scene)
+
+
+def test_of_an_adopted_entry_the_definitions_are_compared_with_those_accepted(
+    stage: Stage, tmp_path: Path
+) -> None:
+    gateway = make(stage, tmp_path, Divided(), B)
+
+    async def scene() -> None:
+        async with run(gateway, stage):
+            await gateway.adopt(known(B, "y"))
+            [tool] = known(B, "y").tools
+            changed = replace(known(B), tools=(replace(tool, description="Other words"),))
+            await gateway.adopt(changed)
+            assert not gateway.catalogue.tools
+            assert list(gateway.catalogue.held) == ["b__y"]
+            await gateway.approve(list(gateway.catalogue.held.values()))
+            await gateway.adopt(changed)
+            assert list(gateway.catalogue.tools) == ["b__y"]
+
+    play(scene)
+
+
+@pytest.mark.parametrize("eager", [True, False])
+def test_a_new_owner_starts_what_is_unknown_or_to_be_started(
+    stage: Stage, tmp_path: Path, *, eager: bool
+) -> None:
+    ownership = Divided()
+    snapshot = Catalogue.of([known(A, "x")])
+    gateway = make(stage, tmp_path, ownership, A, B, snapshot=snapshot, eager=eager)
+
+    async def scene() -> None:
+        async with run(gateway, stage):
+            ownership.give("a", "b")
+            await until_running(stage, *(["a", "b"] if eager else ["b"]))
+
+    play(scene)
+
+
+def test_that_it_fails_here_says_nothing_of_a_server_of_another_owner(
+    stage: Stage, tmp_path: Path
+) -> None:
+    gateway = make(stage, tmp_path, Divided(), B)
+
+    async def scene() -> None:
+        async with run(gateway, stage):
+            await gateway.adopt(known(B, "y"))
+            await gateway.request("b", "ping", {}, SILENT_CALLER)
+            stage.tell("b", Failed(error="no route"))
+            assert list(gateway.catalogue.tools) == ["b__y"]
+
+    play(scene)
+
+
+def test_who_no_longer_owns_a_server_that_runs_once_stops_it(stage: Stage, tmp_path: Path) -> None:
+    ownership = Divided("one", "a")
+    gateway = make(stage, tmp_path, ownership, ONE, A)
+
+    async def scene() -> None:
+        async with run(gateway, stage, "one", "a"):
+            stage.tell("one", ready("one", "x"))
+            ownership.give()
+            await until_running(stage, "a")
+            assert list(gateway.catalogue.tools) == ["one__x"]
+            with pytest.raises(NotOwnerError, match="not run by this replica"):
+                await gateway.request_as_owner("one", ONE.digest, "ping", {}, SILENT_CALLER)
+            ownership.give("one")
+            with pytest.raises(NotConnectedError):
+                await gateway.request_as_owner("one", "another", "ping", {}, SILENT_CALLER)
+            assert await gateway.request_as_owner("one", ONE.digest, "ping", {}, SILENT_CALLER)
+
+    play(scene)
