@@ -49,6 +49,8 @@ from toolscript.types import Document, SearchRequest, SearchResult
 FIRST = 10
 TOLERANCE = 2e-4
 """Scores that differ less are alike: vectors in the database have half the digits."""
+SEEN_WITHIN_S = 60.0
+"""A change that another gateway does not see within so many seconds ends the benchmark."""
 Search = Callable[[SearchRequest], Awaitable[SearchResult]]
 Ten = list[tuple[str, float]]
 Figures = dict[str, Any]
@@ -81,6 +83,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except datasets.DataError as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 2
+    except TimeoutError:
+        line = f"a change was not seen by another gateway within {SEEN_WITHIN_S:g} s"
+        print(f"{parser.prog}: {line}", file=sys.stderr)
+        return 1
     _print(rows)
     report.write(options.json, {"meta": report.meta(load=os.getloadavg()), "results": rows})
     return 0
@@ -270,8 +276,9 @@ async def _changes(
         position = watching.position
         await candidates.replace_server(ServerTools(tools[0].server, tools, known))
         written.append(1e3 * (time.perf_counter() - begin))
-        while watching.position == position:  # noqa: ASYNC110 - of another thread
-            await asyncio.sleep(0.005)
+        async with asyncio.timeout(SEEN_WITHIN_S):
+            while watching.position == position:  # noqa: ASYNC110 - of another thread
+                await asyncio.sleep(0.005)
         seen.append(1e3 * (time.perf_counter() - begin))
     await asyncio.to_thread(other.close)
     return {"changed_ms": statistics.median(written), "visible_ms": max(seen)}
