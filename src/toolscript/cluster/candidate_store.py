@@ -5,11 +5,13 @@ to be left out. Changes are made one after the other: each locks the index's row
 out the numbers of tools, servers and words.
 """
 
+import hashlib
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from operator import attrgetter
 
 import msgspec
 import numpy as np
@@ -33,6 +35,7 @@ from toolscript.cluster.posting_blocks import (
     sorted_entries,
 )
 from toolscript.embedding.base import Vectors
+from toolscript.errors import ConfigError
 from toolscript.retrieval.capability import CapabilityReader, Purpose
 from toolscript.retrieval.lexical.analyzer import (
     FIELDS,
@@ -42,6 +45,7 @@ from toolscript.retrieval.lexical.analyzer import (
     Vocabulary,
     token_ids,
 )
+from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.retrieval.semantic.server_context import Basis, ServerContext, common_of
 from toolscript.retrieval.subqueries import SHORTEST_ACTION
 from toolscript.types import Document
@@ -59,6 +63,10 @@ _TOOL_COLUMNS = (
     *("purpose", "executes", "vector"),
 )
 
+_FOLDING = 0x746F6F6C
+"""For `pg_try_advisory_xact_lock`, with the id of the index."""
+_HAS_VECTORS = "select 1 from pg_available_extensions where name = 'vector'"
+
 Batch = tuple[Sequence[Document], Vectors]
 """All tools of one or several servers, and their vectors: float32 [n, dim], unit rows."""
 
@@ -66,14 +74,16 @@ Batch = tuple[Sequence[Document], Vectors]
 class _Builder:
     """Makes the rows of a new index, batch by batch."""
 
-    def __init__(self, index_id: int, basis: Basis) -> None:
+    def __init__(self, index_id: int, model: str, basis: Basis) -> None:
         self.id = index_id
+        self.model = model
         self.basis = basis
         self.stemmer = Stemmer()
         self.analyzer = Analyzer(self.stemmer)
         self.capabilities = CapabilityReader(self.stemmer)
         self.servers: dict[str, int] = {}
         self.means: dict[str, bytes | None] = {}
+        self.digests: dict[str, str] = {}
         self.lengths_of_vectors: list[Vectors] = []
         self.size = 0
         self.lengths = np.zeros(len(FIELDS), np.int64)
@@ -137,10 +147,10 @@ class _Builder:
             [(self.id, n, f, self.openings.get(n, 0)) for n, f in enumerate(frequencies.tolist())],
         )
         servers = [
-            (self.id, number, name, self.means.get(name) or b"")
+            (self.id, number, name, self.means.get(name) or b"", self.digests.get(name, ""))
             for name, number in self.servers.items()
         ]
-        await _copy(connection, "server", ("number", "name", "mean"), servers)
+        await _copy(connection, "server", ("number", "name", "mean", "digest"), servers)
         blocks = ((self.id, *block) for block in blocks_of(entries))
         await _copy(connection, "posting", ("stem", "block", "tools", "impacts"), blocks)
 
@@ -169,11 +179,13 @@ class _Builder:
     async def replace(
         self, catalogue: str, feed: ChangeFeed | None, connection: Connection
     ) -> None:
-        """Puts the index in place of the former one."""
+        """Puts the index in place of the former one, which stays until the next time."""
+        # Searches of other gateways that are under way go on with the former one.
         former: list[int] = [
             row[0]
             for row in await connection.fetch(
-                "select id from toolscript.candidate_index where catalogue = $1 and id <> $2",
+                "select id from toolscript.candidate_index "
+                "where catalogue = $1 and id <> $2 and not is_current",
                 *(catalogue, self.id),
             )
         ]
@@ -187,6 +199,10 @@ class _Builder:
             await connection.execute(f"drop table if exists toolscript.candidate_vector_{number}")
         await connection.execute(
             "delete from toolscript.candidate_index where id = any($1)", former
+        )
+        await connection.execute(
+            "update toolscript.candidate_index set is_current = false where catalogue = $1",
+            catalogue,
         )
         lengths = np.concatenate(self.lengths_of_vectors) if self.lengths_of_vectors else np.ones(1)
         await connection.execute(
@@ -209,8 +225,8 @@ def rebuild(  # noqa: PLR0913 - what an index is made of, each by its name
 ) -> int:
     """Makes the index of a catalogue from nothing, and puts it in place of the former one.
 
-    Searches go on with the former index in the meantime; changes of it are lost. Blocks; the
-    longest part is the graph of the vectors.
+    Searches go on with the former index in the meantime. Its changes are lost, until the gateways
+    that own the servers write them again. Blocks; the longest part is the graph of the vectors.
 
     Args:
         database: Where the index is.
@@ -222,6 +238,10 @@ def rebuild(  # noqa: PLR0913 - what an index is made of, each by its name
 
     Returns:
         The number of tools.
+
+    Raises:
+        ConfigError: The database has no pgvector.
+        DatabaseUnavailableError: It does not answer.
     """
     total, count = np.zeros(1), 0
     for _, vectors in batches():
@@ -240,6 +260,17 @@ def rebuild(  # noqa: PLR0913 - what an index is made of, each by its name
     return builder.size
 
 
+def embedded(servers: Iterable[Sequence[Document]], semantic: SemanticSignal) -> Iterator[Batch]:
+    """Yields the tools of each server with their vectors; zeros where there is none."""
+    encoder = semantic.model.get().encoder
+    for tools in servers:
+        _, known = semantic.vectors_of(tools)
+        vectors = np.zeros((len(tools), encoder.dim if encoder else 1), np.float32)
+        for row, tool in enumerate(tools):
+            vectors[row] = known.get(tool.id, 0.0)
+        yield tools, vectors
+
+
 @dataclass(frozen=True, slots=True)
 class ServerTools:
     """What a server's tools are."""
@@ -250,6 +281,22 @@ class ServerTools:
     """All its tools; none removes them."""
     vectors: Mapping[str, Vectors]
     """By a tool's id its vector, float32 [dim], unit length; others have none yet."""
+    digest: str = ""
+    """See `server_digest`; empty unless every tool has a vector."""
+
+
+def by_server(documents: Iterable[Document]) -> dict[str, list[Document]]:
+    """Returns the tools of each server, in their order."""
+    found: dict[str, list[Document]] = {}
+    for document in documents:
+        found.setdefault(document.server, []).append(document)
+    return found
+
+
+def server_digest(model: str, documents: Sequence[Document]) -> str:
+    """Returns what stands for the tools of a server with the vectors of a model."""
+    content = msgspec.msgpack.encode((model, sorted(documents, key=attrgetter("id"))))
+    return hashlib.sha256(content).hexdigest()
 
 
 async def replace_server(
@@ -267,6 +314,8 @@ async def replace_server(
         Whether tools were added, removed or changed; new vectors alone do not count.
     """
     at = memory.server_numbers.get(tools.server, -1)
+    if at < 0 and not tools.documents:
+        return False
     number = len(memory.servers) if at < 0 else at
     former = {
         each["id"]: each
@@ -309,6 +358,7 @@ async def replace_server(
     ]
     if not (added or removed):
         await _write_vectors(connection, row, number, tools, numbers)
+        await _note_digest(connection, row.id, number, tools.digest)
         return False
     gone = [tool.number for tool in removed]
     for table in ("tool", f"vector_{row.id}"):
@@ -322,10 +372,12 @@ async def replace_server(
     )
     if at < 0:
         await connection.execute(
-            "insert into toolscript.candidate_server values ($1, $2, $3, '')",
+            "insert into toolscript.candidate_server (index_id, number, name, mean) "
+            "values ($1, $2, $3, '')",
             *(row.id, number, tools.server),
         )
     await _write_vectors(connection, row, number, tools, numbers)
+    await _note_digest(connection, row.id, number, tools.digest)
     change = Change([tools.server] if at < 0 else [], list(new_words), removed, added)
     await connection.execute(
         "insert into toolscript.candidate_change values ($1, $2, $3)",
@@ -336,6 +388,13 @@ async def replace_server(
         *(row.id, row.position + 1, row.next_number + len(added)),
     )
     return True
+
+
+async def _note_digest(connection: Connection, index_id: int, server: int, digest: str) -> None:
+    await connection.execute(
+        "update toolscript.candidate_server set digest = $3 where index_id = $1 and number = $2",
+        *(index_id, server, digest),
+    )
 
 
 async def _write_vectors(
@@ -382,8 +441,10 @@ async def fold(connection: Connection, row: IndexRow, stemmer: Stemmer) -> int:
     """Merges the changes into the posting blocks, in the transaction of a connection.
 
     Changes that are made in the meantime are not among them, and stay. Returns the number of
-    changes that were merged.
+    changes that were merged; 0 where another process merges them.
     """
+    if not await connection.fetchval("select pg_try_advisory_xact_lock($1, $2)", _FOLDING, row.id):
+        return 0
     vocabulary = Vocabulary(stemmer)
     words = await connection.fetch(
         "select word, count from toolscript.candidate_word where index_id = $1 order by number",
@@ -484,6 +545,10 @@ def _begin(database: Database, catalogue: str, model: str, common: Vectors) -> _
     """Creates an index with nothing in it."""
 
     async def begin(connection: Connection) -> int:
+        if await connection.fetchval(_HAS_VECTORS) is None:
+            raise ConfigError(
+                "the database has no pgvector, which an index needs; install it on the server"
+            )
         await connection.execute("create extension if not exists vector")
         number: int = await connection.fetchval(
             "insert into toolscript.candidate_index (catalogue, model, common) "
@@ -496,7 +561,7 @@ def _begin(database: Database, catalogue: str, model: str, common: Vectors) -> _
         )
         return number
 
-    return _Builder(database.run(begin), Basis(common, 1.0))
+    return _Builder(database.run(begin), model, Basis(common, 1.0))
 
 
 async def _load(
@@ -517,6 +582,10 @@ async def _load(
     names = [documents[row].server for row in known.tolist()]
     rows = vectors[known]
     context = ServerContext.of(names, rows, builder.basis)
+    waiting = {documents[row].server for row in np.flatnonzero(~vectors.any(axis=1)).tolist()}
+    for name, tools in by_server(documents).items():
+        if name not in waiting:
+            builder.digests[name] = server_digest(builder.model, tools)
     builder.lengths_of_vectors.append(context.lengths[0])
     builder.means.update(zip(dict.fromkeys(names), map(_halves, context.means), strict=True))
     servers = [builder.servers[name] for name in names]

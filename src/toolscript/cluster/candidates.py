@@ -6,9 +6,11 @@ They are scored by the same steps as a whole catalogue: with their own words and
 the statistics of all tools, which memory has.
 """
 
+import asyncio
 import logging
-from collections import OrderedDict
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,13 +19,23 @@ import anyio.to_thread
 import msgspec
 import numpy as np
 
-from toolscript.cluster.candidate_store import STORE, ServerTools, fold, replace_server, vectors_of
+from toolscript.cluster.candidate_store import (
+    STORE,
+    ServerTools,
+    by_server,
+    fold,
+    replace_server,
+    server_digest,
+    vectors_of,
+)
 from toolscript.cluster.change_feed import ChangeFeed
 from toolscript.cluster.connection import Connection
 from toolscript.cluster.database import Database
 from toolscript.cluster.index_memory import IndexMemory, IndexRow, Snapshot, token_ids_of
+from toolscript.cluster.leases import Leases
 from toolscript.cluster.posting_blocks import StemPostings, best
 from toolscript.embedding.base import Vectors
+from toolscript.errors import DatabaseUnavailableError
 from toolscript.graph.forecast import Forecast
 from toolscript.graph.learning import Learning
 from toolscript.retrieval.base import Corpus, EmbeddingIndex, Mask, Plan, Query, Rows
@@ -48,6 +60,7 @@ WIDTH, WIDTH_OF_ALL = 800, 1600
 """How many vectors of the graph are looked at for a question, and for it and its parts together."""
 FOLD_SHARE, FOLD_LEAST = 0.02, 256
 """Where more tools than this share, and than this number, have changed, a fold is due."""
+_RETRY_S = 1.0
 _REMEMBERED = 32
 """For so many grants the tools are remembered, a byte for each tool."""
 
@@ -58,6 +71,9 @@ from toolscript.candidate_tool where index_id = $1 and number = any($2)
 _MEANS = """
 select number, mean from toolscript.candidate_server
 where index_id = $1 and number = any($2) and mean <> ''
+"""
+_DIGESTS = """
+select name, digest from toolscript.candidate_server where index_id = $1 and name = any($2)
 """
 _BLOCKS = """
 select stem, tools, impacts from toolscript.candidate_posting
@@ -122,6 +138,7 @@ class DatabaseCandidates:
         stemmer: The stemmer of the engine.
         semantic: Embeds questions; None searches by words only.
         learning: What the graph has learned; None for nothing.
+        leases: Say which servers this gateway writes; None writes all.
         splits: Whether questions that have several wishes are split.
         listed: How many candidates are taken of each list.
         exact_up_to: Among so many granted tools the nearest are found by looking at each.
@@ -136,6 +153,7 @@ class DatabaseCandidates:
         stemmer: Stemmer | None = None,
         semantic: SemanticSignal | None = None,
         learning: Learning | None = None,
+        leases: Leases | None = None,
         splits: bool = True,
         listed: int = LISTED,
         exact_up_to: int = EXACT_UP_TO,
@@ -146,12 +164,20 @@ class DatabaseCandidates:
         self._stemmer = stemmer or Stemmer()
         self._semantic = semantic
         self._learning = learning
+        self._leases = leases
         self._splits = splits
         self._listed = listed
         self._exact_up_to = exact_up_to
         self._capabilities = CapabilityReader(self._stemmer)
         self._memory = IndexMemory(IndexRow.none(), self._stemmer)
         self._filters: OrderedDict[object, _Filter] = OrderedDict()
+        self._writing = threading.Lock()
+        self._documents: dict[str, list[Document]] = {}
+        self._served: frozenset[str] | None = None
+        """The servers whose tools are found here; None for all."""
+        self._written: dict[str, list[Document]] = {}
+        """By server, the tools that the database is known to have."""
+        self._later: asyncio.Future[Any] | None = None
         feed.subscribe(STORE, self._changed)
 
     def open(self) -> None:
@@ -160,6 +186,11 @@ class DatabaseCandidates:
         Raises `DatabaseUnavailableError`.
         """
         self._database.run(self._load)
+
+    @property
+    def is_built(self) -> bool:
+        """Whether there is an index."""
+        return bool(self._memory.id)
 
     @property
     def size(self) -> int:
@@ -184,43 +215,105 @@ class DatabaseCandidates:
 
     # Changes
 
+    def update(
+        self, documents: Iterable[Document], superseded: Callable[[], bool]
+    ) -> Iterator[int]:
+        """See `StoredCandidates.update`.
+
+        Writes what is new of the servers that this gateway owns. While the database does not
+        answer that is tried again in the background.
+        """
+        self._documents = by_server(documents)
+        self._served = frozenset(self._documents)
+        yield from self._write(superseded)
+
+    def _write(self, superseded: Callable[[], bool] = lambda: False) -> Iterator[int]:
+        with self._writing:
+            try:
+                yield from self._write_changed(superseded)
+            except DatabaseUnavailableError as error:
+                log.warning("the index of the tools cannot be written, and is later: %s", error)
+                self._write_later(_RETRY_S)
+
+    def _write_changed(self, superseded: Callable[[], bool]) -> Iterator[int]:
+        documents, model = self._documents, self._memory.model
+        known = documents.keys() | self._memory.server_numbers.keys()
+        leases = dict.fromkeys(known, "") if self._leases is None else self._leases.of_servers
+        changed = sorted(
+            name
+            for name in known & leases.keys()
+            if self._written.get(name) != documents.get(name, [])
+        )
+        stored = dict(self._database.run(partial(self._digests, changed)))
+        left = sum(len(documents.get(name, ())) for name in changed)
+        for name in changed:
+            tools = documents.get(name, [])
+            digest = server_digest(model, tools)
+            if stored.get(name) != digest:
+                yield left
+                if superseded():
+                    return
+                vectors = self._vectors(model, tools)
+                is_complete = len(vectors) == len(tools)
+                new = ServerTools(name, tools, vectors, digest if is_complete else "")
+                self._database.run(partial(self._replace, new, leases[name]))
+            self._written[name] = tools
+            left -= len(tools)
+        if self.fold_is_due:
+            self._database.run(self._fold)
+
+    async def _digests(self, servers: Sequence[str], connection: Connection) -> list[Any]:
+        return await connection.fetch(_DIGESTS, self._memory.id, servers)
+
+    def _vectors(self, model: str, tools: Sequence[Document]) -> dict[str, Vectors]:
+        """Returns the vectors of tools by the index's ``model``; none where another one answers."""
+        if self._semantic is None or not tools:
+            return {}
+        found, vectors = self._semantic.vectors_of(tools)
+        return vectors if found == model else {}
+
+    def _write_later(self, seconds: float) -> None:
+        async def write() -> None:
+            await asyncio.sleep(seconds)
+            await asyncio.to_thread(deque, self._write(), 0)
+
+        self._later = self._database.submit(write())
+
     async def replace_server(self, tools: ServerTools) -> None:
         """Writes what a server's tools are from now on. Before `rebuild` it does nothing.
 
         A tool without a vector is found by its words until it is written with one. Raises
         `DatabaseUnavailableError`: it may or may not be written then.
         """
-
-        async def write(connection: Connection) -> None:
-            row = await IndexRow.current(connection, self._catalogue, "for update")
-            if not row.id:
-                return
-            memory = self._memory
-            if row.id != memory.id:
-                await self._load(connection)
-                memory = self._memory
-            await memory.advance(connection)
-            if await replace_server(connection, memory, row, tools):
-                await self._feed.add(connection, STORE, str(row.position + 1))
-
-        await self._database.arun(write)
+        await self._database.arun(partial(self._replace, tools, ""))
         await self._database.arun(self._memory.advance)
+
+    async def _replace(self, tools: ServerTools, lease: str, connection: Connection) -> None:
+        row = await IndexRow.current(connection, self._catalogue, "for update")
+        if not row.id or not await self._may_write(connection, lease):
+            return
+        if row.id != self._memory.id:
+            await self._load(connection)
+        await self._memory.advance(connection)
+        if await replace_server(connection, self._memory, row, tools):
+            await self._feed.add(connection, STORE, str(row.position + 1))
+
+    async def _may_write(self, connection: Connection, lease: str) -> bool:
+        return not lease or self._leases is None or await self._leases.fence(connection, lease)
 
     async def fold(self) -> int:
         """Merges the changes into the blocks; returns how many were merged.
 
-        One gateway does this, such as the one that holds a lease for it.
+        Where several gateways do this at once, one of them does it.
         """
+        return await self._database.arun(self._fold)
 
-        async def merge(connection: Connection) -> int:
-            row = await IndexRow.current(connection, self._catalogue)
-            if not row.id:
-                return 0
-            merged = await fold(connection, row, Stemmer())
+    async def _fold(self, connection: Connection) -> int:
+        row = await IndexRow.current(connection, self._catalogue)
+        merged = await fold(connection, row, Stemmer()) if row.id else 0
+        if merged:
             await self._feed.add(connection, STORE, "folded")
-            return merged
-
-        return await self._database.arun(merge)
+        return merged
 
     async def _changed(self, _: frozenset[str] | None) -> None:
         """Takes what has changed. On the database's loop."""
@@ -240,7 +333,10 @@ class DatabaseCandidates:
         memory = IndexMemory(row, self._stemmer)
         if row.id:
             await memory.load(connection, row)
-        self._memory = memory
+        is_another = row.id != self._memory.id
+        self._memory, self._written = memory, {}
+        if is_another and self._served is not None:
+            self._write_later(0)
 
     # Searches
 
@@ -276,7 +372,7 @@ class DatabaseCandidates:
         if request.servers:
             numbers = [memory.server_numbers.get(name, -1) for name in request.servers]
             of_servers = mask & np.isin(snapshot.server, numbers)
-            asked = _filter(snapshot, of_servers, self._exact_up_to, is_everything=False)
+            asked = _filter(snapshot, of_servers, self._exact_up_to)
         vectors = self._semantic and self._semantic.query_vectors(memory.model, plan.queries)
         statistics = snapshot.statistics
         stems = statistics.vocabulary.stems
@@ -307,7 +403,7 @@ class DatabaseCandidates:
             return None
         executors = np.zeros(mask.size, np.bool_)
         executors[snapshot.executors] = mask[snapshot.executors]
-        return _filter(snapshot, executors, self._exact_up_to, is_everything=False)
+        return _filter(snapshot, executors, self._exact_up_to)
 
     def _beside(self, context: Sequence[str]) -> Iterable[str]:
         """Returns the context's tools and those beside them in the graph."""
@@ -397,18 +493,14 @@ class DatabaseCandidates:
 
     async def _visible(self, memory: IndexMemory, request: SearchRequest) -> _Filter:
         """Returns the tools that the caller may see, found once for each grant and position."""
-        snapshot, grant = memory.snapshot, request.grant
-        everything = grant.is_everything and not request.hidden
-        key = (
-            *(memory.id, snapshot.position, everything),
-            *(() if everything else (grant.servers, grant.tools, request.hidden)),
-        )
+        snapshot, grant, served = memory.snapshot, request.grant, self._served
+        key = memory.id, snapshot.position, served, grant.servers, grant.tools, request.hidden
         found = self._filters.get(key)
         if found is None:
             wide = [pattern for pattern in grant.tools if WIDE.search(pattern)]
-            matching = await self._matching(memory, wide) if wide and not everything else []
+            matching = await self._matching(memory, wide) if wide else []
             found = await anyio.to_thread.run_sync(
-                partial(self._granted, memory, snapshot, request, matching)
+                partial(self._granted, memory, snapshot, request, matching, served)
             )
             self._filters[key] = found
             while len(self._filters) > _REMEMBERED:
@@ -421,14 +513,13 @@ class DatabaseCandidates:
         snapshot: Snapshot,
         request: SearchRequest,
         matching: Sequence[int],
+        served: frozenset[str] | None,
     ) -> _Filter:
         """Returns the tools that a caller may see; ``matching`` match a pattern of ids."""
         alive, grant = snapshot.alive, request.grant
-        if grant.is_everything and not request.hidden:
-            return _filter(snapshot, alive, self._exact_up_to, is_everything=True)
         matches = matcher(grant.servers)
-        of_servers = np.array([matches(name) for name in memory.servers] or [False], np.bool_)
-        mask = alive & of_servers[snapshot.server]
+        names = memory.servers or [""]
+        mask = alive & np.array([matches(name) for name in names], np.bool_)[snapshot.server]
         for identifier in grant.tools:
             mask[memory.names.by_id(identifier, alive)] = True
         known = np.array(matching, np.int64)
@@ -436,7 +527,9 @@ class DatabaseCandidates:
         mask[known] = alive[known]
         for identifier in request.hidden:
             mask[memory.names.by_id(identifier, alive)] = False
-        return _filter(snapshot, mask, self._exact_up_to, is_everything=False)
+        if served is not None:
+            mask &= np.array([name in served for name in names], np.bool_)[snapshot.server]
+        return _filter(snapshot, mask, self._exact_up_to)
 
     async def _matching(self, memory: IndexMemory, patterns: Sequence[str]) -> list[int]:
         """Returns the numbers of the tools whose id matches a pattern."""
@@ -489,10 +582,11 @@ class _KnownIds:
         return bool(self.memory.names.by_id(str(identifier), self.mask))
 
 
-def _filter(snapshot: Snapshot, mask: Mask, exact_up_to: int, *, is_everything: bool) -> _Filter:
+def _filter(snapshot: Snapshot, mask: Mask, exact_up_to: int) -> _Filter:
     """Returns a mask as the statements of `_lists` state it."""
     granted = np.flatnonzero(mask)
     is_exact = granted.size <= exact_up_to
+    is_everything = granted.size == snapshot.size
     if is_everything or is_exact:
         numbers = [] if is_everything else granted.tolist()
         return _Filter(mask, [], numbers, is_exact=is_exact, is_everything=is_everything)

@@ -205,6 +205,24 @@ class Candidates(Protocol[State_co]):
         ...
 
 
+class StoredCandidates(Candidates[State_co], Protocol[State_co]):
+    """Candidates that are kept outside of this process, and are told what has changed."""
+
+    def update(
+        self, documents: Iterable[Document], superseded: Callable[[], bool]
+    ) -> Iterator[int]:
+        """Takes all documents that this process knows: only they are found from now on.
+
+        Args:
+            documents: No two have the same id.
+            superseded: Asked between two steps. Where it returns True the work ends early.
+
+        Yields:
+            How many documents still have to be written.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Ranking:
     """One signal's scores: float32 [len(corpus)] in [0, 1], NaN where it has nothing to say."""

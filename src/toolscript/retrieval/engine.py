@@ -25,6 +25,7 @@ from toolscript.retrieval.base import (
     EmbeddingSignal,
     Plan,
     Rows,
+    StoredCandidates,
 )
 from toolscript.retrieval.capability import CapabilityIndex, CapabilityReader
 from toolscript.retrieval.lexical.bm25f import LexicalSignal
@@ -72,7 +73,8 @@ class SearchEngine:
         semantic: The signal that compares vectors; without it, words are all that is searched.
         learning: Gets each corpus with its vectors, and returns the forecast that searches
             with a context read.
-        elsewhere: Finds the documents in place of the corpus that `update` is given.
+        elsewhere: Takes the documents that `update` is given, and finds them; None keeps them
+            in memory.
     """
 
     def __init__(
@@ -81,7 +83,7 @@ class SearchEngine:
         lexical: LexicalSignal | None = None,
         semantic: EmbeddingSignal | None = None,
         learning: Learning | None = None,
-        elsewhere: Candidates[IndexState] | None = None,
+        elsewhere: StoredCandidates[IndexState] | None = None,
     ) -> None:
         self.profile = profile
         self._lexical = lexical or LexicalSignal()
@@ -165,9 +167,18 @@ class SearchEngine:
                 what was prepared so far is kept.
         """
         with self._writing:
-            corpus = Corpus(documents, self._state.corpus)
-            self._state = self._index(corpus)
             try:
+                if self._elsewhere is not None:
+                    documents = list(documents)
+                    if self._learning is not None:
+                        ids = [document.id for document in documents]
+                        servers = [document.server for document in documents]
+                        self._learning.set_corpus(ids, servers, None)
+                    for waiting in self._elsewhere.update(documents, superseded):
+                        self._waiting = waiting
+                    return
+                corpus = Corpus(documents, self._state.corpus)
+                self._state = self._index(corpus)
                 for waiting in self._semantic.prepare(corpus) if self._semantic else ():
                     self._waiting = waiting
                     self._refresh(corpus)

@@ -23,6 +23,7 @@ create table candidate_server (
     number integer not null,
     name text not null,
     mean bytea not null,  -- float16, little-endian: see ServerContext; empty without vectors
+    digest text not null default '',  -- of its tools, once each of them has a vector
     primary key (index_id, number)
 );
 

@@ -168,6 +168,20 @@ class SemanticSignal:
             self._usage,
         )
 
+    def vectors_of(self, documents: Sequence[Document]) -> tuple[str, dict[str, Vectors]]:
+        """Returns the model's name, and by document id the vectors: float32 [dim], length 1.
+
+        Takes them from the cache, embeds the others, and keeps none in memory. Only those are
+        missing that cannot be embedded now.
+        """
+        corpus = Corpus(documents)
+        for _ in self.prepare(corpus):
+            pass
+        model = self._name
+        found = {document.id: self._vector(document) for document in documents}
+        self.take(model, {})
+        return model, {key: vector for key, vector in found.items() if vector is not None}
+
     def index_of(
         self,
         model: str,
