@@ -32,6 +32,7 @@ from toolscript.cluster.change_feed import ChangeFeed
 from toolscript.cluster.connection import Connection
 from toolscript.cluster.database import Database
 from toolscript.cluster.index_memory import IndexMemory, IndexRow, Snapshot, token_ids_of
+from toolscript.cluster.leases import STORE as LEASE_STORE
 from toolscript.cluster.leases import Leases
 from toolscript.cluster.posting_blocks import StemPostings, best
 from toolscript.embedding.base import Vectors
@@ -178,7 +179,10 @@ class DatabaseCandidates:
         self._written: dict[str, list[Document]] = {}
         """By server, the tools that the database is known to have."""
         self._later: asyncio.Future[Any] | None = None
+        self._waits = False
+        """Whether something is about to be written in the background."""
         feed.subscribe(STORE, self._changed)
+        feed.subscribe(LEASE_STORE, self._note_owners)
 
     def open(self) -> None:
         """Reads what memory needs: for a million tools that takes some seconds.
@@ -273,8 +277,14 @@ class DatabaseCandidates:
         return vectors if found == model else {}
 
     def _write_later(self, seconds: float) -> None:
+        """Has what is not written yet written in the background. On the database's loop, or not."""
+        if self._served is None or self._waits:
+            return
+        self._waits = True
+
         async def write() -> None:
             await asyncio.sleep(seconds)
+            self._waits = False
             await asyncio.to_thread(deque, self._write(), 0)
 
         self._later = self._database.submit(write())
@@ -328,6 +338,10 @@ class DatabaseCandidates:
 
         await self._database.execute(follow)
 
+    async def _note_owners(self, _: object) -> None:
+        """What the former owner of a server has not written this gateway may have to write."""
+        self._write_later(_RETRY_S)
+
     async def _load(self, connection: Connection) -> None:
         row = await IndexRow.current(connection, self._catalogue, "for share")
         memory = IndexMemory(row, self._stemmer)
@@ -335,8 +349,8 @@ class DatabaseCandidates:
             await memory.load(connection, row)
         is_another = row.id != self._memory.id
         self._memory, self._written = memory, {}
-        if is_another and self._served is not None:
-            self._write_later(0)
+        if is_another:
+            self._write_later(_RETRY_S)
 
     # Searches
 

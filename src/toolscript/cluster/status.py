@@ -28,7 +28,8 @@ from toolscript.feed where xid >= pg_snapshot_xmin(pg_current_snapshot()) group 
 """
 
 _INDEXES = """
-select catalogue, position, (select count(*) from toolscript.candidate_tool where index_id = id)
+select catalogue, position,
+    (select count(*) from toolscript.candidate_tool where index_id = candidate_index.id)
 from toolscript.candidate_index where is_current
 """
 
