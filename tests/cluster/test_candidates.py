@@ -16,6 +16,7 @@ from toolscript.cluster.change_feed import ChangeFeed
 from toolscript.cluster.database import Database
 from toolscript.embedding.base import CachedVector, Encoder, Vectors, unit_rows
 from toolscript.embedding.loader import LazyModel
+from toolscript.graph.learning import Learning
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic.document_text import document_vectors
@@ -124,9 +125,9 @@ class Pair:
         self._name = encoder.name
         self.database = database
         self.feed = ChangeFeed(database, "default")
-        self._semantic = SemanticSignal(model, lambda: None)
+        self.semantic = SemanticSignal(model, lambda: None)
         profile = search_profile(0.5, 10, 0.0)
-        self.memory = SearchEngine(profile, semantic=self._semantic)
+        self.memory = SearchEngine(profile, semantic=self.semantic)
         rebuild(database, "default", self._name, self.made.batches, feed=self.feed)
         semantic = SemanticSignal(model, lambda: None)
         self.candidates = DatabaseCandidates(database, self.feed, "default", semantic=semantic)
@@ -143,7 +144,7 @@ class Pair:
             for key, vector in self.made.vectors.items()
             if key in documents
         }
-        self._semantic.take(self._name, vectors)
+        self.semantic.take(self._name, vectors)
         self.memory.update(documents.values())
 
     def write(self, server: str) -> None:
@@ -307,6 +308,35 @@ def test_the_graph_of_vectors_finds_what_all_vectors_find(pair: Pair, model: Laz
     candidates.open()
     pair.engine = SearchEngine(pair.engine.profile, semantic=semantic, elsewhere=candidates)
     assert pair.equal([*asked(), *grants()]) >= 0.98
+
+
+def test_what_was_learned_from_use_counts(pair: Pair, model: LazyModel) -> None:
+    learning = Learning()
+    encoder = model.get().encoder
+    assert encoder is not None
+    used = {
+        "water the plants of the office": "time-3__convert_time",
+        "commit what I have done so far": "git-8__git_add",
+        "read a file": "filesystem-4__read_file",
+    }
+    for question, tool in used.items():
+        found = next(each for each in sorted(pair.made.documents) if each.startswith(tool))
+        for _ in range(5):
+            learning.usage.learn(found, encoder.name, encoder.query(question))
+    stored = SemanticSignal(model, lambda: None, usage=learning.usage)
+    memory = SemanticSignal(model, lambda: None, usage=learning.usage)
+    candidates = DatabaseCandidates(
+        pair.database, pair.feed, "default", semantic=stored, learning=learning
+    )
+    candidates.open()
+    profile = pair.engine.profile
+    pair.engine = SearchEngine(profile, semantic=stored, learning=learning, elsewhere=candidates)
+    pair.memory, pair.semantic = SearchEngine(profile, semantic=memory, learning=learning), memory
+    pair.update()
+    requests = [*asked(), *(SearchRequest(text=text) for text in used)]
+    assert pair.equal(requests) >= 0.98
+    [first, *_] = pair.find(SearchRequest(text="water the plants of the office"))
+    assert first.document.id.startswith("time-3__convert_time")
 
 
 def test_before_anything_is_built_nothing_is_found(connect: Callable[[], Database]) -> None:

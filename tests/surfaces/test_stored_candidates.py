@@ -4,7 +4,7 @@ import json
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.corpus import ROWS, SHELL
@@ -96,9 +96,9 @@ def doors(tmp_path_factory: pytest.TempPathFactory, postgres: PostgresServer) ->
 def rounded(value: Any) -> Any:
     """An answer with numbers that can be compared."""
     if isinstance(value, dict):
-        return {key: rounded(each) for key, each in value.items()}
+        return {key: rounded(each) for key, each in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
-        return [rounded(each) for each in value]
+        return [rounded(each) for each in cast("list[Any]", value)]
     return pytest.approx(value, abs=TOLERANCE) if isinstance(value, float) else value
 
 

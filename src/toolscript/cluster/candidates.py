@@ -35,7 +35,7 @@ from toolscript.cluster.index_memory import IndexMemory, IndexRow, Snapshot, tok
 from toolscript.cluster.leases import STORE as LEASE_STORE
 from toolscript.cluster.leases import Leases
 from toolscript.cluster.posting_blocks import StemPostings, best
-from toolscript.embedding.base import Vectors
+from toolscript.embedding.base import Vectors, unit_rows
 from toolscript.errors import DatabaseUnavailableError
 from toolscript.graph.forecast import Forecast
 from toolscript.graph.learning import Learning
@@ -172,6 +172,8 @@ class DatabaseCandidates:
         self._capabilities = CapabilityReader(self._stemmer)
         self._memory = IndexMemory(IndexRow.none(), self._stemmer)
         self._filters: OrderedDict[object, _Filter] = OrderedDict()
+        self._usage: tuple[int, str, int, list[str], Vectors] | None = None
+        """The version, model and length of what was learned, the tools, and their vectors."""
         self._writing = threading.Lock()
         self._documents: dict[str, list[Document]] = {}
         self._served: frozenset[str] | None = None
@@ -400,7 +402,7 @@ class DatabaseCandidates:
         texts = dict.fromkeys(query.text for query in plan.queries)
         matches = {text: memory.names.match(Query(text), mask) for text in texts}
         extra = {number for found in matches.values() for number in found}
-        for identifier in self._beside(request.context):
+        for identifier in (*self._beside(request.context), *self._used(memory.model, vectors)):
             extra.update(memory.names.by_id(identifier, mask))
         if request.why:
             extra.update(memory.names.spelled(compact(request.why), mask))
@@ -418,6 +420,26 @@ class DatabaseCandidates:
         executors = np.zeros(mask.size, np.bool_)
         executors[snapshot.executors] = mask[snapshot.executors]
         return _filter(snapshot, executors, self._exact_up_to)
+
+    def _used(self, model: str, questions: Vectors | None) -> list[str]:
+        """Returns the tools that were used after questions most like these."""
+        if self._learning is None or questions is None:
+            return []
+        usage, size = self._learning.usage, questions.shape[1]
+        known, key = self._usage, (usage.version, model, size)
+        if known is None or known[:3] != key:
+            found = [
+                (tool, total)
+                for tool, (_, total) in usage.of(model).items()
+                if total.shape == (size,)
+            ]
+            sums = np.array([total for _, total in found], np.float32).reshape(-1, size)
+            known = self._usage = *key, [tool for tool, _ in found], unit_rows(sums)
+        _, _, _, tools, asked = known
+        if not tools:
+            return []
+        nearest = np.argsort(-(asked @ questions.T).max(axis=1))[: self._listed]
+        return [tools[row] for row in nearest.tolist()]
 
     def _beside(self, context: Sequence[str]) -> Iterable[str]:
         """Returns the context's tools and those beside them in the graph."""
