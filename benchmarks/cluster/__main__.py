@@ -146,7 +146,7 @@ def listing_s(cluster: Cluster, owner: str, server: str, name: str) -> float:
         answer: Any = body(url, "/tools", owner) or {}
         return f"{server}__{name}" in {each["toolId"] for each in answer.get("tools", ())}
 
-    cluster.offer(server, [f"{server}_echo", name])
+    cluster.offer(server, name)
     return delay_s(lambda: all(map(is_listed, cluster.urls)))
 
 

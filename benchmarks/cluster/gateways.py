@@ -36,8 +36,9 @@ class Cluster:
         self.done: Counter[str] = Counter()
         self._processes: list[subprocess.Popen[bytes] | None] = [None] * count
         self._tools = {name: folder / f"{name}.json" for name in SERVERS}
+        self._offered: dict[str, list[str]] = {name: [] for name in SERVERS}
         for name in SERVERS:
-            self.offer(name, [f"{name}_echo"])
+            self.offer(name, f"{name}_echo")
         database = Database(postgres.url("cluster"))
         postgres.execute("create database cluster")
         database.run(schema.migrate)
@@ -45,8 +46,13 @@ class Cluster:
         self.shared = Shared(postgres.url("cluster"), "default", SecretKey(KEY))
         self.shared.open()
 
-    def offer(self, server: str, names: list[str]) -> None:
-        """Has a server offer these tools; it says so at once where it runs."""
+    def offer(self, server: str, name: str) -> None:
+        """Has a server offer one more tool; it says so at once where it runs.
+
+        A tool in place of a similar one would be held, as one that was renamed.
+        """
+        names = self._offered[server]
+        names.append(name)
         new = self.folder / f"{server}.new"
         new.write_text(json.dumps([tool(name, f"{name} of {server}") for name in names]), "utf-8")
         new.replace(self._tools[server])

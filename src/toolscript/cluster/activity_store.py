@@ -1,4 +1,4 @@
-"""The newest calls of tools in the database: those of all gateways with the same catalogue."""
+"""Stores the most recent tool calls of all gateways with one catalogue in PostgreSQL."""
 
 from collections.abc import AsyncGenerator, Sequence
 

@@ -1,4 +1,4 @@
-"""The entries of servers in the database: the `SharedCatalogue` of several replicas.
+"""Stores the catalogue's server entries in PostgreSQL: the `SharedCatalogue` of gateways.
 
 There is one row per server, which only the holder of the server's lease writes. The change feed
 tells the other replicas of it in the same transaction.

@@ -1,4 +1,4 @@
-"""What is used of the PostgreSQL driver asyncpg, which is an extra and has no types."""
+"""Declares types for the parts of asyncpg, an optional dependency, that toolscript uses."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""A pool of connections to PostgreSQL, on the event loop of a thread of its own.
+"""Runs a pool of PostgreSQL connections on an event loop in its own thread.
 
 Stores are synchronous and are used from any thread; a gateway's event loop waits for none of
 them. So the pool has a loop to itself: threads wait for it, event loops await it.

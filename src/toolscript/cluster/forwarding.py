@@ -1,4 +1,4 @@
-"""Requests that one replica passes on to another, which runs a server alone.
+"""Forwards a request to the one gateway that runs a server.
 
 A request goes over HTTP, sealed with the secret key that the replicas share: for one replica, for
 a minute, and once. What its caller may do was decided by the replica that forwards it.

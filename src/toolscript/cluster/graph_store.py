@@ -1,4 +1,4 @@
-"""The graph in the database: what every gateway learns is appended, and read by the others.
+"""Appends what each gateway learns about the tool graph to PostgreSQL; the others read it.
 
 Counts only add up, so the order of events does not matter; only those that clear the graph do not
 commute, and what comes before them counts for nothing. Old events are summed up into one row.

@@ -1,4 +1,4 @@
-"""Passes news from the database's event loop to the event loop of the application."""
+"""Passes changes from the database's event loop to the application's event loop."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Leases: which replica of a gateway owns each server.
+"""Leases each server to one gateway at a time.
 
 A replica registers itself, and holds leases for the servers that rendezvous hashing over the live
 replicas gives it. A lease ends at a time of the database's clock unless it is renewed: whoever

@@ -1,4 +1,4 @@
-"""What makes a gateway one of several replicas that share a database."""
+"""Sets up a gateway as one of several that share a database."""
 
 from toolscript.app.health import DatabaseState
 from toolscript.cluster.catalogue_store import DatabaseCatalogue

@@ -1,4 +1,4 @@
-"""The stores that gateways with one database share, in place of files in the data directory."""
+"""Provides the stores that replace a data directory's files where gateways share a database."""
 
 import secrets
 from functools import cached_property

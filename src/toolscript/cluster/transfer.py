@@ -1,4 +1,4 @@
-"""Copies what gateways share from the files of a data directory into the database, and back."""
+"""Copies shared data from the files of a data directory into the database, or back."""
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from itertools import chain

@@ -1,4 +1,4 @@
-"""Vectors in the database, by model and digest: what one gateway has embedded, all others have."""
+"""Caches vectors in PostgreSQL by model and text digest; gateways reuse each other's."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence

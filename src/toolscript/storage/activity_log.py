@@ -1,4 +1,4 @@
-"""The newest calls of tools in an SQLite file: who called what, when, and what came of it.
+"""Keeps the most recent tool calls in an SQLite file: who called what, when, the outcome.
 
 Of arguments and results only the sizes are stored. The number of rows is bounded: each new one
 past the bound replaces the oldest.

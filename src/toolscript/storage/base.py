@@ -1,4 +1,4 @@
-"""The protocols of what processes share, in files or in a database: named values, and calls."""
+"""Declares the interfaces of stores that processes share: named values, and the log of calls."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager

@@ -1,4 +1,4 @@
-"""Bytes by key in an SQLite file: what was computed once and can be computed again.
+"""Caches bytes by key in an SQLite file; all of it can be computed again.
 
 The rows of a table are written by one version of its writer. A change
 writes the rows that changed, a kill at any moment leaves the last change whole, and

@@ -1,4 +1,4 @@
-"""Named values in files, one for each: the `Records` of a machine by itself."""
+"""Stores each named value in its own file: the `Records` of a single machine."""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress

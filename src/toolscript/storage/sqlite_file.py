@@ -1,4 +1,4 @@
-"""Opens SQLite files that several processes share, for one transaction at a time.
+"""Opens an SQLite file that several processes share, and runs one transaction at a time.
 
 There are two kinds of failure. What fails for the moment or for this process
 (a lock, a full disk, a directory that may not be written, no descriptor left) is

@@ -1,4 +1,4 @@
-"""The bar beside a result: which signals and steps its confidence is made of."""
+"""Draws the bar beside a result: the signals and steps that make up its confidence."""
 
 from typing import NamedTuple
 

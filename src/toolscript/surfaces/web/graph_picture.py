@@ -1,4 +1,4 @@
-"""Lays out the picture of the graph: tools in a column by server, an arc for each edge."""
+"""Lays out the graph as an arc diagram: tools in one column, by server, an arc an edge."""
 
 import math
 from collections.abc import Sequence

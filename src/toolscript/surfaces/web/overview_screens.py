@@ -1,4 +1,4 @@
-"""What toolscript saves, the graph, the skills, who has access, and whether all is well."""
+"""Shows the screens about the whole: savings, graph, skills, access and health."""
 
 from typing import Any
 

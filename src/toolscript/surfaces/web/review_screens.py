@@ -1,4 +1,4 @@
-"""What waits for the owner: definitions that have changed, and calls that a rule asks about."""
+"""Shows what waits for the owner's approval: changed definitions, and calls on hold."""
 
 from typing import Any, cast
 

@@ -1,4 +1,4 @@
-"""The screens of the page: each is a function, a template, and the same answer as JSON.
+"""Lists the screens: each is a function whose data is shown by a template or sent as JSON.
 
 A screen works without JavaScript: it is read with GET, and changes something with the POST of a
 form, which is answered with a redirection to what it has changed.

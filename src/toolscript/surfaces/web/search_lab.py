@@ -1,4 +1,4 @@
-"""The search lab: a question, what it finds and why, and the same with other settings."""
+"""Shows what a query finds and why, beside the results with other settings."""
 
 import time
 from itertools import count

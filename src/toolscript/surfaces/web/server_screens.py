@@ -1,4 +1,4 @@
-"""The servers: how each is doing, what it offers and uses, and how to mend it."""
+"""Shows each server's health, what it offers, its calls and memory, and how to repair it."""
 
 from typing import Any
 from urllib.parse import urlsplit

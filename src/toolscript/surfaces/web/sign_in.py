@@ -1,4 +1,4 @@
-"""Logging in to the page: a link is made for whoever has a key, and becomes a cookie once."""
+"""Signs people in: whoever has a key gets a one-time link, exchanged for a session cookie."""
 
 from http import HTTPStatus
 

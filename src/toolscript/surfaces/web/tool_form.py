@@ -1,4 +1,4 @@
-"""A form for the arguments of a tool, made from its schema, and the arguments that it sends."""
+"""Builds a form from a tool's input schema, and the arguments from what is submitted."""
 
 import json
 from collections.abc import Mapping
