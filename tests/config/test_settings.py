@@ -80,6 +80,7 @@ VALUES: dict[str, tuple[object, str, object]] = {
     "database_direct": ("postgresql://a/b", "postgres://c/d", "postgres://c/d"),
     "catalogue": ("a", "b", "b"),
     "replica_url": ("http://a", "https://b", "https://b"),
+    "candidates": ("database", "memory", "memory"),
     "exec_timeout_s": (1.0, "2.5", 2.5),
     "exec_memory_mib": (64, "128", 128),
     "host": ("::1", "0.0.0.0", "0.0.0.0"),  # noqa: S104 - only read
