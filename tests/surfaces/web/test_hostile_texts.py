@@ -99,7 +99,8 @@ def test_what_a_visitor_sends_comes_back_as_text(site: Browser, text: str) -> No
 def test_what_callers_send_is_shown_as_text(site: Browser, known: list[str]) -> None:
     """As a search, as arguments and as the name of a tool, on every page of the activity."""
     headers = {"Toolscript-Session": "s", "Content-Type": "application/json"}
-    for text in PAYLOADS[:50]:
+    texts = [text for text in PAYLOADS[:50] if "\n" not in text]  # no name of a tool has one
+    for text in texts:
         asked = {"q": text, "threshold": 0, "limit": 100}
         fetch(site.url, "/search", asked, headers=headers)
         for name in (known[0], text[:40]):
@@ -112,7 +113,7 @@ def test_what_callers_send_is_shown_as_text(site: Browser, known: list[str]) -> 
         shown += len(page.all("details"))
         older = [e for e in page.all("a") if e.text == "Older calls"]
         path = f"/ui/activity{older[0].attributes['href']}" if older else ""
-    assert shown >= len(PAYLOADS)
+    assert shown >= 2 * len(texts)
 
 
 def test_what_is_hidden_is_marked(site: Browser, known: list[str]) -> None:
