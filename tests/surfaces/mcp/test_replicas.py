@@ -2,7 +2,7 @@
 
 import json
 import stat
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
@@ -13,7 +13,17 @@ from urllib.parse import urlsplit
 import pytest
 from tests.clients.driver import LISTENING
 from tests.round_robin import round_robin
-from tests.support import FUZZY, PATIENCE_S, READ_FILE, WRITES, Cli, Scripted, stop_all, tool
+from tests.support import (
+    FUZZY,
+    PATIENCE_S,
+    READ_FILE,
+    WRITES,
+    Cli,
+    Scripted,
+    stop_all,
+    tool,
+    until_known,
+)
 
 KEY, NEXT_KEY = "a" * 32, "b" * 32
 SESSIONS = 3
@@ -33,8 +43,8 @@ class Replica:
 class Replicas:
     """Gateways of the same servers, each with a data directory of its own."""
 
-    def __init__(self, home: Path) -> None:
-        self._home = home
+    def __init__(self, home: Path, storage: Mapping[str, str]) -> None:
+        self._home, self._storage = home, storage
         self.scripted = Scripted(home)
         self.calls = home / "calls"
         self.started: list[Replica] = []
@@ -44,7 +54,7 @@ class Replicas:
         home = self._home / f"gateway-{len(self.started)}"
         home.mkdir()
         secret = {"TOOLSCRIPT_SECRET_KEY": key} if key else {}
-        cli = Cli(home, FUZZY | secret | env)
+        cli = Cli(home, FUZZY | secret | env, self._storage)
         write = tool("write_file", "Write a file", **WRITES)
         delete = tool("delete_file", "Delete a file for ever")
         files = self.scripted(READ_FILE, write, delete, calls=str(self.calls))
@@ -54,8 +64,8 @@ class Replicas:
 
 
 @pytest.fixture
-def replicas(tmp_path: Path, no_process_left: None) -> Generator[Replicas]:
-    made = Replicas(tmp_path)
+def replicas(tmp_path: Path, no_process_left: None, storage: dict[str, str]) -> Generator[Replicas]:
+    made = Replicas(tmp_path, storage)
     yield made
     stop_all(replica.cli.record()["pid"] for replica in made.started if replica.cli.records)
 
@@ -179,16 +189,14 @@ def test_where_no_key_can_be_kept_it_serves_all_the_same(replicas: Replicas) -> 
     assert wire.ask("tools/list")[0] == 200
 
 
+@pytest.mark.both_storages
 def test_an_id_is_its_holders_alone_and_cannot_be_made_up(replicas: Replicas) -> None:
     one, two = replicas.start(KEY), replicas.start(KEY)
     tokens = [one.cli("token", "create").stdout.strip() for _ in range(2)]
-    [kept] = one.cli.home.rglob("tokens-*.json")
-    [run] = two.cli.home.rglob("run")
-    name = next(run.glob("gateway-*.json")).name.replace("gateway-", "tokens-")
-    copy = run.parent / "tokens" / name
-    copy.parent.mkdir(exist_ok=True)
-    copy.write_bytes(kept.read_bytes())
-    copy.chmod(0o600)
+    if not one.cli.storage:
+        copy_tokens(one, two)
+    for each in (one, two):
+        until_known(each.cli, tokens[1])
     wire = Wire(one.url, token=tokens[0]).open()
     assert wire.ask("tools/list", two.url)[0] == 200
     other = Wire(two.url, token=tokens[1])
@@ -205,6 +213,17 @@ def test_an_id_is_its_holders_alone_and_cannot_be_made_up(replicas: Replicas) ->
     elsewhere = Wire(two.url, "/mcp/all", tokens[0])
     elsewhere.session = wire.session
     assert elsewhere.ask("tools/list")[0] == 404
+
+
+def copy_tokens(one: Replica, two: Replica) -> None:
+    """Have the tokens of one gateway count at another one, which has files of its own."""
+    [kept] = one.cli.home.rglob("tokens-*.json")
+    [run] = two.cli.home.rglob("run")
+    name = next(run.glob("gateway-*.json")).name.replace("gateway-", "tokens-")
+    copy = run.parent / "tokens" / name
+    copy.parent.mkdir(exist_ok=True)
+    copy.write_bytes(kept.read_bytes())
+    copy.chmod(0o600)
 
 
 def test_what_needs_the_session_itself_is_not_answered_elsewhere(replicas: Replicas) -> None:
