@@ -162,7 +162,8 @@ def application(
             settings.approval_timeout_s,
         ),
         activity=ActivityRecorder(
-            shared.activity if shared else ActivityLog(settings.data_dir / "activity", config.key)
+            shared.activity if shared else ActivityLog(settings.data_dir / "activity", config.key),
+            keep_arguments=settings.log_arguments,
         ),
         questions=KeptQuestions(
             records("questions", f"-{config.key}.jsonl"), _place_of_questions(settings, config)

@@ -276,6 +276,11 @@ class Settings:
         "TOOLSCRIPT_LOG_FORMAT",
         choices=("text", "json"),
     )
+    log_arguments: bool = _setting(
+        default=False,
+        help="Store in the log of calls their arguments, and the searches that led to them.",
+        env="TOOLSCRIPT_LOG_ARGUMENTS",
+    )
     secret_key: str | None = _setting(
         None,
         "Secret that all gateways behind one address share: it seals the ids of sessions.",

@@ -17,6 +17,7 @@ To add evidence, write a function like these and put it into `STEPS`.
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -80,6 +81,8 @@ def plan(request: SearchRequest, profile: Profile, is_action: Callable[[str], bo
 def begin(state: IndexState, plan: Plan) -> Trace:
     """A trace with what each signal says, and no column yet."""
     profile = plan.profile
+    if plan.request.words_only:
+        state = replace(state, semantic=None)
     visible = state.visibility.mask(plan.request)
     return Trace(
         state,

@@ -14,7 +14,7 @@ from toolscript.errors import ConfigError, InputError
 from toolscript.surfaces.cli.options import output_option, settings_options
 from toolscript.surfaces.cli.output import print_json, print_table
 from toolscript.surfaces.server.config_sources import config_files, load
-from toolscript.text.display import counted
+from toolscript.text.display import counted, printable
 from toolscript.types import Document
 
 if TYPE_CHECKING:
@@ -158,11 +158,18 @@ def rebuild(**flags: Any) -> None:
 def rotate_key(**flags: Any) -> None:
     """Encrypt every login with the current key.
 
+    One that neither key can decrypt is left as it is and named; the exit status is then 2.
     Until then gateways need the former key as TOOLSCRIPT_SECRET_KEY_PREVIOUS.
     """
     with _shared(load_settings(flags)) as shared:
-        count = shared.logins.seal_again()
-    click.echo(f"{counted(count, 'login')} encrypted with the current key")
+        sealed, unread = shared.logins.seal_again()
+    click.echo(f"{counted(sealed, 'login')} encrypted with the current key")
+    if unread:
+        names = ", ".join(printable(name, 80) for name in unread)
+        raise ConfigError(
+            f"neither secret key has sealed {counted(len(unread), 'login')}: {names}; "
+            "log in to these servers again with: toolscript auth NAME"
+        )
 
 
 @contextmanager
