@@ -154,6 +154,22 @@ def test_another_index_takes_the_place_of_the_former_one(doors: Doors) -> None:
     test_what_one_gateway_has_listed_the_other_finds(doors)
 
 
+def test_without_the_database_a_search_says_so(doors: Doors, postgres: PostgresServer) -> None:
+    postgres.stop()
+    try:
+        for each in doors.stored:
+            status, answer = fetch(each.url, "/search", {"q": "read a file"})
+            assert status == 503
+            assert answer["error"].startswith("the database does not answer")
+            assert fetch(each.url, "/tools")[0] == 200
+            assert each.call("time__get_current_time")[0] == 200
+    finally:
+        postgres.start()
+    for each in doors.stored:
+        until(lambda each=each: fetch(each.url, "/search", {"q": "x"})[0] == 200, "it is back")
+        assert "filesystem__read_file" in each.finds("read_file")
+
+
 def test_a_grant_shows_what_it_shows_in_memory(doors: Doors) -> None:
     """The last one: from now on a token is asked for."""
     words = ("token", "create", "--server", "git", "--tool", "memory__*_entities")

@@ -207,6 +207,8 @@ class SearchEngine:
         """Take over the vectors that are known by now."""
         if self._semantic:
             semantic = self._semantic.index(corpus)
+            if semantic is self._state.semantic:
+                return
             forecast = self._forecast(corpus, semantic)
             self._state = replace(self._state, semantic=semantic, forecast=forecast)
 

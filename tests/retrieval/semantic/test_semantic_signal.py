@@ -479,3 +479,38 @@ def test_a_model_that_fails_at_work_is_done_without_and_that_is_told(tmp_path: P
     index = asked.index(prepared(asked, document(1, "Read it.")))
     assert not index.rank(Query("read it")).degraded
     assert "failed" in index.rank(Query("a file")).degraded
+
+
+def test_a_changed_document_changes_its_own_row_and_no_former_index(
+    signal: SemanticSignal, model: LazyModel
+) -> None:
+    documents = [document(number, f"Do the work of day {number}.") for number in range(20)]
+    former = signal.index(prepared(signal, *documents))
+    assert former.vectors is not None
+    before = former.vectors.copy()
+    documents[7] = document(7, "Water the plants.")
+    corpus = prepared(signal, *documents)
+    now = signal.index(corpus)
+    assert now is signal.index(corpus), "nothing has changed since"
+    fresh = SemanticSignal(model, lambda: None)
+    expected = fresh.index(prepared(fresh, *documents)).vectors
+    assert now.vectors is not None
+    assert expected is not None
+    np.testing.assert_allclose(now.vectors, expected, atol=1e-6)
+    changed = np.flatnonzero((now.vectors != before).any(axis=1))
+    assert changed.tolist() == [corpus.rows["s__tool_7"]]
+    assert np.array_equal(former.vectors, before)
+
+
+def test_the_parts_of_a_question_rank_as_they_would_alone(signal: SemanticSignal) -> None:
+    topics = ("Water the plants.", "Read a file.", "Convert a currency.", "Send an e-mail.")
+    documents = [document(number, text) for number, text in enumerate(topics)]
+    corpus = prepared(signal, *documents)
+    whole = Query("water the plants, then read a file", ("water the plants", "read a file"))
+    queries = [whole, *(Query(text, parent=whole) for text in whole.subqueries)]
+    index = signal.index(corpus)
+    for query in reversed(queries):
+        alone = SemanticSignal(signal.model, lambda: None)
+        expected = alone.index(prepared(alone, *documents)).rank(query).scores
+        np.testing.assert_array_equal(index.rank(query).scores, expected)
+    assert [int(index.rank(query).scores.argmax()) for query in queries[1:]] == [0, 1]

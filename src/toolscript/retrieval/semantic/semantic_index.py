@@ -21,6 +21,10 @@ from toolscript.text.display import printable
 from toolscript.types import Document
 
 MAX_CACHED_QUERIES = 1024
+_PART = 1024
+"""So many vectors are compared with each part of a question while they are in the cache."""
+_LATEST = 4
+"""For so many questions the cosines are kept, until their parts are ranked too."""
 PARENT_SHARE = 0.5
 """The share of the parent's cosine in a passage's."""
 
@@ -48,9 +52,15 @@ class QueryVectorCache:
 
     def vector(self, encoder: Encoder, query: Query) -> Vectors:
         """A query's vector; a subquery's is the one that it has within its question."""
+        rows, place = self.with_parts(encoder, query)
+        return rows[place]
+
+    def with_parts(self, encoder: Encoder, query: Query) -> tuple[Vectors, int]:
+        """The vectors of a query's whole question and its subqueries, and which is the query's."""
         if query.parent:
-            return self._rows(encoder, query.parent)[1 + query.parent.subqueries.index(query.text)]
-        return self._rows(encoder, query)[0]
+            place = 1 + query.parent.subqueries.index(query.text)
+            return self._rows(encoder, query.parent), place
+        return self._rows(encoder, query), 0
 
     def _rows(self, encoder: Encoder, query: Query) -> Vectors:
         key = encoder.name, query.text, query.subqueries
@@ -87,6 +97,8 @@ class SemanticIndex:
     _usage: Usage | None = None
     _among: ServerContext | None = None
     """The servers' context where these are only some of their tools."""
+    _latest: list[tuple[Vectors, Vectors]] = field(default_factory=list[tuple[Vectors, Vectors]])
+    """The vectors of the latest questions with their parts, and the cosines of each."""
 
     @cached_property
     def _feedback(self) -> RelevanceFeedback | None:
@@ -128,13 +140,33 @@ class SemanticIndex:
             vector = self._queries.vector(encoder, query)
             scores = np.full(size, np.nan, dtype=np.float32)
             seen = None if visible is None else visible[self._known]
-            found = self._calibrated(encoder, vector, self._rows @ vector, seen)
+            cosines = self._cosines(encoder, query, self._rows)
+            found = self._calibrated(encoder, vector, cosines, seen)
             scores[self._known] = found if seen is None else found * seen
         except UnreachableError as error:
             return Ranking.unanswered(size, f"searching without meaning: {error}")
         except ModelError as error:
             return Ranking.unanswered(size, self._model.give_up(str(error)).degraded)
         return Ranking(scores, loaded.degraded or self._waiting(size - self._known.size))
+
+    def _cosines(self, encoder: Encoder, query: Query, rows: Vectors) -> Vectors:
+        """The cosines of a query: float32 [known].
+
+        Those of all parts of its question are computed at once, since reading the rows takes most
+        of the time.
+        """
+        questions, place = self._queries.with_parts(encoder, query)
+        for known, cosines in self._latest:
+            if known is questions:
+                return cosines[place]
+        cosines = np.empty((len(questions), len(rows)), np.float32)
+        for first in range(0, len(rows), _PART):
+            part = slice(first, first + _PART)
+            for question, row in zip(questions, cosines, strict=True):
+                np.dot(rows[part], question, out=row[part])
+        if len(questions) > 1:
+            self._latest[:] = [*self._latest, (questions, cosines)][-_LATEST:]
+        return cosines[place]
 
     def cosines(self, query: Query) -> Ranking:
         """See `EmbeddingIndex.cosines`. Waits for the model."""

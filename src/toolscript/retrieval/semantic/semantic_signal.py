@@ -64,6 +64,12 @@ class SemanticSignal:
         self._vectors: dict[str, CachedVector] = {}
         self._dim = 0
         """The vectors' length; 0 while that is not known."""
+        self._looked_up: tuple[Corpus, list[Vectors | None]] | None = None
+        """The vector of each document of the latest corpus, by row."""
+        self._indexed: tuple[Corpus, SemanticIndex] | None = None
+        """The latest index, until a vector changes."""
+        self._rows: tuple[list[Vectors], Vectors | None] = [], None
+        """The vectors of that index, and the same as rows."""
         self._queries = QueryVectorCache(self.counters)
 
     def prepare(self, corpus: Corpus) -> Iterator[int]:
@@ -135,6 +141,8 @@ class SemanticSignal:
 
     def _drop_removed(self, corpus: Corpus) -> None:
         """Drop the vectors of tools that are gone; those of servers that are away stay."""
+        if len(self._vectors) == len(corpus) - len(self._missing(corpus)):
+            return
         away = _away(corpus)
         self._vectors = {
             identifier: entry
@@ -148,14 +156,40 @@ class SemanticSignal:
             cache.save(self._name, self._vectors, keep=_away(corpus))
 
     def _missing(self, corpus: Corpus) -> list[Document]:
-        return [document for document in corpus.documents if self._vector(document) is None]
+        vectors = self._of(corpus)
+        if all(vector is not None for vector in vectors):
+            return []
+        return [d for d, vector in zip(corpus.documents, vectors, strict=True) if vector is None]
+
+    def _of(self, corpus: Corpus) -> list[Vectors | None]:
+        """Returns the vector of each document, by row."""
+        if self._looked_up is None or self._looked_up[0] is not corpus:
+            get = self._vectors.get
+            found = [
+                entry.vector
+                if (entry := get(document.id)) is not None and entry.digest == document.digest
+                else None
+                for document in corpus.documents
+            ]
+            self._looked_up = corpus, found
+        return self._looked_up[1]
+
+    def _set(self, document: Document, entry: CachedVector) -> None:
+        self._vectors[document.id] = entry
+        self._indexed = None
+        if self._looked_up is not None:
+            corpus, vectors = self._looked_up
+            row = corpus.rows.get(document.id)
+            if row is not None and corpus.documents[row].digest == entry.digest:
+                vectors[row] = entry.vector
 
     def index(self, corpus: Corpus) -> SemanticIndex:
         """Returns the vectors of ``corpus`` known now; documents without one rank as NaN."""
-        vectors = [self._vector(document) for document in corpus.documents]
+        if self._indexed is not None and self._indexed[0] is corpus:
+            return self._indexed[1]
+        vectors = self._of(corpus)
         known = [row for row, vector in enumerate(vectors) if vector is not None]
-        rows = [vector for vector in vectors if vector is not None]
-        return SemanticIndex(
+        index = SemanticIndex(
             self.model,
             self._name,
             self._queries,
@@ -163,10 +197,29 @@ class SemanticSignal:
             corpus.documents,
             np.array(known, dtype=np.intp),
             _places(known, corpus),
-            np.stack(rows) if rows else None,
+            self._stacked([vector for vector in vectors if vector is not None]),
             self._noun,
             self._usage,
         )
+        self._indexed = corpus, index
+        return index
+
+    def _stacked(self, vectors: list[Vectors]) -> Vectors | None:
+        """Returns vectors as rows, float32 [n, dim]; None for none.
+
+        Where few are others than before, the former rows are copied, which is quicker.
+        """
+        former, rows = self._rows
+        pairs = zip(former, vectors, strict=False)
+        changed = [row for row, (before, now) in enumerate(pairs) if before is not now]
+        if rows is None or len(former) != len(vectors) or 8 * len(changed) > len(vectors):
+            stacked = np.stack(vectors) if vectors else None
+        else:
+            stacked = rows.copy()
+            for row in changed:
+                stacked[row] = vectors[row]
+        self._rows = vectors, stacked
+        return stacked
 
     def vectors_of(self, documents: Sequence[Document]) -> tuple[str, dict[str, Vectors]]:
         """Returns the model's name, and by document id the vectors: float32 [dim], length 1.
@@ -229,6 +282,7 @@ class SemanticSignal:
     def take(self, model: str, vectors: dict[str, CachedVector]) -> None:
         """Replace all vectors by these ``vectors`` of a ``model``, by document id."""
         self._name, self._vectors = model, vectors
+        self._looked_up = self._indexed = None
         self._dim = next((each.vector.size for each in vectors.values()), 0)
 
     def embed_query(self, text: str) -> tuple[str, Vectors] | None:
@@ -256,13 +310,13 @@ class SemanticSignal:
                 continue
             self._dim = self._dim or entry.vector.size
             if entry.vector.size == self._dim:
-                self._vectors[document.id] = entry
+                self._set(document, entry)
                 self.counters.documents_from_cache += 1
 
     def _embed(self, encoder: Encoder, documents: list[Document]) -> None:
         vectors = document_vectors(encoder, documents)
         for document, vector in zip(documents, vectors, strict=True):
-            self._vectors[document.id] = CachedVector(document.digest, vector)
+            self._set(document, CachedVector(document.digest, vector))
         self.counters.documents_embedded += len(documents)
 
 

@@ -14,7 +14,7 @@ The cosines with w are then put on the scale of those with v, on which the model
 calibrated: what a question has with everything is added again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,8 @@ from toolscript.embedding.base import Vectors, unit_rows
 
 COMMON = 0.6
 SHARE = 0.4
+_PART = 1024
+"""So many tools are looked at together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +36,6 @@ class Basis:
     """`COMMON` · a: float32 [dim]."""
     scale: float
     """The mean length of v − `COMMON` · a."""
-
-    @classmethod
-    def of(cls, vectors: Vectors) -> "Basis":
-        """The basis of tools with these ``vectors``: float32 [n, dim], unit rows."""
-        common = common_of(vectors.mean(axis=0))
-        return cls(common, float(np.linalg.norm(vectors - common, axis=1).mean()))
 
 
 def common_of(mean: NDArray[np.floating]) -> Vectors:
@@ -70,28 +66,30 @@ class ServerContext:
             vectors: float32 [n, dim], unit rows.
             basis: That of all tools; None where these are all.
         """
-        basis = basis or Basis.of(vectors)
         numbers: dict[str, int] = {}
         server = np.array([numbers.setdefault(name, len(numbers)) for name in servers], np.intp)
-        apart = unit_rows(vectors - basis.common)
-        sums = np.zeros((len(numbers), vectors.shape[1]), dtype=np.float32)
-        np.add.at(sums, server, apart)
-        means = sums / np.bincount(server, minlength=len(numbers)).astype(np.float32)[:, None]
-        return cls.among(basis, means, server, vectors)
+        common = common_of(vectors.mean(axis=0)) if basis is None else basis.common
+        apart, before = _apart(vectors, common)
+        order = np.argsort(server, kind="stable")
+        counts = np.bincount(server, minlength=len(numbers))
+        means = np.stack(
+            [apart[rows].sum(axis=0) for rows in np.split(order, np.cumsum(counts)[:-1])]
+        )
+        means /= counts.astype(np.float32)[:, None]
+        basis = basis or Basis(common, float(before.mean()))
+        return cls(basis, means, server, (before, _lengths_with(apart, means, server)))
 
     @classmethod
     def among(
         cls, basis: Basis, means: Vectors, server: NDArray[np.intp], vectors: Vectors
     ) -> "ServerContext":
         """The context of any tools: see the fields. ``vectors`` are float32 [n, dim], unit rows."""
-        apart = vectors - basis.common
-        before = np.linalg.norm(apart, axis=1)
-        after = np.linalg.norm(unit_rows(apart) + SHARE * means[server], axis=1)
-        return cls(basis, means, server, (before, after))
+        apart, before = _apart(vectors, basis.common)
+        return cls(basis, means, server, (before, _lengths_with(apart, means, server)))
 
     def moved(self, vectors: Vectors) -> Vectors:
         """Returns w for each of the ``vectors`` that this was made of: float32 [n, dim]."""
-        apart = unit_rows(vectors - self.basis.common)
+        apart, _ = _apart(vectors, self.basis.common)
         return unit_rows(apart + SHARE * self.means[self.server])
 
     def applied(self, cosines: Vectors, question: Vectors) -> Vectors:
@@ -101,3 +99,28 @@ class ServerContext:
         beside = (self.means @ question)[self.server]
         moved = ((cosines - shared) / before + SHARE * beside) / after
         return (shared + self.basis.scale * moved).astype(np.float32)
+
+
+def _apart(vectors: Vectors, common: Vectors) -> tuple[Vectors, Vectors]:
+    """Returns u, float32 [n, dim], and its length before that was made 1, float32 [n].
+
+    A part at a time, which stays in the processor's cache.
+    """
+    apart, lengths = np.empty_like(vectors), np.empty(len(vectors), np.float32)
+    for part in _parts(len(vectors)):
+        moved = vectors[part] - common
+        lengths[part] = np.linalg.norm(moved, axis=1)
+        np.divide(moved, np.maximum(lengths[part], 1e-12)[:, None], out=apart[part])
+    return apart, lengths
+
+
+def _lengths_with(apart: Vectors, means: Vectors, server: NDArray[np.intp]) -> Vectors:
+    """Returns the lengths of u + `SHARE` · m: float32 [n]."""
+    lengths = np.empty(len(apart), np.float32)
+    for part in _parts(len(apart)):
+        lengths[part] = np.linalg.norm(apart[part] + SHARE * means[server[part]], axis=1)
+    return lengths
+
+
+def _parts(size: int) -> Iterator[slice]:
+    return (slice(first, first + _PART) for first in range(0, size, _PART))
