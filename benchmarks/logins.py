@@ -16,10 +16,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from tests.servers.logins import login_under_way, oauth_server, visit
+from tests.servers.logins import login_under_way, oauth_server, stored_logins, visit
 from tests.support import processes
 
 from benchmarks import report
@@ -46,8 +48,13 @@ def main() -> int:
     return bool(found["lost"] or found["used twice"])
 
 
-def killed(folder: Path, kills: int, seed: int) -> dict[str, int]:
-    """Counts what became of so many processes, and of the login, by what happened."""
+def killed(
+    folder: Path, kills: int, seed: int, storage: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, int]:
+    """Counts what became of so many processes, and of the login, by what happened.
+
+    ``storage`` are the variables that name a shared database; without, the login is in a file.
+    """
     chance = random.Random(seed)  # noqa: S311 - no secret
     refreshes = folder / "refreshes"
     found = {"killed": 0, "during the request": 0, "lost": 0}
@@ -56,14 +63,13 @@ def killed(folder: Path, kills: int, seed: int) -> dict[str, int]:
         config.write_text(json.dumps({"mcpServers": {"guarded": {"url": url}}}), "utf-8")
         environ = {k: v for k, v in os.environ.items() if not k.startswith("TOOLSCRIPT_")}
         environ |= {"HOME": str(folder), "TOOLSCRIPT_SEARCH_FALLBACK": "fuzzy"}
-        environ |= {"TOOLSCRIPT_SEARCH_MODEL": "none"}
+        environ |= {"TOOLSCRIPT_SEARCH_MODEL": "none", **storage}
         command = [*_PROGRAM, "auth", "guarded", "--no-browser"]
         with login_under_way(command, environ, folder) as (process, address):
             visit(address)
             process.wait(_PATIENCE_S)
-        [stored] = (folder / ".toolscript" / "auth").glob("*.json")
         for _ in range(kills):
-            _expire(stored)
+            _expire(environ)
             during = _kill(environ, folder, chance)
             found["killed"] += during is not None
             found["during the request"] += bool(during)
@@ -72,11 +78,11 @@ def killed(folder: Path, kills: int, seed: int) -> dict[str, int]:
     return {**found, "refreshes": len(lines), "used twice": lines.count("used")}
 
 
-def _expire(stored: Path) -> None:
-    state = json.loads(stored.read_text("utf-8")) | {"expires_at": 1.0}
-    changed = stored.with_suffix(".new")
-    changed.write_text(json.dumps(state), "utf-8")
-    changed.replace(stored)
+def _expire(environ: Mapping[str, str]) -> None:
+    with stored_logins(environ) as records:
+        [name] = records.names()
+        state = json.loads(records.read(name) or b"") | {"expires_at": 1.0}
+        records.write(name, json.dumps(state).encode())
 
 
 def _kill(environ: dict[str, str], folder: Path, chance: random.Random) -> bool | None:

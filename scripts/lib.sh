@@ -67,19 +67,27 @@ set_up_servers() { # .servers holds real MCP servers
   .venv/bin/python scripts/real_servers.py --into .servers --uv .venv/bin/uv
 }
 
-set_up_browser() { # Chromium, which the system's package manager installs where it may
+set_up_programs() { # Chromium and PgBouncer, which the system's package manager installs where it may
+  has_one chromium chromium-browser google-chrome google-chrome-stable ||
+    install_program chromium || say "there is no Chromium: tests of the page in a browser are" \
+    "skipped; on Debian: apt install chromium"
+  has_one pgbouncer /usr/sbin/pgbouncer || install_program pgbouncer ||
+    say "there is no PgBouncer: tests with it are skipped; on Debian: apt install pgbouncer"
+}
+
+has_one() { # whether one of these programs is there
   local name
-  for name in chromium chromium-browser google-chrome google-chrome-stable; do
+  for name in "$@"; do
     if command -v "$name" >/dev/null; then return; fi
   done
-  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-    say "installing Chromium"
-    if { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes \
-      --no-install-recommends -o DPkg::Lock::Timeout=120 chromium; } </dev/null >/dev/null 2>&1; then
-      return
-    fi
-  fi
-  say "there is no Chromium: tests of the page in a browser are skipped; on Debian: apt install chromium"
+  return 1
+}
+
+install_program() { # a package of Debian's
+  if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then return 1; fi
+  say "installing $1"
+  { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes \
+    --no-install-recommends -o DPkg::Lock::Timeout=120 "$1"; } </dev/null >/dev/null 2>&1
 }
 
 set_up_beside() { # a folder of requirements, what that is, names of Python environments in it

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import ROOT, Cli, Scripted, kill_all, processes, stop_all, until
+from tests.support import ROOT, Cli, Scripted, in_database, kill_all, processes, stop_all, until
 
 
 @pytest.fixture
@@ -30,12 +30,13 @@ def scripted(tmp_path: Path, no_process_left: None) -> Scripted:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Runs the tests of a module with the marker ``both_storages`` once on each storage.
+    """Runs a test with the marker ``both_storages`` once on each storage.
 
-    A test with the marker ``files`` is one of files.
+    That is, where it uses ``cli`` or asks for ``storage`` itself. One of a module with that marker
+    that has the marker ``files`` is one of files.
     """
     marks = {mark.name for mark in metafunc.definition.iter_markers()}
-    if "cli" in metafunc.fixturenames and "both_storages" in marks and "files" not in marks:
+    if "storage" in metafunc.fixturenames and "both_storages" in marks and "files" not in marks:
         metafunc.parametrize("storage", ["files", "database"], indirect=True)
 
 
@@ -44,8 +45,7 @@ def storage(request: pytest.FixtureRequest) -> dict[str, str]:
     """The variables that have a gateway keep its state in a database; none keep it in files."""
     if getattr(request, "param", "files") == "files":
         return {}
-    url: str = request.getfixturevalue("database_url")
-    return {"TOOLSCRIPT_DATABASE": url, "TOOLSCRIPT_SECRET_KEY": "k" * 32}
+    return in_database(request.getfixturevalue("database_url"))
 
 
 @pytest.fixture

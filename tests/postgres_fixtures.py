@@ -1,10 +1,12 @@
 """A database of a real PostgreSQL server, for the tests that ask for one."""
 
 from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from itertools import count
 
 import pytest
 
+from tests.pooler import installed, pooler
 from tests.postgres import PostgresServer, postgres_server
 from toolscript.cluster import schema
 from toolscript.cluster.database import Database
@@ -23,24 +25,76 @@ def postgres() -> Generator[PostgresServer]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def new_database(postgres: PostgresServer) -> Callable[[], str]:
+    """Makes databases with tables and nothing in them; returns the address of each."""
+
+    def made() -> str:
+        name = f"test_{next(_NUMBERS)}"
+        postgres.execute(f"create database {name} template made")
+        return postgres.url(name)
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def pooler_port(postgres: PostgresServer) -> Generator[int]:
+    """The port of a pooler in transaction mode, before the server."""
+    program = installed()
+    if program is None:
+        pytest.skip("PgBouncer is not installed; on Debian: apt install pgbouncer")
+    with pooler(program, postgres) as port:
+        yield port
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Runs the tests of a module with the marker ``pooled`` once with and once without a pooler."""
+    marks = {mark.name for mark in metafunc.definition.iter_markers()}
+    if "database_url" in metafunc.fixturenames and "pooled" in marks:
+        metafunc.parametrize("database_url", ["direct", "pooled"], indirect=True)
+
+
 @pytest.fixture
-def database_url(postgres: PostgresServer) -> str:
+def database_url(
+    request: pytest.FixtureRequest, postgres: PostgresServer, new_database: Callable[[], str]
+) -> str:
     """The address of a database with tables and nothing in them."""
-    name = f"test_{next(_NUMBERS)}"
-    postgres.execute(f"create database {name} template made")
-    return postgres.url(name)
+    url = new_database()
+    if getattr(request, "param", "direct") == "direct":
+        return url
+    port: int = request.getfixturevalue("pooler_port")
+    return url.replace(f":{postgres.port}/", f":{port}/")
 
 
 @pytest.fixture
 def connect(database_url: str) -> Generator[Callable[[], Database]]:
     """Connects to the test's database, as a gateway by itself would each time."""
+    with connections(database_url) as connected:
+        yield connected
+
+
+@pytest.fixture
+def connect_pooled(
+    postgres: PostgresServer, pooler_port: int, database_url: str
+) -> Generator[Callable[[], Database]]:
+    """The same, through a pooler."""
+    url = database_url.replace(f":{postgres.port}/", f":{pooler_port}/")
+    with connections(url) as connected:
+        yield connected
+
+
+@contextmanager
+def connections(url: str) -> Generator[Callable[[], Database]]:
+    """Makes connections to a database that are closed with the block."""
     opened: list[Database] = []
 
     def connected() -> Database:
-        opened.append(database := Database(database_url))
+        opened.append(database := Database(url))
         database.open()
         return database
 
-    yield connected
-    for each in opened:
-        each.close()
+    try:
+        yield connected
+    finally:
+        for each in opened:
+            each.close()

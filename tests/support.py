@@ -172,6 +172,42 @@ def no_skills(folder: Path) -> SkillService:
     return SkillService(engine, semantic, SkillFeed(folders, mode="off"))
 
 
+def in_database(url: str) -> dict[str, str]:
+    """The variables that have a gateway keep its state in a database."""
+    return {"TOOLSCRIPT_DATABASE": url, "TOOLSCRIPT_SECRET_KEY": "k" * 32}
+
+
+# Tokens
+
+
+def create_token(cli: "Cli", *arguments: str) -> dict[str, Any]:
+    """What ``toolscript token create`` says; a gateway that runs takes the token from now on."""
+    made = cli.json("token", "create", *arguments)
+    until_known(cli, made["token"])
+    return made
+
+
+def until_known(cli: "Cli", token: str) -> None:
+    """Wait until a new token counts: at once with files, within a second with a database."""
+    if cli.storage and cli.records:
+        until(lambda: _statuses(cli, "", token) == [401, 200], "the gateway knows the token")
+
+
+def revoke_token(cli: "Cli", identifier: str, token: str) -> str:
+    """Revoke a token, and return what is said; it counts no more when this returns."""
+    done = cli("token", "revoke", identifier)
+    assert done.stdout == "revoked\n"
+    if cli.storage:
+        until(lambda: _statuses(cli, token) == [401], "the token counts no more")
+    return done.stderr
+
+
+def _statuses(cli: "Cli", *tokens: str) -> list[int]:
+    """How a gateway answers the holders of these tokens; an empty one is not shown."""
+    shown = ({"Authorization": f"Bearer {token}"} if token else {} for token in tokens)
+    return [fetch(cli.record()["url"], "/tools", headers=headers)[0] for headers in shown]
+
+
 # An application in this process
 
 

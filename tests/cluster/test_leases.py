@@ -20,6 +20,7 @@ from toolscript.cluster.database import Database
 from toolscript.cluster.leases import Leases, rendezvous
 from toolscript.types import ServerSpec
 
+pytestmark = pytest.mark.pooled
 SPECS = [ServerSpec(name=f"s{n}", transport="stdio", command="run") for n in range(12)]
 TTL_S, RENEW_S = 1.5, 0.3
 

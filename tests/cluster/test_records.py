@@ -9,6 +9,7 @@ from toolscript.cluster.records import DatabaseRecords, SealedRecords
 from toolscript.config.secret_key import SecretKey
 from toolscript.storage.base import LostRecordError
 
+pytestmark = pytest.mark.pooled
 Connect = Callable[[], Database]
 
 
@@ -81,7 +82,7 @@ def test_a_sealed_value_is_read_with_either_key_and_no_other(connect: Connect) -
 
     rotating = SealedRecords(records, SecretKey(new, old), "login")
     assert rotating.read("a") == b"secret"
-    assert rotating.seal_again() == 1
+    assert rotating.seal_again() == (1, [])
 
     assert SealedRecords(records, SecretKey(new), "login").read("a") == b"secret"
     with pytest.raises(LostRecordError):

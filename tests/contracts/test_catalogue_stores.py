@@ -24,13 +24,14 @@ from toolscript.types import ServerSpec, ServerState
 SPECS = [TIME, GIT]
 
 
-@pytest.fixture(params=["file", "database"])
+@pytest.fixture(params=["file", "database", "database, pooled"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[CatalogueStore]:
     """A store; in the database it is that of a replica that owns both servers."""
     if request.param == "file":
         yield SnapshotStore(tmp_path / "catalogue", "0123456789abcdef")
         return
-    connect: Callable[[], Database] = request.getfixturevalue("connect")
+    way = "connect_pooled" if "pooled" in request.param else "connect"
+    connect: Callable[[], Database] = request.getfixturevalue(way)
     database = connect()
     feed = ChangeFeed(database, "default")
     leases = Leases(database, feed, "default", "http://one")

@@ -20,14 +20,17 @@ Open = Callable[[], Records]
 KEY = SecretKey("k" * 32)
 
 
-@pytest.fixture(params=["files", "files, marked", "database", "database, copied", "sealed"])
+@pytest.fixture(
+    params=["files", "files, marked", "database", "database, copied", "sealed", "copied, pooled"]
+)
 def reopened(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
     """Opens the same storage again and again, as processes beside each other do."""
     kind: str = request.param
     if kind.startswith("files"):
         marker = tmp_path.joinpath("marks").joinpath if "marked" in kind else None
         return lambda: FileRecords(tmp_path / "values", marker=marker)
-    connect: Callable[[], Database] = request.getfixturevalue("connect")
+    way = "connect_pooled" if "pooled" in kind else "connect"
+    connect: Callable[[], Database] = request.getfixturevalue(way)
 
     def in_database() -> Records:
         database = connect()

@@ -197,6 +197,7 @@ def test_a_server_that_changed_while_it_rested_is_found_out_by_the_first_call(
         assert not (tmp_path / "calls").exists()
 
 
+@pytest.mark.both_storages
 def test_every_door_says_why_a_held_tool_is_not_there(cli: Cli, listed: Path) -> None:
     tool = honest(1)
     put(listed, [tool, honest(2)])
@@ -227,10 +228,13 @@ def test_every_door_says_why_a_held_tool_is_not_there(cli: Cli, listed: Path) ->
     assert done.returncode == 0, done.stderr
 
 
-def test_two_processes_at_once_accept_the_same(tmp_path: Path, listed: Path) -> None:
+@pytest.mark.both_storages
+def test_two_processes_at_once_accept_the_same(
+    tmp_path: Path, listed: Path, storage: dict[str, str]
+) -> None:
     put(listed, [honest(number) for number in range(COUNT)])
     config = server(tmp_path, listed)
-    with running(config) as one, running(config) as other:
+    with running(config, storage) as one, running(config, storage) as other:
         one.settle()
         other.settle()
         assert held(one) == held(other) == {}

@@ -23,7 +23,7 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl
 
-from tests.servers.logins import login_under_way, oauth_server, visit
+from tests.servers.logins import login_under_way, oauth_server, stored_logins, visit
 from tests.support import FUZZY, Cli, fetch
 from toolscript.gateway.oauth.login import Login, LoginNeededError, may_be_asked
 from toolscript.types import ServerSpec
@@ -52,17 +52,19 @@ def log_in(cli: Cli) -> None:
         assert process.wait(60) == 0
 
 
-def stored(cli: Cli) -> Path:
-    [path] = (cli.home / ".toolscript" / "auth").glob("*.json")
-    return path
+def stored(cli: Cli) -> bytes:
+    """The one login that is stored."""
+    with stored_logins(cli.environment()) as records:
+        [name] = records.names()
+        return records.read(name) or b""
 
 
 def expire(cli: Cli) -> None:
     """Have the token count as expired, for every process."""
-    state = json.loads(stored(cli).read_text("utf-8")) | {"expires_at": 1.0}
-    changed = stored(cli).with_suffix(".new")
-    changed.write_text(json.dumps(state), "utf-8")
-    changed.replace(stored(cli))
+    with stored_logins(cli.environment()) as records:
+        [name] = records.names()
+        state = json.loads(records.read(name) or b"") | {"expires_at": 1.0}
+        records.write(name, json.dumps(state).encode())
 
 
 def listed_at_once(cli: Cli, number: int) -> list[str]:
@@ -86,6 +88,7 @@ def refreshes(tmp_path: Path) -> list[str]:
 # M12: refreshing at once
 
 
+@pytest.mark.both_storages
 def test_m12_processes_refresh_a_token_once_between_them(guarded: Cli, tmp_path: Path) -> None:
     """upstream:transports: three commands and a gateway, and no token is used twice."""
     log_in(guarded)
@@ -126,6 +129,7 @@ def test_m12_what_another_process_has_refreshed_is_taken_over(tmp_path: Path) ->
     assert shown == ["Bearer new"]
 
 
+@pytest.mark.both_storages
 def test_m12_a_token_that_is_refused_is_refreshed_once(guarded: Cli, tmp_path: Path) -> None:
     """upstream:transports: though it has not expired; nobody is told to log in."""
     log_in(guarded)
@@ -134,6 +138,7 @@ def test_m12_a_token_that_is_refused_is_refreshed_once(guarded: Cli, tmp_path: P
     assert refreshes(tmp_path) == ["new"]
 
 
+@pytest.mark.both_storages
 def test_m12_a_refresh_token_that_is_worth_nothing_is_not_sent_again(
     guarded: Cli, tmp_path: Path
 ) -> None:
@@ -146,10 +151,13 @@ def test_m12_a_refresh_token_that_is_worth_nothing_is_not_sent_again(
     assert refreshes(tmp_path) == ["closed"]
 
 
+@pytest.mark.both_storages
 @pytest.mark.timeout(180)
-def test_m12_a_login_outlives_processes_killed_while_refreshing(tmp_path: Path) -> None:
+def test_m12_a_login_outlives_processes_killed_while_refreshing(
+    tmp_path: Path, storage: dict[str, str]
+) -> None:
     """upstream:transports: what the provider answers to a killed process is taken over."""
-    found = killed(tmp_path, KILLS, seed=3)
+    found = killed(tmp_path, KILLS, seed=3, storage=storage)
     assert found["during the request"], found
     assert (found["lost"], found["used twice"]) == (0, 0), found
 
@@ -172,10 +180,11 @@ def test_m13_only_the_user_who_was_sent_away_comes_back(guarded: Cli) -> None:
             assert process.wait(60) == 0
 
 
+@pytest.mark.both_storages
 def test_m13_a_login_is_replaced_by_the_next_one_that_succeeds(guarded: Cli) -> None:
     """upstream:transports: not by one that was only begun, or that the user refuses."""
     log_in(guarded)
-    before = stored(guarded).read_bytes()
+    before = stored(guarded)
     with logging_in(guarded) as (process, url):
         process.kill()
     with logging_in(guarded) as (process, url):
@@ -183,9 +192,9 @@ def test_m13_a_login_is_replaced_by_the_next_one_that_succeeds(guarded: Cli) -> 
         refused = f"error=access_denied&state={query['state'][0]}"
         assert visit(f"{query['redirect_uri'][0]}?{refused}")[0] == 200
         assert process.wait(60) == 1
-    assert stored(guarded).read_bytes() == before
+    assert stored(guarded) == before
     log_in(guarded)
-    assert stored(guarded).read_bytes() != before
+    assert stored(guarded) != before
 
 
 # L18: where a server sends us

@@ -3,7 +3,7 @@
 import http.server
 import json
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from tests.hostile.redaction_corpus import WORD, leaked, spellings
-from tests.support import FUZZY, Cli, Scripted, fetch, post, stop_all, tool, until
+from tests.postgres import content_of
+from tests.support import FUZZY, Cli, Scripted, fetch, in_database, post, stop_all, tool, until
 from toolscript.gateway.base import LAST_WORDS
 from toolscript.gateway.process.stderr_log import StderrLog
 from toolscript.text.redaction import MAX_CHARS, redact
@@ -47,12 +48,13 @@ def echo() -> Generator[str]:
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("doors")
+def cli(tmp_path_factory: pytest.TempPathFactory) -> Generator[Cli]:
+    with telling_gateway(tmp_path_factory.mktemp("doors"), {}) as cli:
+        yield cli
 
 
-@pytest.fixture(scope="module")
-def cli(home: Path) -> Generator[Cli]:
+@contextmanager
+def telling_gateway(home: Path, storage: Mapping[str, str]) -> Generator[Cli]:
     """A gateway over servers that tell their secrets, in the places where an error comes from."""
     scripted = Scripted(home)
 
@@ -65,7 +67,7 @@ def cli(home: Path) -> Generator[Cli]:
 
     lines = "\n".join(spellings(WORD).values())
     error = {"code": -32050, "message": TOLD, "data": {"env": {"deep": [WORD]}, "n": 1}}
-    cli = Cli(home, FUZZY)
+    cli = Cli(home, FUZZY, storage)
     with echo() as url:
         cli.configure(
             dies=telling("dies", {"stderr": TOLD, "exit": 1}, "--flavour", WORD),
@@ -123,6 +125,20 @@ def test_m8_no_door_shows_a_secret(cli: Cli) -> None:
     assert "%2F" in states["port"]["error"]
     data = shown["/message"]["error"]["data"]
     assert data == {"env": {"deep": ["***"]}, "n": 1}
+
+
+def test_m8_no_secret_is_in_the_database(tmp_path: Path, database_url: str) -> None:
+    """Though what servers say when they fail is."""
+    with telling_gateway(tmp_path, in_database(database_url)) as cli:
+        url = cli.record()["url"]
+        post(url, "/tools/refuses__t", {})
+        cli("list-servers", "--refresh")
+        stopped = cli("gateway", "stop")
+        assert stopped.returncode == 0, stopped.stderr
+    stored = content_of(database_url).decode(errors="replace")
+    assert "unknown option ***" in stored
+    assert "refuses__t" in stored
+    assert not leaked(WORD, stored)
 
 
 def test_m8_a_servers_last_words_are_for_its_owner(cli: Cli) -> None:

@@ -2,13 +2,29 @@
 
 import json
 import shutil
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support import FUZZY, READ_FILE, SEND_MAIL, Cli, Scripted, fetch
+from tests.support import (
+    FUZZY,
+    READ_FILE,
+    SEND_MAIL,
+    Cli,
+    Scripted,
+    fetch,
+    until,
+    until_known,
+)
+from toolscript.cluster.shared import shared_of
 from toolscript.config.access_tokens import TokenStore
+from toolscript.config.settings import load_settings
 from toolscript.types import EVERYTHING, Grant
+
+pytestmark = pytest.mark.both_storages
 
 FILES = Grant(servers=("files",))
 
@@ -22,14 +38,29 @@ def guarded(cli: Cli, scripted: Scripted) -> Cli:
     return cli
 
 
-def store(cli: Cli) -> TokenStore:
+def in_files(cli: Cli) -> TokenStore:
     """The tokens of the gateway's configuration, as its owner's commands change them."""
     [record] = cli.records
     return TokenStore(record.parent.parent, record.stem.removeprefix("gateway-"))
 
 
+@contextmanager
+def store(cli: Cli) -> Generator[TokenStore]:
+    """The same, wherever they are."""
+    if not cli.storage:
+        yield in_files(cli)
+        return
+    shared = shared_of(load_settings({}, cli.environment()))
+    shared.open()
+    yield TokenStore(cli.home / "unused", "unused", shared.records("tokens"))
+    shared.close()
+
+
 def made(cli: Cli, grant: Grant = EVERYTHING) -> str:
-    return store(cli).create(grant)[1]
+    with store(cli) as tokens:
+        token = tokens.create(grant)[1]
+    until_known(cli, token)
+    return token
 
 
 def ask(cli: Cli, path: str, token: str = "") -> tuple[int, Any]:
@@ -37,17 +68,27 @@ def ask(cli: Cli, path: str, token: str = "") -> tuple[int, Any]:
     return fetch(cli.record()["url"], path, headers=headers)
 
 
+def clear(cli: Cli) -> None:
+    with store(cli) as tokens:
+        tokens.clear()
+
+
 def revoke_all(cli: Cli) -> None:
-    for token in store(cli).all():
-        store(cli).revoke(token.id)
+    with store(cli) as tokens:
+        for token in tokens.all():
+            tokens.revoke(token.id)
+
+
+def path(cli: Cli) -> Path:
+    return in_files(cli).path
 
 
 def delete_file(cli: Cli) -> None:
-    store(cli).path.unlink()
+    path(cli).unlink()
 
 
 def delete_folder(cli: Cli) -> None:
-    shutil.rmtree(store(cli).path.parent)
+    shutil.rmtree(path(cli).parent)
 
 
 # H5
@@ -55,26 +96,34 @@ def delete_folder(cli: Cli) -> None:
 
 def test_h5_without_its_last_token_a_gateway_stays_closed(guarded: Cli) -> None:
     """To everybody, the bearer of what was revoked included, until the owner opens it."""
-    for lose in (revoke_all, delete_file, delete_folder):
+    ways: list[Callable[[Cli], None]] = [revoke_all]
+    if not guarded.storage:  # a database has no file that could be lost
+        ways += [delete_file, delete_folder]
+    for lose in ways:
         token = made(guarded, FILES)
         assert ask(guarded, "/tools", token)[0] == 200
         lose(guarded)
-        assert [ask(guarded, "/tools", shown)[0] for shown in ("", token)] == [401, 401]
-        store(guarded).clear()
-        assert ask(guarded, "/tools")[0] == 200
+        until(lambda token=token: ask(guarded, "/tools", token)[0] == 401, "it is refused")
+        assert ask(guarded, "/tools")[0] == 401
+        clear(guarded)
+        until(lambda: ask(guarded, "/tools")[0] == 200, "it is open")
 
 
 def test_h5_the_owner_is_told_and_goes_on(guarded: Cli) -> None:
-    store(guarded).revoke(store(guarded).create(FILES)[0].id)
+    made(guarded, FILES)
+    revoke_all(guarded)
     assert "toolscript token off" in guarded("token", "list").stdout
     assert guarded("list-tools").returncode == 0
     assert "may use the gateway" in guarded("token", "off").stdout
-    assert ask(guarded, "/tools")[0] == 200
+    until(lambda: ask(guarded, "/tools")[0] == 200, "it is open")
 
 
 def test_h5_a_restart_opens_nothing(guarded: Cli) -> None:
     made(guarded)
-    delete_file(guarded)
+    if guarded.storage:
+        revoke_all(guarded)
+    else:
+        delete_file(guarded)
     assert guarded("gateway", "stop").returncode == 0
     guarded.start_gateway()
     assert ask(guarded, "/tools")[0] == 401
@@ -83,19 +132,20 @@ def test_h5_a_restart_opens_nothing(guarded: Cli) -> None:
 # L3
 
 
+@pytest.mark.files  # a database's content is checked by the database
 def test_l3_a_damaged_file_is_not_named_to_strangers(guarded: Cli) -> None:
     """The log names it, once, and so does the owner's own command."""
     token = made(guarded)
-    path = store(guarded).path
-    path.write_text("{", "utf-8")
+    file = path(guarded)
+    file.write_text("{", "utf-8")
     for _ in range(3):
         status, answer = ask(guarded, "/tools", token)
         assert (status, answer["type"]) == (503, "TokenFileError")
         assert str(guarded.home) not in answer["error"]
     assert ask(guarded, "/health") == (200, {"status": "ready"})
-    assert str(path) in guarded("token", "list").stderr
+    assert str(file) in guarded("token", "list").stderr
     [log] = guarded.home.rglob("gateway-*.log")
-    assert log.read_text("utf-8").count(str(path)) == 1
+    assert log.read_text("utf-8").count(str(file)) == 1
 
 
 # L16

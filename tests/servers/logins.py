@@ -11,6 +11,11 @@ from pathlib import Path
 
 from tests import launcher
 
+from toolscript.cluster.shared import shared_of
+from toolscript.config.settings import load_settings
+from toolscript.storage.base import Records
+from toolscript.storage.file_records import FileRecords
+
 SERVER = Path(__file__).with_name("oauth.py")
 
 
@@ -40,6 +45,21 @@ def login_under_way(
             yield process, url
         finally:
             process.kill()
+
+
+@contextmanager
+def stored_logins(environ: Mapping[str, str]) -> Generator[Records]:
+    """Yields the logins that processes with these variables store, in files or in a database."""
+    settings = load_settings({}, environ)
+    if settings.database is None:
+        yield FileRecords(settings.data_dir / "auth")
+        return
+    shared = shared_of(settings)
+    try:
+        shared.open()
+        yield shared.logins
+    finally:
+        shared.close()
 
 
 def visit(url: str) -> tuple[int, str]:

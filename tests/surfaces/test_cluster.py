@@ -5,14 +5,18 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Generator
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
+from socket import SHUT_RDWR
 from typing import Any
+from urllib.parse import urlsplit
 
 import mcp_types as types
 import pytest
 from mcp.client import Client
 from tests.clients.driver import LISTENING
-from tests.postgres import PostgresServer
+from tests.postgres import PostgresServer, content_of
 from tests.round_robin import round_robin
 from tests.support import (
     FUZZY,
@@ -20,6 +24,7 @@ from tests.support import (
     WRITES,
     Cli,
     Scripted,
+    alive,
     child_processes,
     fetch,
     post,
@@ -76,7 +81,7 @@ class Gateways:
     """Gateways of the same configuration and database."""
 
     def __init__(self, home: Path, database_url: str) -> None:
-        self.home = home
+        self.home, self.url = home, database_url
         self.scripted = Scripted(home)
         self.config = home / "servers.json"
         self.env = FUZZY | {
@@ -243,6 +248,50 @@ def test_a_call_whose_gateway_is_lost_is_not_made_again(gateways: Gateways) -> N
     assert other.call("state__read_file")[0] == 200
     made = [json.loads(line)["name"] for line in gateways.noted("state.calls")]
     assert made == ["read_file", "write_file", "read_file"]
+
+
+def test_a_gateway_that_is_asked_to_end_serves_the_others_until_then(gateways: Gateways) -> None:
+    """It runs a server alone, and a caller of its own still waits."""
+    gateways.configure(
+        state=gateways.server("state") | {"instances": "one"},
+        files=gateways.server("files", silent=["write_file"]),
+    )
+    one, two = gateways.start(), gateways.start()
+    first = one.tells("state__write_file")
+    [owner] = [each for each in (one, two) if str(first) in children(each)]
+    [other] = [each for each in (one, two) if each is not owner]
+    pid, netloc = owner.pid, urlsplit(owner.url).netloc
+    with closing(HTTPConnection(netloc)) as caller:
+        headers = {"Content-Type": "application/json"}
+        caller.request("POST", "/tools/files__write_file", b"{}", headers)
+        until(lambda: gateways.noted("files.calls"), "the call has arrived")
+        os.kill(pid, signal.SIGTERM)
+        until(lambda: not owner.is_ready(), "it closes down")
+        assert fetch(owner.url, "/servers")[0] == 503
+        for _ in range(3):
+            assert other.tells("state__write_file") == first
+        caller.sock.shutdown(SHUT_RDWR)
+    until(lambda: not alive(pid), "it has ended")
+    assert until(lambda: answered(other), "the other one runs it") != first
+
+
+def test_what_is_approved_while_no_gateway_runs_can_be_called(gateways: Gateways) -> None:
+    tools = gateways.home / "tools.json"
+    tools.write_text(json.dumps([WRITE]), "utf-8")
+    gateways.configure(files=gateways.server("files", tools_file=str(tools)))
+    one = gateways.start()
+    assert one.call("files__write_file")[0] == 200
+    tools.write_text(json.dumps([WRITE | {"description": "Write whatever it likes"}]), "utf-8")
+    until(lambda: one.servers()["files"]["held"] == 1, "it is held")
+    until(lambda: b"whatever it likes" in content_of(gateways.url, "record"), "that is stored")
+    assert one.cli("gateway", "stop").returncode == 0
+    approved = one.cli("approve", "files__write_file")
+    assert approved.returncode == 0, approved.stderr
+    starts = gateways.noted("files.starts")
+    two = gateways.start()
+    until(lambda: two.servers()["files"]["held"] == 0, "it has seen that")
+    assert gateways.noted("files.starts") == starts, "without asking the server"
+    assert two.call("files__write_file")[0] == 200
 
 
 def test_a_revoked_token_is_refused_by_both(gateways: Gateways) -> None:

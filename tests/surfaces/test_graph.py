@@ -1,7 +1,6 @@
 """The graph at every door: learned from calls, used by search, shown and filled."""
 
 import json
-import sqlite3
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -9,11 +8,13 @@ from typing import Any
 import anyio
 import pytest
 from mcp.client import Client
+from tests.postgres import content_of
 from tests.support import (
     FUZZY,
     PATIENCE_S,
     Cli,
     Scripted,
+    create_token,
     fetch,
     post,
     processes,
@@ -40,9 +41,9 @@ def servers(home: Path) -> dict[str, Any]:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Generator[Cli]:
+def place(tmp_path: Path, storage: dict[str, str]) -> Generator[Cli]:
     """A gateway that has learned nothing yet."""
-    cli = Cli(tmp_path, FUZZY)
+    cli = Cli(tmp_path, FUZZY, storage)
     cli.configure(**servers(tmp_path))
     yield cli
     stop_all(json.loads(path.read_text("utf-8"))["pid"] for path in cli.records)
@@ -85,6 +86,7 @@ def check_formula(found: dict[str, Any]) -> None:
         assert each["score"] == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.both_storages
 @pytest.mark.requirement("mcp:search_tools", "graph:context")
 def test_calls_teach_the_graph_which_search_uses(place: Cli) -> None:
     """graph:learning, graph:alpha, graph:context, mcp:search_tools"""
@@ -120,6 +122,7 @@ def test_calls_teach_the_graph_which_search_uses(place: Cli) -> None:
     ]
 
 
+@pytest.mark.both_storages
 @pytest.mark.requirement("mcp:search_tools", "graph:context")
 def test_the_context_is_what_the_session_has_used(place: Cli) -> None:
     """graph:context, mcp:search_tools"""
@@ -151,6 +154,7 @@ def test_the_context_is_what_the_session_has_used(place: Cli) -> None:
     assert json.loads(answer["result"]["content"][0]["text"])["meta"]["alpha"] == 1
 
 
+@pytest.mark.both_storages
 @pytest.mark.requirement("graph:learning")
 def test_what_was_learned_survives_a_restart_and_holds_nothing_of_the_arguments(
     place: Cli,
@@ -159,16 +163,24 @@ def test_what_was_learned_survives_a_restart_and_holds_nothing_of_the_arguments(
     url = place.start_gateway()
     session(url, *IDS)
     assert place("gateway", "stop").returncode == 0
-    [path] = place.home.rglob("graph-*.sqlite")
-    assert GIVEN.encode() not in path.read_bytes()
-    assert path.stat().st_mode & 0o077 == 0
+    stored = content(place)
+    assert GIVEN.encode() not in stored
+    assert all(name.encode() in stored for name in IDS)
+    for path in place.home.rglob("graph-*.sqlite"):
+        assert path.stat().st_mode & 0o077 == 0
     url = place.start_gateway()
     assert fetch(url, "/graph")[1]["stats"]["edges"] == 3
-    with sqlite3.connect(path) as db:
-        assert db.execute("select count(*) from tool").fetchone() == (3,)
-    db.close()
 
 
+def content(place: Cli) -> bytes:
+    """What is stored, where the graph is."""
+    if database := place.storage.get("TOOLSCRIPT_DATABASE"):
+        return content_of(database)
+    [path] = place.home.rglob("graph-*.sqlite")
+    return path.read_bytes()
+
+
+@pytest.mark.both_storages
 @pytest.mark.requirement("graph:learning")
 def test_learning_can_be_switched_off(place: Cli) -> None:
     """graph:learning"""
@@ -176,6 +188,8 @@ def test_learning_can_be_switched_off(place: Cli) -> None:
     url = place.start_gateway()
     session(url, *IDS)
     assert not list(place.home.rglob("graph-*.sqlite"))
+    if database := place.storage.get("TOOLSCRIPT_DATABASE"):
+        assert content_of(database, "graph_event", "graph_fold") == b""
     found = asked(url, query="a note", context_tools=["notes:open_note"])
     assert found["meta"]["graph_edges"] == 0
     status, answer = fetch(url, "/graph")
@@ -192,6 +206,7 @@ dependencies:
 """
 
 
+@pytest.mark.both_storages
 @pytest.mark.requirement("graph:methods")
 @pytest.mark.parametrize("running", [False, True])
 def test_the_commands(place: Cli, *, running: bool) -> None:
@@ -241,13 +256,14 @@ def test_what_a_command_cannot_use(place: Cli, arguments: tuple[str, ...], said:
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.both_storages
 def test_a_token_sees_its_part_and_changes_nothing(place: Cli) -> None:
     """graph:learning"""
     url = place.start_gateway()
     session(url, *IDS[:2], "mail__send_mail")
     learned(url, 3)
-    made = place("token", "create", "--name", "mine", "--server", "notes")
-    headers = {"Authorization": f"Bearer {made.stdout.split()[-1]}"}
+    made = create_token(place, "--name", "mine", "--server", "notes")
+    headers = {"Authorization": f"Bearer {made['token']}"}
     status, seen = fetch(url, "/graph", headers=headers)
     assert status == 200, seen
     assert seen["stats"] is None

@@ -3,21 +3,36 @@
 The expected outcome is computed from the words of the documentation, not from the code: the
 strictest of what the configuration, the profile and the token say; without any rule, a
 destructive tool is asked about where the caller can be asked.
+
+Of what decides, only tokens and answers are stored. So on a database each door is visited by the
+callers whose tokens decide something, instead of by all.
 """
 
 import itertools
 import json
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from tests.stdio_sessions import session
-from tests.support import FUZZY, PATIENCE_S, Cli, Scripted, fetch, stop_all, tool, until
+from tests.support import (
+    FUZZY,
+    PATIENCE_S,
+    Cli,
+    Scripted,
+    create_token,
+    fetch,
+    in_database,
+    stop_all,
+    tool,
+    until,
+)
 from tests.surfaces.doors import BY_NAME, CALLS, DOORS, EXACT, Visit
 
 from toolscript.surfaces.mcp.endpoint import EXPOSURES
@@ -133,6 +148,16 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Generator[Place]:
 
 
 @pytest.fixture(scope="module")
+def shared_place(
+    tmp_path_factory: pytest.TempPathFactory, new_database: Callable[[], str]
+) -> Generator[Place]:
+    """The same, with everything that is stored in a database."""
+    home, storage = tmp_path_factory.mktemp("shared"), in_database(new_database())
+    with serving(home, 0.1, ["none"], storage) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
 def asking_place(tmp_path_factory: pytest.TempPathFactory) -> Generator[Place]:
     """Where every question is answered."""
     with serving(tmp_path_factory.mktemp("asking"), PATIENCE_S, ["none"]) as made:
@@ -140,9 +165,14 @@ def asking_place(tmp_path_factory: pytest.TempPathFactory) -> Generator[Place]:
 
 
 @contextmanager
-def serving(home: Path, timeout_s: float, profiles: Iterable[str]) -> Generator[Place]:
+def serving(
+    home: Path,
+    timeout_s: float,
+    profiles: Iterable[str],
+    storage: Mapping[str, str] = MappingProxyType({}),
+) -> Generator[Place]:
     """A gateway; there are tokens with each permission for each of these profiles."""
-    cli = Cli(home, {**FUZZY, "TOOLSCRIPT_APPROVAL_TIMEOUT": f"{timeout_s:g}"})
+    cli = Cli(home, {**FUZZY, "TOOLSCRIPT_APPROVAL_TIMEOUT": f"{timeout_s:g}"}, storage)
     tools = [tool(case.name) | HINTS[case.tool_class] for case in cases()]
     calls = home / "calls"
     server = Scripted(home)(*tools, calls=str(calls))
@@ -161,7 +191,7 @@ def serving(home: Path, timeout_s: float, profiles: Iterable[str]) -> Generator[
         for profile, decision in itertools.product(profiles, TOKENS):
             words = ("--permission", f"*={decision}") if decision else ()
             words += () if profile == "none" else ("--profile", profile)
-            tokens[profile, decision] = cli.json("token", "create", *words)["token"]
+            tokens[profile, decision] = create_token(cli, *words)["token"]
         owner = _bearer(tokens["none", None])
         until(lambda: fetch(url, "/health", headers=owner)[1]["tools"], "tools")
         yield Place(cli, url, calls, tokens)
@@ -183,8 +213,21 @@ COMBINATIONS = pytest.mark.parametrize(
 def test_who_cannot_be_asked(
     place: Place, door: str, profile: str, token: str | None, tmp_path: Path
 ) -> None:
+    check_outcomes(place, door, profile, token, tmp_path)
+
+
+@pytest.mark.parametrize("token", ["allow", "ask"])
+@pytest.mark.parametrize("door", DOORS)
+def test_who_cannot_be_asked_with_a_database(
+    shared_place: Place, door: str, token: str, tmp_path: Path
+) -> None:
+    check_outcomes(shared_place, door, "none", token, tmp_path)
+
+
+def check_outcomes(place: Place, door: str, profile: str, token: str | None, folder: Path) -> None:
+    """Fail unless a call of each tool, at this door and by this caller, comes to what it should."""
     every = list(cases(PROFILES[profile], token))
-    visit = place.visit(tmp_path, every, profile, token)
+    visit = place.visit(folder, every, profile, token)
     wanted = {case.name: case.expected(asked=False) for case in every}
     if profile == "none" and token is None and door in BY_NAME:
         wanted = {name: "told" if each == "hidden" else each for name, each in wanted.items()}
@@ -302,6 +345,7 @@ def patient(cli: Cli, scripted: Scripted) -> Cli:
     return cli
 
 
+@pytest.mark.both_storages
 def test_a_waiting_call_is_answered_by_its_owner(patient: Cli) -> None:
     """Once, for a session, for always and revoked; that no answer is a no, the table says."""
     cli, record = patient, patient.record()
@@ -338,6 +382,20 @@ def test_a_waiting_call_is_answered_by_its_owner(patient: Cli) -> None:
     assert cli("permissions", "--revoke", kept["id"]).returncode == 0
     assert call("no") == "not allowed"
     assert "no call waits for you" in cli("pending").stdout
+
+
+@pytest.mark.both_storages
+def test_an_answer_for_always_over_mcp_counts_in_the_next_session(patient: Cli) -> None:
+    for is_asked in (True, False):
+        with session(patient, "--exposure", "all", elicitation={}) as one:
+            number = one.begin("tools/call", name="s__edit", arguments={})
+            if is_asked:
+                asked = one.until(lambda each: each.get("method") == "elicitation/create")
+                reply = {"action": "accept", "content": {"allow": "always"}}
+                one.send(id=asked["id"], result=reply)
+            assert not one.answer(number)["result"].get("isError")
+    [kept] = patient.json("permissions")["remembered"]
+    assert kept["toolId"] == "s__edit"
 
 
 def test_only_the_owner_decides(place: Place) -> None:

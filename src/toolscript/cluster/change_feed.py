@@ -2,7 +2,8 @@
 
 Every change adds a row to a table, in its own transaction. A gateway reads the rows of ended
 transactions in their order: an id alone would skip a row whose transaction ends late. A
-notification only makes it look sooner than it would by itself.
+notification only makes it look sooner than it would by itself. Where rows may be missing, as after
+the server was replaced by its standby, every value counts as changed.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from toolscript.cluster.connection import Connection, driver
 from toolscript.cluster.database import Database
@@ -30,7 +31,9 @@ TRIM_EVERY_S = 600.0
 _CHANNEL = "toolscript"
 _BATCH = 10_000
 _TRIM = "delete from toolscript.feed where written_at < now() - make_interval(secs => $1)"
-_POSITION = "select pg_snapshot_xmin(pg_current_snapshot())::text"
+_POSITION = """
+select pg_snapshot_xmin(pg_current_snapshot())::text, pg_postmaster_start_time()::text
+"""
 _READ = """
 select xid::text as xid, id, store, name from toolscript.feed
 where catalogue = $1 and xid >= $2::text::xid8 and (xid > $2::text::xid8 or id > $3)
@@ -55,6 +58,8 @@ class ChangeFeed:
         self._direct_url = direct_url
         self._subscribers: defaultdict[str, list[Changed]] = defaultdict(list)
         self._position = ("0", 0)
+        self._server = ""
+        """When the server was started that the position is of."""
         self._read_at = self._trimmed_at = -math.inf
         self._wake: asyncio.Event | None = None
         self._rung = False
@@ -78,7 +83,8 @@ class ChangeFeed:
 
         Raises `DatabaseUnavailableError`.
         """
-        self._position = (self._database.run(lambda c: c.fetchval(_POSITION)), 0)
+        xid, self._server = self._database.run(lambda c: c.fetchrow(_POSITION))
+        self._position = xid, 0
         self._read_at = time.monotonic()
         self._task = self._database.submit(self._follow())
 
@@ -104,16 +110,15 @@ class ChangeFeed:
 
     async def _advance(self) -> None:
         """Reads what has changed since the last time, and tells the subscribers."""
-        if self.age_s > KEPT_S / 2:  # rows may be gone that were never read
-            position = (await self._database.execute(lambda c: c.fetchval(_POSITION)), 0)
-            for store in self._subscribers:
-                await self._tell(store, None)
-            self._position = position
         more = True
         while more:
-            rows = await self._database.execute(
-                lambda c: c.fetch(_READ, self._catalogue, *self._position, _BATCH)
-            )
+            xid, server, rows = await self._database.execute(self._look)
+            if rows is None:
+                for store in self._subscribers:
+                    await self._tell(store, None)
+                self._position, self._server = (xid, 0), server
+                self._read_at = time.monotonic()
+                continue
             names: defaultdict[str, set[str]] = defaultdict(set)
             for row in rows:
                 names[row["store"]].add(row["name"])
@@ -126,6 +131,19 @@ class ChangeFeed:
         if self._read_at - self._trimmed_at > TRIM_EVERY_S:
             self._trimmed_at = self._read_at
             await self._database.execute(lambda c: c.execute(_TRIM, KEPT_S))
+
+    async def _look(self, connection: Connection) -> tuple[str, str, list[Any] | None]:
+        """Returns the newest position, its server, and the next rows; None where some may be gone.
+
+        Rows are gone after a while. Another server, such as a standby that was promoted, or one
+        that was restored, may lack the newest transactions, and gives their ids to others.
+        """
+        xid, server = await connection.fetchrow(_POSITION)
+        has_all = server == self._server and int(xid) >= int(self._position[0])
+        if not has_all or self.age_s > KEPT_S / 2:
+            return xid, server, None
+        rows = await connection.fetch(_READ, self._catalogue, *self._position, _BATCH)
+        return xid, server, rows
 
     async def _tell(self, store: str, names: frozenset[str] | None) -> None:
         for tell in self._subscribers.get(store, ()):

@@ -48,6 +48,10 @@ class _LockedError(TimeoutError):
     """A lock could not be had in time; the database answers."""
 
 
+class _LeftError(Exception):
+    """A block with a transaction has raised: nothing that was done in it counts."""
+
+
 class Database:
     """Runs units of work, each in a transaction of its own.
 
@@ -130,8 +134,10 @@ class Database:
         connection = self._wait(context.__aenter__())
         try:
             yield lambda work: self._wait(self._applied(work, connection))
-        except BaseException as error:
-            self._wait(context.__aexit__(type(error), error, None))
+        except BaseException:
+            # Not that error itself: whatever it is, it says nothing about the database.
+            left = _LeftError()
+            self._wait(context.__aexit__(_LeftError, left, None))
             raise
         else:
             self._wait(context.__aexit__(None, None, None))

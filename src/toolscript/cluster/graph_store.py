@@ -97,6 +97,8 @@ class DatabaseGraphStore:
         """See `GraphStorage`."""
 
         async def told(names: frozenset[str] | None) -> None:
+            if names is None:
+                self._position = None  # single events may be gone
             if names is None or names - {self._replica}:
                 changed()
 

@@ -123,7 +123,8 @@ class DatabaseRecords:
     def stamp(self, name: str) -> str:
         """See `Records`."""
         value = self._value(name)
-        return "" if value is None else str(value.version)
+        # A database that went back to an earlier state gives a version to another value.
+        return "" if value is None else f"{value.version}.{hash(value.content)}"
 
     @contextmanager
     def locked(self, name: str, timeout_s: float = -1) -> Generator[None]:
@@ -171,10 +172,21 @@ class DatabaseRecords:
             self._take(name, self._database.run(write))
 
     async def _read_again(self, names: frozenset[str] | None) -> None:
-        """Copies values that have changed, if there is a copy."""
-        if self._is_loaded:
-            wanted = None if names is None else sorted(names)
-            await self._database.execute(lambda connection: self._fetch(connection, wanted))
+        """Copies values that have changed, if there is a copy.
+
+        Where any may have changed, what was copied before counts no more.
+        """
+        if not self._is_loaded:
+            return
+        if names is not None:
+            await self._database.execute(lambda c: self._fetch(c, sorted(names)))
+            return
+        before = dict(self._copy)
+        rows = await self._database.execute(lambda c: c.fetch(_READ, *self._key, None))
+        now = {name: _Value(version, content) for name, version, content in rows}
+        with self._guard:
+            since = {n: value for n, value in self._copy.items() if before.get(n) is not value}
+            self._copy = now | since
 
     async def _fetch(self, connection: Connection, names: list[str] | None) -> None:
         for name, version, content in await connection.fetch(_READ, *self._key, names):
@@ -222,15 +234,23 @@ class SealedRecords:
         """See `Records`."""
         self._records.write(name, self._key.seal(content, self._bound_to(name)))
 
-    def seal_again(self) -> int:
-        """Seals every value with the current key; returns how many there are."""
-        names = self.names()
-        for name in names:
-            with self.locked(name):
-                content = self.read(name)
-                if content is not None:
-                    self.write(name, content)
-        return len(names)
+    def seal_again(self) -> tuple[int, list[str]]:
+        """Seals every value with the current key.
+
+        Returns how many were sealed, and the names of those that neither key can read: they stay
+        as they are.
+        """
+        sealed, unread = 0, list[str]()
+        for name in self.names():
+            try:
+                with self.locked(name):
+                    content = self.read(name)
+                    if content is not None:
+                        self.write(name, content)
+                        sealed += 1
+            except LostRecordError:
+                unread.append(name)
+        return sealed, unread
 
     def _bound_to(self, name: str) -> bytes:
         return f"{self._purpose}/{name}".encode()

@@ -320,6 +320,9 @@ class Gateway:
         slot.settled.set()
 
     async def _follow_news(self, shared: SharedCatalogue) -> None:
+        held = {tool.tool.server for tool in self.catalogue.held.values()}
+        for slot in list(self._slots.values()):  # some may have been approved before this began
+            await self._follow(slot, CatalogueNews(reviewed=frozenset(held)))
         while True:
             news = await shared.news()
             for entry in news.entries:
@@ -521,8 +524,10 @@ class Gateway:
         if entry is None:
             return ServerStatus(name=spec.name, state="connecting", transport=spec.transport)
         slot = self._slots.get(spec.name)
-        waiting = slot is not None and not slot.settled.is_set()
         rests = entry.state == "ready" and (slot is None or slot.instances.is_resting)
+        waiting = slot is not None and not slot.settled.is_set()
+        if slot is not None and entry.state == "ready" and not rests:
+            waiting = not slot.reported  # it was started, also where its tools are known already
         return ServerStatus(
             name=spec.name,
             state="connecting" if waiting else "resting" if rests else entry.state,

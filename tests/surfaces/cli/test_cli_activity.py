@@ -3,38 +3,58 @@
 import json
 import signal
 import subprocess
+from collections.abc import Generator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 from tests.storage.test_activity_log import CALL
 from tests.support import FUZZY, Cli, Scripted, on_a_terminal, tool
 
+from toolscript.cluster.shared import shared_of
 from toolscript.config.locations import key_of
+from toolscript.config.settings import load_settings
 from toolscript.storage.activity_log import ActivityLog
+from toolscript.storage.base import ActivityStorage
 
+pytestmark = pytest.mark.both_storages
 NOW = datetime.now(UTC)
 HEADER = ["Time", "Who", "Tool", "Outcome", "ms", "Sent", "Received"]
 
 
+@contextmanager
+def log_of(cli: Cli, config: Path) -> Generator[ActivityStorage]:
+    """Where a gateway of this configuration writes its calls."""
+    if not cli.storage:
+        yield ActivityLog(cli.home / ".toolscript" / "activity", key_of((config,)))
+        return
+    shared = shared_of(load_settings({}, cli.environment()))
+    shared.open()
+    yield shared.activity
+    shared.close()
+
+
 @pytest.fixture
-def recorded(cli: Cli, scripted: Scripted) -> ActivityLog:
+def recorded(cli: Cli, scripted: Scripted) -> Generator[ActivityStorage]:
     """What was called today and the day before yesterday; the server may not start."""
     cli.env = {**FUZZY, "TZ": "UTC"}
     config = cli.configure(files=scripted(tool("read_file"), starts=str(cli.home / "starts")))
-    log = ActivityLog(cli.home / ".toolscript" / "activity", key_of((config,)))
     old = (NOW - timedelta(days=2)).isoformat(timespec="milliseconds")
     now = NOW.isoformat(timespec="milliseconds")
-    log.append(
-        [
-            replace(CALL, time=old, who="1f2e3d4c", outcome="tool error", result_bytes=1234),
-            replace(CALL, time=now, tool="evil\x1b[2J", argument_bytes=5_600_000, ms=12.34),
-        ]
-    )
-    return log
+    with log_of(cli, config) as log:
+        log.append(
+            [
+                replace(CALL, time=old, who="1f2e3d4c", outcome="tool error", result_bytes=1234),
+                replace(CALL, time=now, tool="evil\x1b[2J", argument_bytes=5_600_000, ms=12.34),
+            ]
+        )
+        yield log
 
 
-def test_a_table_without_a_gateway(recorded: ActivityLog, cli: Cli) -> None:
+@pytest.mark.usefixtures("recorded")
+def test_a_table_without_a_gateway(cli: Cli) -> None:
     """No server is started for that, and third-party text is harmless."""
     done = cli("activity")
     assert done.returncode == 0, done.stderr
@@ -49,7 +69,6 @@ def test_a_table_without_a_gateway(recorded: ActivityLog, cli: Cli) -> None:
         *("tool", "error", "1.5", "2", "B", "1.2", "kB"),
     ]
     assert not (cli.home / "starts").exists()
-    assert recorded.path.exists()
 
 
 @pytest.mark.usefixtures("recorded")
@@ -97,7 +116,7 @@ def test_calls_without_a_gateway_are_recorded(cli: Cli, scripted: Scripted) -> N
 
 
 @pytest.mark.parametrize("form", ["table", "json"])
-def test_following_shows_each_new_call_once(recorded: ActivityLog, cli: Cli, form: str) -> None:
+def test_following_shows_each_new_call_once(recorded: ActivityStorage, cli: Cli, form: str) -> None:
     command = cli.command("activity", "--follow", "--limit", "1", "--output", form)
     with subprocess.Popen(
         command, env=cli.environment(), cwd=cli.home, stdout=subprocess.PIPE, text=True

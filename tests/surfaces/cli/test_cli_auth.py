@@ -9,12 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.servers.logins import login_under_way, oauth_server, visit
+from tests.servers.logins import login_under_way, oauth_server, stored_logins, visit
 from tests.stdio_sessions import Session, session
 from tests.support import FUZZY, READ_FILE, Cli, Scripted, fetch, until
-
-from toolscript.cluster.shared import shared_of
-from toolscript.config.settings import load_settings
 
 pytestmark = pytest.mark.both_storages
 ADVICE = "answered HTTP 401; log in with toolscript auth guarded, or check its headers"
@@ -57,14 +54,8 @@ def kept(cli: Cli) -> dict[str, Any]:
 
 def logins(cli: Cli) -> list[bytes]:
     """The logins that are stored: in files, or sealed in the database."""
-    if not cli.storage:
-        return [p.read_bytes() for p in (cli.home / ".toolscript" / "auth").glob("*.json")]
-    shared = shared_of(load_settings({}, cli.environment()))
-    try:
-        shared.open()
-        return [shared.logins.read(name) or b"" for name in shared.logins.names()]
-    finally:
-        shared.close()
+    with stored_logins(cli.environment()) as records:
+        return [records.read(name) or b"" for name in records.names()]
 
 
 def server(cli: Cli) -> dict[str, Any]:

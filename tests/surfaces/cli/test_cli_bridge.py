@@ -40,6 +40,7 @@ def here(cli: Cli) -> Cli:
 
 
 @pytest.mark.requirement("bridge:shared")
+@pytest.mark.both_storages
 def test_sessions_share_one_gateway_and_its_servers(here: Cli, scripted: Scripted) -> None:
     starts = here.home / "starts"
     here.configure(s=scripted(tool("where"), starts=str(starts), tells=True))
@@ -154,6 +155,7 @@ def test_a_client_that_stops_reading_gets_no_traceback(here: Cli, scripted: Scri
 
 
 @pytest.mark.requirement("bridge:survives")
+@pytest.mark.both_storages
 def test_a_session_survives_its_gateway(here: Cli, scripted: Scripted) -> None:
     """Killed again and again: nothing is called twice, and what is unknown is said."""
     calls = here.home / "calls"

@@ -181,13 +181,21 @@ def test_commands_on_two_machines_share_what_they_learn(sharing: Cli, scripted: 
 def test_logins_are_sealed_with_the_current_key(sharing: Cli) -> None:
     database = Database(sharing.env["TOOLSCRIPT_DATABASE"])
     records = DatabaseRecords(database, ChangeFeed(database, "default"), "default", "logins")
-    SealedRecords(records, SecretKey(OLD), "login").write("a", b"token")
+    SealedRecords(records, SecretKey("x" * 32), "login").write("a", b"lost")
+    for name in ("b", "c"):
+        SealedRecords(records, SecretKey(OLD), "login").write(name, b"token")
+    lost = records.read("a")
 
-    refused = sharing("database", "rotate-key")
-    assert refused.returncode == 1
-    assert "neither secret key has sealed login a" in refused.stderr
     done = sharing("database", "rotate-key", env={"TOOLSCRIPT_SECRET_KEY_PREVIOUS": OLD})
-    assert done.stdout == "1 login encrypted with the current key\n"
-    assert SealedRecords(records, SecretKey(NEW), "login").read("a") == b"token"
-    assert sharing.json("database", "status")["catalogues"][0]["logins"] == 1
+    assert done.stdout == "2 logins encrypted with the current key\n", done.stderr
+    assert done.returncode == 2
+    assert "neither secret key has sealed 1 login: a; log in" in done.stderr
+    assert done.stderr.count("\n") == 1
+    for name in ("b", "c"):
+        assert SealedRecords(records, SecretKey(NEW), "login").read(name) == b"token"
+    assert records.read("a") == lost
+    assert records.delete("a")
+    done = sharing("database", "rotate-key")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sharing.json("database", "status")["catalogues"][0]["logins"] == 2
     database.close()

@@ -21,6 +21,7 @@ def findings(cli: Cli, port: str, code: int) -> dict[str, Any]:
     return {each["what"]: each for each in json.loads(done.stdout)["findings"]}
 
 
+@pytest.mark.both_storages
 def test_nothing_is_wrong(cli: Cli, scripted: Scripted, port: str) -> None:
     """cli:others: with no gateway, and with one, which is asked."""
     config = cli.configure(files=scripted(READ_FILE))

@@ -184,6 +184,7 @@ def test_a_file_that_is_not_there(served: Cli) -> None:
     assert done.stderr == "toolscript: nothing.ts: No such file or directory\n"
 
 
+@pytest.mark.both_storages
 def test_a_gateway_that_asks_for_a_token(cli: Cli, scripted: Scripted) -> None:
     """types:typescript: calls carry it, and the script cannot read it."""
     cli.env = FUZZY

@@ -17,6 +17,7 @@ def home(cli: Cli, scripted: Scripted) -> Cli:
     return cli
 
 
+@pytest.mark.both_storages
 @pytest.mark.requirement("upstream:resources")
 def test_the_columns_of_a_gateway_s_servers(home: Cli) -> None:
     """A resting server's cells are empty, and its figures 0."""

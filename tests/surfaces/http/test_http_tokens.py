@@ -4,7 +4,17 @@ import json
 from typing import Any
 
 import pytest
-from tests.support import FUZZY, READ_FILE, SEND_MAIL, Cli, Scripted, fetch, tool, until
+from tests.support import (
+    FUZZY,
+    READ_FILE,
+    SEND_MAIL,
+    Cli,
+    Scripted,
+    fetch,
+    revoke_token,
+    tool,
+    until_known,
+)
 
 pytestmark = pytest.mark.both_storages
 PATHS = ["/search?q=send_mail", "/servers", "/tools", "/search/stats"]
@@ -23,22 +33,8 @@ def made(cli: Cli, *arguments: str) -> str:
     done = cli("token", "create", *arguments)
     assert done.returncode == 0, done.stderr
     token = done.stdout.strip()
-    if cli.storage and cli.records:  # files count at once, a database within a second
-        until(lambda: _is_known(cli, token), "the gateway knows the token")
+    until_known(cli, token)
     return token
-
-
-def _is_known(cli: Cli, token: str) -> bool:
-    return (ask(cli, "/tools")[0], ask(cli, "/tools", token)[0]) == (401, 200)
-
-
-def revoke(cli: Cli, identifier: str, token: str) -> str:
-    """Revoke a token, and return what is said; it counts when this returns."""
-    done = cli("token", "revoke", identifier)
-    assert done.stdout == "revoked\n"
-    if cli.storage:
-        until(lambda: ask(cli, "/tools", token)[0] == 401, "the token counts no more")
-    return done.stderr
 
 
 def ask(cli: Cli, path: str, token: str | None = None) -> tuple[int, Any]:
@@ -164,10 +160,10 @@ def test_a_token_that_is_revoked_counts_no_more(guarded: Cli) -> None:
     rows = guarded.json("token", "list")["tokens"]
     assert [row["name"] for row in rows] == ["ana", "bo"]
     assert first not in json.dumps(rows)
-    revoke(guarded, rows[0]["id"], first)
+    revoke_token(guarded, rows[0]["id"], first)
     assert ask(guarded, "/tools", first)[0] == 401
     assert ask(guarded, "/tools", second)[0] == 200
-    assert "no token is left" in revoke(guarded, rows[1]["id"], second)
+    assert "no token is left" in revoke_token(guarded, rows[1]["id"], second)
     assert ask(guarded, "/tools")[0] == 401
 
 

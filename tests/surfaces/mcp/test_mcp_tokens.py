@@ -15,7 +15,16 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
-from tests.support import FUZZY, PATIENCE_S, READ_FILE, Cli, Scripted, fetch, tool
+from tests.support import (
+    FUZZY,
+    PATIENCE_S,
+    READ_FILE,
+    Cli,
+    Scripted,
+    create_token,
+    fetch,
+    tool,
+)
 
 pytestmark = pytest.mark.both_storages
 Heard: TypeAlias = MemoryObjectReceiveStream[object]
@@ -48,7 +57,7 @@ class Bounded:
         cli.configure(files=files, mail=mail | {"pinTools": ["*"]}, **more)
         self.url = cli.start_gateway()
         self.token, self.other = (
-            cli("token", "create", *more).stdout.strip() for more in (["--server", "files"], [])
+            create_token(cli, *more)["token"] for more in (["--server", "files"], [])
         )
 
     def add(self, listed: Path, name: str) -> None:

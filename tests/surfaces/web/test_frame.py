@@ -4,7 +4,16 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.support import FUZZY, READ_FILE, SEND_MAIL, Cli, Scripted, fetch
+from tests.support import (
+    FUZZY,
+    READ_FILE,
+    SEND_MAIL,
+    Cli,
+    Scripted,
+    create_token,
+    fetch,
+    revoke_token,
+)
 from tests.surfaces.web.browser import Browser
 
 import toolscript.surfaces.web
@@ -92,8 +101,9 @@ def test_the_scripts_and_the_style_are_small_and_ours() -> None:
 # Logging in
 
 
+@pytest.mark.both_storages
 def test_with_a_token_the_page_asks_to_log_in(door: Cli) -> None:
-    door("token", "create")
+    create_token(door)
     answer = browser(door).open("/ui/")
     assert answer.status == 401
     assert "toolscript ui" in answer.page.one("main").text
@@ -122,15 +132,16 @@ def test_the_cookie_opens_nothing_but_the_page(door: Cli) -> None:
     assert visitor.open("/search?q=x").status == 401
 
 
+@pytest.mark.both_storages
 def test_a_session_has_what_its_token_grants_and_ends_with_it(door: Cli) -> None:
-    token = door("token", "create", "--server", "files").stdout.strip()
+    token = create_token(door, "--server", "files")["token"]
     env = {"TOOLSCRIPT_GATEWAY_URL": door.record()["url"], "TOOLSCRIPT_GATEWAY_TOKEN": token}
     visitor = browser(door).log_in(door, **env)
     found = visitor.open("/ui/search.json?q=send_mail&threshold=0").json
     assert {hit["serverName"] for hit in found["search"]["results"]} == {"files"}
     assert "You are the owner" not in visitor.page("/ui/").one("footer").text
     [held] = [t["id"] for t in door.json("token", "list")["tokens"]]
-    door("token", "revoke", held)
+    revoke_token(door, held, token)
     assert visitor.open("/ui/").status == 401
 
 

@@ -6,7 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support import FUZZY, READ_FILE, SEND_MAIL, WRITES, Cli, Scripted, fetch, tool, until
+from tests.support import (
+    FUZZY,
+    READ_FILE,
+    SEND_MAIL,
+    WRITES,
+    Cli,
+    Scripted,
+    create_token,
+    fetch,
+    tool,
+    until,
+)
 from tests.surfaces.web.browser import Answer, Browser
 
 READS = {"annotations": {"readOnlyHint": True}}
@@ -54,6 +65,7 @@ def call(browser: Browser, name: str, **headers: str) -> int:
 # Servers
 
 
+@pytest.mark.both_storages
 def test_servers_in_need_come_first_and_say_why(browser: Browser) -> None:
     call(browser, "mail__send_mail")
     call(browser, "s__none")
@@ -107,6 +119,7 @@ def change(browser: Browser, listed: Path) -> Answer:
     return browser.open("/ui/review")
 
 
+@pytest.mark.both_storages
 def test_a_changed_definition_is_approved(browser: Browser, listed: Path) -> None:
     page = change(browser, listed).page
     card = page.one("form", class_="card")
@@ -125,6 +138,7 @@ def test_a_changed_definition_is_approved(browser: Browser, listed: Path) -> Non
     assert [each["accepted_by"] for each in versions] == ["person", "first sight"]
 
 
+@pytest.mark.both_storages
 def test_a_changed_definition_is_rejected_and_a_server_approved(
     browser: Browser, listed: Path
 ) -> None:
@@ -157,6 +171,7 @@ def test_only_the_owner_reviews(browser: Browser) -> None:
 # Activity
 
 
+@pytest.mark.both_storages
 def test_the_activity(browser: Browser) -> None:
     call(browser, "mail__send_mail")
     call(browser, "mail__none")
@@ -171,8 +186,67 @@ def test_the_activity(browser: Browser) -> None:
     assert browser.open("/ui/activity?before=x").status == 400
 
 
+ABOUT = {"TOOLSCRIPT_LOG_ARGUMENTS": "true"}
+MAX_BYTES = 60_000
+
+
+@pytest.fixture
+def keeping(cli: Cli, scripted: Scripted) -> Browser:
+    """The owner at a gateway that records what calls are about."""
+    cli.env = FUZZY | ABOUT
+    cli.configure(s=scripted(tool("read", "Read a file.", **READS)))
+    return Browser(cli.start_gateway()).log_in(cli)
+
+
+def search_and_call(browser: Browser, query: str, arguments: Any) -> None:
+    session = {"Toolscript-Session": "one"}
+    asked = {"q": query, "threshold": 0}
+    assert fetch(browser.url, "/search", asked, headers=session)[1]["totalResults"] == 1
+    sent = {"Content-Type": "application/json", **session}
+    body = json.dumps(arguments).encode()
+    fetch(browser.url, "/tools/s__read", method="POST", headers=sent, body=body)
+
+
+def test_a_call_shows_its_arguments_and_leads_back_to_its_search(keeping: Browser) -> None:
+    search_and_call(keeping, "read & <b>keep</b>", {"path": "</pre><b>x</b>"})
+    page = keeping.page("/ui/activity")
+    assert page.one("details").one("pre").text == '{"path":"</pre><b>x</b>"}'
+    link = page.one("tbody").one("p", class_="hint").one("a")
+    assert link.text == "read & <b>keep</b>"
+    lab = keeping.page(link.attributes["href"] or "")
+    assert lab.one("input", id="q").attributes["value"] == "read & <b>keep</b>"
+    [call] = keeping.open("/ui/activity.json").json["calls"]
+    assert call["arguments"] == '{"path":"</pre><b>x</b>"}'
+    assert "Arguments are recorded" in page.one("main").text
+    nobody = Browser(keeping.url).page("/ui/activity")
+    assert len(nobody.all("tr")) == 2
+    assert not nobody.all("details")
+
+
+@pytest.mark.parametrize("text", ["words and more words ", '"', "<検索>"])
+def test_a_screen_of_long_arguments_is_small(keeping: Browser, text: str) -> None:
+    for number in range(40):
+        search_and_call(keeping, text * 20, {f"field {number}": text * 300})
+    path, seen = "/ui/activity", list[str | None]()
+    while path:
+        answer = keeping.open(path)
+        assert len(answer.body.encode()) <= MAX_BYTES
+        seen += [row.attributes["id"] for row in answer.page.all("tr")[1:]]
+        older = [each for each in answer.page.all("a") if each.text == "Older calls"]
+        path = f"/ui/activity{older[0].attributes['href']}" if older else ""
+    assert seen == [f"call-{number}" for number in range(40, 0, -1)]
+
+
+def test_without_the_setting_a_call_shows_sizes_only(browser: Browser) -> None:
+    call(browser, "mail__send_mail")
+    page = browser.page("/ui/activity")
+    assert not page.all("details")
+    assert "Neither arguments nor results are recorded" in page.one("main").text
+
+
+@pytest.mark.both_storages
 def test_others_see_their_own_calls_alone(site: Cli, browser: Browser) -> None:
-    token = site("token", "create", "--server", "mail").stdout.strip()
+    token = create_token(site, "--server", "mail")["token"]
     own = {"Authorization": f"Bearer {token}"}
     key = {"Authorization": f"Bearer {site.record()['key']}"}
     call(browser, "mail__send_mail", **own)
@@ -201,6 +275,7 @@ def test_what_it_saves_is_what_the_command_prints(site: Cli, browser: Browser) -
     assert f"{answer['listSearch']:,}" in site("cost").stdout
 
 
+@pytest.mark.both_storages
 def test_the_graph_is_a_picture_and_a_list(site: Cli, browser: Browser, tmp_path: Path) -> None:
     assert "Nothing is learned yet" in browser.page("/ui/graph").one("main").text
     flow = tmp_path / "flow.json"
@@ -225,9 +300,10 @@ def test_skills_are_listed_and_read(site: Cli, browser: Browser) -> None:
     assert browser.open("/ui/skills?name=none").status == 404
 
 
+@pytest.mark.both_storages
 def test_access_lists_tokens_and_revokes_them(site: Cli, browser: Browser) -> None:
     assert "There is no token" in browser.page("/ui/access").one("main").text
-    site("token", "create", "--server", "mail", "--name", "<i>ci</i>")
+    create_token(site, "--server", "mail", "--name", "<i>ci</i>")
     [row] = browser.page("/ui/access").all("tr")[1:]
     assert [row.one("th").text, "mail never" in row.text] == ["<i>ci</i>", True]
     identifier = row.one("button").attributes["value"] or ""
@@ -236,6 +312,7 @@ def test_access_lists_tokens_and_revokes_them(site: Cli, browser: Browser) -> No
     assert browser.send("/ui/access", revoke="none").status == 404
 
 
+@pytest.mark.both_storages
 def test_the_doctor_finds_what_the_command_finds(site: Cli, browser: Browser) -> None:
     page = {e["what"]: e for e in browser.open("/ui/doctor.json").json["findings"]}
     done = site("doctor", "--output", "json")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from toolscript.gateway.base import FORWARDED
 from toolscript.surfaces.server.authentication import ACCESS, HEALTH, PROBES, Access
 from toolscript.surfaces.server.error_answers import RETRY_AFTER, refusal
 from toolscript.surfaces.server.logs import REQUEST
@@ -40,11 +41,14 @@ def is_stream(path: str) -> bool:
 class RequestStats:
     """Counts the requests under way and those that have ended, in total and by holder.
 
-    Once it is ``closed``, further requests but probes are refused; those under way go on.
+    Once it is ``closed``, those under way go on, and others are refused: but for probes, and for
+    requests of other replicas as long as there are own ones, since only this one runs its servers.
     """
 
     def __init__(self) -> None:
         self.running = 0
+        self.forwarded = 0
+        """How many of them are of other replicas."""
         self.streams = 0
         """How many clients have a session open that is one request."""
         self.latest = time.monotonic()
@@ -52,6 +56,12 @@ class RequestStats:
         self.closed = False
         self.total = RequestCounts()
         self.by_holder: defaultdict[str, RequestCounts] = defaultdict(RequestCounts)
+
+    def admits(self, path: str) -> bool:
+        """Whether a request to this path that begins now is answered."""
+        if path == FORWARDED:
+            return not self.closed or self.running > self.forwarded
+        return not self.closed or path in PROBES
 
     def touch(self, path: str) -> None:
         """Take note that a request to this path begins or ends."""
@@ -106,14 +116,17 @@ class RequestLogMiddleware:
                 ]
             await send(message)
 
-        app = _refuse if self._stats.closed and path not in PROBES else self._app
+        is_forwarded = path == FORWARDED
+        app = self._app if self._stats.admits(path) else _refuse
         self._stats.running += not listens
+        self._stats.forwarded += is_forwarded
         self._stats.touch(path)
         log.debug("%s %s: begun", method, path)
         try:
             await app(scope, receive, send_with_id)
         finally:
             self._stats.running -= not listens
+            self._stats.forwarded -= is_forwarded
             self._stats.touch(path)
             seconds = time.perf_counter() - began
             access: Access | None = scope.get(ACCESS)  # None where it was refused

@@ -12,7 +12,12 @@ from toolscript.config.access_tokens import TokenStore, granted_text
 from toolscript.config.settings import Settings
 from toolscript.errors import InputError, ToolscriptError
 from toolscript.graph.base import Edge, Stats
-from toolscript.surfaces.http.answers import SkillFile, SkillsAnswer, server_answer
+from toolscript.surfaces.http.answers import (
+    DatabaseAnswer,
+    SkillFile,
+    SkillsAnswer,
+    server_answer,
+)
 from toolscript.surfaces.http.cost_routes import cost
 from toolscript.surfaces.http.graph_routes import graph as graph_answer
 from toolscript.surfaces.http.routes import list_skills, read_skill
@@ -20,6 +25,7 @@ from toolscript.surfaces.mcp.mcp_routes import McpRoutes
 from toolscript.surfaces.server.authentication import grant_of
 from toolscript.surfaces.server.checks import (
     Finding,
+    database_finding,
     file_findings,
     search_findings,
     server_finding,
@@ -145,6 +151,9 @@ async def doctor(app: App, request: Request) -> Any:
     grant = grant_of(request)
     settings: Settings = request.app.state.settings
     found = await anyio.to_thread.run_sync(lambda: [*file_findings(settings)])
+    if app.database is not None:
+        state = msgspec.convert(app.database, DatabaseAnswer, from_attributes=True)
+        found.append(database_finding(msgspec.to_builtins(state)))
     for status in app.catalogue(grant).servers():
         found.append(server_finding(msgspec.to_builtins(server_answer(status, None))))
     try:

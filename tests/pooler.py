@@ -1,0 +1,72 @@
+"""PgBouncer from the system's packages, in transaction mode, before a server of `postgres`."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.postgres import PostgresServer, as_unprivileged, free_port
+from toolscript.cluster.connection import driver
+
+_SETTINGS = """
+[databases]
+* = host=127.0.0.1 port={server}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {port}
+unix_socket_dir =
+pool_mode = transaction
+# Fewer than clients, so that these get each other's connections.
+default_pool_size = 4
+max_client_conn = 200
+server_idle_timeout = 5
+server_login_retry = 1
+auth_type = trust
+auth_file = {folder}/users
+"""
+
+
+def installed() -> str | None:
+    """The path of PgBouncer; None where it is not installed."""
+    return shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
+
+
+@contextmanager
+def pooler(program: str, server: PostgresServer) -> Generator[int]:
+    """Runs PgBouncer for as long as the block lasts; yields its port."""
+    port = free_port()
+    with tempfile.TemporaryDirectory(prefix="toolscript-pooler-") as name:
+        folder = Path(name)
+        settings = _SETTINGS.format(server=server.port, port=port, folder=folder)
+        (folder / "settings.ini").write_text(settings, "utf-8")
+        (folder / "users").write_text('"postgres" ""\n', "utf-8")
+        options = as_unprivileged(folder, *folder.iterdir())
+        with (folder / "log").open("wb") as log:
+            process = subprocess.Popen(
+                [program, folder / "settings.ini"], stdout=log, stderr=log, cwd=folder, **options
+            )
+        try:
+            asyncio.run(_answering(server.url(port=port), process))
+            yield port
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+async def _answering(url: str, process: "subprocess.Popen[Any]") -> None:
+    asyncpg = driver()
+    for _ in range(200):
+        assert process.poll() is None, "PgBouncer has ended"
+        try:
+            connection = await asyncpg.connect(url, timeout=5, statement_cache_size=0)
+        except (OSError, asyncpg.PostgresError):
+            await asyncio.sleep(0.05)
+            continue
+        await connection.close()
+        return
+    raise AssertionError("PgBouncer does not answer")
