@@ -23,7 +23,7 @@ from training.encoder import Encoder
 from training.published_model import SourceError
 from training.trainer import Recipe, Trainer
 
-THREADS = 2
+THREADS = 1
 """A sum's order, and so its last bits, depends on how many threads share it."""
 CLOSE = 0.005
 """Figures of two trainings that differ by less count as the same."""

@@ -10,14 +10,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from toolscript.retrieval.semantic.document_text import embedding_inputs
+from toolscript.retrieval.semantic.document_text import TEXT_WEIGHTS, embedding_inputs
 from toolscript.types import Document
 from training.batches import batches
 from training.data import Question, TrainingData
 from training.encoder import Encoder
 
-TEXT_SHARES = {"everything": 0.5, "name": 0.25, "first sentence": 0.25}
-"""How often each of a tool's texts is trained on: the short ones more often than they weigh."""
 SAVE_EVERY = 50
 """Steps between two states on the disk, from which an interrupted training goes on."""
 
@@ -86,13 +84,12 @@ class Trainer:
         recipe, batch = self._recipe, self._batches[number]
         choice = random.Random(f"{recipe.seed}/{number}")  # noqa: S311 - the same texts every time
         tools = [choice.choice(question.relevant) for question in batch]
-        texts = [self._text(self._tools[tool], choice) for tool in tools]
         for group in self._optimiser.param_groups:
             group["lr"] = recipe.learning_rate * self._rate(number)
         device = self._encoder.bert.device.type
         with torch.autocast(device, torch.bfloat16, enabled=_computes_bfloat16(device)):
-            vectors = self._encoder([question.text for question in batch] + texts)
-        loss = self._loss(batch, tools, vectors[: len(batch)], vectors[len(batch) :])
+            asked, offered = self._vectors([question.text for question in batch], tools)
+        loss = self._loss(batch, tools, asked, offered)
         self._optimiser.zero_grad()
         loss.backward()  # pyright: ignore[reportUnknownMemberType]
         torch.nn.utils.clip_grad_norm_(self._encoder.parameters(), 1.0)
@@ -119,11 +116,15 @@ class Trainer:
         forth = functional.cross_entropy(scores, answers)
         return (forth + functional.cross_entropy(scores.T, answers)) / 2
 
-    def _text(self, tool: Document, choice: random.Random) -> str:
-        """One of the texts that the engine embeds for a tool."""
-        texts = embedding_inputs(tool)
-        weights = [TEXT_SHARES[name] for name in texts]
-        return choice.choices(list(texts.values()), weights)[0]
+    def _vectors(self, questions: list[str], tools: list[int]) -> tuple[Tensor, Tensor]:
+        """The vectors of questions, and those of tools as the engine makes them: see
+        `document_vectors`; float32 [n, dim] each, unit rows."""
+        texts = [embedding_inputs(self._tools[tool]) for tool in tools]
+        parts = [each[name] for name in TEXT_WEIGHTS for each in texts]
+        vectors = self._encoder(questions + parts)
+        offered = vectors[len(questions) :].reshape(len(TEXT_WEIGHTS), len(tools), -1)
+        weights = torch.tensor(list(TEXT_WEIGHTS.values()), device=vectors.device)[:, None, None]
+        return vectors[: len(questions)], functional.normalize((weights * offered).sum(dim=0), dim=1)
 
     def _rate(self, number: int) -> float:
         steps = len(self._batches)
