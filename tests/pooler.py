@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.postgres import PostgresServer, as_unprivileged, free_port
-from toolscript.cluster.connection import driver
+from toolscript.cluster.driver import driver
 
 _SETTINGS = """
 [databases]

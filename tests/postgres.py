@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from toolscript.cluster import schema
-from toolscript.cluster.connection import driver
 from toolscript.cluster.database import Database
+from toolscript.cluster.driver import driver
 
 _UNPRIVILEGED = "nobody"
 _SETTINGS = {

@@ -117,14 +117,17 @@ class Trainer:
         return (forth + functional.cross_entropy(scores.T, answers)) / 2
 
     def _vectors(self, questions: list[str], tools: list[int]) -> tuple[Tensor, Tensor]:
-        """The vectors of questions, and those of tools as the engine makes them: see
-        `document_vectors`; float32 [n, dim] each, unit rows."""
+        """Returns the vectors of questions and of tools: float32 [n, dim] each, unit rows.
+
+        A tool's is made as the engine makes it: see `document_vectors`.
+        """
         texts = [embedding_inputs(self._tools[tool]) for tool in tools]
         parts = [each[name] for name in TEXT_WEIGHTS for each in texts]
         vectors = self._encoder(questions + parts)
         offered = vectors[len(questions) :].reshape(len(TEXT_WEIGHTS), len(tools), -1)
-        weights = torch.tensor(list(TEXT_WEIGHTS.values()), device=vectors.device)[:, None, None]
-        return vectors[: len(questions)], functional.normalize((weights * offered).sum(dim=0), dim=1)
+        weights = torch.tensor(list(TEXT_WEIGHTS.values()), device=vectors.device)
+        mean = (weights[:, None, None] * offered).sum(dim=0)
+        return vectors[: len(questions)], functional.normalize(mean, dim=1)
 
     def _rate(self, number: int) -> float:
         steps = len(self._batches)

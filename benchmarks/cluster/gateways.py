@@ -17,7 +17,7 @@ from tests.support import Scripted, tool, write_config
 
 from toolscript.cluster import schema
 from toolscript.cluster.database import Database
-from toolscript.cluster.shared import Shared
+from toolscript.cluster.shared_stores import Shared
 from toolscript.config.secret_key import SecretKey
 
 SERVERS = ("alpha", "beta", "gamma")

@@ -53,7 +53,7 @@ from toolscript.types import ServerSpec
 
 if TYPE_CHECKING:
     from toolscript.cluster.candidates import DatabaseCandidates
-    from toolscript.cluster.shared import Shared
+    from toolscript.cluster.shared_stores import Shared
 
 log = logging.getLogger(__name__)
 _FOLDERS = {"answers": "permissions", "questions": "questions"}
@@ -180,7 +180,7 @@ def open_shared(settings: Settings) -> "Shared | None":
     """
     if settings.database is None:
         return None
-    from toolscript.cluster.shared import shared_of  # noqa: PLC0415 - most have no database
+    from toolscript.cluster.shared_stores import shared_of  # noqa: PLC0415 - most have no database
 
     shared = shared_of(settings)
     shared.open()

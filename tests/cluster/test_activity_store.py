@@ -10,8 +10,8 @@ from tests.contracts.test_activity_stores import ALL, CALL, numbered, numbers
 from tests.postgres import free_port
 from toolscript.app.activity_recorder import ActivityRecorder
 from toolscript.cluster.activity_store import DatabaseActivityStore
-from toolscript.cluster.connection import Connection
 from toolscript.cluster.database import Database
+from toolscript.cluster.driver import Connection
 from toolscript.errors import ActivityLogError
 
 Connect = Callable[[], Database]

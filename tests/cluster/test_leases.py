@@ -15,8 +15,8 @@ from tests.postgres import PostgresServer
 from tests.support import until
 from toolscript.cluster import leases
 from toolscript.cluster.change_feed import ChangeFeed
-from toolscript.cluster.connection import Connection
 from toolscript.cluster.database import Database
+from toolscript.cluster.driver import Connection
 from toolscript.cluster.leases import Leases, rendezvous
 from toolscript.types import ServerSpec
 

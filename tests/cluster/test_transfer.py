@@ -14,7 +14,7 @@ from tests.contracts.test_activity_stores import CALL
 from tests.contracts.test_graph_stores import described
 from tests.graph.test_tool_graph import Clock
 from tests.postgres import PostgresServer
-from toolscript.cluster.shared import Shared
+from toolscript.cluster.shared_stores import Shared
 from toolscript.cluster.transfer import Files, InDatabase, Side, is_empty, steps
 from toolscript.config.access_tokens import TokenStore
 from toolscript.config.secret_key import SecretKey

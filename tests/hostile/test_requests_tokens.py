@@ -19,7 +19,7 @@ from tests.support import (
     until,
     until_known,
 )
-from toolscript.cluster.shared import shared_of
+from toolscript.cluster.shared_stores import shared_of
 from toolscript.config.access_tokens import TokenStore
 from toolscript.config.settings import load_settings
 from toolscript.types import EVERYTHING, Grant

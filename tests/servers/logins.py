@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests import launcher
 
-from toolscript.cluster.shared import shared_of
+from toolscript.cluster.shared_stores import shared_of
 from toolscript.config.settings import load_settings
 from toolscript.storage.base import Records
 from toolscript.storage.file_records import FileRecords

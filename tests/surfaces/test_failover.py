@@ -13,7 +13,7 @@ from tests.postgres_fixtures import connections
 from tests.support import fetch, stop_all, until
 from tests.surfaces.test_cluster import WRITE, Gateway, Gateways, owners_health
 
-from toolscript.cluster.shared import Shared, shared_of
+from toolscript.cluster.shared_stores import Shared, shared_of
 from toolscript.config.access_tokens import TokenStore
 from toolscript.config.settings import load_settings
 from toolscript.errors import DatabaseUnavailableError

@@ -5,8 +5,8 @@ from collections.abc import AsyncGenerator, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from toolscript.cluster.connection import Connection
 from toolscript.cluster.database import Database
+from toolscript.cluster.driver import Connection
 from toolscript.storage.activity_log import MAX_ROWS, ActivityPage, ActivityQuery, RecordedCall
 
 _BATCH = 1000

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolscript.cluster.change_feed import ChangeFeed
-from toolscript.cluster.connection import Connection
 from toolscript.cluster.database import Database
+from toolscript.cluster.driver import Connection
 from toolscript.cluster.index_memory import (
     Change,
     IndexMemory,

@@ -29,8 +29,8 @@ from toolscript.cluster.candidate_store import (
     vectors_of,
 )
 from toolscript.cluster.change_feed import ChangeFeed
-from toolscript.cluster.connection import Connection
 from toolscript.cluster.database import Database
+from toolscript.cluster.driver import Connection
 from toolscript.cluster.index_memory import IndexMemory, IndexRow, Snapshot, token_ids_of
 from toolscript.cluster.leases import STORE as LEASE_STORE
 from toolscript.cluster.leases import Leases

@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from toolscript.cluster.change_feed import ChangeFeed
-from toolscript.cluster.connection import Connection
 from toolscript.cluster.database import Database
-from toolscript.cluster.handover import Signal
+from toolscript.cluster.driver import Connection
+from toolscript.cluster.event_loop_bridge import Signal
 from toolscript.cluster.leases import Leases, lease_name
 from toolscript.errors import DatabaseUnavailableError
 from toolscript.gateway.base import CatalogueNews, SharedCatalogue

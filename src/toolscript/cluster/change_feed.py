@@ -15,8 +15,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, TypeAlias
 
-from toolscript.cluster.connection import Connection, driver
 from toolscript.cluster.database import Database
+from toolscript.cluster.driver import Connection, driver
 from toolscript.errors import DatabaseUnavailableError
 
 log = logging.getLogger(__name__)

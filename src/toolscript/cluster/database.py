@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
 from toolscript.cluster import schema
-from toolscript.cluster.connection import Connection, Work, driver
+from toolscript.cluster.driver import Connection, Work, driver
 from toolscript.errors import DatabaseUnavailableError
 from toolscript.text.redaction import redact
 

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from toolscript.cluster.connection import Connection
+from toolscript.cluster.driver import Connection
 from toolscript.cluster.name_table import NameTable, Tool
 from toolscript.cluster.posting_blocks import entries_of
 from toolscript.retrieval.base import Mask

@@ -19,9 +19,9 @@ from typing import Any
 from toolscript import __version__
 from toolscript.cluster import schema
 from toolscript.cluster.change_feed import ChangeFeed
-from toolscript.cluster.connection import Connection
 from toolscript.cluster.database import Database
-from toolscript.cluster.handover import Signal
+from toolscript.cluster.driver import Connection
+from toolscript.cluster.event_loop_bridge import Signal
 from toolscript.errors import DatabaseUnavailableError, SchemaVersionError
 from toolscript.types import ServerSpec
 

@@ -7,7 +7,7 @@ migrated first, and the gateways are replaced one by one after that.
 from functools import cache
 from importlib import resources
 
-from toolscript.cluster.connection import Connection
+from toolscript.cluster.driver import Connection
 from toolscript.errors import SchemaVersionError
 
 NAME = "toolscript"

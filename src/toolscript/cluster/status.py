@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from toolscript.cluster import schema
-from toolscript.cluster.connection import Connection
+from toolscript.cluster.driver import Connection
 
 _VECTOR = """
 select default_version, installed_version is not null

@@ -8,9 +8,9 @@ from typing import Protocol, TypeAlias
 import msgspec
 
 from toolscript.cluster.activity_store import DatabaseActivityStore
+from toolscript.cluster.database_records import DatabaseRecords
 from toolscript.cluster.graph_store import DatabaseGraphStore
-from toolscript.cluster.records import DatabaseRecords
-from toolscript.cluster.shared import Shared
+from toolscript.cluster.shared_stores import Shared
 from toolscript.cluster.vector_cache import DatabaseVectorCache
 from toolscript.embedding.base import CachedVector
 from toolscript.embedding.json_vector_cache import JsonVectorCache, model_of_file

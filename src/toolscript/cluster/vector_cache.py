@@ -7,8 +7,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from toolscript.cluster.connection import Connection, Work, driver
 from toolscript.cluster.database import Database
+from toolscript.cluster.driver import Connection, Work, driver
 from toolscript.embedding.base import CachedVector
 from toolscript.embedding.vector_cache import VERSION
 

@@ -19,7 +19,7 @@ from toolscript.types import Document
 
 if TYPE_CHECKING:
     from toolscript.cluster.database import Database
-    from toolscript.cluster.shared import Shared
+    from toolscript.cluster.shared_stores import Shared
     from toolscript.cluster.status import CatalogueStatus, DatabaseStatus
     from toolscript.cluster.transfer import Files, InDatabase
 
@@ -176,7 +176,7 @@ def rotate_key(**flags: Any) -> None:
 def _connected(settings: Settings, *, direct: bool = True) -> "Generator[Database]":
     """Connects, whatever tables there are; for migrations past a pooler."""
     from toolscript.cluster.database import Database  # noqa: PLC0415 - most need no database
-    from toolscript.cluster.shared import address_of  # noqa: PLC0415 - the same
+    from toolscript.cluster.shared_stores import address_of  # noqa: PLC0415 - the same
 
     address = address_of(settings)
     db = Database(settings.database_direct or address if direct else address)
@@ -190,7 +190,7 @@ def _connected(settings: Settings, *, direct: bool = True) -> "Generator[Databas
 
 @contextmanager
 def _shared(settings: Settings) -> "Generator[Shared]":
-    from toolscript.cluster.shared import shared_of  # noqa: PLC0415 - most need no database
+    from toolscript.cluster.shared_stores import shared_of  # noqa: PLC0415 - most need no database
 
     shared = shared_of(settings)
     try:
@@ -204,7 +204,7 @@ def _shared(settings: Settings) -> "Generator[Shared]":
 @contextmanager
 def _refusals_told() -> Generator[None]:
     """Raises what the server refuses, such as a missing right, as `ConfigError`."""
-    from toolscript.cluster.connection import driver  # noqa: PLC0415 - most need no database
+    from toolscript.cluster.driver import driver  # noqa: PLC0415 - most need no database
 
     try:
         yield

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolscript.cluster.change_feed import ChangeFeed
-from toolscript.cluster.connection import Connection, Work
 from toolscript.cluster.database import Database
+from toolscript.cluster.driver import Connection, Work
 from toolscript.config.secret_key import SecretKey
 from toolscript.errors import DatabaseUnavailableError
 from toolscript.storage.base import LostRecordError
