@@ -75,13 +75,13 @@ def free_port() -> int:
 class PostgresServer:
     """One server and its data directory. `start` begins it, `stop` ends it."""
 
-    def __init__(self, folder: Path, bin_dir: Path) -> None:
+    def __init__(self, folder: Path, bin_dir: Path, **settings: str) -> None:
         self.folder = folder
         self.bin_dir = bin_dir
         self.port = free_port()
         self.process: subprocess.Popen[Any] | None = None
         self._as = as_unprivileged(folder)
-        self.settings: dict[str, str] = {}
+        self.settings = settings
         """More settings, for the next start."""
 
     @property
@@ -181,11 +181,11 @@ def content_of(url: str, *tables: str) -> bytes:
 
 
 @contextmanager
-def postgres_server() -> Generator[PostgresServer]:
-    """A new server that runs for as long as the block lasts."""
+def postgres_server(**settings: str) -> Generator[PostgresServer]:
+    """A new server with some settings that runs for as long as the block lasts."""
     bin_dir = binaries()
     with tempfile.TemporaryDirectory(prefix="toolscript-postgres-") as folder:
-        server = PostgresServer(Path(folder), bin_dir)
+        server = PostgresServer(Path(folder), bin_dir, **settings)
         server.create()
         server.start()
         try:

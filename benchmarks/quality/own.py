@@ -23,7 +23,7 @@ from toolscript.types import Document, SearchRequest, ToolSpec
 
 
 @cache
-def _model() -> LazyModel:
+def bundled() -> LazyModel:
     """The bundled model, loaded once. Without it nothing is measured: raises `ModelError`."""
     model = LazyModel(lambda: load_model("bundled", "bundled", OPTION["threads"].default))
     if model.get().encoder is None:
@@ -33,7 +33,7 @@ def _model() -> LazyModel:
 
 def encoder() -> Encoder:
     """The bundled model's encoder; raises `ModelError` when it is missing."""
-    return cast("Encoder", _model().get().encoder)
+    return cast("Encoder", bundled().get().encoder)
 
 
 def document(tool: Tool) -> Document:
@@ -97,7 +97,7 @@ def cosine(tools: Sequence[Tool], model: Encoder) -> Find:
 
 def semantic() -> SemanticSignal:
     """The semantic signal with the bundled model, without a cache."""
-    return SemanticSignal(_model(), cache=lambda: None)
+    return SemanticSignal(bundled(), cache=lambda: None)
 
 
 OWN: dict[str, Build] = {

@@ -27,7 +27,7 @@ from toolscript.embedding.base import VectorCache, Vectors
 from toolscript.embedding.json_vector_cache import JsonVectorCache
 from toolscript.embedding.loader import LazyModel, lazy_model
 from toolscript.embedding.vector_cache import FALLBACK, SqliteVectorCache
-from toolscript.errors import ModelError
+from toolscript.errors import ConfigError, ModelError
 from toolscript.gateway.base import IMPORTING, Connect
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
 from toolscript.gateway.definitions.pins import DefinitionPins
@@ -52,6 +52,7 @@ from toolscript.storage.file_records import FileRecords
 from toolscript.types import ServerSpec
 
 if TYPE_CHECKING:
+    from toolscript.cluster.candidates import DatabaseCandidates
     from toolscript.cluster.shared import Shared
 
 log = logging.getLogger(__name__)
@@ -142,7 +143,9 @@ def application(
     if learning is not None:
         learning.embed = semantic.embed_query
     profile = search_profile(settings.alpha, settings.limit, settings.threshold)
-    engine = SearchEngine(profile, LexicalSignal(), semantic if wiring.embed else None, learning)
+    meaning = semantic if wiring.embed else None
+    stored = _stored_candidates(settings, shared, meaning, learning)
+    engine = SearchEngine(profile, LexicalSignal(), meaning, learning, stored)
     return App(
         gateway,
         engine,
@@ -159,7 +162,8 @@ def application(
             settings.approval_timeout_s,
         ),
         activity=ActivityRecorder(
-            shared.activity if shared else ActivityLog(settings.data_dir / "activity", config.key)
+            shared.activity if shared else ActivityLog(settings.data_dir / "activity", config.key),
+            keep_arguments=settings.log_arguments,
         ),
         questions=KeptQuestions(
             records("questions", f"-{config.key}.jsonl"), _place_of_questions(settings, config)
@@ -181,6 +185,38 @@ def open_shared(settings: Settings) -> "Shared | None":
     shared = shared_of(settings)
     shared.open()
     return shared
+
+
+def _stored_candidates(
+    settings: Settings,
+    shared: "Shared | None",
+    semantic: SemanticSignal | None,
+    learning: Learning | None,
+) -> "DatabaseCandidates | None":
+    """Returns the index in the database; None where searches look in memory, as in commands."""
+    if settings.candidates == "memory":
+        return None
+    if shared is None:
+        raise ConfigError("TOOLSCRIPT_CANDIDATES is database, which needs TOOLSCRIPT_DATABASE too")
+    if shared.replication is None:
+        return None
+    from toolscript.cluster.candidates import DatabaseCandidates  # noqa: PLC0415 - most have none
+
+    candidates = DatabaseCandidates(
+        shared.database,
+        shared.feed,
+        shared.catalogue,
+        semantic=semantic,
+        learning=learning,
+        leases=shared.replication.leases,
+    )
+    candidates.open()
+    if not candidates.is_built:
+        raise ConfigError(
+            f"TOOLSCRIPT_CANDIDATES is database, but the catalogue {shared.catalogue} has no "
+            "index; make one with: toolscript database rebuild"
+        )
+    return candidates
 
 
 def _place_of_questions(settings: Settings, config: Config) -> str:

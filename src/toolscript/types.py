@@ -387,6 +387,8 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     alpha: float | None = None
     """Weight of the semantic score, 0 to 1; the rest is the lexical score's. None for the
     profile's."""
+    words_only: bool = False
+    """Whether to search as if there were no embedding model; ``alpha`` then has no effect."""
     servers: tuple[str, ...] = ()
     """Names of the servers whose tools are searched; all for none."""
     grant: Grant = EVERYTHING

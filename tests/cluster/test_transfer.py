@@ -60,6 +60,8 @@ CALLS = st.builds(
     ms=st.floats(0, 1e6),
     argument_bytes=st.none() | st.integers(0, 2**40),
     result_bytes=st.none() | st.integers(0, 2**40),
+    search=st.none() | TEXTS,
+    arguments=st.none() | TEXTS,
 )
 CONTENTS = st.fixed_dictionaries(
     {

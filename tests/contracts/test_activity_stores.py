@@ -65,11 +65,21 @@ def test_what_is_appended_is_read_newest_first(activity: ActivityStorage) -> Non
     assert others == [replace(CALL, id=2, ms=1.0), replace(CALL, id=1, ms=0.0)]
 
 
+def test_what_a_call_was_about_is_read_as_it_was_appended(activity: ActivityStorage) -> None:
+    about = replace(CALL, id=1, search="read “it”\n", arguments='{"a":"<b>"}')
+    activity.append([about, CALL])
+    assert activity.read(ALL).calls == [replace(CALL, id=2), about]
+    activity.restore([about])
+    assert activity.read(ALL).calls == [about]
+
+
 def test_only_the_newest_calls_are_kept(activity: ActivityStorage) -> None:
     activity.append(numbered(range(MAX_ROWS - 1)))
     for number in range(MAX_ROWS - 1, MAX_ROWS + 5):
         activity.append(numbered(range(number, number + 1)))
-    assert numbers(activity.read(ALL)) == list(range(MAX_ROWS + 4, 4, -1))
+    page = activity.read(ALL)
+    assert numbers(page) == list(range(MAX_ROWS + 4, 4, -1))
+    assert not page.has_more
 
 
 def test_pages_have_every_call_once(activity: ActivityStorage) -> None:

@@ -31,6 +31,24 @@ def ids(result: SearchResult) -> list[str]:
     return [hit.document.id for hit in result.hits]
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["commit my changes to git", "git log", "raed_file", "find files and then send a mail", "zxqv"],
+)
+def test_a_search_by_words_only_is_that_of_an_engine_without_a_model(
+    engine: SearchEngine, documents: tuple[Document, ...], text: str
+) -> None:
+    without = SearchEngine(search_profile(0.7, 3, 0.35))
+    without.update(documents)
+
+    def asked(which: SearchEngine, **more: Any) -> SearchResult:
+        return ask(which, text, threshold=0, limit=20, explain=True, why="git_log", **more)
+
+    assert asked(engine, words_only=True) == asked(without)
+    assert asked(engine, words_only=True, alpha=1) == asked(without)
+    assert asked(engine) != asked(without)
+
+
 def everything(engine: SearchEngine, text: str) -> dict[str, float]:
     """Every document's score, in the order of the result."""
     result = ask(engine, text, threshold=0, limit=100)

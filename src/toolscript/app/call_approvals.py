@@ -30,7 +30,8 @@ ANSWERS: tuple[PersonsAnswer, ...] = ("once", "session", "always", "no")
 MAX_PENDING = 200
 """Calls that wait at a time; a further one is denied."""
 _MAX_SESSION_ANSWERS = 10_000
-_MAX_ARGUMENTS_CHARS = 600
+MAX_ARGUMENTS_CHARS = 600
+"""Of a call's arguments no more is shown to a person, or recorded."""
 _VERSION = 1
 _NAME = "answers"
 """Of the record that has them."""
@@ -186,7 +187,7 @@ class Approvals:
             server=tool.server,
             tool_class=tool.tool_class,
             holder=holder,
-            arguments=printable(redact(encoded, hidden), _MAX_ARGUMENTS_CHARS),
+            arguments=printable(redact(encoded, hidden), MAX_ARGUMENTS_CHARS),
             since=utc_timestamp(),
             why=why,
         )

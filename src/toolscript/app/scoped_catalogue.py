@@ -153,6 +153,15 @@ class ScopedCatalogue:
         )
         return server if server in configured and self.grant.shows(server) else ""
 
+    def secrets_of(self, name: str) -> tuple[str, ...]:
+        """Returns what must not be shown of a call of the tool of a name: see `redact`."""
+        return self.gateway.secrets_of(self.server_of(name))
+
+    def id_of(self, name: str) -> str:
+        """Returns the id of the tool of a name; the name where there is no such tool."""
+        found = self.gateway.catalogue.find(name)
+        return name if found is None else found.id
+
     async def tool_when_ready(self, name: str) -> ToolSpec:
         """Does the same as `tool`, having waited for its server if that is still connecting."""
         catalogue = self.gateway.catalogue

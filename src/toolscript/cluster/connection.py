@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from importlib import import_module
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, BinaryIO, Protocol, TypeAlias, TypeVar
 
 T = TypeVar("T")
 
@@ -17,8 +17,33 @@ class Connection(Protocol):
         """Ends the connection without a word to the server."""
         ...
 
-    async def execute(self, query: str, *args: Any) -> str:
+    async def execute(self, query: str, *args: Any, timeout: float | None = None) -> str:  # noqa: ASYNC109 - the driver's
         """Runs a statement, or several without parameters; returns what was done."""
+        ...
+
+    async def copy_records_to_table(
+        self,
+        table_name: str,
+        *,
+        records: Iterable[Sequence[Any]],
+        columns: Sequence[str],
+        schema_name: str,
+        timeout: float | None = None,  # noqa: ASYNC109 - the driver's
+    ) -> str:
+        """Adds rows to a table, in one go."""
+        ...
+
+    async def copy_to_table(  # noqa: PLR0913 - the driver's
+        self,
+        table_name: str,
+        *,
+        source: BinaryIO,
+        columns: Sequence[str],
+        schema_name: str,
+        format: str,  # noqa: A002 - the driver's
+        timeout: float | None = None,  # noqa: ASYNC109 - the driver's
+    ) -> str:
+        """Adds rows to a table from a stream of them."""
         ...
 
     async def executemany(self, command: str, args: Iterable[Sequence[Any]]) -> None:

@@ -181,6 +181,11 @@ class Leases:
         return len(self._epochs)
 
     @property
+    def of_servers(self) -> dict[str, str]:
+        """By the name of a server, the name of its lease, where this replica holds it."""
+        return {name.rpartition("@")[0]: name for name in self._epochs}
+
+    @property
     def _epochs(self) -> Mapping[str, int]:
         holding = self._holding
         lasts = time.monotonic() < holding.until or self._is_cut_off

@@ -27,6 +27,12 @@ select catalogue, extract(epoch from clock_timestamp() - min(written_at))::float
 from toolscript.feed where xid >= pg_snapshot_xmin(pg_current_snapshot()) group by catalogue
 """
 
+_INDEXES = """
+select catalogue, position,
+    (select count(*) from toolscript.candidate_tool where index_id = candidate_index.id)
+from toolscript.candidate_index where is_current
+"""
+
 
 class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A gateway that is alive."""
@@ -45,6 +51,11 @@ class CatalogueStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     tokens: int
     logins: int
     pins: Annotated[int, Meta(description="Servers of which definitions were accepted.")]
+    has_index: Annotated[bool, Meta(description="Whether gateways can search in the database.")]
+    indexed: Annotated[int, Meta(description="How many tools are in that index.")]
+    index_position: Annotated[
+        int, Meta(description="The number of the latest change of the index.")
+    ]
     lag_s: Annotated[
         float,
         Meta(description="For how long an open transaction has kept a change from the gateways."),
@@ -87,6 +98,10 @@ async def _catalogues(connection: Connection) -> tuple[CatalogueStatus, ...]:
         replicas[catalogue].append(ReplicaStatus(id=identifier, url=url, version=version))
     tools = await _lengths(connection, "catalogue", "tools")
     tokens = await _lengths(connection, "tokens", "tokens")
+    rows = await connection.fetch(_INDEXES)
+    indexes: dict[str, tuple[int, int]] = {
+        name: (tools, position) for name, position, tools in rows
+    }
     lags: dict[str, float] = dict(await connection.fetch(_LAGS))
     return tuple(
         CatalogueStatus(
@@ -96,6 +111,9 @@ async def _catalogues(connection: Connection) -> tuple[CatalogueStatus, ...]:
             tokens=tokens[name],
             logins=counts[name].get("logins", 0),
             pins=counts[name].get("pins", 0),
+            has_index=name in indexes,
+            indexed=indexes.get(name, (0, 0))[0],
+            index_position=indexes.get(name, (0, 0))[1],
             lag_s=round(lags.get(name, 0.0), 3),
             replicas=tuple(replicas[name]),
         )

@@ -276,6 +276,11 @@ class Settings:
         "TOOLSCRIPT_LOG_FORMAT",
         choices=("text", "json"),
     )
+    log_arguments: bool = _setting(
+        default=False,
+        help="Store in the log of calls their arguments, and the searches that led to them.",
+        env="TOOLSCRIPT_LOG_ARGUMENTS",
+    )
     secret_key: str | None = _setting(
         None,
         "Secret that all gateways behind one address share: it seals the ids of sessions.",
@@ -308,6 +313,12 @@ class Settings:
         "default",
         "Name of the catalogue in that database; gateways with the same name share everything.",
         "TOOLSCRIPT_CATALOGUE",
+    )
+    candidates: str = _setting(
+        "memory",
+        "Where searches of a gateway look: memory, or the index in that database.",
+        "TOOLSCRIPT_CANDIDATES",
+        choices=("memory", "database"),
     )
     replica_url: str | None = _setting(
         None,

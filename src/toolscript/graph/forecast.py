@@ -102,7 +102,8 @@ class Forecast:
     """Forecasts over one corpus' tools, from a graph that goes on learning.
 
     ``ids`` and ``servers`` are the corpus' tools in its order, ``vectors`` their
-    embeddings float32 [n, dim], unit rows, zero where there is none.
+    embeddings float32 [n, dim], unit rows, zero where there is none. ``total`` is the number of
+    tools where these are only some; None where they are all.
     """
 
     def __init__(
@@ -111,11 +112,13 @@ class Forecast:
         ids: Sequence[str],
         servers: Sequence[str],
         vectors: Vectors | None = None,
+        total: int | None = None,
     ) -> None:
         self.graph = graph
         self.ids = tuple(ids)
         self.servers = tuple(servers)
         self.vectors = vectors
+        self._total = total
         self._rows = {identifier: row for row, identifier in enumerate(self.ids)}
         self._places = {name: place for place, name in enumerate(sorted(set(self.servers)))}
         self._server = np.array([self._places[name] for name in self.servers], dtype=np.int64)
@@ -147,7 +150,7 @@ class Forecast:
 
     def gains(self, chances: Floats, least: float = 0.0) -> Floats:
         """Returns ln(p · n) / ln n within ``least`` and 1: the gain of forecasting each tool."""
-        count = max(2, len(self.ids))
+        count = max(2, self._total or len(self.ids))
         return np.clip(np.log(np.maximum(chances, _TINY) * count) / np.log(count), least, 1.0)
 
     def evaluate(self, context: Sequence[str], tool: str) -> None:

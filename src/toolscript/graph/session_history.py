@@ -3,7 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from toolscript.graph.tool_graph import append_recent
 
@@ -15,10 +15,12 @@ MAX_SEARCHES = 3
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """A question and the ids of the tools that it found."""
+    """A question, and the ids of the tools that it found."""
 
     text: str
     tools: frozenset[str]
+    unused: frozenset[str]
+    """Those of the tools that no call has used since."""
 
 
 @dataclass(eq=False, slots=True)
@@ -33,7 +35,12 @@ class SessionHistory:
 
     def record_search(self, text: str, tools: Sequence[str]) -> None:
         """Record that a question was answered with these tools, by id."""
-        self._searched.append(Searched(text, frozenset(tools)))
+        found = frozenset(tools)
+        self._searched.append(Searched(text, found, found))
+
+    def search_for(self, tool: str) -> str | None:
+        """Returns the latest question that found a tool, by id; None where none did."""
+        return next((each.text for each in reversed(self._searched) if tool in each.tools), None)
 
     def record_call(self, tool: str, *, succeeded: bool) -> tuple[tuple[str, ...], str]:
         """Record a call that has ended; returns its context, and the question that led to it.
@@ -52,7 +59,7 @@ class SessionHistory:
 
     def _question(self, tool: str) -> str:
         for place, search in reversed([*enumerate(self._searched)]):
-            if tool in search.tools:
-                self._searched[place] = Searched(search.text, search.tools - {tool})
+            if tool in search.unused:
+                self._searched[place] = replace(search, unused=search.unused - {tool})
                 return search.text
         return ""

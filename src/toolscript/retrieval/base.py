@@ -1,4 +1,4 @@
-"""What signals work on (a corpus, a query, a ranking), and the protocol of the semantic one.
+"""What signals work on (a corpus, a query, a ranking), and the protocols of what gives it to them.
 
 A signal is long-lived and learns (vectors, say); its index is what it makes of one
 corpus: immutable, so that searches read it without a lock while the next one is made.
@@ -15,14 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolscript.embedding.base import Vectors
+from toolscript.retrieval.profiles import Profile
 from toolscript.text.words import STOP_WORDS, compact, words
-from toolscript.types import Document
+from toolscript.types import Document, SearchRequest
 
 Rows: TypeAlias = NDArray[np.intp]
 """Row numbers of a corpus."""
 Mask: TypeAlias = NDArray[np.bool_]
 """By row of a corpus, whether something holds: bool [n]."""
 T = TypeVar("T")
+State_co = TypeVar("State_co", covariant=True)
+"""What a search scores: documents with everything derived from them."""
 
 CHANGED_SHARE, MIN_CHANGES = 0.02, 64
 """Where more documents than this share, and than this number, have changed, all are indexed
@@ -166,6 +169,58 @@ class Query:
     def compact(self) -> str:
         """Letters and digits only."""
         return compact(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a search is about to find out, before it looks at any document."""
+
+    request: SearchRequest
+    profile: Profile
+    queries: tuple[Query, ...]
+    """The question, then each of its subqueries."""
+    limit: int | None
+    """The most hits to return; None returns all."""
+    threshold: float
+
+
+class Candidates(Protocol[State_co]):
+    """Finds the documents that a search scores: all of a corpus, or the few that may be best."""
+
+    @property
+    def size(self) -> int:
+        """How many documents can be found."""
+        ...
+
+    @property
+    def is_action(self) -> Callable[[str], bool] | None:
+        """Whether a word begins the texts of some documents; None where questions are not split."""
+        ...
+
+    async def find(self, plan: Plan) -> State_co:
+        """Returns the documents to score, with the statistics of all documents.
+
+        Their scores are those that they would have among all documents.
+        """
+        ...
+
+
+class StoredCandidates(Candidates[State_co], Protocol[State_co]):
+    """Candidates that are kept outside of this process, and are told what has changed."""
+
+    def update(
+        self, documents: Iterable[Document], superseded: Callable[[], bool]
+    ) -> Iterator[int]:
+        """Takes all documents that this process knows: only they are found from now on.
+
+        Args:
+            documents: No two have the same id.
+            superseded: Asked between two steps. Where it returns True the work ends early.
+
+        Yields:
+            How many documents still have to be written.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ def load_table(stem: Stemmer) -> CapabilityTable:
 
 
 @dataclass(frozen=True, slots=True)
-class _Purpose:
+class Purpose:
     """What one document is for."""
 
     capabilities: tuple[str, ...]
@@ -90,15 +90,16 @@ class CapabilityReader:
     def __init__(self, stem: Stemmer) -> None:
         self.stem = stem
         self.table = load_table(stem)
-        self._known = DocumentMemo(self._purpose)
+        self._known = DocumentMemo(self.purpose)
 
     def purposes(self, documents: Sequence[Document]) -> "_Purposes":
         """Returns what each of the documents of a segment is for."""
         return _Purposes(self._known.of(documents))
 
-    def _purpose(self, document: Document) -> _Purpose:
+    def purpose(self, document: Document) -> Purpose:
+        """Returns what a document is for."""
         if document.parent_id:
-            return _Purpose((), executes=False)
+            return Purpose((), executes=False)
         title = self._stems(f"{document.server} {document.name}")
         name, text = self._stems(document.name), self._stems(document.description)
         weights = {c.name: _weight(c, title, title | text) for c in self.table.capabilities}
@@ -108,7 +109,7 @@ class CapabilityReader:
         executes = any(p <= name for p in self.table.executor_names) or any(
             p <= opening for p in self.table.executor_descriptions
         )
-        return _Purpose(tuple(likeliest), executes)
+        return Purpose(tuple(likeliest), executes)
 
     def _stems(self, text: str) -> _Pattern:
         return stems_of(text, self.stem)
@@ -117,7 +118,7 @@ class CapabilityReader:
 class _Purposes:
     """What the documents of one segment are for, and the places of those that are for something."""
 
-    def __init__(self, purposes: list[_Purpose]) -> None:
+    def __init__(self, purposes: Sequence[Purpose]) -> None:
         self.all = purposes
         self.members: defaultdict[str, list[int]] = defaultdict(list)
         for place, purpose in enumerate(purposes):
@@ -127,13 +128,25 @@ class _Purposes:
 
 
 class CapabilityIndex:
-    """What each document of a corpus is for; a text about running commands runs none."""
+    """What each document of a corpus is for; a text about running commands runs none.
 
-    def __init__(self, corpus: Corpus, reader: CapabilityReader) -> None:
+    Args:
+        corpus: The documents.
+        reader: Reads what they are for.
+        known: What the documents of a corpus of one part are for, where that was read before.
+    """
+
+    def __init__(
+        self, corpus: Corpus, reader: CapabilityReader, known: Sequence[Purpose] | None = None
+    ) -> None:
         self._stem = reader.stem
         self._table = reader.table
         self._documents = corpus.documents
-        self._parts = [(part.segment.derived(reader.purposes), part) for part in corpus.parts]
+        self._parts = (
+            [(part.segment.derived(reader.purposes), part) for part in corpus.parts]
+            if known is None
+            else [(_Purposes(known), corpus.parts[0])]
+        )
         self._executors = self._rows(lambda purposes: purposes.executors)
 
     def _rows(self, places: Callable[[_Purposes], list[int]]) -> Rows:
@@ -141,7 +154,7 @@ class CapabilityIndex:
         rows = np.concatenate([part.rows[places(purposes)] for purposes, part in self._parts])
         return rows[rows >= 0]
 
-    def _purpose(self, row: int) -> _Purpose:
+    def _purpose(self, row: int) -> Purpose:
         identifier = self._documents[row].id
         found = (
             purposes.all[place]

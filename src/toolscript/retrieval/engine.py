@@ -1,4 +1,8 @@
-"""The engine: searches one corpus of documents and returns hits.
+"""The engine: searches documents and returns hits.
+
+A search has three steps: `SearchEngine.plan` takes the question apart, `Candidates.find` brings
+the documents to score, and `SearchEngine.score` scores them. The documents are all those of a
+corpus in memory, or few of very many elsewhere.
 
 One thread updates; any number search. A search reads the current state once,
 so it never sees half of an update.
@@ -6,21 +10,28 @@ so it never sees half of an update.
 
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toolscript.config.settings import OPTION
 from toolscript.graph.forecast import Forecast
 from toolscript.graph.learning import Learning
 from toolscript.graph.related import relations
-from toolscript.retrieval.base import Corpus, EmbeddingIndex, EmbeddingSignal, Rows
+from toolscript.retrieval.base import (
+    Candidates,
+    Corpus,
+    EmbeddingIndex,
+    EmbeddingSignal,
+    Plan,
+    Rows,
+    StoredCandidates,
+)
 from toolscript.retrieval.capability import CapabilityIndex, CapabilityReader
 from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.lexical.name_matching import NameIndex
-from toolscript.retrieval.pipeline import STEPS, begin
-from toolscript.retrieval.profiles import Profile, with_alpha
+from toolscript.retrieval.pipeline import STEPS, begin, plan
+from toolscript.retrieval.profiles import Profile
 from toolscript.retrieval.subqueries import actions
 from toolscript.retrieval.trace import IndexState, Trace
 from toolscript.retrieval.visibility import Visibility
@@ -32,6 +43,27 @@ MAX_TIED_PASSAGES = 50
 """Of so many passages that score alike the words are looked at."""
 
 
+@dataclass(frozen=True, slots=True)
+class CorpusCandidates:
+    """The candidates of a corpus in memory: all its documents."""
+
+    state: IndexState
+
+    @property
+    def size(self) -> int:
+        """See `Candidates.size`."""
+        return len(self.state.corpus)
+
+    @property
+    def is_action(self) -> Callable[[str], bool] | None:
+        """See `Candidates.is_action`."""
+        return self.state.is_action
+
+    async def find(self, plan: Plan) -> IndexState:  # noqa: ARG002 - whatever is asked
+        """See `Candidates.find`."""
+        return self.state
+
+
 class SearchEngine:
     """Searches the documents it was last given. Thread-safe; lives as long as the application.
 
@@ -41,6 +73,8 @@ class SearchEngine:
         semantic: The signal that compares vectors; without it, words are all that is searched.
         learning: Gets each corpus with its vectors, and returns the forecast that searches
             with a context read.
+        elsewhere: Takes the documents that `update` is given, and finds them; None keeps them
+            in memory.
     """
 
     def __init__(
@@ -49,6 +83,7 @@ class SearchEngine:
         lexical: LexicalSignal | None = None,
         semantic: EmbeddingSignal | None = None,
         learning: Learning | None = None,
+        elsewhere: StoredCandidates[IndexState] | None = None,
     ) -> None:
         self.profile = profile
         self._lexical = lexical or LexicalSignal()
@@ -56,13 +91,19 @@ class SearchEngine:
         self._learning = learning
         self._capabilities = CapabilityReader(self._lexical.stemmer)
         self._writing = threading.Lock()
+        self._elsewhere = elsewhere
         self._state = self._index(Corpus(()))
         self._waiting = 0
 
     @property
+    def candidates(self) -> Candidates[IndexState]:
+        """Finds the documents that a search scores."""
+        return self._elsewhere or CorpusCandidates(self._state)
+
+    @property
     def indexed(self) -> int:
         """How many documents can be found."""
-        return len(self._state.corpus)
+        return self.candidates.size
 
     @property
     def waiting(self) -> int:
@@ -70,7 +111,7 @@ class SearchEngine:
         return self._waiting
 
     def search(self, request: SearchRequest, profile: Profile | None = None) -> SearchResult:
-        """Returns the documents that answer, best first, ordered by (−score, id).
+        """Returns the documents of the corpus that answer, best first, ordered by (−score, id).
 
         Args:
             request: The question, and what its caller wants otherwise than the profile has it.
@@ -80,12 +121,19 @@ class SearchEngine:
             QueryError: The query is empty or too long.
             RangeError: The limit, the threshold or α is outside its range.
         """
-        profile = profile or self.profile
-        if request.alpha is not None:
-            profile = with_alpha(profile, OPTION["alpha"].parse(request.alpha, "alpha"))
-        trace = begin(self._state, request, profile)
+        state = self._state
+        return self.score(plan(request, profile or self.profile, state.is_action), state)
+
+    def plan(self, request: SearchRequest) -> Plan:
+        """Returns what a search is about to find out. Quick. Raises what `search` raises."""
+        return plan(request, self.profile, self.candidates.is_action)
+
+    def score(self, plan: Plan, state: IndexState) -> SearchResult:
+        """Returns the documents of a state that answer, best first, ordered by (−score, id)."""
+        request = plan.request
+        trace = begin(state, plan)
         with span("score"):
-            for step in STEPS[:1] if profile.raw_cosine else STEPS:
+            for step in STEPS[:1] if plan.profile.raw_cosine else STEPS:
                 with span(step.__name__):
                     trace.apply(step)
         parents = trace.state.corpus.parent_rows
@@ -119,9 +167,18 @@ class SearchEngine:
                 what was prepared so far is kept.
         """
         with self._writing:
-            corpus = Corpus(documents, self._state.corpus)
-            self._state = self._index(corpus)
             try:
+                if self._elsewhere is not None:
+                    documents = list(documents)
+                    if self._learning is not None:
+                        ids = [document.id for document in documents]
+                        servers = [document.server for document in documents]
+                        self._learning.set_corpus(ids, servers, None)
+                    for waiting in self._elsewhere.update(documents, superseded):
+                        self._waiting = waiting
+                    return
+                corpus = Corpus(documents, self._state.corpus)
+                self._state = self._index(corpus)
                 for waiting in self._semantic.prepare(corpus) if self._semantic else ():
                     self._waiting = waiting
                     self._refresh(corpus)
@@ -143,6 +200,7 @@ class SearchEngine:
             is_action=actions(corpus, lexical.stemmer) if self.profile.subqueries else None,
             visibility=Visibility(corpus),
             forecast=self._forecast(corpus, semantic),
+            known=corpus.rows,
         )
 
     def _refresh(self, corpus: Corpus) -> None:
@@ -194,7 +252,7 @@ def select(trace: Trace, candidates: Rows) -> tuple[list[int], int | None]:
 
 def hit(trace: Trace, row: int, *, explained: bool = False) -> Hit:
     """A row of the result; a parent is shown by its best passage."""
-    known, forecast, request = trace.state.corpus.rows, trace.state.forecast, trace.request
+    known, forecast, request = trace.state.known, trace.state.forecast, trace.request
     document = trace.state.corpus.documents[row]
     wanted = request.evidence
     with_evidence = explained or wanted is None or (document.parent_id or document.id) in wanted

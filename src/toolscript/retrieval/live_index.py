@@ -85,9 +85,13 @@ class LiveIndex(Generic[C]):
         `SearchEngine.search` raises.
         """
         fault = self.fault
+        engine = self.engine
+        plan = engine.plan(request)
         with anyio.move_on_after(self._search_timeout_s):
-            search = self.engine.search
-            result = await anyio.to_thread.run_sync(search, request, abandon_on_cancel=True)
+            state = await engine.candidates.find(plan)
+            result = await anyio.to_thread.run_sync(
+                engine.score, plan, state, abandon_on_cancel=True
+            )
             return replace(result, degraded=(*result.degraded, fault)) if fault else result
         raise SearchTimeoutError(
             f"the search took longer than {self._search_timeout_s:g} s; try a shorter query"

@@ -17,16 +17,17 @@ To add evidence, write a function like these and put it into `STEPS`.
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from toolscript.config.settings import MAX_QUERY_CHARS, OPTION
 from toolscript.embedding.base import Vectors
 from toolscript.errors import QueryError
-from toolscript.retrieval.base import Mask, Query, Ranking
+from toolscript.retrieval.base import Mask, Plan, Query, Ranking
 from toolscript.retrieval.fusion import fuse, rounded
 from toolscript.retrieval.lexical.name_matching import NameMatch
-from toolscript.retrieval.profiles import Profile
+from toolscript.retrieval.profiles import Profile, with_alpha
 from toolscript.retrieval.rerank import rerank_by_context
 from toolscript.retrieval.semantic.calibration import GOOD
 from toolscript.retrieval.subqueries import split
@@ -51,27 +52,48 @@ SUBQUERY_FLOOR = 0.8
 """The least share of a subquery's score that a document gets, whatever the whole question gives."""
 
 
-def begin(state: IndexState, request: SearchRequest, profile: Profile) -> Trace:
-    """A trace with its first column, the weighted mean of the signals.
+def plan(request: SearchRequest, profile: Profile, is_action: Callable[[str], bool] | None) -> Plan:
+    """Returns what a search is about to find out.
 
-    Raises `QueryError` for an empty or oversized query and `RangeError` for a
-    limit or threshold outside its range.
+    Args:
+        request: The question, and what its caller wants otherwise than the profile has it.
+        profile: What the request does not state.
+        is_action: Whether a word begins a wish; None where questions are not split.
+
+    Raises:
+        QueryError: The query is empty or too long.
+        RangeError: The limit, the threshold or α is outside its range.
     """
-    query = parse(request.text, state.is_action if profile.subqueries else None)
-    queries = (query, *(Query(text, parent=query) for text in query.subqueries))
+    if request.alpha is not None:
+        profile = with_alpha(profile, OPTION["alpha"].parse(request.alpha, "alpha"))
+    query = parse(request.text, is_action if profile.subqueries else None)
     limit = profile.limit if request.limit is None else request.limit
     threshold = profile.threshold if request.threshold is None else request.threshold
-    visible = state.visibility.mask(request)
+    return Plan(
+        request,
+        profile,
+        (query, *(Query(text, parent=query) for text in query.subqueries)),
+        None if limit is None else OPTION["limit"].parse(limit, "limit"),
+        float(OPTION["threshold"].parse(float(threshold), "threshold")),
+    )
+
+
+def begin(state: IndexState, plan: Plan) -> Trace:
+    """A trace with what each signal says, and no column yet."""
+    profile = plan.profile
+    if plan.request.words_only:
+        state = replace(state, semantic=None)
+    visible = state.visibility.mask(plan.request)
     return Trace(
         state,
-        request,
+        plan.request,
         profile.weights,
         profile.word_match,
-        max(1, len(state.corpus)) if limit is None else OPTION["limit"].parse(limit, "limit"),
-        float(OPTION["threshold"].parse(float(threshold), "threshold")),
-        state.visibility.reachable(request),
-        queries,
-        tuple(rank(state, each, profile, visible) for each in queries),
+        max(1, len(state.corpus)) if plan.limit is None else plan.limit,
+        plan.threshold,
+        state.visibility.reachable(plan.request),
+        plan.queries,
+        tuple(rank(state, each, profile, visible) for each in plan.queries),
         visible,
     )
 

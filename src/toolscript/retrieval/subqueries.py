@@ -23,7 +23,7 @@ MIN_WORDS = 2
 MIN_TOOLS = 2
 """So many tools' texts begin with a word that is an action."""
 _OPENING_CHARS = 80
-_SHORTEST = 3
+SHORTEST_ACTION = 3
 """Letters of an action."""
 
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|(?<=[\u3002\uff01\uff1f\uff1b])\s*|\n+")
@@ -66,7 +66,7 @@ class Openings:
             for document in documents
             for text in (document.name, document.description)
             for word in words(text[:_OPENING_CHARS])[:1]
-            if len(word) >= _SHORTEST
+            if len(word) >= SHORTEST_ACTION
         )
 
 

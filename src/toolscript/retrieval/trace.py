@@ -4,9 +4,10 @@ The reason of a hit and its explanation are read from the trace, so nothing is
 computed again to be explained.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +18,7 @@ from toolscript.retrieval.base import Corpus, EmbeddingIndex, Mask, Query, Ranki
 from toolscript.retrieval.capability import CapabilityIndex
 from toolscript.retrieval.fusion import DECIMALS, Scores, shares
 from toolscript.retrieval.lexical.bm25f import LexicalIndex
-from toolscript.retrieval.lexical.name_matching import NameIndex
-from toolscript.retrieval.visibility import Visibility
+from toolscript.retrieval.lexical.name_matching import NameMatch
 from toolscript.text.display import printable
 from toolscript.types import Explanation, ScoreChange, SearchRequest, Share
 
@@ -26,20 +26,50 @@ _PHRASES = {"semantic": "Semantic similarity", "fuzzy": "Fuzzy match"}
 _SUBQUERY_CHARS = 40
 
 
+class Names(Protocol):
+    """The spellings of documents' names."""
+
+    @property
+    def impersonating(self) -> Container[int]:
+        """The documents, by row, that are named like another's id."""
+        ...
+
+    def match(self, query: Query, visible: Mask | None = None) -> dict[int, NameMatch]:
+        """Returns the ``visible`` documents, by row, whose names a query spells."""
+        ...
+
+
+class Visible(Protocol):
+    """Which rows a caller may see."""
+
+    def mask(self, request: SearchRequest) -> Mask | None:
+        """Returns which rows may be found by the caller; None where all may."""
+        ...
+
+    def reachable(self, request: SearchRequest) -> Rows:
+        """Returns the rows that the caller may see, of the servers that it asks about."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class IndexState:
-    """One corpus with everything derived from it: replaced as a whole, never changed."""
+    """The documents that are scored with everything derived from them: replaced, never changed.
+
+    They are all documents of a catalogue, or candidates of a search. Statistics are of all.
+    """
 
     corpus: Corpus
     lexical: LexicalIndex
     semantic: EmbeddingIndex | None
-    names: NameIndex
+    names: Names
     capabilities: CapabilityIndex
     is_action: Callable[[str], bool] | None
     """Whether a word begins the texts of some tools; None where questions are not split."""
-    visibility: Visibility
+    visibility: Visible
     forecast: Forecast | None
     """The probabilities of the next tool; None where nothing is learned."""
+    known: Container[str]
+    """The ids of all documents, those that are not scored included."""
 
 
 @dataclass(frozen=True, slots=True)

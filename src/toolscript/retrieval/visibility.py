@@ -13,7 +13,7 @@ from toolscript.types import SEPARATOR, Grant, SearchRequest
 
 _REMEMBERED = 64
 """For so many grants, and as many choices of servers, the rows are remembered."""
-_WIDE = re.compile(r"[*?\[]")
+WIDE = re.compile(r"[*?\[]")
 """What makes a pattern match more than itself."""
 
 
@@ -50,12 +50,12 @@ class Visibility:
 
     def _find_granted(self, grant: Grant, hidden: frozenset[str]) -> Mask:
         names, server = self._servers
-        granted = _matcher(grant.servers)
+        granted = matcher(grant.servers)
         mask = np.array([granted(name) for name in names], np.bool_)[server]
         mask[self._rows_of(grant.tools)] = True
-        wide = [pattern for pattern in grant.tools if _WIDE.search(pattern)]
+        wide = [pattern for pattern in grant.tools if WIDE.search(pattern)]
         if wide:
-            matches = _matcher(wide)
+            matches = matcher(wide)
             for row in self._candidates(wide, mask):
                 mask[row] = matches(self._owners[row])
         mask[self._rows_of(hidden)] = False
@@ -64,7 +64,7 @@ class Visibility:
     def _candidates(self, patterns: Iterable[str], mask: Mask) -> list[int]:
         """Returns the rows that are not there yet and that a pattern of ids may match."""
         split = [pattern.partition(SEPARATOR) for pattern in patterns]
-        if any(_WIDE.search(server) or not separator for server, separator, _ in split):
+        if any(WIDE.search(server) or not separator for server, separator, _ in split):
             return np.flatnonzero(~mask).tolist()
         names, server = self._servers
         wanted = {name for name, _, _ in split}
@@ -96,9 +96,9 @@ class Visibility:
         return list(numbers), server
 
 
-def _matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
+def matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
     """Returns whether a name is one of the patterns, or matches one (``*``, ``?``)."""
     exact = frozenset(patterns)
-    wide = [translate(pattern) for pattern in exact if _WIDE.search(pattern)]
+    wide = [translate(pattern) for pattern in exact if WIDE.search(pattern)]
     matches = re.compile("|".join(wide)).match if wide else None
     return lambda name: name in exact or (matches is not None and matches(name) is not None)

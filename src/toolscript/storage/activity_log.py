@@ -1,7 +1,8 @@
 """Keeps the most recent tool calls in an SQLite file: who called what, when, the outcome.
 
-Of arguments and results only the sizes are stored. The number of rows is bounded: each new one
-past the bound replaces the oldest.
+Of results only the sizes are stored; of arguments, and of the search that led to the call, the
+texts where the recorder is told to keep them. The number of rows is bounded: each new one past the
+bound replaces the oldest.
 """
 
 import fnmatch
@@ -21,7 +22,7 @@ from msgspec.structs import astuple
 from toolscript.storage.sqlite_file import DamagedError, SqliteFile
 
 log = logging.getLogger(__name__)
-VERSION = 1
+VERSION = 2
 MAX_ROWS = 10_000
 _WAIT_S = 5.0
 """How long to wait for another process' transaction."""
@@ -29,11 +30,12 @@ _SCRIPT = f"""
 create table call (
     id integer primary key, time text not null, who text not null, tool text not null,
     server text not null, outcome text not null, ms real not null,
-    argument_bytes integer, result_bytes integer
+    argument_bytes integer, result_bytes integer, search text, arguments text
 );
 pragma user_version = {VERSION};
 """
-_INSERT = "insert into call values (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_ADDED = ("search", "arguments")
+"""The columns that a file of version 1 lacks."""
 _DELETE_OLD = "delete from call where id <= (select max(id) from call) - ?"
 
 Outcome: TypeAlias = Literal[
@@ -68,10 +70,19 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         _Bytes, Meta(description="As JSON; null where they cannot be written as JSON.")
     ]
     result_bytes: Annotated[_Bytes, Meta(description="As JSON; null where there is no result.")]
+    search: Annotated[
+        str | None,
+        Meta(description="The session's search that found the tool, where that is recorded."),
+    ] = None
+    arguments: Annotated[
+        str | None,
+        Meta(description="As JSON, without known secrets, cut; null where they are not recorded."),
+    ] = None
 
 
-_COLUMNS = ", ".join(RecordedCall.__struct_fields__)
+_COLUMNS = RecordedCall.__struct_fields__
 _FIELDS = RecordedCall.__struct_encode_fields__
+_INSERT = f"insert into call values ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608 - no values
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +148,6 @@ class ActivityLog:
         """
         try:
             with self._file.reading() as db:
-                _check_version(db)
                 calls = list(islice(_selected(db, query), query.limit + 1))
         except FileNotFoundError:
             return ActivityPage([], has_more=False)
@@ -149,13 +159,13 @@ class ActivityLog:
     def restore(self, calls: Sequence[RecordedCall]) -> None:
         """See `ActivityStorage`."""
         with self._file.writing() as db:
-            _check_version(db)
+            _migrate(db)
             db.execute("delete from call")
             db.executemany(_INSERT, map(astuple, calls))
 
     def _append(self, calls: Sequence[RecordedCall]) -> None:
         with self._file.writing() as db:
-            _check_version(db)
+            _migrate(db)
             db.executemany(_INSERT, [(None, *astuple(call)[1:]) for call in calls])
             db.execute(_DELETE_OLD, (MAX_ROWS,))
 
@@ -174,11 +184,13 @@ class ActivityLog:
 
 
 def _selected(db: sqlite3.Connection, query: ActivityQuery) -> Generator[RecordedCall]:
-    """Yields the calls that fit, the newest first; raises `DamagedError`."""
+    """Yields the calls that fit, the newest first; raises `DamagedError` or `OSError`."""
+    is_old = _version(db) < VERSION
+    columns = ("null" if is_old and name in _ADDED else name for name in _COLUMNS)
     given = {"id < ?": query.before, "who = ?": query.who, "outcome = ?": query.outcome}
     given = {condition: value for condition, value in given.items() if value is not None}
     where = " and ".join(given) or "true"
-    statement = f"select {_COLUMNS} from call where {where} order by id desc"  # noqa: S608 - ours
+    statement = f"select {', '.join(columns)} from call where {where} order by id desc"  # noqa: S608 - ours
     rows = db.execute(statement, tuple(given.values()))
     matches = query.matcher()
     for row in rows:
@@ -192,7 +204,6 @@ def _selected(db: sqlite3.Connection, query: ActivityQuery) -> Generator[Recorde
 
 def _check(db: sqlite3.Connection) -> None:
     """Raises `DamagedError` where the file, or a row of it, cannot be read."""
-    _check_version(db)
     (found,) = db.execute("pragma integrity_check(1)").fetchone()
     if found != "ok":
         raise DamagedError(" ".join(str(found).split()))
@@ -200,8 +211,17 @@ def _check(db: sqlite3.Connection) -> None:
         pass
 
 
-def _check_version(db: sqlite3.Connection) -> None:
-    """Raises `OSError` for a version that is left to those who know it."""
+def _version(db: sqlite3.Connection) -> int:
+    """Returns the file's version; raises `OSError` for one that is left to those who know it."""
     (version,) = db.execute("pragma user_version").fetchone()
-    if version != VERSION:
-        raise OSError(f"its version is {version}, and {VERSION} is the one that is known here")
+    if not 1 <= version <= VERSION:
+        raise OSError(f"its version is {version}, and {VERSION} is the latest that is known here")
+    return version
+
+
+def _migrate(db: sqlite3.Connection) -> None:
+    """Gives a file of version 1, in its transaction, the columns that it lacks."""
+    if _version(db) < VERSION:
+        for name in _ADDED:
+            db.execute(f"alter table call add column {name} text")
+        db.execute(f"pragma user_version = {VERSION}")

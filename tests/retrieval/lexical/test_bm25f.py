@@ -140,7 +140,7 @@ def test_words_that_are_gone_are_forgotten_in_the_end() -> None:
     for part in "abcd":
         text = " ".join(f"{part}{number}" for number in range(10_500))
         found = signal.index(Corpus([document("tool", text)]))
-        known.append(found.unused_words)
+        known.append(found.statistics.unused_words)
         assert scores(found, f"{part}77")[0] > 0
         assert not found.knows("a77") or part == "a"
     assert known == [0, 10_500, 21_000, 0]

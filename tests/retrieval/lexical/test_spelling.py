@@ -7,22 +7,26 @@ from toolscript.retrieval.lexical.spelling import Spellings
 
 WORD = st.text(alphabet="abcdeé漢_1", min_size=1, max_size=12)
 WORDS = st.lists(WORD, max_size=30, unique=True)
+MANY = st.sampled_from([0, 1000])
+"""Whether few words are looked for by their signatures, as many are."""
 
 
-@given(words=WORDS, word=WORD, edits=st.integers(0, 4))
-def test_no_word_within_reach_is_left_out(words: list[str], word: str, edits: int) -> None:
+@given(words=WORDS, word=WORD, edits=st.integers(0, 4), many=MANY)
+def test_no_word_within_reach_is_left_out(
+    words: list[str], word: str, edits: int, many: int
+) -> None:
     """search:typo"""
     expected = [(near, OSA.distance(word, near)) for near in words]
-    found = Spellings(words).within(word, edits)
+    found = Spellings(words, many).within(word, edits)
     assert found == [(near, far) for near, far in expected if far <= edits]
 
 
-@given(words=WORDS, word=WORD, least=st.sampled_from([0.5, 0.75, 0.8, 1.0]))
+@given(words=WORDS, word=WORD, least=st.sampled_from([0.5, 0.75, 0.8, 1.0]), many=MANY)
 def test_no_word_that_is_alike_enough_is_left_out(
-    words: list[str], word: str, least: float
+    words: list[str], word: str, least: float, many: int
 ) -> None:
     """search:typo"""
-    found = dict(Spellings(words).alike(word, least))
+    found = dict(Spellings(words, many).alike(word, least))
     for near in words:
         similarity = OSA.normalized_similarity(word, near)
         if similarity >= least:
@@ -43,3 +47,4 @@ def test_a_transposition_is_one_edit_and_a_missing_separator_too() -> None:
 
 def test_half_of_a_surrogate_pair_is_a_letter_like_any_other() -> None:
     assert Spellings(["a\ud800"]).within("a\ud800", 0) == [("a\ud800", 0)]
+    assert Spellings(["a\ud800", "b"], 0).within("a\ud800", 0) == [("a\ud800", 0)]

@@ -66,6 +66,15 @@ _QUESTIONS = {
     "read several files at once": "filesystem__read_multiple_files",
     "which tables does the database have": "sqlite__list_tables",
 }
+_SEARCHES = {
+    "time__get_current_time": "what time is it in Tokyo",
+    "git__git_log": "show the commit log",
+    "sqlite__read_query": "run a select query",
+    "filesystem__read_text_file": "read a text file",
+    "everything__echo": "repeat a message",
+    "tickets__find_tickets": "find open tickets",
+}
+"""What finds a tool before it is called."""
 _WORKFLOWS = (
     ("git__git_status", "git__git_diff_unstaged", "git__git_add", "git__git_commit"),
     ("git__git_log", "git__git_show"),
@@ -96,6 +105,7 @@ def real_site(engine: Any, home: Path, entries: Mapping[str, Any]) -> Generator[
         "TOOLSCRIPT_SEARCH_MODEL": "bundled",
         "TOOLSCRIPT_CONNECT_TIMEOUT": "120",
         "TOOLSCRIPT_APPROVAL_TIMEOUT": str(_WAIT_S),
+        "TOOLSCRIPT_LOG_ARGUMENTS": "true",
     }
     cli = Cli(home, env)
     listed = home / "tickets.json"
@@ -178,7 +188,10 @@ def _use(site: RealSite) -> None:
         headers = {
             "Authorization": f"Bearer {tokens[number % 2]}",
             "Content-Type": "application/json",
+            "Toolscript-Session": name,
         }
+        if query := _SEARCHES.get(name):
+            fetch(visitor.url, "/search", {"q": query, "threshold": 0}, headers=headers)
         body = json.dumps(arguments).encode()
         fetch(visitor.url, f"/tools/{name}", method="POST", headers=headers, body=body)
 

@@ -59,7 +59,7 @@ def engine() -> Generator[Any]:
 def site(tmp_path_factory: pytest.TempPathFactory, engine: Any) -> Generator[tuple[Cli, Chromium]]:
     """A gateway with something on every screen, and a browser in which its owner is logged in."""
     home = tmp_path_factory.mktemp("site")
-    cli, scripted = Cli(home), Scripted(home)
+    cli, scripted = Cli(home, {"TOOLSCRIPT_LOG_ARGUMENTS": "true"}), Scripted(home)
     listed = home / "tools.json"
     put(listed, tool("fetch", "Fetch a page.", **READS))
     cli.configure(
@@ -79,6 +79,11 @@ def site(tmp_path_factory: pytest.TempPathFactory, engine: Any) -> Generator[tup
         visitor = Browser(url).log_in(cli)
         visitor.send("/ui/tools/files__list_directory", **{"arg.path": "."})
         visitor.send("/ui/tools/mail__send_mail", sure="on")
+        owner = {"Authorization": f"Bearer {cli.record()['key']}", "Toolscript_Session": "one"}
+        found = visitor.open("/search?q=list+the+files+of+a+directory", **owner)
+        assert found.json["results"][0]["toolId"] == "files__list_directory"
+        own = {"Content_Type": "application/json", **owner}
+        visitor.open("/tools/files__list_directory", "POST", '{"path": "a <b>folder</b>"}', **own)
         visitor.send("/ui/questions", q="list what is there", tool="files__list_directory")
         put(listed, tool("fetch", "Fetch a page, and send it on.", **READS))
         until(lambda: visitor.open("/ui/review.json").json["review"]["held"], "it is held")
@@ -174,6 +179,9 @@ def test_why_not_and_comparing_while_one_types(browser: Chromium) -> None:
         page.get_by_label("Compare: threshold").fill("0")
         expect(page.get_by_role("heading", name="What moved")).to_be_visible()
         assert "threshold2=0" in page.url
+        page.get_by_label("Compare: model").select_option("none")
+        page.wait_for_url("**model2=none**")
+        expect(page.get_by_role("columnheader", name="words only")).to_be_visible()
 
 
 def test_a_question_is_kept_and_measured(browser: Chromium) -> None:
@@ -219,6 +227,24 @@ def test_calls_appear_while_one_looks(site: tuple[Cli, Chromium]) -> None:
         assert cli("call", "files__read_file", "{}").returncode == 0
         expect(page.locator("tbody tr")).to_have_count(seen + 1)
         expect(page.locator("tbody tr").first).to_contain_text("read_file")
+
+
+def test_arguments_stay_open_while_calls_appear(site: tuple[Cli, Chromium]) -> None:
+    cli, browser = site
+    with browser.page("/ui/activity") as page:
+        row = page.locator("tbody tr", has_text="found with")
+        seen = page.locator("tbody tr").count()
+        tab_to(page, row.locator("summary"))
+        page.keyboard.press("Enter")
+        expect(row.locator("pre")).to_have_text('{"path":"a <b>folder</b>"}')
+        assert axe_problems(page) == []
+        assert cli("call", "files__read_file", "{}").returncode == 0
+        expect(page.locator("tbody tr")).to_have_count(seen + 1)
+        expect(row.locator("pre")).to_be_visible()
+        expect(row.locator("summary")).to_be_focused()
+        row.get_by_role("link", name="list the files of a directory").click()
+        expect(page.locator("#q")).to_have_value("list the files of a directory")
+        expect(page.locator(".hit .name").first).to_have_text("list_directory")
 
 
 def test_a_definition_is_approved_with_a_key(browser: Chromium) -> None:

@@ -1,10 +1,12 @@
 """Texts of servers that try to run, or to break the page: read without a browser."""
 
 import html
+import json
 from collections.abc import Generator
 from urllib.parse import quote
 
 import pytest
+from tests.support import fetch
 from tests.surfaces.web.browser import Browser, Element
 from tests.surfaces.web.hostile import PAYLOADS, hostile_gateway
 
@@ -92,6 +94,25 @@ def test_what_a_visitor_sends_comes_back_as_text(site: Browser, text: str) -> No
         assert answer.status < 500, (path, answer.body)
         if answer.headers["content-type"].startswith("text/html"):
             check(answer.page)
+
+
+def test_what_callers_send_is_shown_as_text(site: Browser, known: list[str]) -> None:
+    """As a search, as arguments and as the name of a tool, on every page of the activity."""
+    headers = {"Toolscript-Session": "s", "Content-Type": "application/json"}
+    for text in PAYLOADS[:50]:
+        asked = {"q": text, "threshold": 0, "limit": 100}
+        fetch(site.url, "/search", asked, headers=headers)
+        for name in (known[0], text[:40]):
+            body = json.dumps({text: [text]}).encode()
+            fetch(site.url, f"/tools/{quote(name)}", method="POST", headers=headers, body=body)
+    shown, path = 0, "/ui/activity"
+    while path:
+        page = site.page(path)
+        check(page)
+        shown += len(page.all("details"))
+        older = [e for e in page.all("a") if e.text == "Older calls"]
+        path = f"/ui/activity{older[0].attributes['href']}" if older else ""
+    assert shown >= len(PAYLOADS)
 
 
 def test_what_is_hidden_is_marked(site: Browser, known: list[str]) -> None:

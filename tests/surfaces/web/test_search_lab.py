@@ -4,6 +4,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 import pytest
@@ -110,6 +111,48 @@ def test_settings_count_for_one_view_and_stand_in_its_address(lab: Browser) -> N
     assert view(alpha="", threshold="")["view"]["threshold"] == 0.35, "blank fields count as none"
     page = lab.page("/ui/?q=send&alpha=0.2")
     assert page.one("input", name="alpha").attributes["value"] == "0.2"
+
+
+def loaded_model(lab: Browser) -> str:
+    return lab.open("/ui/search.json").json["model"]
+
+
+def test_a_view_without_the_model_is_named_in_its_address(lab: Browser) -> None:
+    """And is not what a weight of 0 gives: the model counts for more than its weight."""
+
+    def hits(settings: str) -> list[Any]:
+        answer = lab.open(f"/ui/search.json?q=send+mail+message&threshold=0&{settings}").json
+        return answer["search"]["results"]
+
+    assert {*hits("model=none")[0]["signals"]} == {"fuzzy"}
+    assert {*hits("alpha=0")[0]["signals"]} == {"fuzzy", "semantic"}
+    assert [e["confidence"] for e in hits("model=none")] != [
+        e["confidence"] for e in hits("alpha=0")
+    ]
+    assert hits("model=none&alpha=1") == hits("model=none")
+    assert hits(f"model={quote(loaded_model(lab))}") == hits("")
+    assert any(e["kind"] == "skill" for e in hits("model=none&skills=true"))
+
+
+def test_the_model_of_a_view_is_chosen_in_its_form(lab: Browser) -> None:
+    loaded = loaded_model(lab)
+    page = lab.page(f"/ui/?q=send+mail&model=none&threshold2=0&model2={quote(loaded)}")
+    first, second = page.one("select", name="model"), page.one("select", name="model2")
+    values = {each.attributes["value"] for each in first.all("option")}
+    assert values == {"", "none"}
+    assert [e.text for e in first.all("option") if "selected" in e.attributes] == [
+        "none: words only"
+    ]
+    assert [e.text for e in second.all("option") if "selected" in e.attributes] == [loaded]
+    header = page.all("thead")[1].text
+    assert "words only, ≥ 0.35" in header
+    assert "α 0.7, ≥ 0" in header
+
+
+def test_a_model_that_is_not_loaded_is_refused_with_the_one_that_is(lab: Browser) -> None:
+    text = lab.page("/ui/?q=x&model=Xenova/bge-small-en-v1.5").one("p", class_="problem").text
+    assert "Xenova/bge-small-en-v1.5" in text
+    assert loaded_model(lab) in text
 
 
 @pytest.mark.parametrize("wrong", ["alpha=2", "alpha=x", "limit=0", "threshold=7"])

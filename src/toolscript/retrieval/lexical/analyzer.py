@@ -75,12 +75,15 @@ class Analyzer:
         return self._known.of(documents)
 
     def _token_ids(self, document: Document) -> TokenIds:
-        fields = [words(text) for text in _texts(document)]
-        lengths = [len(field) for field in fields]
-        numbers = map(self.vocabulary.__getitem__, chain.from_iterable(fields))
-        return TokenIds(
-            np.fromiter(numbers, np.int32, sum(lengths)), np.array(lengths, dtype=np.int32)
-        )
+        return token_ids(document, self.vocabulary.__getitem__)
+
+
+def token_ids(document: Document, number_of: Callable[[str], int]) -> TokenIds:
+    """Returns a document's words, each as the number that ``number_of`` gives it."""
+    fields = [words(text) for text in _texts(document)]
+    lengths = [len(field) for field in fields]
+    numbers = map(number_of, chain.from_iterable(fields))
+    return TokenIds(np.fromiter(numbers, np.int32, sum(lengths)), np.array(lengths, dtype=np.int32))
 
 
 def _texts(document: Document) -> tuple[str, ...]:

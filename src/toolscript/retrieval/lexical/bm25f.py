@@ -9,6 +9,7 @@ looked up among the words that some have, by edit distance.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,8 @@ from numpy.typing import NDArray
 from toolscript.embedding.base import Vectors
 from toolscript.retrieval.base import Corpus, Mask, Part, Query, Ranking, Rows
 from toolscript.retrieval.lexical.analyzer import FIELDS, Analyzer, Numbers, Stemmer, Vocabulary
-from toolscript.retrieval.lexical.postings import NAME, Postings
+from toolscript.retrieval.lexical.postings import NAME, Counts, Postings
+from toolscript.retrieval.lexical.spelling import Spellings
 from toolscript.types import Document
 
 FIELD_WEIGHTS = {
@@ -67,12 +69,16 @@ class LexicalSignal:
             parents: list[int] = rows.tolist()
             corpus = Corpus((corpus.documents[row] for row in parents), self._parents)
             self._parents = corpus
-        parts = [_Part(each.segment.derived(self._postings), each) for each in corpus.parts]
-        index = LexicalIndex(parts, self._analyzer.vocabulary, len(corpus), parent_of)
-        if index.unused_words > max(_MAX_UNUSED_WORDS, index.used_words):
+        postings = [each.segment.derived(self._postings) for each in corpus.parts]
+        statistics = WordStatistics.of(corpus.parts, postings, self._analyzer)
+        if statistics.unused_words > max(_MAX_UNUSED_WORDS, statistics.used_words):
             self._analyzer = Analyzer(self.stemmer)
             self._postings = _postings_by(self._analyzer)
-        return index
+        parts = [
+            PostingsPart(known, part.rows)
+            for known, part in zip(postings, corpus.parts, strict=True)
+        ]
+        return LexicalIndex(parts, statistics, len(corpus), parent_of)
 
 
 def _postings_by(analyzer: Analyzer) -> Callable[[Sequence[Document]], Postings]:
@@ -112,13 +118,17 @@ class Term:
         return self.asked if self.asked == self.meant else f"{self.asked} → {self.meant}"
 
 
-class _Part:
-    """The postings of one segment, and where its documents are in the corpus."""
+class PostingsPart:
+    """The postings of one segment, and where its documents are in the corpus.
 
-    def __init__(self, postings: Postings, part: Part) -> None:
+    Args:
+        postings: The segment's postings.
+        rows: By a document's place in the segment its row in the corpus; −1 where that lacks it.
+    """
+
+    def __init__(self, postings: Postings, rows: Rows) -> None:
         self.postings = postings
-        self.rows = part.rows
-        self.gone = part.gone
+        self.rows = rows
         self.scales: Vectors = np.empty((0, len(FIELDS)), np.float32)
         """What one occurrence counts: float32 [documents, fields]."""
 
@@ -139,6 +149,122 @@ class _Part:
         return rows[rows >= 0]
 
 
+class WordStatistics:
+    """What all documents together tell of words: immutable. Any thread may ask.
+
+    Args:
+        vocabulary: The words and stems; later ones do not count.
+        size: How many documents there are.
+        lengths: How many words each field has in all documents: int64 [fields].
+        frequencies: By stem, how many documents have it.
+        word_counts: By word, how often it occurs.
+        spellings: Lists of the words that occur, and perhaps of others.
+    """
+
+    def __init__(  # noqa: PLR0913 - the statistics, each by its name
+        self,
+        vocabulary: Vocabulary,
+        size: int,
+        *,
+        lengths: Counts,
+        frequencies: Counts,
+        word_counts: Counts,
+        spellings: Sequence[Spellings],
+    ) -> None:
+        self.vocabulary = vocabulary
+        self.stemmer = vocabulary.stemmer
+        self.averages = lengths / max(1, size)
+        """The mean length of each field: float64 [fields]."""
+        rarity = np.log(1 + (size - frequencies + 0.5) / (frequencies + 0.5))
+        self.rarity: Vectors = rarity.astype(np.float32)
+        """By stem, its weight (inverse document frequency): float32 [stems]."""
+        self._stems = vocabulary.stems
+        self._frequencies = frequencies
+        self._words = word_counts
+        self._spellings = spellings
+        self._resolved = lru_cache(_REMEMBERED)(self._resolve)
+
+    @classmethod
+    def of(cls, parts: Sequence[Part], postings: Sequence[Postings], analyzer: Analyzer) -> Self:
+        """Returns the statistics of the documents that a corpus has of its ``parts``."""
+        vocabulary = analyzer.vocabulary
+        lengths = np.zeros(len(FIELDS), np.int64)
+        frequencies = np.zeros(len(vocabulary.stems), np.int64)
+        words_ = np.zeros(len(vocabulary.words), np.int64)
+        size = 0
+        for part, known in zip(parts, postings, strict=True):
+            lengths += known.lengths.sum(axis=0)
+            frequencies[: known.frequencies.size] += known.frequencies
+            words_[: known.word_counts.size] += known.word_counts
+            size += len(known.documents) - len(part.gone)
+            if part.gone:
+                gone = known.of(part.gone, vocabulary)
+                lengths -= gone[0].sum(axis=0)
+                frequencies[: gone[1].size] -= gone[1]
+                words_[: gone[2].size] -= gone[2]
+        return cls(
+            vocabulary,
+            size,
+            lengths=lengths,
+            frequencies=frequencies,
+            word_counts=words_,
+            spellings=[known.spellings for known in postings],
+        )
+
+    @property
+    def used_words(self) -> int:
+        """How many words some document has."""
+        return int(np.count_nonzero(self._words))
+
+    @property
+    def unused_words(self) -> int:
+        """How many words no document has any more."""
+        return self._words.size - self.used_words
+
+    def terms(self, query: Query) -> list[Term]:
+        """The query's stems that some document has, each once; typos repaired."""
+        found: dict[str, Term] = {}
+        for word in query.content_words:
+            for term in self._resolved(word):
+                if term.stem not in found or found[term.stem].weight < term.weight:
+                    found[term.stem] = term
+        return list(found.values())
+
+    def understands(self, word: str) -> bool:
+        """Whether some document has the word, or one that it may be a typo of."""
+        return bool(self._resolved(word))
+
+    def knows(self, word: str) -> bool:
+        """Whether some document has this word, in whatever form."""
+        return self._has(self.stemmer(word))
+
+    def _has(self, stem: str) -> bool:
+        number = self._stems.get(stem, self.rarity.size)
+        return number < self.rarity.size and bool(self._frequencies[number])
+
+    def _resolve(self, word: str) -> list[Term]:
+        stem = self.stemmer(word)
+        if self._has(stem):
+            return [Term(stem, word, word, 1.0)]
+        return [
+            Term(self.stemmer(near), word, near, weight) for near, weight in self._nearest(word)
+        ]
+
+    def _nearest(self, word: str) -> list[tuple[str, float]]:
+        """The spellings fewest edits away, at most one edit per four letters."""
+        allowed = min(2, len(word) // 4)
+        if not allowed or not word.isalpha():
+            return []
+        near = {
+            (edits, spelling)
+            for spellings in self._spellings
+            for spelling, edits in spellings.within(word, allowed)
+            if self._words[self.vocabulary[spelling]]
+        }
+        found = sorted(near)
+        return [(near, TYPO_DISCOUNT**edits) for edits, near in found[:4] if edits == found[0][0]]
+
+
 class LexicalIndex:
     """An inverted index of stems: immutable, its memory that of the corpus' words.
 
@@ -148,45 +274,34 @@ class LexicalIndex:
 
     Where there are passages, only parents have words, and each passage gets the
     scores of its parent: ``parent_of`` is its place among them, int64 [n].
+
+    Args:
+        parts: The postings of the documents.
+        statistics: What all documents tell of words; there may be more than these.
+        size: How many documents the parts have.
+        parent_of: See above.
     """
 
     def __init__(
         self,
-        parts: Sequence[_Part],
-        vocabulary: Vocabulary,
+        parts: Sequence[PostingsPart],
+        statistics: WordStatistics,
         size: int,
         parent_of: NDArray[np.intp] | None = None,
     ) -> None:
+        self.statistics = statistics
+        self.stemmer = statistics.stemmer
+        self.understands = statistics.understands
+        self.knows = statistics.knows
+        self.terms = statistics.terms
         self._parent_of = parent_of
-        self._vocabulary = vocabulary
-        self.stemmer = vocabulary.stemmer
         self._size = size
         self._parts = parts
-        self._stems = vocabulary.stems
-        self._count = len(vocabulary.stems)
-        lengths = np.zeros(len(FIELDS), np.int64)
-        frequencies = np.zeros(self._count, np.int64)
-        words_ = np.zeros(len(vocabulary.words), np.int64)
+        self._stems = statistics.vocabulary.stems
         for part in parts:
-            postings = part.postings
-            lengths += postings.lengths.sum(axis=0)
-            frequencies[: postings.frequencies.size] += postings.frequencies
-            words_[: postings.word_counts.size] += postings.word_counts
-            if part.gone:
-                gone = postings.of(part.gone, vocabulary)
-                lengths -= gone[0].sum(axis=0)
-                frequencies[: gone[1].size] -= gone[1]
-                words_[: gone[2].size] -= gone[2]
-        for part in parts:
-            part.scales = _field_scales(part.postings.lengths, lengths / max(1, size))
-        self._frequencies = frequencies
-        rarity = np.log(1 + (size - frequencies + 0.5) / (frequencies + 0.5))
-        self._rarity: Vectors = rarity.astype(np.float32)
+            part.scales = field_scales(part.postings.lengths, statistics.averages)
+        self._rarity = statistics.rarity
         self._name_rarity = self._find_name_rarity()
-        self._words = words_
-        self.used_words = int(np.count_nonzero(words_))
-        self.unused_words = words_.size - self.used_words
-        self._resolved = lru_cache(_REMEMBERED)(self._resolve)
         self._impacts = lru_cache(_REMEMBERED_STEMS)(self._find_impacts)
         self._named = lru_cache(_REMEMBERED_STEMS)(self._find_named)
 
@@ -203,10 +318,6 @@ class LexicalIndex:
         if visible is not None and self._parent_of is not None:
             visible = np.bincount(self._parent_of[visible], minlength=self._size) > 0
         return Ranking(self._per_document(saturated(totals, visible)))
-
-    def understands(self, word: str) -> bool:
-        """Whether some document has the word, or one that it may be a typo of."""
-        return bool(self._resolved(word))
 
     def evidence(self, query: Query, row: int) -> tuple[str, ...]:
         """The words in common, strongest first, each with its share of the match."""
@@ -227,15 +338,6 @@ class LexicalIndex:
             shares[rows] += term.weight * (self._rarity[stem] / self._name_rarity[rows])
         return self._per_document(np.minimum(shares, 1.0))
 
-    def terms(self, query: Query) -> list[Term]:
-        """The query's stems that the corpus has, each once; typos repaired."""
-        found: dict[str, Term] = {}
-        for word in query.content_words:
-            for term in self._resolved(word):
-                if term.stem not in found or found[term.stem].weight < term.weight:
-                    found[term.stem] = term
-        return list(found.values())
-
     def impact(self, term: Term, row: int) -> float:
         """What a term of the query adds to a document's BM25 score."""
         place = row if self._parent_of is None else int(self._parent_of[row])
@@ -255,36 +357,6 @@ class LexicalIndex:
     def _per_document(self, scores: Vectors) -> Vectors:
         return scores if self._parent_of is None else scores[self._parent_of]
 
-    def knows(self, word: str) -> bool:
-        """Whether some document has this word, in whatever form."""
-        return self._has(self.stemmer(word))
-
-    def _has(self, stem: str) -> bool:
-        number = self._stems.get(stem, self._count)
-        return number < self._count and bool(self._frequencies[number])
-
-    def _resolve(self, word: str) -> list[Term]:
-        stem = self.stemmer(word)
-        if self._has(stem):
-            return [Term(stem, word, word, 1.0)]
-        return [
-            Term(self.stemmer(near), word, near, weight) for near, weight in self._nearest(word)
-        ]
-
-    def _nearest(self, word: str) -> list[tuple[str, float]]:
-        """The spellings fewest edits away, at most one edit per four letters."""
-        allowed = min(2, len(word) // 4)
-        if not allowed or not word.isalpha():
-            return []
-        near = {
-            (edits, spelling)
-            for part in self._parts
-            for spelling, edits in part.postings.spellings.within(word, allowed)
-            if self._words[self._vocabulary[spelling]]
-        }
-        found = sorted(near)
-        return [(near, TYPO_DISCOUNT**edits) for edits, near in found[:4] if edits == found[0][0]]
-
     def _find_name_rarity(self) -> Vectors:
         """Returns the sum of the rarities of the stems of each document's name: float32 [n]."""
         total = np.zeros(self._size)
@@ -295,8 +367,13 @@ class LexicalIndex:
         return total.astype(np.float32)
 
 
-def _field_scales(lengths: Numbers, averages: NDArray[np.float64]) -> Vectors:
+def field_scales(lengths: Numbers, averages: NDArray[np.float64]) -> Vectors:
     """What one occurrence counts: weight / (1 − b + b · length / average), float32 [n, fields]."""
     averages = np.maximum(1.0, averages)
     weights = np.array([FIELD_WEIGHTS[field] for field in FIELDS])
     return (weights / (1 - B + B * lengths / averages)).astype(np.float32)
+
+
+def saturated_frequency(tf: Vectors) -> Vectors:
+    """Returns what weighted occurrences count, before the stem's rarity: float32 [n]."""
+    return (tf * (K1 + 1) / (tf + K1)).astype(np.float32)

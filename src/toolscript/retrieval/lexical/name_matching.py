@@ -27,7 +27,7 @@ IN_SENTENCE = 0.9
 """A name inside a sentence counts this much of one that is the whole query."""
 _SHORTEST_IN_SENTENCE = 6
 _IDENTIFIER = re.compile(r"[^\W_][_\-.:][^\W_]|[a-z][A-Z]")
-_ID_MARK = re.compile(f"{SEPARATOR}|:")
+ID_MARK = re.compile(f"{SEPARATOR}|:")
 MAX_TOKENS = 64
 """Of a longer question only so many words are looked at for names."""
 
@@ -70,37 +70,34 @@ class _Names:
             for spelling in {each.name, f"{each.server}:{each.name}", each.id}:
                 self.exact[spelling.strip()].append(place)
         self.spellings = Spellings(list(self.compact))
-        self.posing = [place for place, each in enumerate(documents) if _ID_MARK.search(each.name)]
+        self.posing = [place for place, each in enumerate(documents) if ID_MARK.search(each.name)]
         """The documents that are called ``server__tool`` or ``server:tool``."""
 
 
-class NameIndex:
-    """The spellings of every document's name; ``vocabulary`` knows the corpus' words."""
+class NameMatcher:
+    """Matches questions with names, however their spellings are looked up.
 
-    def __init__(self, corpus: Corpus, vocabulary: LexicalIndex) -> None:
-        self._parts = [(part.segment.derived(_Names), part.rows) for part in corpus.parts]
-        self._vocabulary = vocabulary
-        self.impersonating = frozenset(self._impersonating(corpus.documents))
-        """The documents, by row, that are named like another's id."""
+    A subclass says which rows have a spelling, and which spellings are near to one.
+    """
 
-    def _impersonating(self, documents: Sequence[Document]) -> Iterator[int]:
-        for names, rows in self._parts:
-            for row in _known(rows[names.posing]):
-                name = compact(documents[row].name)
-                like = [documents[each] for each in sorted(self._rows(name))]
-                ids = [each for each in like if compact(each.server + each.name) == name]
-                if ids and ids[-1].server != documents[row].server:
-                    yield row
+    impersonating: frozenset[int]
+    """The documents, by row, that are named like another's id."""
 
-    def _rows(self, spelled: str, visible: Mask | None = None) -> list[int]:
+    def knows(self, word: str) -> bool:
+        """Returns whether some document has a word."""
+        raise NotImplementedError
+
+    def literally(self, text: str, visible: Mask | None) -> list[int]:
+        """Returns the ``visible`` rows with this spelling as it stands."""
+        raise NotImplementedError
+
+    def spelled(self, spelling: str, visible: Mask | None = None) -> list[int]:
         """Returns the ``visible`` rows with this spelling in letters and digits only."""
-        return self._seen([names.compact.get(spelled, []) for names, _ in self._parts], visible)
+        raise NotImplementedError
 
-    def _seen(self, places: Sequence[list[int]], visible: Mask | None) -> list[int]:
-        """Returns the ``visible`` rows of the places in each segment."""
-        found = zip(places, self._parts, strict=True)
-        rows = (row for each, (_, rows) in found for row in _known(rows[each]))
-        return [row for row in rows if visible is None or visible[row]]
+    def alike(self, spelling: str) -> Iterable[tuple[str, float]]:
+        """Returns spellings at least `MIN_SIMILARITY` alike, and how much they are."""
+        raise NotImplementedError
 
     def match(self, query: Query, visible: Mask | None = None) -> dict[int, NameMatch]:
         """The documents, by row, whose names the query spells.
@@ -108,9 +105,7 @@ class NameIndex:
         Only ``visible`` rows count, by default all.
         """
         spelled = query.compact
-        text = query.text.strip()
-        literal = [names.exact.get(text, []) for names, _ in self._parts]
-        exact = self._seen(literal, visible) or self._rows(spelled, visible)
+        exact = self.literally(query.text.strip(), visible) or self.spelled(spelled, visible)
         if exact:
             return self._exactly(exact)
         whole: dict[int, NameMatch] = {}
@@ -134,7 +129,7 @@ class NameIndex:
         identifier, readable = _IDENTIFIER.search(token), self._readable(words(token))
         if readable and not identifier:
             return {}
-        exact = self._rows(spelled, visible)
+        exact = self.spelled(spelled, visible)
         if exact:
             return self._exactly(exact)
         return {} if readable else self._near(spelled, visible)
@@ -149,20 +144,59 @@ class NameIndex:
         return NameMatch(factor * similarity, similarity)
 
     def _readable(self, asked: list[str]) -> bool:
-        return all(word in STOP_WORDS or self._vocabulary.knows(word) for word in asked)
+        return all(word in STOP_WORDS or self.knows(word) for word in asked)
 
     def _near(self, spelled: str, visible: Mask | None) -> dict[int, NameMatch]:
         found: dict[int, NameMatch] = {}
-        near = {
-            each
-            for names, _ in self._parts
-            for each in names.spellings.alike(spelled, MIN_SIMILARITY)
-        }
-        for spelling, similarity in near:
-            for row in self._rows(spelling, visible):
+        for spelling, similarity in self.alike(spelled):
+            for row in self.spelled(spelling, visible):
                 named = self._named(row, similarity)
                 found[row] = max(named, found.get(row, named))
         return found
+
+
+class NameIndex(NameMatcher):
+    """The spellings of every document's name; ``vocabulary`` knows the corpus' words."""
+
+    def __init__(self, corpus: Corpus, vocabulary: LexicalIndex) -> None:
+        self._parts = [(part.segment.derived(_Names), part.rows) for part in corpus.parts]
+        self._vocabulary = vocabulary
+        self.impersonating = frozenset(self._impersonating(corpus.documents))
+
+    def _impersonating(self, documents: Sequence[Document]) -> Iterator[int]:
+        for names, rows in self._parts:
+            for row in _known(rows[names.posing]):
+                name = compact(documents[row].name)
+                like = [documents[each] for each in sorted(self.spelled(name))]
+                ids = [each for each in like if compact(each.server + each.name) == name]
+                if ids and ids[-1].server != documents[row].server:
+                    yield row
+
+    def knows(self, word: str) -> bool:
+        """See `NameMatcher.knows`."""
+        return self._vocabulary.knows(word)
+
+    def literally(self, text: str, visible: Mask | None) -> list[int]:
+        """See `NameMatcher.literally`."""
+        return self._seen([names.exact.get(text, []) for names, _ in self._parts], visible)
+
+    def spelled(self, spelling: str, visible: Mask | None = None) -> list[int]:
+        """See `NameMatcher.spelled`."""
+        return self._seen([names.compact.get(spelling, []) for names, _ in self._parts], visible)
+
+    def alike(self, spelling: str) -> Iterable[tuple[str, float]]:
+        """See `NameMatcher.alike`."""
+        return {
+            each
+            for names, _ in self._parts
+            for each in names.spellings.alike(spelling, MIN_SIMILARITY)
+        }
+
+    def _seen(self, places: Sequence[list[int]], visible: Mask | None) -> list[int]:
+        """Returns the ``visible`` rows of the places in each segment."""
+        found = zip(places, self._parts, strict=True)
+        rows = (row for each, (_, rows) in found for row in _known(rows[each]))
+        return [row for row in rows if visible is None or visible[row]]
 
 
 def _known(rows: Rows) -> list[int]:

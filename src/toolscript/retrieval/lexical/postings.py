@@ -4,6 +4,8 @@ What depends on all documents, such as a stem's rarity, is not here: a segment s
 while others are added beside it.
 """
 
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,31 +21,56 @@ class Postings:
 
     An entry says how often a stem occurs in one field of one document. Entries are sorted by
     stem, then by the document's place, then by field.
+
+    Args:
+        documents: The words of each document.
+        vocabulary: What the words' numbers mean.
+        wanted: By stem, whether its entries are needed: bool [stems]. The other stems have none,
+            those of names excepted. None for all.
     """
 
-    def __init__(self, documents: list[TokenIds], vocabulary: Vocabulary) -> None:
+    def __init__(
+        self,
+        documents: list[TokenIds],
+        vocabulary: Vocabulary,
+        wanted: NDArray[np.bool_] | None = None,
+    ) -> None:
         self.documents = documents
+        self._vocabulary = vocabulary
         self.lengths = _lengths(documents)
         """How many words each field has: int32 [documents, fields]."""
         words, places, fields = _flattened(documents, self.lengths)
+        self._words = words
         stem_of = np.array(vocabulary.stem_of)
         stems = stem_of[words]
+        if wanted is not None:
+            kept = wanted[stems] | (fields == NAME)
+            stems, places, fields = stems[kept], places[kept], fields[kept]
         order = np.argsort(stems, kind="stable")
         stems, places, fields = stems[order], places[order], fields[order]
-        another = _differs(stems) | _differs(places)
-        firsts = np.flatnonzero(another | _differs(fields))
+        another = differs(stems) | differs(places)
+        firsts = np.flatnonzero(another | differs(fields))
         self.counts = np.diff(firsts, append=stems.size).astype(np.float32)
         self.places, self.fields, another = places[firsts], fields[firsts], another[firsts]
-        stems, count = stems[firsts], len(vocabulary.stems)
+        self.stems, count = stems[firsts], len(vocabulary.stems)
+        stems = self.stems
         self._starts = np.concatenate([[0], np.bincount(stems, minlength=count).cumsum()])
         self.frequencies: Counts = np.bincount(stems[another], minlength=count)
         """By stem, how many documents have it."""
-        self.word_counts: Counts = np.bincount(words, minlength=len(vocabulary.words))
-        """By word, how often it occurs."""
-        self.spellings = Spellings([vocabulary.words[n] for n in np.flatnonzero(self.word_counts)])
         named = self.fields == NAME
         self.name_stems, self.name_places = stems[named], self.places[named]
         """The entries of the documents' names, each stem of a name once."""
+
+    @cached_property
+    def word_counts(self) -> Counts:
+        """By word, how often it occurs."""
+        return np.bincount(self._words, minlength=len(self._vocabulary.words))
+
+    @cached_property
+    def spellings(self) -> Spellings:
+        """The words."""
+        words = self._vocabulary.words
+        return Spellings([words[number] for number in np.flatnonzero(self.word_counts)])
 
     def entries(self, stem: int) -> slice:
         """Returns where the entries of a stem are; a stem that is newer has none."""
@@ -77,7 +104,7 @@ def _flattened(
     return numbers, places, np.repeat(fields, lengths.ravel())
 
 
-def _differs(values: NDArray[np.integer]) -> NDArray[np.bool_]:
+def differs(values: NDArray[np.integer]) -> NDArray[np.bool_]:
     """Returns whether each value is another than the one before it; the first one is."""
     differs = np.ones(values.size, np.bool_)
     np.not_equal(values[1:], values[:-1], out=differs[1:])

@@ -1,26 +1,94 @@
 """Corrects spelling: finds the words of a list that are nearest to a misspelled one."""
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 from rapidfuzz import fuzz, process
 from rapidfuzz.distance import OSA
 
 from toolscript.text.display import printable
+
+_MANY = 5_000
+_LETTERS, _TIMES, _PAIRS = 32, 8, 256
+_CHUNK = 20_000
+
+Bits = NDArray[np.uint64]
+
+
+class _Signatures:
+    """Bits of words' letters and of their pairs of neighbours, which near words share.
+
+    Of k edits, r insert, delete or replace a letter and at most k − r exchange neighbours. So at
+    most r letters of one word are not in the other, and at most 2 r + 3 (k − r) of its pairs.
+    """
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.letters: Bits = np.empty((len(words), _LETTERS * _TIMES // 64), np.uint64)
+        """By word, for each letter whether it has one, two, … of it."""
+        self.pairs: Bits = np.empty((len(words), _PAIRS // 64), np.uint64)
+        for first in range(0, len(words), _CHUNK):
+            chunk = slice(first, min(first + _CHUNK, len(words)))
+            self.letters[chunk], self.pairs[chunk] = _bits(words[chunk])
+
+    def near(self, word: str, among: slice, edits: int) -> NDArray[np.intp]:
+        """Returns the places of the words that may be at most so many edits away."""
+        [letters], [pairs] = _bits([word])
+        different = _different(letters, self.letters[among])
+        places = np.flatnonzero(different <= edits)
+        pairs_different = _different(pairs, self.pairs[among][places])
+        near = pairs_different <= 3 * edits - different[places]
+        return places[near] + among.start
+
+
+def _different(bits: Bits, others: Bits) -> NDArray[np.int64]:
+    """Returns how many bits either has that the other lacks, by word; the greater number."""
+    missing = np.bitwise_count(bits & ~others).sum(axis=1, dtype=np.int64)
+    beyond = np.bitwise_count(others & ~bits).sum(axis=1, dtype=np.int64)
+    return np.maximum(missing, beyond)
+
+
+def _bits(words: Sequence[str]) -> tuple[Bits, Bits]:
+    """Returns the signatures of words: uint64 [n, 4], twice."""
+    count = len(words)
+    lengths = np.fromiter(map(len, words), np.int64, count)
+    text = "".join(words).encode("utf-32-le", "surrogatepass")
+    letters = np.frombuffer(text, "<u4").astype(np.int64)
+    word = np.repeat(np.arange(count), lengths)
+    counts = np.bincount(word * _LETTERS + letters % _LETTERS, minlength=count * _LETTERS)
+    has = counts.reshape(count, _LETTERS, 1) > np.arange(_TIMES)
+    first = np.flatnonzero(word[1:] == word[:-1])
+    pairs = np.zeros((count, _PAIRS), np.bool_)
+    pairs[word[first], (letters[first] * 37 + letters[first + 1]) % _PAIRS] = True
+    packed = (np.packbits(each.reshape(count, -1), axis=1) for each in (has, pairs))
+    letter_bits, pair_bits = (each.view(np.uint64) for each in packed)
+    return letter_bits, pair_bits
 
 
 class Spellings:
     """A list of words, none of them empty, that can be searched for near ones. Immutable.
 
     Distance is optimal string alignment: insertions, deletions, substitutions
-    and transpositions of neighbours cost one each.
+    and transpositions of neighbours cost one each. Among more than ``many`` words of about the
+    length they are looked for by signatures first.
     """
 
-    def __init__(self, words: Sequence[str]) -> None:
+    def __init__(self, words: Sequence[str], many: int = _MANY) -> None:
         self.words = words
+        self._many = many
         self._positions = sorted(range(len(words)), key=lambda position: len(words[position]))
         self._by_length = [words[position] for position in self._positions]
         self._lengths = np.fromiter(map(len, self._by_length), np.int64, len(words))
+
+    def prepare(self) -> None:
+        """Does what the first search among very many words would wait for."""
+        if len(self.words) > self._many:
+            _ = self._signatures
+
+    @cached_property
+    def _signatures(self) -> _Signatures:
+        return _Signatures(self._by_length)
 
     def within(self, word: str, edits: int) -> list[tuple[str, int]]:
         """The words at most ``edits`` away, in their order, and how far each is."""
@@ -28,12 +96,18 @@ class Spellings:
         start, end = (int(each) for each in np.searchsorted(self._lengths, bounds))
         if start == end:
             return []
-        candidates = self._by_length[start:end]
+        if end - start > self._many:
+            places: list[int] = self._signatures.near(word, slice(start, end), edits).tolist()
+        else:
+            places = list(range(start, end))
+        candidates = [self._by_length[place] for place in places]
+        if not candidates:
+            return []
         distances = process.cdist(
             [word], candidates, scorer=OSA.distance, score_cutoff=edits, dtype=np.int32
         )[0]
         rows: list[int] = np.flatnonzero(distances <= edits).tolist()
-        near = sorted((self._positions[start + row], int(distances[row])) for row in rows)
+        near = sorted((self._positions[places[row]], int(distances[row])) for row in rows)
         return [(self.words[position], distance) for position, distance in near]
 
     def alike(self, word: str, similarity: float) -> list[tuple[str, float]]:

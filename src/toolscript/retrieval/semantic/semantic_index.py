@@ -85,6 +85,8 @@ class SemanticIndex:
     _noun: str = "tools"
     """What the documents are, for messages."""
     _usage: Usage | None = None
+    _among: ServerContext | None = None
+    """The servers' context where these are only some of their tools."""
 
     @cached_property
     def _feedback(self) -> RelevanceFeedback | None:
@@ -98,8 +100,8 @@ class SemanticIndex:
     @cached_property
     def _context(self) -> ServerContext | None:
         """None for passages, which have their parents instead."""
-        if self._rows is None or self._parents is not None:
-            return None
+        if self._rows is None or self._parents is not None or self._among is not None:
+            return self._among
         return ServerContext.of(
             [self._documents[int(row)].server for row in self._known], self._rows
         )

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +12,11 @@ from toolscript.embedding.base import CachedVector, Encoder, VectorCache, Vector
 from toolscript.embedding.loader import LazyModel
 from toolscript.errors import DeviceError, ModelError, UnreachableError
 from toolscript.graph.usage import Usage
-from toolscript.retrieval.base import Corpus
+from toolscript.retrieval.base import Corpus, Query, Rows
 from toolscript.retrieval.semantic.calibration import Curves
 from toolscript.retrieval.semantic.document_text import document_vectors
 from toolscript.retrieval.semantic.semantic_index import Counters, QueryVectorCache, SemanticIndex
+from toolscript.retrieval.semantic.server_context import ServerContext
 from toolscript.types import SEPARATOR, Document
 
 log = logging.getLogger(__name__)
@@ -166,6 +167,64 @@ class SemanticSignal:
             self._noun,
             self._usage,
         )
+
+    def vectors_of(self, documents: Sequence[Document]) -> tuple[str, dict[str, Vectors]]:
+        """Returns the model's name, and by document id the vectors: float32 [dim], length 1.
+
+        Takes them from the cache, embeds the others, and keeps none in memory. Only those are
+        missing that cannot be embedded now.
+        """
+        corpus = Corpus(documents)
+        for _ in self.prepare(corpus):
+            pass
+        model = self._name
+        found = {document.id: self._vector(document) for document in documents}
+        self.take(model, {})
+        return model, {key: vector for key, vector in found.items() if vector is not None}
+
+    def index_of(
+        self,
+        model: str,
+        corpus: Corpus,
+        vectors: Vectors,
+        known: Rows,
+        context: ServerContext | None,
+    ) -> SemanticIndex:
+        """Returns an index over vectors that are kept elsewhere.
+
+        Args:
+            model: Whose vectors they are.
+            corpus: The documents.
+            vectors: float32 [known, dim], unit rows.
+            known: The rows that have a vector.
+            context: What the tools that have one share with all tools; None without any.
+        """
+        return SemanticIndex(
+            self.model,
+            model,
+            self._queries,
+            self._curves,
+            corpus.documents,
+            known,
+            None,
+            vectors if known.size else None,
+            self._noun,
+            self._usage,
+            context,
+        )
+
+    def query_vectors(self, model: str, queries: Sequence[Query]) -> Vectors | None:
+        """Returns the vectors of questions, float32 [queries, dim]; None unless ``model`` answers.
+
+        They are remembered for `SemanticIndex.rank`.
+        """
+        encoder = self.model.get().encoder
+        if encoder is None or encoder.name != model:
+            return None
+        try:
+            return np.stack([self._queries.vector(encoder, query) for query in queries])
+        except ModelError:
+            return None
 
     def take(self, model: str, vectors: dict[str, CachedVector]) -> None:
         """Replace all vectors by these ``vectors`` of a ``model``, by document id."""

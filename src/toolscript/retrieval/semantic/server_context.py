@@ -14,6 +14,7 @@ The cosines with w are then put on the scale of those with v, on which the model
 calibrated: what a question has with everything is added again.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,11 +27,31 @@ SHARE = 0.4
 
 
 @dataclass(frozen=True, slots=True)
-class ServerContext:
-    """The means of n tools and of their servers."""
+class Basis:
+    """What all tools have in common."""
 
     common: Vectors
     """`COMMON` · a: float32 [dim]."""
+    scale: float
+    """The mean length of v − `COMMON` · a."""
+
+    @classmethod
+    def of(cls, vectors: Vectors) -> "Basis":
+        """The basis of tools with these ``vectors``: float32 [n, dim], unit rows."""
+        common = common_of(vectors.mean(axis=0))
+        return cls(common, float(np.linalg.norm(vectors - common, axis=1).mean()))
+
+
+def common_of(mean: NDArray[np.floating]) -> Vectors:
+    """Returns `COMMON` · a for the ``mean`` a of all tools' vectors: float32 [dim]."""
+    return (COMMON * mean).astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerContext:
+    """What n tools have in common with all tools, and with those of their servers."""
+
+    basis: Basis
     means: Vectors
     """The m of each server: float32 [servers, dim], each at most of length 1."""
     server: NDArray[np.intp]
@@ -39,24 +60,44 @@ class ServerContext:
     """The lengths of u and of w before they are made 1: float32 [n] each."""
 
     @classmethod
-    def of(cls, servers: list[str], vectors: Vectors) -> "ServerContext":
-        """The context of tools with these servers and ``vectors``, float32 [n, dim], unit rows."""
+    def of(
+        cls, servers: Sequence[str], vectors: Vectors, basis: Basis | None = None
+    ) -> "ServerContext":
+        """The context of all tools of some servers.
+
+        Args:
+            servers: The server of each tool.
+            vectors: float32 [n, dim], unit rows.
+            basis: That of all tools; None where these are all.
+        """
+        basis = basis or Basis.of(vectors)
         numbers: dict[str, int] = {}
         server = np.array([numbers.setdefault(name, len(numbers)) for name in servers], np.intp)
-        common = (COMMON * vectors.mean(axis=0)).astype(np.float32)
-        moved = vectors - common
-        length = np.linalg.norm(moved, axis=1)
-        moved = unit_rows(moved)
+        apart = unit_rows(vectors - basis.common)
         sums = np.zeros((len(numbers), vectors.shape[1]), dtype=np.float32)
-        np.add.at(sums, server, moved)
+        np.add.at(sums, server, apart)
         means = sums / np.bincount(server, minlength=len(numbers)).astype(np.float32)[:, None]
-        moved += SHARE * means[server]
-        return cls(common, means, server, (length, np.linalg.norm(moved, axis=1)))
+        return cls.among(basis, means, server, vectors)
+
+    @classmethod
+    def among(
+        cls, basis: Basis, means: Vectors, server: NDArray[np.intp], vectors: Vectors
+    ) -> "ServerContext":
+        """The context of any tools: see the fields. ``vectors`` are float32 [n, dim], unit rows."""
+        apart = vectors - basis.common
+        before = np.linalg.norm(apart, axis=1)
+        after = np.linalg.norm(unit_rows(apart) + SHARE * means[server], axis=1)
+        return cls(basis, means, server, (before, after))
+
+    def moved(self, vectors: Vectors) -> Vectors:
+        """Returns w for each of the ``vectors`` that this was made of: float32 [n, dim]."""
+        apart = unit_rows(vectors - self.basis.common)
+        return unit_rows(apart + SHARE * self.means[self.server])
 
     def applied(self, cosines: Vectors, question: Vectors) -> Vectors:
         """Cosines with w on the scale of those with v: float32 [n]; ``question`` has length 1."""
         before, after = self.lengths
-        shared = float(self.common @ question)
+        shared = float(self.basis.common @ question)
         beside = (self.means @ question)[self.server]
         moved = ((cosines - shared) / before + SHARE * beside) / after
-        return (shared + float(before.mean()) * moved).astype(np.float32)
+        return (shared + self.basis.scale * moved).astype(np.float32)

@@ -1,4 +1,4 @@
-"""``toolscript database migrate|status|import|export|rotate-key``."""
+"""``toolscript database migrate|status|import|export|rebuild|rotate-key``."""
 
 import sys
 from collections.abc import Callable, Generator
@@ -15,6 +15,7 @@ from toolscript.surfaces.cli.options import output_option, settings_options
 from toolscript.surfaces.cli.output import print_json, print_table
 from toolscript.surfaces.server.config_sources import config_files, load
 from toolscript.text.display import counted, printable
+from toolscript.types import Document
 
 if TYPE_CHECKING:
     from toolscript.cluster.database import Database
@@ -109,6 +110,47 @@ def export(replace: bool, **flags: Any) -> None:
     become files that only their owner can read.
     """
     _transfer(flags, replace=replace, imports=False)
+
+
+@database.command()
+@settings_options("model", "data_dir")
+def rebuild(**flags: Any) -> None:
+    """Build the index that gateways with TOOLSCRIPT_CANDIDATES=database search.
+
+    It is made of what the gateways have stored of their servers. They go on searching the former
+    index until the new one is there; that takes minutes for a hundred thousand tools.
+    """
+    from toolscript.cluster import candidate_store, transfer  # noqa: PLC0415 - most need none
+    from toolscript.embedding.loader import lazy_model  # noqa: PLC0415 - the same
+    from toolscript.retrieval.semantic.semantic_signal import (  # noqa: PLC0415 - the same
+        SemanticSignal,
+    )
+
+    settings = load_settings(flags)
+    with _shared(settings) as shared:
+        stored = [entry for entry in transfer.InDatabase(shared).entries() if entry.tools]
+        count = sum(len(entry.tools) for entry in stored)
+        if not count:
+            raise InputError(
+                f"the catalogue {shared.catalogue} has no tools yet; they are stored once a "
+                "gateway with TOOLSCRIPT_CANDIDATES=memory has listed its servers"
+            )
+        semantic = SemanticSignal(lazy_model(settings), lambda: shared.vectors)
+        servers = [[Document.of(tool) for tool in entry.tools] for entry in stored]
+        hidden = not sys.stderr.isatty()
+        with click.progressbar(length=2 * count, file=sys.stderr, hidden=hidden) as bar:
+
+            def batches() -> Generator[candidate_store.Batch]:
+                for batch in candidate_store.embedded(servers, semantic):
+                    yield batch
+                    bar.update(len(batch[0]))
+
+            encoder = semantic.model.get().encoder
+            model = encoder.name if encoder else ""
+            candidate_store.rebuild(
+                shared.database, shared.catalogue, model, batches, feed=shared.feed
+            )
+    click.echo(f"{counted(count, 'tool')} in the index of the catalogue {shared.catalogue}")
 
 
 @database.command("rotate-key")
@@ -212,7 +254,17 @@ def _print_status(found: "DatabaseStatus") -> None:
         click.echo(f"{label:<10}{text}")
     if found.catalogues:
         click.echo()
-        header = ["Catalogue", "Servers", "Tools", "Tokens", "Logins", "Pins", "Gateways", "Lag"]
+        header = [
+            "Catalogue",
+            "Servers",
+            "Tools",
+            "Tokens",
+            "Logins",
+            "Pins",
+            "Index",
+            "Gateways",
+            "Lag",
+        ]
         rows = [_row(catalogue) for catalogue in found.catalogues]
         print_table(header, rows, 0)
     replicas = [[c.name, r.id, r.url, r.version] for c in found.catalogues for r in c.replicas]
@@ -223,5 +275,6 @@ def _print_status(found: "DatabaseStatus") -> None:
 
 def _row(catalogue: "CatalogueStatus") -> list[str]:
     c = catalogue
-    counts = c.servers, c.tools, c.tokens, c.logins, c.pins, len(c.replicas)
-    return [c.name, *map(str, counts), f"{c.lag_s:.1f} s"]
+    counts = c.servers, c.tools, c.tokens, c.logins, c.pins
+    index = f"{counted(c.indexed, 'tool')} at change {c.index_position}" if c.has_index else "none"
+    return [c.name, *map(str, counts), index, str(len(c.replicas)), f"{c.lag_s:.1f} s"]

@@ -352,7 +352,8 @@ async def called(  # noqa: PLR0913, PLR0917 - what a call consists of
         session=session.id,
         classes=classes,
     )
-    return await while_connected(request, audited(app, tool, arguments, grant, call))
+    recorded = audited(app, tool, arguments, grant, session.history, call)
+    return await while_connected(request, recorded)
 
 
 def _classes(request: Request) -> tuple[ToolClass, ...]:

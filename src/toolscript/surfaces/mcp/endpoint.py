@@ -223,7 +223,8 @@ class ToolEndpoint:
             classes=classes,
             **context.more,
         )
-        result = await audited(self._app, name, arguments, context.grant, call)
+        history = context.session.history
+        result = await audited(self._app, name, arguments, context.grant, history, call)
         if not isinstance(result, RawResult):
             return result
         try:

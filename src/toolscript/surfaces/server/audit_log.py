@@ -1,7 +1,7 @@
 """Logs and records each call of a tool, and counts callers without a valid token.
 
-Neither arguments nor results are logged or recorded. A line per call has the level INFO, one
-about refusals WARNING.
+No line of the log has arguments or results. A line per call has the level INFO, one about refusals
+WARNING. Arguments are recorded where the application's recorder keeps them.
 """
 
 import asyncio
@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from toolscript.app.call_approvals import MAX_ARGUMENTS_CHARS
 from toolscript.errors import ToolscriptError
 from toolscript.gateway.raw_results import RawResult
+from toolscript.graph.session_history import SessionHistory
 from toolscript.storage.activity_log import Outcome, RecordedCall
 from toolscript.surfaces.server.error_outcomes import outcome_of
 from toolscript.text.display import printable
+from toolscript.text.redaction import redact
 from toolscript.types import Grant
 
 if TYPE_CHECKING:
@@ -30,13 +33,15 @@ HOLDER: ContextVar[str] = ContextVar("holder", default=OWNER)
 """Who makes the request: the id of a token, `OWNER`, or `ANYONE` where there are no tokens."""
 PERIOD_S = 60.0
 _SHOWN = 200
+"""Characters of a name or a search that are recorded."""
 
 
-async def audited(
+async def audited(  # noqa: PLR0913, PLR0917 - what a call consists of
     app: "App",
     tool: str,
     arguments: Mapping[str, Any],
     grant: Grant,
+    history: SessionHistory,
     call: Awaitable[dict[str, Any]],
 ) -> dict[str, Any]:
     """Returns what a call returns, and raises what it raises, once its outcome is recorded.
@@ -44,10 +49,13 @@ async def audited(
     Args:
         app: The application that is called, which has the record.
         tool: The name by which the tool is called.
-        arguments: The call's arguments, of which only the size is recorded.
+        arguments: The call's arguments.
         grant: What the caller may know.
+        history: The session, whose search may have led to the call.
         call: The call itself.
     """
+    keeps = app.activity is not None and app.activity.keep_arguments
+    search = history.search_for(app.catalogue(grant).id_of(tool)) if keeps else None
     logged, began = "cancelled", time.perf_counter()
     outcome: Outcome = "cancelled"
     result: dict[str, Any] | None = None
@@ -68,16 +76,22 @@ async def audited(
         extra = {"who": who, "tool": shown, "outcome": logged, "ms": ms}
         log.info("%s called %s: %s in %s ms", who, shown, logged, ms, extra=extra)
         if app.activity is not None:
+            catalogue, sent = app.catalogue(grant), _json(arguments)
+            hidden = catalogue.secrets_of(tool) if keeps else ()
             app.activity.record(
                 RecordedCall(
                     time=_now(),
                     who=who,
                     tool=shown,
-                    server=printable(app.catalogue(grant).server_of(tool), _SHOWN),
+                    server=printable(catalogue.server_of(tool), _SHOWN),
                     outcome=outcome,
                     ms=ms,
-                    argument_bytes=_json_bytes(arguments),
+                    argument_bytes=None if sent is None else len(sent),
                     result_bytes=None if result is None else _json_bytes(result),
+                    search=None if search is None else printable(redact(search, hidden), _SHOWN),
+                    arguments=printable(redact(sent.decode(), hidden), MAX_ARGUMENTS_CHARS)
+                    if keeps and sent is not None
+                    else None,
                 )
             )
 
@@ -90,8 +104,14 @@ def _json_bytes(value: Mapping[str, Any]) -> int | None:
     """Returns the length of a value as JSON; None where it cannot be written as JSON."""
     if isinstance(value, RawResult):
         return len(value.text)
+    written = _json(value)
+    return None if written is None else len(written)
+
+
+def _json(value: Mapping[str, Any]) -> bytes | None:
+    """Returns a value as JSON; None where it cannot be written as that."""
     try:
-        return len(msgspec.json.encode(value))
+        return msgspec.json.encode(value)
     except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError):
         return None
 

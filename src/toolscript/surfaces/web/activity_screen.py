@@ -1,6 +1,9 @@
 """The activity: which tools were called, by whom, and what came of it, as it happens."""
 
+from html import escape
+from itertools import accumulate
 from typing import Any
+from urllib.parse import quote
 
 import anyio.to_thread
 from msgspec import Struct
@@ -16,6 +19,8 @@ from toolscript.surfaces.web.screens import Screens, given
 
 SCREENS = Screens()
 _PAGE = 50
+_MAX_TEXT_BYTES = 24_000
+"""What the arguments and searches of one page take as HTML, so that the page stays small."""
 _BEFORE = Option("before", int, None, "", bounds=(1, 2**63 - 1))
 _OUTCOME = Option("outcome", str, None, "", choices=OUTCOMES)
 
@@ -32,6 +37,8 @@ class ActivityScreen(Struct, frozen=True, kw_only=True):
     who: str
     outcome: str
     outcomes: tuple[str, ...] = OUTCOMES
+    keeps_arguments: bool
+    """Whether arguments and searches are recorded now."""
 
 
 @SCREENS.add("GET", "/activity", "activity.html")
@@ -46,14 +53,21 @@ async def activity(app: App, request: Request) -> Any:
         outcome=_OUTCOME.parse(outcome, "outcome") if outcome else None,
     )
     page = await recorded(app, access_of(request), query)
+    sizes = accumulate(map(_text_bytes, page.calls))
+    calls = [c for c, size in zip(page.calls, sizes, strict=True) if size <= _MAX_TEXT_BYTES]
     return ActivityScreen(
-        calls=page.calls,
+        calls=calls,
         names=await _names(request),
-        next=page.calls[-1].id if page.has_more else None,
+        next=calls[-1].id if page.has_more or len(calls) < len(page.calls) else None,
         tool=tool or "",
         who=who or "",
         outcome=outcome or "",
+        keeps_arguments=app.activity is not None and app.activity.keep_arguments,
     )
+
+
+def _text_bytes(call: RecordedCall) -> int:
+    return len(f"{quote(call.search or '')}{escape(call.arguments or '')}".encode())
 
 
 async def _names(request: Request) -> dict[str, str]:

@@ -30,7 +30,10 @@ LIMIT = 10
 """How many results the lab shows where the address does not say."""
 OTHER = "2"
 """Follows the names of the second setting's parameters."""
-_SETTINGS = ("alpha", "threshold", "limit", "profile")
+_SETTINGS = ("alpha", "threshold", "limit", "model", "profile")
+_TEXTS = {"model", "profile"}
+NO_MODEL = "none"
+"""The value of ``model`` with which a search goes by words only."""
 
 
 class View(Struct, frozen=True, kw_only=True):
@@ -39,6 +42,8 @@ class View(Struct, frozen=True, kw_only=True):
     alpha: float
     threshold: float
     limit: int
+    model: str = ""
+    """The model that is loaded, or `NO_MODEL`; empty for the former."""
     profile: str = ""
 
 
@@ -153,7 +158,7 @@ def _view(request: Request, default: View, suffix: str) -> View:
     for name in _SETTINGS:
         text = given(request, name + suffix)
         if text is not None:
-            values[name] = text if name == "profile" else OPTION[name].parse(text, name)
+            values[name] = text if name in _TEXTS else OPTION[name].parse(text, name)
     return replace(default, **values)
 
 
@@ -163,9 +168,15 @@ def _request(request: Request, answer: SearchScreen, view: View) -> SearchReques
         if view.profile not in answer.profiles:
             raise RangeError(f"no profile is called {view.profile[:60]!r}")
         grant = replace(grant, profiles=(*grant.profiles, view.profile))
+    if view.model not in {"", NO_MODEL, answer.model}:
+        raise RangeError(
+            f"model is {view.model[:60]!r}, and this gateway has loaded "
+            f"{answer.model or 'none'}; choose that, or {NO_MODEL} to search by words only"
+        )
     return SearchRequest(
         text=answer.query,
         alpha=view.alpha,
+        words_only=view.model == NO_MODEL,
         threshold=view.threshold,
         limit=view.limit,
         grant=grant,

@@ -108,9 +108,14 @@ class LivePart extends HTMLElement {
     for (const row of found.querySelectorAll("tr[id]")) {
       if (known.size && !known.has(row.id)) row.classList.add("fresh");
     }
-    const focused = document.activeElement?.closest("live-part") === this;
-    const href = focused && document.activeElement.getAttribute("href");
+    for (const { id } of this.querySelectorAll("details[id][open]")) {
+      found.querySelector(`#${CSS.escape(id)}`)?.setAttribute("open", "");
+    }
+    const at = document.activeElement;
+    const id = at.closest("live-part details")?.id;
+    const href = this.contains(at) && at.getAttribute("href");
     this.replaceChildren(...found.childNodes);
+    if (id) this.querySelector(`#${CSS.escape(id)} summary`)?.focus();
     if (href) this.querySelector(`[href="${CSS.escape(href)}"]`)?.focus();
   }
 }

@@ -1,0 +1,1 @@
+"""How searches hold up as the catalogue grows: see `benchmarks.scale.measure`."""

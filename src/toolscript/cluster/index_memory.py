@@ -1,0 +1,334 @@
+"""What a gateway keeps in memory of a large catalogue: words, names, servers, and no documents.
+
+Some hundred bytes for each tool. It is read once, and every change after that comes with the
+positions of the changes in the database, one after the other.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from toolscript.cluster.connection import Connection
+from toolscript.cluster.name_table import NameTable, Tool
+from toolscript.cluster.posting_blocks import entries_of
+from toolscript.retrieval.base import Mask
+from toolscript.retrieval.lexical.analyzer import FIELDS, Numbers, Stemmer, TokenIds, Vocabulary
+from toolscript.retrieval.lexical.bm25f import WordStatistics
+from toolscript.retrieval.lexical.postings import Counts
+from toolscript.retrieval.lexical.spelling import Spellings
+from toolscript.retrieval.semantic.server_context import Basis
+from toolscript.retrieval.subqueries import MIN_TOOLS, SHORTEST_ACTION
+
+S = TypeVar("S", bound=np.generic)
+_CHUNK = 20_000
+"""So many tools are read at once."""
+_TOOLS = """
+select number, server, id, name, executes from toolscript.candidate_tool
+where index_id = $1 and number > $2 order by number limit $3
+"""
+_CHANGES = """
+select position, content from toolscript.candidate_change
+where index_id = $1 and position > $2 order by position
+"""
+
+
+class ToolRecord(msgspec.Struct, frozen=True, array_like=True):
+    """A tool that a change adds or removes."""
+
+    number: int
+    server: int
+    id: str
+    name: str
+    words: bytes
+    lengths: bytes
+    executes: bool
+
+    @property
+    def token_ids(self) -> TokenIds:
+        """Its words."""
+        return token_ids_of(self.words, self.lengths)
+
+
+class Change(msgspec.Struct, frozen=True, array_like=True):
+    """What changes with one transaction."""
+
+    servers: list[str]
+    """The names of new servers; their numbers go on from the last."""
+    words: list[str]
+    """New words; their numbers go on from the last."""
+    removed: list[ToolRecord]
+    added: list[ToolRecord]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRow:
+    """The row of an index in the database."""
+
+    id: int
+    model: str
+    common: bytes
+    scale: float
+    position: int
+    next_number: int
+    folded_position: int
+    folded_number: int
+    folded_size: int
+    folded_lengths: Sequence[int]
+
+    @classmethod
+    def none(cls) -> "IndexRow":
+        """Returns the row of an index that is not there."""
+        return cls(0, "", b"", 1.0, 0, 0, 0, 0, 0, [0] * len(FIELDS))
+
+    @property
+    def basis(self) -> Basis:
+        """What all tools had in common when the index was built."""
+        return Basis(np.frombuffer(self.common, "<f4"), self.scale)
+
+    @classmethod
+    async def current(cls, connection: Connection, catalogue: str, lock: str = "") -> "IndexRow":
+        """Returns the row of a catalogue's index; one with the id 0 where there is none."""
+        columns = ", ".join(field.name for field in fields(cls))
+        row = await connection.fetchrow(
+            f"select {columns} from toolscript.candidate_index "  # noqa: S608 - ours
+            f"where catalogue = $1 and is_current {lock}",
+            catalogue,
+        )
+        return cls.none() if row is None else cls(*row)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The index as of one position: immutable."""
+
+    position: int
+    alive: Mask
+    """By a tool's number, whether it is there: bool [numbers]."""
+    server: Numbers
+    """By a tool's number, its server's: int32 [numbers]."""
+    size: int
+    """How many tools there are."""
+    statistics: WordStatistics
+    openings: Counts
+    """By stem, how many texts begin with it."""
+    executors: Numbers
+    """The numbers of the tools that run commands."""
+
+    def is_action(self, word: str) -> bool:
+        """Whether several tools' texts begin with a word."""
+        stem = self.statistics.vocabulary.stems.get(self.statistics.stemmer(word), -1)
+        return 0 <= stem < self.openings.size and bool(self.openings[stem] >= MIN_TOOLS)
+
+
+@dataclass(slots=True)
+class WordCounts:
+    """What the words of all tools add up to. Changes; a snapshot has a copy."""
+
+    vocabulary: Vocabulary
+    size: int = 0
+    lengths: Counts = field(default_factory=lambda: np.zeros(len(FIELDS), np.int64))
+    frequencies: Counts = field(default_factory=lambda: np.zeros(0, np.int64))
+    openings: Counts = field(default_factory=lambda: np.zeros(0, np.int64))
+    words: Counts = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def grow(self) -> None:
+        """Makes room for the words that the vocabulary has by now."""
+        stems, words = len(self.vocabulary.stems), len(self.vocabulary.words)
+        self.frequencies = _padded(self.frequencies, stems)
+        self.openings = _padded(self.openings, stems)
+        self.words = _padded(self.words, words)
+
+    def count(self, documents: Iterable[TokenIds], sign: int) -> None:
+        """Adds some tools' words, or takes them away where ``sign`` is −1."""
+        stem_of = np.array(self.vocabulary.stem_of)
+        for each in documents:
+            self.size += sign
+            self.lengths += sign * each.lengths
+            np.add.at(self.words, each.numbers, sign)
+            self.frequencies[np.unique(stem_of[each.numbers])] += sign
+            for word in first_words(each):
+                if len(self.vocabulary.words[word]) >= SHORTEST_ACTION:
+                    self.openings[stem_of[word]] += sign
+
+
+def first_words(tool: TokenIds) -> list[int]:
+    """Returns the numbers of the words with which a tool's name and description begin."""
+    starts = np.cumsum(tool.lengths) - tool.lengths
+    fields = (FIELDS.index("name"), FIELDS.index("description"))
+    return [int(tool.numbers[starts[each]]) for each in fields if tool.lengths[each]]
+
+
+class IndexMemory:
+    """One index in memory; `load` and `advance` follow the database, on one thread."""
+
+    def __init__(self, row: IndexRow, stemmer: Stemmer) -> None:
+        self.id, self.model, self.basis = row.id, row.model, row.basis
+        self._folded_number = row.folded_number
+        self.vocabulary = Vocabulary(stemmer)
+        self.servers: list[str] = []
+        self.server_numbers: dict[str, int] = {}
+        self.later: dict[int, list[tuple[int, float]]] = {}
+        """By stem, the tools that changed since the blocks were made, and their impacts."""
+        self._counts = WordCounts(self.vocabulary)
+        self._spellings = [Spellings([])]
+        self._executors: set[int] = set()
+        self._base_words = 0
+        self.names = NameTable(self._knows)
+        none = np.empty(0, np.int32)
+        self.snapshot = self._taken(0, none.astype(np.bool_), none)
+
+    def _knows(self, word: str) -> bool:
+        return self.snapshot.statistics.knows(word)
+
+    async def load(self, connection: Connection, row: IndexRow) -> None:
+        """Reads everything, in a transaction that sees one state of the database."""
+        for (name,) in await connection.fetch(
+            "select name from toolscript.candidate_server where index_id = $1 order by number",
+            self.id,
+        ):
+            self._add_server(name)
+        words = await connection.fetch(
+            "select word, count from toolscript.candidate_word where index_id = $1 order by number",
+            self.id,
+        )
+        for word, _ in words:
+            _ = self.vocabulary[word]  # in the order of their numbers
+        stems = await connection.fetch(
+            "select number, frequency, openings from toolscript.candidate_stem "
+            "where index_id = $1 order by number",
+            self.id,
+        )
+        counts = self._counts
+        counts.grow()
+        counts.words[:] = [count for _, count in words]
+        numbers = np.array([number for number, _, _ in stems], np.int64)
+        counts.frequencies[numbers] = [frequency for _, frequency, _ in stems]
+        counts.openings[numbers] = [openings for _, _, openings in stems]
+        self._base_words = len(words)
+        self._spellings = [Spellings(self.vocabulary.words[:])]
+        counts.size, counts.lengths = row.folded_size, np.array(row.folded_lengths, np.int64)
+        alive, server = await self._load_tools(connection, row.next_number)
+        changes = await connection.fetch(_CHANGES, self.id, row.folded_position)
+        for _, content in changes:
+            self._count(msgspec.msgpack.decode(content, type=Change))
+        self._publish(row.position, alive, server)
+
+    async def _load_tools(self, connection: Connection, size: int) -> tuple[Mask, Numbers]:
+        alive, server = np.zeros(size, np.bool_), np.zeros(size, np.int32)
+        last = -1
+        while rows := await connection.fetch(_TOOLS, self.id, last, _CHUNK):
+            last = rows[-1][0]
+            numbers, servers = (np.array([row[n] for row in rows], np.int32) for n in (0, 1))
+            alive[numbers], server[numbers] = True, servers
+            self._executors.update(row[0] for row in rows if row[4])
+            tools: list[Tool] = [
+                (number, at, self.servers[at], identifier, name)
+                for number, at, identifier, name, _ in rows
+            ]
+            await asyncio.to_thread(self.names.take, tools)
+        await asyncio.to_thread(self.names.settle)
+        return alive, server
+
+    async def advance(self, connection: Connection) -> None:
+        """Takes every change since the last one."""
+        rows = await connection.fetch(_CHANGES, self.id, self.snapshot.position)
+        for position, content in rows:
+            # While the rows were read another reading may have taken some of them.
+            if position == self.snapshot.position + 1:
+                self._apply(position, msgspec.msgpack.decode(content, type=Change))
+
+    def _apply(self, position: int, change: Change) -> None:
+        known = self.snapshot
+        new = max((tool.number + 1 for tool in change.added), default=0)
+        size = max(known.alive.size, new)
+        alive, server = _padded(known.alive, size), _padded(known.server, size)
+        self._count(change)
+        for tool in change.removed:
+            alive[tool.number] = False
+            self._executors.discard(tool.number)
+        for tool in change.added:
+            alive[tool.number], server[tool.number] = True, tool.server
+            name = self.servers[tool.server]
+            self.names.add((tool.number, tool.server, name, tool.id, tool.name))
+            if tool.executes:
+                self._executors.add(tool.number)
+        self._publish(position, alive, server)
+
+    def _count(self, change: Change) -> None:
+        """Takes a change's servers and words."""
+        for name in change.servers:
+            self._add_server(name)
+        for word in change.words:
+            _ = self.vocabulary[word]
+        counts = self._counts
+        counts.grow()
+        counts.count([tool.token_ids for tool in change.removed], -1)
+        added = [tool.token_ids for tool in change.added]
+        counts.count(added, 1)
+        averages = counts.lengths / max(1, counts.size)
+        stems, places, impacts = entries_of(added, self.vocabulary, averages)
+        for stem, place, impact in zip(stems, places, impacts, strict=True):
+            entry = change.added[int(place)].number, abs(float(impact))
+            self.later.setdefault(int(stem), []).append(entry)
+
+    @property
+    def changed(self) -> int:
+        """How many tools are not in the blocks yet."""
+        return self.snapshot.alive.size - self._folded_number
+
+    def forget_folded(self, number: int) -> None:
+        """Forgets the impacts of tools with smaller numbers: these are in blocks by now."""
+        if number <= self._folded_number:
+            return
+        self._folded_number = number
+        self.later = {
+            stem: kept
+            for stem, entries in self.later.items()
+            if (kept := [entry for entry in entries if entry[0] >= number])
+        }
+
+    def _add_server(self, name: str) -> None:
+        self.server_numbers[name] = len(self.servers)
+        self.servers.append(name)
+
+    def server_of(self, number: int) -> str:
+        """Returns the name of a tool's server."""
+        return self.servers[int(self.snapshot.server[number])]
+
+    def _publish(self, position: int, alive: Mask, server: Numbers) -> None:
+        later = self.vocabulary.words[self._base_words :]
+        if later and len(later) != len(self._spellings[-1].words):
+            self._spellings = [self._spellings[0], Spellings(later)]
+        self.snapshot = self._taken(position, alive, server)
+        self.names.find_impersonating(self.server_of, alive)
+
+    def _taken(self, position: int, alive: Mask, server: Numbers) -> Snapshot:
+        counts = self._counts
+        statistics = WordStatistics(
+            self.vocabulary,
+            counts.size,
+            lengths=counts.lengths.copy(),
+            frequencies=counts.frequencies.copy(),
+            word_counts=counts.words.copy(),
+            spellings=self._spellings,
+        )
+        executors = np.array(sorted(self._executors), np.int32)
+        openings = counts.openings.copy()
+        return Snapshot(position, alive, server, int(alive.sum()), statistics, openings, executors)
+
+
+def token_ids_of(words: bytes, lengths: bytes) -> TokenIds:
+    """Returns a tool's words as they are stored."""
+    return TokenIds(np.frombuffer(words, "<i4"), np.frombuffer(lengths, "<i4"))
+
+
+def _padded(values: NDArray[S], size: int) -> NDArray[S]:
+    """Returns a longer copy, with zeros at the end."""
+    padded = np.zeros(size, values.dtype)
+    padded[: values.size] = values
+    return padded

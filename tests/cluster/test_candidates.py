@@ -1,0 +1,353 @@
+"""Candidates from a real PostgreSQL give the hits and scores that all tools in memory give."""
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from tests.corpus import ROWS, SHELL, tools_of
+from toolscript.cluster.candidate_store import ServerTools, rebuild
+from toolscript.cluster.candidates import DatabaseCandidates
+from toolscript.cluster.change_feed import ChangeFeed
+from toolscript.cluster.database import Database
+from toolscript.embedding.base import CachedVector, Encoder, Vectors, unit_rows
+from toolscript.embedding.loader import LazyModel
+from toolscript.graph.learning import Learning
+from toolscript.retrieval.engine import SearchEngine
+from toolscript.retrieval.profiles import search_profile
+from toolscript.retrieval.semantic.document_text import document_vectors
+from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
+from toolscript.types import Document, Grant, Hit, SearchRequest
+
+SIZE = 3_000
+TOLERANCE = 2e-4
+"""Vectors in the database have half the digits."""
+DRIFT = 2e-3
+"""What all tools have in common is that of the last rebuild until the next one."""
+QUESTIONS = (
+    "read a file",
+    "list the files of a folder",
+    "commit my changes",
+    "what time is it in Tokyo",
+    "convert a time to another timezone",
+    "show the differences between two branches",
+    "fetch a web page as markdown",
+    "create entities in the knowledge graph",
+    "search nodes",
+    "make a new branch and check it out",
+    "read the log and write it to a file",
+    "find a file, move it and commit the change",
+    "run a command in a terminal",
+    "clone a git repository",
+    "unpack a zip archive",
+    "raed a flie",
+    "serach the knowlege grahp",
+    "git_comit",
+    "read_file",
+    "get_curent_time",
+    "qzxv wqkj pmlkz",
+    "delete entities and their relations",
+    "when was this file modified",
+    "staging area",
+    "the size and permissions of a file; then the working tree status",
+)
+
+
+@dataclass
+class Made:
+    """Tools with their vectors."""
+
+    documents: dict[str, Document]
+    vectors: dict[str, Vectors]
+
+    def of(self, server: str) -> tuple[list[Document], dict[str, Vectors]]:
+        found = [each for each in self.documents.values() if each.server == server]
+        return found, {each.id: self.vectors[each.id] for each in found}
+
+    def batches(self) -> Iterator[tuple[Sequence[Document], Vectors]]:
+        documents = sorted(self.documents.values(), key=lambda each: each.server)
+        middle = next(
+            n for n in range(SIZE // 2, SIZE) if documents[n].server != documents[n - 1].server
+        )
+        for part in (documents[:middle], documents[middle:]):
+            yield part, np.stack([self.vectors[each.id] for each in part])
+
+
+@pytest.fixture(scope="module")
+def made(encoder: Encoder) -> Made:
+    """Perturbed copies of a small catalogue, as like each other as those of many companies are."""
+    chance, noise = random.Random(7), np.random.default_rng(7)  # noqa: S311 - no secret
+    bases = [Document.of(tool) for tool in tools_of(ROWS | SHELL)]
+    near = document_vectors(encoder, bases)
+    drift: Vectors = noise.standard_normal((SIZE, encoder.dim)).astype(np.float32)
+    words = sorted({word for base in bases for word in base.description.split()})
+    documents: list[Document] = []
+    sums: list[Vectors] = []
+    for number in range(SIZE):
+        at = number % len(bases)
+        base, copy = bases[at], number // len(bases)
+        text = [
+            chance.choice(words) if chance.random() < 0.2 else word
+            for word in base.description.split()
+        ]
+        if chance.random() < 0.3:
+            text.append("".join(chance.choices("abdeiklmnorstu", k=8)))
+        name = base.name if chance.random() < 0.5 else f"{base.name}_{chance.choice(words)[:4]}"
+        server = f"{base.server}-{copy}"
+        documents.append(
+            replace(
+                base,
+                id=f"{server}__{name}",
+                server=server,
+                name=name,
+                description=" ".join(text),
+                digest=f"digest-{number}",
+            )
+        )
+        other = near[chance.randrange(len(bases))]
+        sums.append(near[at] + 0.5 * other + 0.02 * drift[number])
+    vectors = unit_rows(np.stack(sums))
+    known = {each.id: each for each in documents}
+    return Made(known, dict(zip((d.id for d in documents), vectors, strict=True)))
+
+
+class Pair:
+    """The same tools in memory and in the database, each with an engine."""
+
+    def __init__(self, database: Database, model: LazyModel, made: Made) -> None:
+        encoder = model.get().encoder
+        assert encoder is not None
+        self.made = Made(dict(made.documents), dict(made.vectors))
+        self._name = encoder.name
+        self.database = database
+        self.feed = ChangeFeed(database, "default")
+        self.semantic = SemanticSignal(model, lambda: None)
+        profile = search_profile(0.5, 10, 0.0)
+        self.memory = SearchEngine(profile, semantic=self.semantic)
+        rebuild(database, "default", self._name, self.made.batches, feed=self.feed)
+        semantic = SemanticSignal(model, lambda: None)
+        self.candidates = DatabaseCandidates(database, self.feed, "default", semantic=semantic)
+        self.candidates.open()
+        self.feed.start()
+        self.engine = SearchEngine(profile, semantic=semantic, elsewhere=self.candidates)
+        self.update()
+
+    def update(self) -> None:
+        """Have the engine in memory search what is there by now."""
+        documents = self.made.documents
+        vectors = {
+            key: CachedVector(documents[key].digest, vector)
+            for key, vector in self.made.vectors.items()
+            if key in documents
+        }
+        self.semantic.take(self._name, vectors)
+        self.memory.update(documents.values())
+
+    def write(self, server: str) -> None:
+        """Write what a server's tools are by now."""
+        asyncio.run(self.candidates.replace_server(ServerTools(server, *self.made.of(server))))
+
+    def find(self, request: SearchRequest) -> tuple[Hit, ...]:
+        async def search() -> tuple[Hit, ...]:
+            plan = self.engine.plan(request)
+            return self.engine.score(plan, await self.engine.candidates.find(plan)).hits
+
+        return asyncio.run(search())
+
+    def equal(self, requests: Sequence[SearchRequest], tolerance: float = TOLERANCE) -> float:
+        """The share of questions with the same hits, in their order and to the score."""
+        same = [
+            _alike(self.find(each), self.memory.search(each).hits, tolerance) for each in requests
+        ]
+        return sum(same) / len(same)
+
+
+def _alike(found: tuple[Hit, ...], expected: tuple[Hit, ...], tolerance: float) -> bool:
+    """Whether hits are the same; those whose scores are nearly equal may change places."""
+    if len(found) != len(expected):
+        return False
+    scores = [each.score for each in found]
+    if not np.allclose(scores, [each.score for each in expected], atol=tolerance, rtol=0):
+        return False
+    least = expected[-1].score + tolerance if expected else 0.0
+    ids = {each.document.id: each.score for each in found}
+    return all(
+        each.score <= least or abs(ids.get(each.document.id, -1.0) - each.score) <= tolerance
+        for each in expected
+    )
+
+
+@pytest.fixture
+def pair(connect: Callable[[], Database], model: LazyModel, made: Made) -> Pair:
+    return Pair(connect(), model, made)
+
+
+def asked(**more: object) -> list[SearchRequest]:
+    return [SearchRequest(text=text, **more) for text in QUESTIONS]  # type: ignore[arg-type]
+
+
+def grants() -> list[SearchRequest]:
+    one = Grant(servers=("git-3",))
+    some = Grant(servers=("git-*", "time-1?"), tools=("filesystem-2__read_file", "memory-4*__*s"))
+    hidden = frozenset({"git-3__git_commit"})
+    return [
+        *asked(grant=one),
+        *asked(grant=some, hidden=hidden),
+        *asked(servers=("memory-7", "fetch-7")),
+        *asked(grant=some, servers=("git-11",)),
+    ]
+
+
+def test_the_first_hits_are_those_of_all_tools(pair: Pair) -> None:
+    assert pair.candidates.size == len(pair.made.documents)
+    assert pair.equal([*asked(), *grants()]) >= 0.98
+
+
+def test_what_changes_is_found_and_what_is_removed_is_not(pair: Pair) -> None:
+    chance = random.Random(5)  # noqa: S311 - no secret
+    documents, vectors = pair.made.documents, pair.made.vectors
+    for number in range(40):
+        server = f"{chance.choice(sorted(ROWS))}-{chance.randrange(60)}"
+        tools, known = pair.made.of(server)
+        if not tools:
+            continue
+        if number % 4 == 0:  # the server is gone
+            for tool in tools:
+                del documents[tool.id]
+        elif number % 4 == 1:  # it has a tool with words that no tool had
+            new = replace(
+                tools[0],
+                id=f"{server}__plot_quarks{number}",
+                name=f"plot_quarks{number}",
+                description=f"Plots zygomorphic{number} quarks as a diagram.",
+                digest=f"new-{number}",
+            )
+            documents[new.id], vectors[new.id] = new, known[tools[0].id]
+        else:  # its first tool says something else
+            text = f"Waters the {chance.choice(QUESTIONS)} at dawn."
+            documents[tools[0].id] = replace(tools[0], description=text, digest=f"other-{number}")
+            other = chance.choice(sorted(documents))
+            vectors[tools[0].id] = vectors[other]
+        pair.write(server)
+    pair.update()
+    assert pair.candidates.size == len(documents)
+    changed = [
+        SearchRequest(text=text)
+        for text in ("plot quarks", "plot_quarks5", "zygomorphic9 quarks", "water it at dawn")
+    ]
+    assert pair.equal([*asked(), *grants()[::3], *changed], DRIFT) >= 0.98
+    hits = pair.find(SearchRequest(text="plot_quarks5"))
+    assert hits[0].document.name == "plot_quarks5"
+
+
+def test_a_fold_changes_no_answer(pair: Pair, model: LazyModel) -> None:
+    for copy in range(5, 25):
+        server = f"git-{copy}"
+        tools, _ = pair.made.of(server)
+        moved = replace(tools[0], description="Moves zebras between savannas.", digest=f"m{copy}")
+        pair.made.documents[moved.id] = moved
+        pair.write(server)
+    pair.update()
+    requests = [*asked(), SearchRequest(text="move the zebras"), *grants()[::5]]
+    before = [pair.find(request) for request in requests]
+    assert asyncio.run(pair.candidates.fold()) == 20
+    assert [pair.find(request) for request in requests] == before
+    # A gateway that starts after that reads what was folded.
+    second = DatabaseCandidates(
+        pair.database, pair.feed, "default", semantic=SemanticSignal(model, lambda: None)
+    )
+    second.open()
+    pair.engine = SearchEngine(
+        pair.engine.profile, semantic=SemanticSignal(model, lambda: None), elsewhere=second
+    )
+    assert [_scores(pair.find(request)) for request in requests] == [_scores(h) for h in before]
+    pair.made.documents.pop("git-6__" + pair.made.of("git-6")[0][0].name)
+    pair.write("git-6")
+    pair.update()
+    assert pair.equal(requests, DRIFT) >= 0.98
+
+
+def _scores(hits: tuple[Hit, ...]) -> list[tuple[str, float]]:
+    return [(hit.document.id, hit.score) for hit in hits]
+
+
+def test_another_gateway_sees_a_change_through_the_feed(
+    pair: Pair, connect: Callable[[], Database], database_url: str
+) -> None:
+    database = connect()
+    feed = ChangeFeed(database, "default", database_url)
+    other = DatabaseCandidates(database, feed, "default")
+    other.open()
+    feed.start()
+    engine = SearchEngine(pair.engine.profile, elsewhere=other)
+    tools, _ = pair.made.of("time-2")
+    pair.made.documents[tools[0].id] = replace(
+        tools[0], description="Winds the clepsydra.", digest="wound"
+    )
+    pair.write("time-2")
+
+    async def found() -> tuple[Hit, ...]:
+        async with asyncio.timeout(30):
+            while other.position < pair.candidates.position:  # noqa: ASYNC110 - of another thread
+                await asyncio.sleep(0.01)
+        plan = engine.plan(SearchRequest(text="wind the clepsydra"))
+        return engine.score(plan, await other.find(plan)).hits
+
+    assert asyncio.run(found())[0].document.id == tools[0].id
+
+
+def test_the_graph_of_vectors_finds_what_all_vectors_find(pair: Pair, model: LazyModel) -> None:
+    semantic = SemanticSignal(model, lambda: None)
+    candidates = DatabaseCandidates(
+        pair.database, pair.feed, "default", semantic=semantic, exact_up_to=10
+    )
+    candidates.open()
+    pair.engine = SearchEngine(pair.engine.profile, semantic=semantic, elsewhere=candidates)
+    assert pair.equal([*asked(), *grants()]) >= 0.98
+
+
+def test_what_was_learned_from_use_counts(pair: Pair, model: LazyModel) -> None:
+    learning = Learning()
+    encoder = model.get().encoder
+    assert encoder is not None
+    used = {
+        "water the plants of the office": "time-3__convert_time",
+        "commit what I have done so far": "git-8__git_add",
+        "read a file": "filesystem-4__read_file",
+    }
+    for question, tool in used.items():
+        found = next(each for each in sorted(pair.made.documents) if each.startswith(tool))
+        for _ in range(5):
+            learning.usage.learn(found, encoder.name, encoder.query(question))
+    stored = SemanticSignal(model, lambda: None, usage=learning.usage)
+    memory = SemanticSignal(model, lambda: None, usage=learning.usage)
+    candidates = DatabaseCandidates(
+        pair.database, pair.feed, "default", semantic=stored, learning=learning
+    )
+    candidates.open()
+    profile = pair.engine.profile
+    pair.engine = SearchEngine(profile, semantic=stored, learning=learning, elsewhere=candidates)
+    pair.memory, pair.semantic = SearchEngine(profile, semantic=memory, learning=learning), memory
+    pair.update()
+    requests = [*asked(), *(SearchRequest(text=text) for text in used)]
+    assert pair.equal(requests) >= 0.98
+    [first, *_] = pair.find(SearchRequest(text="water the plants of the office"))
+    assert first.document.id.startswith("time-3__convert_time")
+
+
+def test_before_anything_is_built_nothing_is_found(connect: Callable[[], Database]) -> None:
+    database = connect()
+    candidates = DatabaseCandidates(database, ChangeFeed(database, "default"), "default")
+    candidates.open()
+    engine = SearchEngine(search_profile(0.5, 10, 0.0), elsewhere=candidates)
+
+    async def found() -> tuple[Hit, ...]:
+        plan = engine.plan(SearchRequest(text="read a file"))
+        return engine.score(plan, await candidates.find(plan)).hits
+
+    assert asyncio.run(found()) == ()
+    assert engine.indexed == 0
