@@ -99,7 +99,15 @@ class Corpus:
             at = places.get(document.id, -1)
             return at if at >= 0 and (known[at] is document or known[at] == document) else -1
 
-        kept = np.fromiter(map(place, self.documents), np.intp, len(self.documents))
+        if self.ids is previous.ids:  # most are the same objects
+            there = previous.parts[0].rows
+            kept = np.full(len(self.documents), -1, dtype=np.intp)
+            kept[there[there >= 0]] = np.flatnonzero(there >= 0)
+            pairs = enumerate(zip(self.documents, previous.documents, strict=True))
+            for row in [row for row, (now, before) in pairs if now is not before]:
+                kept[row] = place(self.documents[row])
+        else:
+            kept = np.fromiter(map(place, self.documents), np.intp, len(self.documents))
         rows = np.full(len(known), -1, dtype=np.intp)
         here, changed = np.flatnonzero(kept >= 0), np.flatnonzero(kept < 0)
         rows[kept[here]] = here

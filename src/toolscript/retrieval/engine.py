@@ -215,9 +215,10 @@ class SearchEngine:
     def _forecast(self, corpus: Corpus, semantic: EmbeddingIndex | None) -> Forecast | None:
         if self._learning is None:
             return None
-        ids = [document.id for document in corpus.documents]
         servers = [document.server for document in corpus.documents]
-        return self._learning.set_corpus(ids, servers, semantic.vectors if semantic else None)
+        return self._learning.set_corpus(
+            corpus.ids, servers, semantic.vectors if semantic else None
+        )
 
 
 def best_per_parent(rows: Rows, parents: Rows | None, scores: NDArray[np.floating]) -> Rows:

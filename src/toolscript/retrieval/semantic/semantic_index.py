@@ -137,11 +137,11 @@ class SemanticIndex:
         if loaded is None or encoder is None or self._rows is None or encoder.name != self._name:
             return Ranking.unanswered(size, self._waiting(size))
         try:
-            vector = self._queries.vector(encoder, query)
+            questions, place = self._queries.with_parts(encoder, query)
             scores = np.full(size, np.nan, dtype=np.float32)
             seen = None if visible is None else visible[self._known]
-            cosines = self._cosines(encoder, query, self._rows)
-            found = self._calibrated(encoder, vector, cosines, seen)
+            cosines = self._cosines(questions, self._rows)[place]
+            found = self._calibrated(encoder, questions[place], cosines, seen)
             scores[self._known] = found if seen is None else found * seen
         except UnreachableError as error:
             return Ranking.unanswered(size, f"searching without meaning: {error}")
@@ -149,16 +149,14 @@ class SemanticIndex:
             return Ranking.unanswered(size, self._model.give_up(str(error)).degraded)
         return Ranking(scores, loaded.degraded or self._waiting(size - self._known.size))
 
-    def _cosines(self, encoder: Encoder, query: Query, rows: Vectors) -> Vectors:
-        """The cosines of a query: float32 [known].
+    def _cosines(self, questions: Vectors, rows: Vectors) -> Vectors:
+        """The cosines of a question and its parts: float32 [questions, known].
 
-        Those of all parts of its question are computed at once, since reading the rows takes most
-        of the time.
+        All are computed for the first of them, since reading the rows takes most of the time.
         """
-        questions, place = self._queries.with_parts(encoder, query)
         for known, cosines in self._latest:
             if known is questions:
-                return cosines[place]
+                return cosines
         cosines = np.empty((len(questions), len(rows)), np.float32)
         for first in range(0, len(rows), _PART):
             part = slice(first, first + _PART)
@@ -166,7 +164,7 @@ class SemanticIndex:
                 np.dot(rows[part], question, out=row[part])
         if len(questions) > 1:
             self._latest[:] = [*self._latest, (questions, cosines)][-_LATEST:]
-        return cosines[place]
+        return cosines
 
     def cosines(self, query: Query) -> Ranking:
         """See `EmbeddingIndex.cosines`. Waits for the model."""

@@ -64,8 +64,8 @@ class SemanticSignal:
         self._vectors: dict[str, CachedVector] = {}
         self._dim = 0
         """The vectors' length; 0 while that is not known."""
-        self._looked_up: tuple[Corpus, list[Vectors | None]] | None = None
-        """The vector of each document of the latest corpus, by row."""
+        self._looked_up: tuple[Corpus, list[Vectors | None], dict[str, Document]] | None = None
+        """The vector of each document of the latest corpus, by row, and those that have none."""
         self._indexed: tuple[Corpus, SemanticIndex] | None = None
         """The latest index, until a vector changes."""
         self._rows: tuple[list[Vectors], Vectors | None] = [], None
@@ -156,38 +156,38 @@ class SemanticSignal:
             cache.save(self._name, self._vectors, keep=_away(corpus))
 
     def _missing(self, corpus: Corpus) -> list[Document]:
-        vectors = self._of(corpus)
-        if all(vector is not None for vector in vectors):
-            return []
-        return [d for d, vector in zip(corpus.documents, vectors, strict=True) if vector is None]
+        return list(self._look_up(corpus)[1].values())
 
-    def _of(self, corpus: Corpus) -> list[Vectors | None]:
-        """Returns the vector of each document, by row."""
+    def _look_up(self, corpus: Corpus) -> tuple[list[Vectors | None], dict[str, Document]]:
+        """Returns the vector of each document, by row, and by id the documents without one."""
         if self._looked_up is None or self._looked_up[0] is not corpus:
             get = self._vectors.get
-            found = [
+            vectors = [
                 entry.vector
                 if (entry := get(document.id)) is not None and entry.digest == document.digest
                 else None
                 for document in corpus.documents
             ]
-            self._looked_up = corpus, found
-        return self._looked_up[1]
+            pairs = zip(corpus.documents, vectors, strict=True)
+            missing = {document.id: document for document, vector in pairs if vector is None}
+            self._looked_up = corpus, vectors, missing
+        return self._looked_up[1:]
 
     def _set(self, document: Document, entry: CachedVector) -> None:
         self._vectors[document.id] = entry
         self._indexed = None
         if self._looked_up is not None:
-            corpus, vectors = self._looked_up
+            corpus, vectors, missing = self._looked_up
             row = corpus.rows.get(document.id)
             if row is not None and corpus.documents[row].digest == entry.digest:
                 vectors[row] = entry.vector
+                missing.pop(document.id, None)
 
     def index(self, corpus: Corpus) -> SemanticIndex:
         """Returns the vectors of ``corpus`` known now; documents without one rank as NaN."""
         if self._indexed is not None and self._indexed[0] is corpus:
             return self._indexed[1]
-        vectors = self._of(corpus)
+        vectors, _ = self._look_up(corpus)
         known = [row for row, vector in enumerate(vectors) if vector is not None]
         index = SemanticIndex(
             self.model,
