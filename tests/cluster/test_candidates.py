@@ -23,7 +23,7 @@ from toolscript.retrieval.semantic.document_text import document_vectors
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.types import Document, Grant, Hit, SearchRequest
 
-SIZE = 3_000
+SIZE = 1_500
 TOLERANCE = 2e-4
 """Vectors in the database have half the digits."""
 DRIFT = 2e-3
