@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.corpus import ROWS, SHELL, tools_of
-from toolscript.cluster.candidate_store import ServerTools, rebuild
+from toolscript.cluster.candidate_writer import ServerTools, rebuild
 from toolscript.cluster.candidates import DatabaseCandidates
 from toolscript.cluster.change_feed import ChangeFeed
 from toolscript.cluster.database import Database

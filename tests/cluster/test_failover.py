@@ -8,7 +8,7 @@ from tests.postgres import replicated_servers
 from tests.support import until
 from toolscript.cluster.change_feed import ChangeFeed
 from toolscript.cluster.database import Database
-from toolscript.cluster.database_records import DatabaseRecords
+from toolscript.cluster.key_value_store import DatabaseRecords
 
 
 @contextmanager

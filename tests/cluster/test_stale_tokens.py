@@ -9,7 +9,7 @@ from tests.postgres import PostgresServer
 from tests.support import until
 from toolscript.cluster.change_feed import ChangeFeed
 from toolscript.cluster.database import Database
-from toolscript.cluster.database_records import DatabaseRecords
+from toolscript.cluster.key_value_store import DatabaseRecords
 from toolscript.config.access_tokens import TokenStore
 from toolscript.errors import AccessError, DatabaseUnavailableError
 from toolscript.surfaces.server.authentication import ANYONE, TokenAuthenticator

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from toolscript.cluster.change_feed import ChangeFeed
 from toolscript.cluster.database import Database
-from toolscript.cluster.database_records import DatabaseRecords, SealedRecords
+from toolscript.cluster.key_value_store import DatabaseRecords, SealedRecords
 from toolscript.config.secret_key import SecretKey
 from toolscript.storage.base import Records
 from toolscript.storage.file_records import FileRecords

@@ -19,7 +19,7 @@ import anyio.to_thread
 import msgspec
 import numpy as np
 
-from toolscript.cluster.candidate_store import (
+from toolscript.cluster.candidate_writer import (
     STORE,
     ServerTools,
     by_server,
@@ -31,10 +31,10 @@ from toolscript.cluster.candidate_store import (
 from toolscript.cluster.change_feed import ChangeFeed
 from toolscript.cluster.database import Database
 from toolscript.cluster.driver import Connection
-from toolscript.cluster.index_memory import IndexMemory, IndexRow, Snapshot, token_ids_of
 from toolscript.cluster.leases import STORE as LEASE_STORE
 from toolscript.cluster.leases import Leases
 from toolscript.cluster.posting_blocks import StemPostings, best
+from toolscript.cluster.resident_index import IndexMemory, IndexRow, Snapshot, token_ids_of
 from toolscript.embedding.base import Vectors, unit_rows
 from toolscript.errors import DatabaseUnavailableError
 from toolscript.graph.forecast import Forecast

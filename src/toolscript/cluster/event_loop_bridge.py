@@ -1,4 +1,4 @@
-"""Passes changes from the database's event loop to the application's event loop."""
+"""Passes notices of changes from the database's event loop to the application's."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Posting blocks: the words of very many tools as rows that any PostgreSQL keeps.
+"""Holds the words of very many tools in posting blocks: plain rows of PostgreSQL.
 
 A block is a row with up to `BLOCK` tools that have a stem, and each one's impact: what the stem
 adds to the tool's BM25F score before the stem's rarity, which is a matter of the question. So a

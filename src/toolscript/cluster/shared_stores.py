@@ -6,9 +6,9 @@ from functools import cached_property
 from toolscript.cluster.activity_store import DatabaseActivityStore
 from toolscript.cluster.change_feed import ChangeFeed
 from toolscript.cluster.database import Database
-from toolscript.cluster.database_records import DatabaseRecords, SealedRecords
 from toolscript.cluster.driver import driver
 from toolscript.cluster.graph_store import DatabaseGraphStore
+from toolscript.cluster.key_value_store import DatabaseRecords, SealedRecords
 from toolscript.cluster.replica import Replication
 from toolscript.cluster.vector_cache import DatabaseVectorCache
 from toolscript.config.secret_key import SecretKey

@@ -8,8 +8,8 @@ from typing import Protocol, TypeAlias
 import msgspec
 
 from toolscript.cluster.activity_store import DatabaseActivityStore
-from toolscript.cluster.database_records import DatabaseRecords
 from toolscript.cluster.graph_store import DatabaseGraphStore
+from toolscript.cluster.key_value_store import DatabaseRecords
 from toolscript.cluster.shared_stores import Shared
 from toolscript.cluster.vector_cache import DatabaseVectorCache
 from toolscript.embedding.base import CachedVector

@@ -9,7 +9,7 @@ from tests.support import READ_FILE, Cli, Scripted
 from toolscript.cluster import schema
 from toolscript.cluster.change_feed import ChangeFeed
 from toolscript.cluster.database import Database
-from toolscript.cluster.database_records import DatabaseRecords, SealedRecords
+from toolscript.cluster.key_value_store import DatabaseRecords, SealedRecords
 from toolscript.config.secret_key import SecretKey
 
 OLD, NEW = "o" * 32, "n" * 32

@@ -5,7 +5,7 @@ import pytest
 
 from toolscript.cluster.change_feed import ChangeFeed
 from toolscript.cluster.database import Database
-from toolscript.cluster.database_records import DatabaseRecords, SealedRecords
+from toolscript.cluster.key_value_store import DatabaseRecords, SealedRecords
 from toolscript.config.secret_key import SecretKey
 from toolscript.storage.base import LostRecordError
 

@@ -1,4 +1,4 @@
-"""What a gateway keeps in memory of a large catalogue: words, names, servers, and no documents.
+"""Keeps a large catalogue's words, names and servers in memory, but no documents.
 
 Some hundred bytes for each tool. It is read once, and every change after that comes with the
 positions of the changes in the database, one after the other.
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolscript.cluster.driver import Connection
-from toolscript.cluster.name_table import NameTable, Tool
+from toolscript.cluster.name_hash_index import NameTable, Tool
 from toolscript.cluster.posting_blocks import entries_of
 from toolscript.retrieval.base import Mask
 from toolscript.retrieval.lexical.analyzer import FIELDS, Numbers, Stemmer, TokenIds, Vocabulary

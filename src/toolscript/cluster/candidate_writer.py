@@ -1,4 +1,4 @@
-"""Writes what searches of a large catalogue read: all of it, the tools of a server, a fold.
+"""Writes to PostgreSQL the rows that searches of a large catalogue read.
 
 A tool that changes gets another number, so that whatever was written about the former one only has
 to be left out. Changes are made one after the other: each locks the index's row, which also gives
@@ -20,19 +20,19 @@ from numpy.typing import NDArray
 from toolscript.cluster.change_feed import ChangeFeed
 from toolscript.cluster.database import Database
 from toolscript.cluster.driver import Connection
-from toolscript.cluster.index_memory import (
+from toolscript.cluster.posting_blocks import (
+    Entries,
+    blocks_of,
+    entries_of,
+    sorted_entries,
+)
+from toolscript.cluster.resident_index import (
     Change,
     IndexMemory,
     IndexRow,
     ToolRecord,
     WordCounts,
     first_words,
-)
-from toolscript.cluster.posting_blocks import (
-    Entries,
-    blocks_of,
-    entries_of,
-    sorted_entries,
 )
 from toolscript.embedding.base import Vectors
 from toolscript.errors import ConfigError

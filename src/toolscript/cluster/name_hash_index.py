@@ -1,4 +1,4 @@
-"""The names of very many tools in little memory: hashes of their spellings, sorted.
+"""Finds very many tools by name in little memory, with sorted hashes of their spellings.
 
 A spelling leads to tools by its hash, so that only the spellings themselves, which near names
 are looked up in, are kept as text.

@@ -1,4 +1,4 @@
-"""Stores named values in PostgreSQL: the `Records` that several gateways share.
+"""Stores the named values that several gateways share in PostgreSQL; see `Records`.
 
 A gateway has a copy of every value in memory, which the change feed keeps up to date: reading
 asks nothing of the database then, and goes on without it. A command has none, and asks.
