@@ -61,7 +61,7 @@ def main() -> int:
 def measured(cluster: Cluster, seconds: float, clients: int, seed: int) -> dict[str, Any]:
     """Returns what came of everything."""
     chance = random.Random(seed)  # noqa: S311 - chooses disturbances
-    tokens = TokenStore(cluster.folder, "unused", cluster.shared_stores.records("tokens"))
+    tokens = TokenStore(cluster.folder, "unused", cluster.shared.records("tokens"))
     owner = tokens.create(EVERYTHING, "owner")[1]
     bearers = {name: tokens.create(Grant(servers=(name,)), name)[1] for name in SERVERS}
     for number in range(len(cluster.urls)):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator
 
 import pytest
 
-from tests.cluster.test_records import wait_for
+from tests.cluster.test_key_value_store import wait_for
 from tests.contracts.test_graph_stores import Process, described
 from tests.graph.test_tool_graph import graph_of
 from tests.postgres import PostgresServer, postgres_server
