@@ -129,7 +129,7 @@ class SearchEngine:
         return plan(request, self.profile, self.candidates.is_action)
 
     def score(self, plan: Plan, state: IndexState) -> SearchResult:
-        """Returns the documents of a state that answer, best first, ordered by (−score, id)."""
+        """Returns the hits of a `plan` among the documents of a state, by (−score, id)."""
         request = plan.request
         trace = begin(state, plan)
         with span("score"):
