@@ -175,9 +175,11 @@ def weigh_by_word_match(trace: Trace) -> Column | None:
 
 def _straightened(rankings: Mapping[str, Ranking]) -> dict[str, Ranking]:
     """The rankings with the semantic scores as a straight line makes them of cosines."""
-    line = (0.0, STRAIGHT_GOOD, 1.0)
-    scores = np.interp(rankings["semantic"].scores, (0.0, GOOD, 1.0), line).astype(np.float32)
-    return {**rankings, "semantic": Ranking(scores)}
+    scores = rankings["semantic"].scores.astype(np.float64)
+    # The line through (0, 0), (GOOD, STRAIGHT_GOOD), (1, 1) bends upwards.
+    above = STRAIGHT_GOOD + (scores - GOOD) * ((1 - STRAIGHT_GOOD) / (1 - GOOD))
+    straight = np.maximum(scores * (STRAIGHT_GOOD / GOOD), above).astype(np.float32)
+    return {**rankings, "semantic": Ranking(straight)}
 
 
 def scale_by_known_words(trace: Trace) -> Column | None:
