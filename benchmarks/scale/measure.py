@@ -35,7 +35,8 @@ from benchmarks.quality import datasets
 from benchmarks.quality.own import bundled, encoder
 from benchmarks.scale.catalogue import Catalogue, questions
 from toolscript.cluster import schema
-from toolscript.cluster.candidate_writer import ServerTools, rebuild
+from toolscript.cluster.candidate_builder import rebuild
+from toolscript.cluster.candidate_writer import ServerTools
 from toolscript.cluster.candidates import EXACT_UP_TO, LISTED, DatabaseCandidates
 from toolscript.cluster.change_feed import ChangeFeed
 from toolscript.cluster.database import Database

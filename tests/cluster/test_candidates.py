@@ -10,7 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from tests.corpus import ROWS, SHELL, tools_of
-from toolscript.cluster.candidate_writer import ServerTools, rebuild
+from toolscript.cluster.candidate_builder import rebuild
+from toolscript.cluster.candidate_writer import ServerTools
 from toolscript.cluster.candidates import DatabaseCandidates
 from toolscript.cluster.change_feed import ChangeFeed
 from toolscript.cluster.database import Database

@@ -19,15 +19,9 @@ import anyio.to_thread
 import msgspec
 import numpy as np
 
-from toolscript.cluster.candidate_writer import (
-    STORE,
-    ServerTools,
-    by_server,
-    fold,
-    replace_server,
-    server_digest,
-    vectors_of,
-)
+from toolscript.cluster.candidate_fold import fold
+from toolscript.cluster.candidate_rows import STORE, by_server, server_digest, vectors_of
+from toolscript.cluster.candidate_writer import ServerTools, replace_server
 from toolscript.cluster.change_feed import ChangeFeed
 from toolscript.cluster.database import Database
 from toolscript.cluster.driver import Connection

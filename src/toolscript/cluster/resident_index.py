@@ -54,7 +54,7 @@ class ToolRecord(msgspec.Struct, frozen=True, array_like=True):
         return token_ids_of(self.words, self.lengths)
 
 
-class Change(msgspec.Struct, frozen=True, array_like=True):
+class IndexChange(msgspec.Struct, frozen=True, array_like=True):
     """What changes with one transaction."""
 
     servers: list[str]
@@ -136,6 +136,30 @@ class WordCounts:
     openings: Counts = field(default_factory=lambda: np.zeros(0, np.int64))
     words: Counts = field(default_factory=lambda: np.zeros(0, np.int64))
 
+    @classmethod
+    async def folded(
+        cls, connection: Connection, row: "IndexRow", vocabulary: Vocabulary
+    ) -> "WordCounts":
+        """Reads what is in the tables; ``vocabulary``, still empty, takes the words."""
+        words = await connection.fetch(
+            "select word, count from toolscript.candidate_word where index_id = $1 order by number",
+            row.id,
+        )
+        for word, _ in words:
+            _ = vocabulary[word]  # in the order of their numbers
+        stems = await connection.fetch(
+            "select number, frequency, openings from toolscript.candidate_stem "
+            "where index_id = $1 order by number",
+            row.id,
+        )
+        counts = cls(vocabulary, row.folded_size, np.array(row.folded_lengths, np.int64))
+        counts.grow()
+        counts.words[:] = [count for _, count in words]
+        numbers = np.array([number for number, _, _ in stems], np.int64)
+        counts.frequencies[numbers] = [frequency for _, frequency, _ in stems]
+        counts.openings[numbers] = [openings for _, _, openings in stems]
+        return counts
+
     def grow(self) -> None:
         """Makes room for the words that the vocabulary has by now."""
         stems, words = len(self.vocabulary.stems), len(self.vocabulary.words)
@@ -192,30 +216,13 @@ class IndexMemory:
             self.id,
         ):
             self._add_server(name)
-        words = await connection.fetch(
-            "select word, count from toolscript.candidate_word where index_id = $1 order by number",
-            self.id,
-        )
-        for word, _ in words:
-            _ = self.vocabulary[word]  # in the order of their numbers
-        stems = await connection.fetch(
-            "select number, frequency, openings from toolscript.candidate_stem "
-            "where index_id = $1 order by number",
-            self.id,
-        )
-        counts = self._counts
-        counts.grow()
-        counts.words[:] = [count for _, count in words]
-        numbers = np.array([number for number, _, _ in stems], np.int64)
-        counts.frequencies[numbers] = [frequency for _, frequency, _ in stems]
-        counts.openings[numbers] = [openings for _, _, openings in stems]
-        self._base_words = len(words)
+        self._counts = await WordCounts.folded(connection, row, self.vocabulary)
+        self._base_words = len(self.vocabulary.words)
         self._spellings = [Spellings(self.vocabulary.words[:])]
-        counts.size, counts.lengths = row.folded_size, np.array(row.folded_lengths, np.int64)
         alive, server = await self._load_tools(connection, row.next_number)
         changes = await connection.fetch(_CHANGES, self.id, row.folded_position)
         for _, content in changes:
-            self._count(msgspec.msgpack.decode(content, type=Change))
+            self._count(msgspec.msgpack.decode(content, type=IndexChange))
         self._publish(row.position, alive, server)
 
     async def _load_tools(self, connection: Connection, size: int) -> tuple[Mask, Numbers]:
@@ -240,9 +247,9 @@ class IndexMemory:
         for position, content in rows:
             # While the rows were read another reading may have taken some of them.
             if position == self.snapshot.position + 1:
-                self._apply(position, msgspec.msgpack.decode(content, type=Change))
+                self._apply(position, msgspec.msgpack.decode(content, type=IndexChange))
 
-    def _apply(self, position: int, change: Change) -> None:
+    def _apply(self, position: int, change: IndexChange) -> None:
         known = self.snapshot
         new = max((tool.number + 1 for tool in change.added), default=0)
         size = max(known.alive.size, new)
@@ -259,7 +266,7 @@ class IndexMemory:
                 self._executors.add(tool.number)
         self._publish(position, alive, server)
 
-    def _count(self, change: Change) -> None:
+    def _count(self, change: IndexChange) -> None:
         """Takes a change's servers and words."""
         for name in change.servers:
             self._add_server(name)

@@ -120,7 +120,7 @@ def rebuild(**flags: Any) -> None:
     It is made of what the gateways have stored of their servers. They go on searching the former
     index until the new one is there; that takes minutes for a hundred thousand tools.
     """
-    from toolscript.cluster import candidate_writer, transfer  # noqa: PLC0415 - most need none
+    from toolscript.cluster import candidate_builder, transfer  # noqa: PLC0415 - most need none
     from toolscript.embedding.loader import lazy_model  # noqa: PLC0415 - the same
     from toolscript.retrieval.semantic.semantic_signal import (  # noqa: PLC0415 - the same
         SemanticSignal,
@@ -140,14 +140,14 @@ def rebuild(**flags: Any) -> None:
         hidden = not sys.stderr.isatty()
         with click.progressbar(length=2 * count, file=sys.stderr, hidden=hidden) as bar:
 
-            def batches() -> Generator[candidate_writer.Batch]:
-                for batch in candidate_writer.embedded(servers, semantic):
+            def batches() -> Generator[candidate_builder.Batch]:
+                for batch in candidate_builder.embedded(servers, semantic):
                     yield batch
                     bar.update(len(batch[0]))
 
             encoder = semantic.model.get().encoder
             model = encoder.name if encoder else ""
-            candidate_writer.rebuild(
+            candidate_builder.rebuild(
                 shared.database, shared.catalogue, model, batches, feed=shared.feed
             )
     click.echo(f"{counted(count, 'tool')} in the index of the catalogue {shared.catalogue}")
