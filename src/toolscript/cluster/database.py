@@ -53,7 +53,7 @@ class _LeftError(Exception):
 
 
 class Database:
-    """Runs units of work, each in a transaction of its own.
+    """Runs each unit of work in one transaction.
 
     `open` connects, `close` disconnects. A connection that was lost is made again by the next unit
     of work, which fails in the meantime.
