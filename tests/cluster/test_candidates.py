@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -243,6 +244,40 @@ def test_what_changes_is_found_and_what_is_removed_is_not(pair: Pair) -> None:
     assert pair.equal([*asked(), *grants()[::3], *changed], DRIFT) >= 0.98
     hits = pair.find(SearchRequest(text="plot_quarks5"))
     assert hits[0].document.name == "plot_quarks5"
+
+
+def test_searches_go_on_while_tools_are_added(pair: Pair) -> None:
+    """Of one size are what may be seen and what is searched, whatever comes in between."""
+    requests = [*asked(), *grants()]
+    tools, known = pair.made.of("time-4")
+    ends_at = time.monotonic() + 3
+
+    async def search(first: int) -> int:
+        number = first
+        while time.monotonic() < ends_at:
+            request = requests[number % len(requests)]
+            plan = pair.engine.plan(request)
+            state = await pair.engine.candidates.find(plan)
+            assert state.corpus.documents or request.text == "qzxv wqkj pmlkz"
+            pair.engine.score(plan, state)
+            number += 7
+        return number
+
+    async def change() -> int:
+        number = 0
+        while time.monotonic() < ends_at:
+            new = replace(tools[0], id=f"time-4__wind{number}", name=f"wind{number}")
+            added = ServerTools("time-4", [*tools, new], known | {new.id: known[tools[0].id]})
+            await pair.candidates.replace_server(added)
+            number += 1
+        return number
+
+    async def everything() -> list[int]:
+        return await asyncio.gather(change(), *map(search, range(4)))
+
+    changes, *searches = asyncio.run(everything())
+    assert changes > 20
+    assert all(searches)
 
 
 def test_a_fold_changes_no_answer(pair: Pair, model: LazyModel) -> None:

@@ -47,7 +47,7 @@ async def fold(connection: Connection, row: IndexRow, stemmer: Stemmer) -> int:
     numbers = np.array([tool.number for tool in kept], np.int32)
     gone = [t.token_ids for change in changes for t in change.removed]
     touched = set(added.tolist()) | {
-        int(stem) for tool in gone for stem in np.array(vocabulary.stem_of)[tool.numbers].tolist()
+        int(stem) for tool in gone for stem in vocabulary.stem_of[tool.numbers].tolist()
     }
     later = added, numbers[places], impacts
     dropped = np.array(sorted(removed), np.int32)

@@ -353,9 +353,10 @@ class DatabaseCandidates:
     async def find(self, plan: Plan) -> IndexState:
         """See `Candidates.find`. Raises `DatabaseUnavailableError`."""
         memory = self._memory
-        visible = await self._visible(memory, plan.request)
+        snapshot = memory.snapshot  # one for the whole search, whatever changes in the meantime
+        visible = await self._visible(memory, snapshot, plan.request)
         question = await anyio.to_thread.run_sync(
-            partial(self._asked, plan, memory, memory.snapshot, visible)
+            partial(self._asked, plan, memory, snapshot, visible)
         )
         lists = await self._database.arun(partial(_lists, question, self._listed))
         numbers = await anyio.to_thread.run_sync(partial(_chosen, question, lists, self._listed))
@@ -521,9 +522,11 @@ class DatabaseCandidates:
 
     # Who may see what
 
-    async def _visible(self, memory: IndexMemory, request: SearchRequest) -> _Filter:
+    async def _visible(
+        self, memory: IndexMemory, snapshot: Snapshot, request: SearchRequest
+    ) -> _Filter:
         """Returns the tools that the caller may see, found once for each grant and position."""
-        snapshot, grant, served = memory.snapshot, request.grant, self._served
+        grant, served = request.grant, self._served
         key = memory.id, snapshot.position, served, grant.servers, grant.tools, request.hidden
         found = self._filters.get(key)
         if found is None:

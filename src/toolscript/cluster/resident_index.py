@@ -169,7 +169,7 @@ class WordCounts:
 
     def count(self, documents: Iterable[TokenIds], sign: int) -> None:
         """Adds some tools' words, or takes them away where ``sign`` is −1."""
-        stem_of = np.array(self.vocabulary.stem_of)
+        stem_of = self.vocabulary.stem_of
         for each in documents:
             self.size += sign
             self.lengths += sign * each.lengths

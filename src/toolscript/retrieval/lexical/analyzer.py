@@ -1,7 +1,6 @@
 """The analyzer: takes documents apart into words and stems, as numbers, each document once."""
 
 import threading
-from array import array
 from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any, TypeAlias, cast
@@ -18,6 +17,8 @@ from toolscript.types import Document
 FIELDS = ("name", "title", "server", "description", "parameters", "details")
 
 Numbers: TypeAlias = NDArray[np.int32]
+_ROOM = 1024
+"""For so many words a vocabulary has room at first."""
 
 
 class Stemmer:
@@ -39,20 +40,31 @@ class Stemmer:
 
 
 class Vocabulary(dict[str, int]):
-    """Words and stems as numbers, in the order in which they were first met."""
+    """Words and stems as numbers, in the order in which they were first met.
+
+    One thread at a time adds words; any number may look up what is there.
+    """
 
     def __init__(self, stemmer: Stemmer) -> None:
         super().__init__()
         self.stemmer = stemmer
         self.words: list[str] = []
         self.stems: dict[str, int] = {}
-        self.stem_of = array("i")
-        """By a word's number, its stem's."""
+        self._stem_of = np.zeros(_ROOM, np.int32)
+
+    @property
+    def stem_of(self) -> Numbers:
+        """By a word's number, its stem's: int32 [words]. Words that come later do not change it."""
+        return self._stem_of[: len(self.words)]
 
     def __missing__(self, word: str) -> int:
-        number = self[word] = len(self.words)
+        number = len(self.words)
+        stem = self.stems.setdefault(self.stemmer(word), len(self.stems))
+        if number == self._stem_of.size:
+            self._stem_of = np.concatenate([self._stem_of, np.zeros_like(self._stem_of)])
+        self._stem_of[number] = stem
         self.words.append(word)
-        self.stem_of.append(self.stems.setdefault(self.stemmer(word), len(self.stems)))
+        self[word] = number
         return number
 
 

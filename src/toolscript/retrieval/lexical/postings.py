@@ -41,7 +41,7 @@ class Postings:
         """How many words each field has: int32 [documents, fields]."""
         words, places, fields = _flattened(documents, self.lengths)
         self._words = words
-        stem_of = np.array(vocabulary.stem_of)
+        stem_of = vocabulary.stem_of
         stems = stem_of[words]
         if wanted is not None:
             kept = wanted[stems] | (fields == NAME)
@@ -83,7 +83,7 @@ class Postings:
         documents = [self.documents[place] for place in gone]
         lengths = _lengths(documents)
         words, places, _ = _flattened(documents, lengths)
-        stems = np.array(vocabulary.stem_of)[words].astype(np.int64)
+        stems = vocabulary.stem_of[words].astype(np.int64)
         pairs = np.unique(stems * max(1, len(documents)) + places)
         frequencies = np.bincount(pairs // max(1, len(documents)), minlength=self.frequencies.size)
         return lengths, frequencies, np.bincount(words, minlength=self.word_counts.size)
