@@ -32,7 +32,7 @@ def store_in(directory: Path) -> GraphStore:
 
 def read(directory: Path) -> tuple[ToolGraph, Usage]:
     graph, usage = ToolGraph(clock=Clock()), Usage()
-    assert store_in(directory).load(graph, usage)
+    assert GraphStore(directory, "key").load(graph, usage)  # which waits for a writer
     return graph, usage
 
 

@@ -122,7 +122,9 @@ def gateways(tmp_path: Path, database_url: str, no_process_left: None) -> Genera
 
 def kill(gateway: Gateway) -> None:
     """End a gateway as a machine's end does."""
-    os.kill(gateway.pid, signal.SIGKILL)
+    pid = gateway.pid
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: not alive(pid), "it has ended")
 
 
 def test_each_server_is_listed_by_one_gateway_and_known_to_both(gateways: Gateways) -> None:
@@ -339,6 +341,31 @@ def test_while_the_database_is_away_searches_and_calls_go_on(
     for each in (one, two):
         until(lambda each=each: "other__read_file" in each.finds("read_file"), "changes go on")
     assert len(gateways.noted("other.starts")) == 1
+
+
+def test_a_server_is_known_that_another_gateway_listed_before_this_one_had_it(
+    gateways: Gateways,
+) -> None:
+    """The first to notice a change of the configuration may have listed the server by then."""
+    files = {"files": gateways.server("files")}
+    both = files | {"other": gateways.server("other")}
+    gateways.configure(**files)
+    one, two = gateways.start(), gateways.start()
+    os.kill(two.pid, signal.SIGSTOP)
+    try:
+        gateways.configure(**both)
+        until(lambda: "other__read_file" in one.finds("read_file"), "one of them has listed it")
+    finally:
+        os.kill(two.pid, signal.SIGCONT)
+    until(lambda: "other__read_file" in two.finds("read_file"), "the other one knows it")
+    assert len(gateways.noted("other.starts")) == 1
+    gateways.configure(**files)
+    for each in (one, two):
+        until(lambda each=each: "other__read_file" not in each.finds("read_file"), "it is gone")
+    gateways.configure(**both)
+    for each in (one, two):
+        until(lambda each=each: "other__read_file" in each.finds("read_file"), "it is back")
+    assert len(gateways.noted("other.starts")) <= 2
 
 
 def database_of(gateway: Gateway) -> bool | None:

@@ -73,6 +73,11 @@ _HELD = """
 select name, replica from toolscript.lease
 where catalogue = $1 and expires_at > clock_timestamp()
 """
+# Those that have expired too; but not those that were released.
+_OF_OTHERS = """
+select name from toolscript.lease
+where catalogue = $1 and replica <> $2 and expires_at > '-infinity'
+"""
 _FENCE = """
 select 1 from toolscript.lease
 where catalogue = $1 and name = $2 and replica = $3 and epoch = $4
@@ -135,7 +140,7 @@ class Leases:
         self._is_cut_off = False
         """Whether the database did not answer when the leases were to be renewed."""
         self._takes_over_at = 0.0
-        """Until then the others have time to come back after an outage, and keep their leases."""
+        """Until then the others keep their leases: they come back after an outage one by one."""
         self._has_counted = False
         """Whether the connections of all replicas were compared with those that there may be."""
         self.problem = ""
@@ -273,13 +278,17 @@ class Leases:
         is_live = await self._database.execute(self._register)
         await self._count_connections(len(is_live))
         if self._is_cut_off:
-            self._takes_over_at = began + 2 * self._renew_s
+            self._takes_over_at = began + self._ttl_s
         # A lease that has just been taken is kept until its owner can have listed the server.
         kept = {name for name, taken in before.taken_at.items() if began - taken < self._ttl_s}
         kept |= self._staying & before.epochs.keys()
         mine = [n for n in self._names if n in kept or self._winner(n, is_live) == self.replica]
         if began < self._takes_over_at:
-            mine = [name for name in mine if name in before.epochs]
+            rows = await self._database.execute(
+                lambda c: c.fetch(_OF_OTHERS, self._catalogue, self.replica)
+            )
+            of_others = {row["name"] for row in rows}
+            mine = [name for name in mine if name not in of_others]
         released = await self._database.execute(
             lambda c: c.fetch(_RELEASE, self._catalogue, self.replica, mine)
         )

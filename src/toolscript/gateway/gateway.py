@@ -13,7 +13,7 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from toolscript.config.servers import Config
-from toolscript.errors import NotConnectedError, NotOwnerError
+from toolscript.errors import DatabaseUnavailableError, NotConnectedError, NotOwnerError
 from toolscript.gateway.base import (
     Caller,
     CatalogueNews,
@@ -319,6 +319,15 @@ class Gateway:
             _list_again(slot)
         slot.settled.set()
 
+    async def _adopt_stored(self, slot: _Slot, shared: SharedCatalogue) -> None:
+        """Takes over what was stored of a server before this replica's configuration had it."""
+        try:
+            stored = await anyio.to_thread.run_sync(shared.load, [slot.spec])
+        except DatabaseUnavailableError:
+            return  # the owner is waited for
+        for entry in stored.servers.values():
+            await self.adopt(entry)
+
     async def _follow_news(self, shared: SharedCatalogue) -> None:
         held = {tool.tool.server for tool in self.catalogue.held.values()}
         for slot in list(self._slots.values()):  # some may have been approved before this began
@@ -375,6 +384,8 @@ class Gateway:
 
     async def _await_owner(self, slot: _Slot) -> None:
         """Lists a server here that its owner, in another replica, does not list in time."""
+        if self._shared is not None and not slot.settled.is_set():
+            await self._adopt_stored(slot, self._shared)
         with anyio.move_on_after(OWNER_PATIENCE_S):
             await slot.settled.wait()
         if slot.spec.instances == "one":
