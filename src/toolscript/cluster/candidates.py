@@ -10,7 +10,7 @@ import asyncio
 import logging
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -33,12 +33,13 @@ from toolscript.embedding.base import Vectors, unit_rows
 from toolscript.errors import DatabaseUnavailableError
 from toolscript.graph.forecast import Forecast
 from toolscript.graph.learning import Learning
-from toolscript.retrieval.base import Corpus, EmbeddingIndex, Mask, Plan, Query, Rows
+from toolscript.retrieval.base import Corpus, EmbeddingIndex, Mask, Plan, Query
 from toolscript.retrieval.capability import CapabilityIndex, CapabilityReader, Purpose, stems_of
 from toolscript.retrieval.lexical.analyzer import Numbers, Stemmer
 from toolscript.retrieval.lexical.bm25f import LexicalIndex, PostingsPart
 from toolscript.retrieval.lexical.name_matching import NameMatch
 from toolscript.retrieval.lexical.postings import Postings
+from toolscript.retrieval.narrowing import LISTED, FoundNames, Reachable
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.retrieval.semantic.server_context import ServerContext
 from toolscript.retrieval.trace import IndexState
@@ -47,8 +48,6 @@ from toolscript.text.words import compact
 from toolscript.types import SEPARATOR, Document, SearchRequest
 
 log = logging.getLogger(__name__)
-LISTED = 200
-"""So many candidates are taken of each list."""
 EXACT_UP_TO = 20_000
 """Among so many granted tools the nearest are found by looking at each."""
 WIDTH, WIDTH_OF_ALL = 800, 1600
@@ -483,16 +482,10 @@ class DatabaseCandidates:
             corpus=corpus,
             lexical=LexicalIndex([part], statistics, len(rows)),
             semantic=semantic,
-            names=_FoundNames(
-                frozenset(place[n] for n in memory.names.impersonating if n in place),
-                {
-                    text: {place[n]: match for n, match in found.items() if n in place}
-                    for text, found in question.matches.items()
-                },
-            ),
+            names=FoundNames.among(place, memory.names.impersonating, question.matches),
             capabilities=CapabilityIndex(corpus, self._capabilities, purposes),
             is_action=snapshot.is_action,
-            visibility=_Reachable(np.flatnonzero(question.asked.mask[[row[0] for row in rows]])),
+            visibility=Reachable(np.flatnonzero(question.asked.mask[[row[0] for row in rows]])),
             forecast=forecast,
             known=_KnownIds(memory, question.visible.mask),
         )
@@ -578,30 +571,6 @@ class DatabaseCandidates:
         )
         matches = matcher(patterns)
         return [number for number, identifier in rows if matches(identifier)]
-
-
-@dataclass(frozen=True, slots=True)
-class _FoundNames:
-    """The names that a search's queries spell, found beforehand."""
-
-    impersonating: Container[int]
-    matches: dict[str, dict[int, NameMatch]]
-
-    def match(self, query: Query, visible: Mask | None = None) -> dict[int, NameMatch]:  # noqa: ARG002 - all are
-        return self.matches.get(query.text, {})
-
-
-@dataclass(frozen=True, slots=True)
-class _Reachable:
-    """Candidates are visible, all of them; these are of the servers that were asked for."""
-
-    rows: Rows
-
-    def mask(self, request: SearchRequest) -> Mask | None:  # noqa: ARG002
-        return None
-
-    def reachable(self, request: SearchRequest) -> Rows:  # noqa: ARG002
-        return self.rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,6 +149,12 @@ class CapabilityIndex:
         )
         self._executors = self._rows(lambda purposes: purposes.executors)
 
+    def executors_for(self, query: Query, reachable: Rows) -> Rows:
+        """Returns the ``reachable`` rows that run commands, where a shell can do what is asked."""
+        if not any(capability.shell for capability in self.wanted(query)):
+            return np.empty(0, np.intp)
+        return np.intersect1d(self._executors, reachable, assume_unique=True)
+
     def _rows(self, places: Callable[[_Purposes], list[int]]) -> Rows:
         """Returns the rows of the places that are found in each segment."""
         rows = np.concatenate([part.rows[places(purposes)] for purposes, part in self._parts])
@@ -192,16 +198,16 @@ class CapabilityIndex:
         None where another tool scores well. ``reachable`` are the rows that the
         caller asks about and may see: what is out of reach decides nothing.
         """
-        within = np.zeros(scores.size, dtype=bool)
-        within[reachable] = True
-        executors = self._executors[within[self._executors]]
-        if not executors.size:
+        wanted = [capability for capability in self.wanted(query) if capability.shell]
+        executors = np.intersect1d(self._executors, reachable)
+        if not wanted or not executors.size:
             return None
-        seen = np.where(within, scores, np.float32(0))
+        seen = np.zeros_like(scores)
+        seen[reachable] = scores[reachable]
         if np.delete(seen, self._executors).max(initial=0.0) >= ANSWERED:
             return None
-        wanted = (c for c in self.wanted(query) if c.shell and not self._has_dedicated(c, seen))
-        capability = next(wanted, None)
+        lacking = (each for each in wanted if not self._has_dedicated(each, seen))
+        capability = next(lacking, None)
         if capability is None:
             return None
         raised = scores.copy()

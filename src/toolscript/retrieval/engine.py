@@ -259,9 +259,11 @@ def hit(trace: Trace, row: int, *, explained: bool = False) -> Hit:
     document = trace.state.corpus.documents[row]
     wanted = request.evidence
     with_evidence = explained or wanted is None or (document.parent_id or document.id) in wanted
-    related = forecast and relations(
-        forecast.graph, document.id, lambda tool: tool in known and request.shows(tool)
-    )
+    related = None
+    if forecast is not None:
+        related = relations(
+            forecast.graph, document.id, lambda tool: tool in known and request.shows(tool)
+        )
     return Hit(
         document=trace.state.corpus.documents[_best_passage(trace, row)],
         score=float(trace.scores[row]),

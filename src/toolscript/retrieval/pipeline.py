@@ -27,6 +27,7 @@ from toolscript.errors import QueryError
 from toolscript.retrieval.base import Mask, Plan, Query, Ranking
 from toolscript.retrieval.fusion import fuse, rounded
 from toolscript.retrieval.lexical.name_matching import NameMatch
+from toolscript.retrieval.narrowing import narrow
 from toolscript.retrieval.profiles import Profile, with_alpha
 from toolscript.retrieval.rerank import rerank_by_context
 from toolscript.retrieval.semantic.calibration import GOOD
@@ -79,12 +80,12 @@ def plan(request: SearchRequest, profile: Profile, is_action: Callable[[str], bo
 
 
 def begin(state: IndexState, plan: Plan) -> Trace:
-    """A trace with what each signal says, and no column yet."""
+    """A trace with what each signal says, and no column yet; among very many, of the best only."""
     profile = plan.profile
     if plan.request.words_only:
         state = replace(state, semantic=None)
     visible = state.visibility.mask(plan.request)
-    return Trace(
+    trace = Trace(
         state,
         plan.request,
         profile.weights,
@@ -96,6 +97,7 @@ def begin(state: IndexState, plan: Plan) -> Trace:
         tuple(rank(state, each, profile, visible) for each in plan.queries),
         visible,
     )
+    return narrow(trace)
 
 
 def parse(text: str, is_action: Callable[[str], bool] | None) -> Query:

@@ -4,7 +4,7 @@ The reason of a hit and its explanation are read from the trace, so nothing is
 computed again to be explained.
 """
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Protocol
@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolscript.embedding.base import Vectors
-from toolscript.graph.forecast import Forecast
+from toolscript.graph.tool_graph import ToolGraph
 from toolscript.retrieval.base import Corpus, EmbeddingIndex, Mask, Query, Ranking, Rows
-from toolscript.retrieval.capability import CapabilityIndex
+from toolscript.retrieval.capability import Capability
 from toolscript.retrieval.fusion import DECIMALS, Scores, shares
-from toolscript.retrieval.lexical.bm25f import LexicalIndex
+from toolscript.retrieval.lexical.analyzer import Stemmer
 from toolscript.retrieval.lexical.name_matching import NameMatch
 from toolscript.text.display import printable
 from toolscript.types import Explanation, ScoreChange, SearchRequest, Share
@@ -51,6 +51,66 @@ class Visible(Protocol):
         ...
 
 
+class Words(Protocol):
+    """The words of documents."""
+
+    @property
+    def stemmer(self) -> Stemmer:
+        """The stemmer with which they were read."""
+        ...
+
+    def rank(self, query: Query, visible: Mask | None = None) -> Ranking:
+        """Returns what the words in common say; of rows that are not ``visible`` 0."""
+        ...
+
+    def understands(self, word: str) -> bool:
+        """Whether some document has the word, or one that it may be a typo of."""
+        ...
+
+    def name_coverage(self, query: Query) -> Vectors:
+        """Returns how much of each document's name the query says: float32 [n] in [0, 1]."""
+        ...
+
+    def evidence(self, query: Query, row: int) -> tuple[str, ...]:
+        """Returns the words in common, strongest first, each with its share of the match."""
+        ...
+
+
+class Capabilities(Protocol):
+    """What documents are for."""
+
+    def label(self, row: int, query: Query) -> str:
+        """Returns in two words what of the question a document is for; empty for nothing."""
+        ...
+
+    def executors_for(self, query: Query, reachable: Rows) -> Rows:
+        """Returns the ``reachable`` rows that run commands, where a shell can do what is asked."""
+        ...
+
+    def infer_shell(
+        self, query: Query, scores: NDArray[np.floating], reachable: Rows
+    ) -> tuple[Capability, NDArray[np.floating]] | None:
+        """Returns the capability that only a shell has, and scores with the shells raised."""
+        ...
+
+
+class Expectations(Protocol):
+    """What the graph expects of documents."""
+
+    @property
+    def graph(self) -> ToolGraph:
+        """What was learned."""
+        ...
+
+    def scores(self, context: Sequence[str]) -> Scores | None:
+        """Returns how likely each document is to be next: see `Forecast.scores`."""
+        ...
+
+    def connected(self, context: Sequence[str]) -> NDArray[np.integer]:
+        """Returns the rows that a template puts beside the context: see `Forecast.connected`."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class IndexState:
     """The documents that are scored with everything derived from them: replaced, never changed.
@@ -59,14 +119,14 @@ class IndexState:
     """
 
     corpus: Corpus
-    lexical: LexicalIndex
+    lexical: Words
     semantic: EmbeddingIndex | None
     names: Names
-    capabilities: CapabilityIndex
+    capabilities: Capabilities
     is_action: Callable[[str], bool] | None
     """Whether a word begins the texts of some tools; None where questions are not split."""
     visibility: Visible
-    forecast: Forecast | None
+    forecast: Expectations | None
     """The probabilities of the next tool; None where nothing is learned."""
     known: Container[str]
     """The ids of all documents, those that are not scored included."""

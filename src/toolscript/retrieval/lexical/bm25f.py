@@ -98,7 +98,10 @@ def saturated(totals: Vectors, visible: Mask | None = None) -> Vectors:
     best = float(totals.max(initial=0.0))
     if best <= 0:
         return totals
-    return ((totals / best) ** SHARPNESS * (best / (best + HALF))).astype(np.float32)
+    found = totals > 0  # few have any of the words
+    saturated = np.zeros_like(totals)
+    saturated[found] = (totals[found] / best) ** SHARPNESS * (best / (best + HALF))
+    return saturated
 
 
 @dataclass(frozen=True, slots=True)

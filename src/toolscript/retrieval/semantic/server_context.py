@@ -96,9 +96,14 @@ class ServerContext:
         """Cosines with w on the scale of those with v: float32 [n]; ``question`` has length 1."""
         before, after = self.lengths
         shared = float(self.basis.common @ question)
-        beside = (self.means @ question)[self.server]
-        moved = ((cosines - shared) / before + SHARE * beside) / after
-        return (shared + self.basis.scale * moved).astype(np.float32)
+        beside = SHARE * (self.means @ question)
+        moved = cosines - shared
+        moved /= before
+        moved += beside[self.server]
+        moved /= after
+        moved *= self.basis.scale
+        moved += shared
+        return moved
 
 
 def _apart(vectors: Vectors, common: Vectors) -> tuple[Vectors, Vectors]:
