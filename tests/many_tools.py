@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.corpus import ROWS, SHELL, tools_of
 from toolscript.embedding.base import Encoder, Vectors, unit_rows
 from toolscript.retrieval.semantic.document_text import document_vectors
-from toolscript.types import Document, Grant, SearchRequest
+from toolscript.types import Document, Grant, Hit, SearchRequest
 
 SIZE = 1_500
 QUESTIONS = (
@@ -113,3 +113,18 @@ def grants() -> list[SearchRequest]:
         *asked(servers=("memory-7", "fetch-7")),
         *asked(grant=some, servers=("git-11",)),
     ]
+
+
+def alike(found: tuple[Hit, ...], expected: tuple[Hit, ...], tolerance: float) -> bool:
+    """Whether hits are the same; those whose scores are nearly equal may change places."""
+    if len(found) != len(expected):
+        return False
+    scores = [each.score for each in found]
+    if not np.allclose(scores, [each.score for each in expected], atol=tolerance, rtol=0):
+        return False
+    least = expected[-1].score + tolerance if expected else 0.0
+    ids = {each.document.id: each.score for each in found}
+    return all(
+        each.score <= least or abs(ids.get(each.document.id, -1.0) - each.score) <= tolerance
+        for each in expected
+    )

@@ -6,7 +6,7 @@ from typing import Self
 
 import numpy as np
 
-from toolscript.retrieval.base import Corpus, Mask, Query, Ranking
+from toolscript.retrieval.base import Corpus, Mask, Query, Ranking, Rows
 
 
 class Delighted:
@@ -19,9 +19,18 @@ class Delighted:
         del corpus
         return iter(())
 
-    def index(self, corpus: Corpus) -> Self:
+    def index(self, corpus: Corpus, *, soon: bool = False) -> Self:
+        del soon
         self.size = len(corpus)
         return self
+
+    def nearest(self, query: Query, visible: Mask | None, limit: int) -> Rows | None:
+        del query, visible, limit
+        return None
+
+    def among(self, corpus: Corpus, rows: Rows) -> Self:
+        del rows
+        return self.index(corpus)
 
     def rank(self, query: Query, visible: Mask | None = None) -> Ranking:
         del query, visible

@@ -5,12 +5,11 @@ import random
 import time
 from collections.abc import Callable, Sequence
 
-import numpy as np
 import pytest
 from msgspec.structs import replace
 
 from tests.corpus import ROWS
-from tests.many_tools import QUESTIONS, Made, asked, grants, made_tools
+from tests.many_tools import QUESTIONS, Made, alike, asked, grants, made_tools
 from toolscript.cluster.candidate_builder import rebuild
 from toolscript.cluster.candidate_writer import ServerTools
 from toolscript.cluster.candidates import DatabaseCandidates
@@ -81,24 +80,9 @@ class Pair:
     def equal(self, requests: Sequence[SearchRequest], tolerance: float = TOLERANCE) -> float:
         """The share of questions with the same hits, in their order and to the score."""
         same = [
-            _alike(self.find(each), self.memory.search(each).hits, tolerance) for each in requests
+            alike(self.find(each), self.memory.search(each).hits, tolerance) for each in requests
         ]
         return sum(same) / len(same)
-
-
-def _alike(found: tuple[Hit, ...], expected: tuple[Hit, ...], tolerance: float) -> bool:
-    """Whether hits are the same; those whose scores are nearly equal may change places."""
-    if len(found) != len(expected):
-        return False
-    scores = [each.score for each in found]
-    if not np.allclose(scores, [each.score for each in expected], atol=tolerance, rtol=0):
-        return False
-    least = expected[-1].score + tolerance if expected else 0.0
-    ids = {each.document.id: each.score for each in found}
-    return all(
-        each.score <= least or abs(ids.get(each.document.id, -1.0) - each.score) <= tolerance
-        for each in expected
-    )
 
 
 @pytest.fixture

@@ -15,10 +15,9 @@ from toolscript.retrieval.base import Mask
 from toolscript.retrieval.lexical.analyzer import Numbers, TokenIds, Vocabulary
 from toolscript.retrieval.lexical.bm25f import field_scales, saturated_frequency
 from toolscript.retrieval.lexical.postings import NAME, Postings, differs
+from toolscript.retrieval.top_k import greatest
 
 BLOCK = 8192
-_CHUNK = 1024
-"""So many totals are looked at as one to find the best of all."""
 
 Impacts = NDArray[np.float16]
 Entries = tuple[Numbers, Numbers, Impacts]
@@ -116,13 +115,4 @@ class StemPostings:
 
 def best(totals: Vectors, limit: int, visible: Mask) -> Numbers:
     """Returns the ``visible`` tools with the greatest totals above 0, ``limit`` of them."""
-    seen = totals * visible
-    padded = np.zeros(-(-seen.size // _CHUNK) * _CHUNK, np.float32)
-    padded[: seen.size] = seen
-    maxima = padded.reshape(-1, _CHUNK).max(axis=1)
-    # So many chunks have a tool at least that good.
-    least = np.partition(maxima, -limit)[-limit] if maxima.size > limit else 0.0
-    found = np.flatnonzero(seen >= max(least, np.finfo(np.float32).tiny))
-    if found.size > limit:
-        found = found[np.argpartition(seen[found], -limit)[-limit:]]
-    return found.astype(np.int32)
+    return greatest(totals * visible, limit).astype(np.int32)

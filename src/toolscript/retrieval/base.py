@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from weakref import ReferenceType, ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,10 @@ State_co = TypeVar("State_co", covariant=True)
 CHANGED_SHARE, MIN_CHANGES = 0.02, 64
 """Where more documents than this share, and than this number, have changed, all are indexed
 anew."""
+
+
+VERY_MANY = 20_000
+"""Of fewer documents every step of a search looks at all: that is quick enough."""
 
 
 class Segment:
@@ -85,10 +90,20 @@ class Corpus:
             if previous is not None and same
             else {identifier: row for row, identifier in enumerate(ids)}
         )
+        self._changed: tuple[ReferenceType[Corpus], list[int]] | None = None
+        if previous is not None and same:  # most are the same objects
+            pairs = enumerate(zip(self.documents, previous.documents, strict=True))
+            changed = [row for row, (now, before) in pairs if now is not before]
+            self._changed = ref(previous), changed
         parts = None if previous is None else self._parts_since(previous)
         whole = Part(Segment(self.documents), np.arange(len(ids)))
         self.parts: tuple[Part, ...] = parts or (whole,)
         """What the documents are indexed in: most in the first, perhaps a few in a second."""
+
+    def changed_since(self, previous: "Corpus") -> list[int] | None:
+        """Returns the rows that are others than they were; None where the ids are others."""
+        known = self._changed
+        return known[1] if known is not None and known[0]() is previous else None
 
     def _parts_since(self, previous: "Corpus") -> tuple[Part, Part] | None:
         """Returns the former first segment and one of the changes; None where these are many."""
@@ -99,12 +114,12 @@ class Corpus:
             at = places.get(document.id, -1)
             return at if at >= 0 and (known[at] is document or known[at] == document) else -1
 
-        if self.ids is previous.ids:  # most are the same objects
+        changed_rows = self.changed_since(previous)
+        if changed_rows is not None:
             there = previous.parts[0].rows
             kept = np.full(len(self.documents), -1, dtype=np.intp)
             kept[there[there >= 0]] = np.flatnonzero(there >= 0)
-            pairs = enumerate(zip(self.documents, previous.documents, strict=True))
-            for row in [row for row, (now, before) in pairs if now is not before]:
+            for row in changed_rows:
                 kept[row] = place(self.documents[row])
         else:
             kept = np.fromiter(map(place, self.documents), np.intp, len(self.documents))
@@ -261,6 +276,18 @@ class EmbeddingIndex(Protocol):
         """
         ...
 
+    def nearest(self, query: Query, visible: Mask | None, limit: int) -> Rows | None:
+        """Returns the ``visible`` rows that `rank` scores highest, at least ``limit`` of them.
+
+        And those about which use has taught most. Of very many one may be missing. None where
+        not every document can be compared with the query.
+        """
+        ...
+
+    def among(self, corpus: Corpus, rows: Rows) -> "EmbeddingIndex":
+        """Returns the index of a corpus whose documents are the ``rows`` of this one."""
+        ...
+
     def cosines(self, query: Query) -> Ranking:
         """Each document's own cosine with the query, in [-1, 1]: nothing is added to it.
 
@@ -290,6 +317,10 @@ class EmbeddingSignal(Protocol):
         """
         ...
 
-    def index(self, corpus: Corpus) -> EmbeddingIndex:
-        """What is known now, as an index over ``corpus``. Quick."""
+    def index(self, corpus: Corpus, *, soon: bool = False) -> EmbeddingIndex:
+        """What is known now, as an index over ``corpus``. Quick.
+
+        Where ``soon`` is true, `prepare` is about to compute what is missing. Of very many
+        documents, those that have changed may then keep the vectors that they had.
+        """
         ...

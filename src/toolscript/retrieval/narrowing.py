@@ -1,121 +1,121 @@
-"""Narrows a search of very many documents to the few that may be best, for the steps after that.
+"""Narrows a search of very many documents to the few that may be best.
 
-Each signal scores every document, and the steps that follow look only at the best of each signal,
-for the question and for each of its parts, and at what is named or expected. Their scores are
-those that they have among all documents.
+The steps of a search then look at the best of each signal, for the question and for each of its
+parts, and at what is named or expected. Their scores are those that they have among all documents.
 """
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from toolscript.embedding.base import Vectors
 from toolscript.graph.tool_graph import ToolGraph
-from toolscript.retrieval.base import Corpus, EmbeddingIndex, Mask, Query, Ranking, Rows
+from toolscript.retrieval.base import (
+    VERY_MANY,
+    Corpus,
+    EmbeddingIndex,
+    Mask,
+    Plan,
+    Query,
+    Ranking,
+    Rows,
+)
 from toolscript.retrieval.capability import Capability
-from toolscript.retrieval.lexical.analyzer import Stemmer
 from toolscript.retrieval.lexical.name_matching import NameMatch
-from toolscript.retrieval.trace import Capabilities, Expectations, IndexState, Trace, Words
+from toolscript.retrieval.top_k import greatest
+from toolscript.retrieval.trace import Capabilities, Expectations, IndexState, Words
 from toolscript.types import SearchRequest
 
-NARROWED_FROM = 20_000
-"""Of fewer documents every step looks at all: that is quick enough."""
 LISTED = 200
 """So many documents are taken of each list."""
-_CHUNK = 64
-"""So many values are looked at as one to find the greatest of all."""
 
 
-def narrow(trace: Trace) -> Trace:
-    """Returns the trace of a search whose steps look at few documents.
+def narrow(state: IndexState, plan: Plan) -> IndexState:
+    """Returns the candidates of a search, with the statistics of all documents.
 
-    It is the same trace where they look at all: among fewer than `NARROWED_FROM`, and where the
-    place of any may be asked for.
+    It is the same state where all are candidates: fewer than `VERY_MANY`, those that are not
+    embedded yet, and where the place of any may be asked for.
     """
-    state, request = trace.state, trace.request
-    every = request.why or request.needed or trace.limit > LISTED // 2
-    if len(state.corpus) < NARROWED_FROM or state.corpus.parent_rows is not None or every:
-        return trace
-    texts = dict.fromkeys(query.text for query in trace.queries)
-    names = {text: state.names.match(Query(text), trace.visible) for text in texts}
-    learned = state.forecast
-    expected = None if learned is None else _Expected.after(request.context, learned)
-    rows = np.unique(np.concatenate(list(_lists(trace, names, expected))))
+    request, corpus = plan.request, state.corpus
+    every = request.why or request.needed or plan.limit is None or plan.profile.raw_cosine
+    if len(corpus) < VERY_MANY or corpus.parent_rows is not None or every:
+        return state
+    visible, reachable = state.visibility.mask(request), state.visibility.reachable(request)
+    masks = [visible]
+    if request.servers:
+        masks.append(_mask(reachable, len(corpus)))
+    executors = state.capabilities.executors_for(plan.queries[0], reachable)
+    lists = [executors[:LISTED]]  # what a shell can do raises them whatever the signals say
+    if executors.size:
+        masks.append(_mask(executors, len(corpus)))
+    if state.semantic is not None:
+        nearest = _nearest(state.semantic, plan.queries, masks)
+        if nearest is None:
+            return state
+        lists += nearest
+    found = {query.text: _Found.of(state.lexical, query, visible) for query in plan.queries}
+    lists += [rows for each in found.values() for mask in masks for rows in each.best(mask)]
+    names = {text: state.names.match(Query(text), visible) for text in found}
+    lists += [np.fromiter(each, np.intp, len(each)) for each in names.values()]
+    expected = None
+    if state.forecast is not None:
+        expected = _Expected.after(request.context, state.forecast)
+        lists += expected.best(visible)
+        used = (corpus.rows.get(each, -1) for each in request.context)
+        lists.append(np.array([row for row in used if row >= 0], np.intp))
+    rows = np.unique(np.concatenate(lists))
+    rows = rows if visible is None else rows[visible[rows]]
+    return _among(state, rows, reachable, found=found, names=names, expected=expected)
+
+
+def _mask(rows: Rows, size: int) -> Mask:
+    mask = np.zeros(size, np.bool_)
+    mask[rows] = True
+    return mask
+
+
+def _nearest(
+    index: EmbeddingIndex, queries: Sequence[Query], masks: Sequence[Mask | None]
+) -> list[Rows] | None:
+    """Returns the rows that are nearest to each query; None where not all can be compared."""
+    lists: list[Rows] = []
+    for query in queries:
+        for mask in masks:
+            nearest = index.nearest(query, mask, LISTED)
+            if nearest is None:
+                return None
+            lists.append(nearest)
+    return lists
+
+
+def _among(  # noqa: PLR0913 - what was found, each by its name
+    state: IndexState,
+    rows: Rows,
+    reachable: Rows,
+    *,
+    found: Mapping[str, "_Found"],
+    names: Mapping[str, Mapping[int, NameMatch]],
+    expected: "_Expected | None",
+) -> IndexState:
+    """Returns the state of some rows."""
     numbers: list[int] = rows.tolist()
-    place = {row: number for number, row in enumerate(numbers)}
     corpus = Corpus(state.corpus.documents[row] for row in numbers)
-    reachable = np.isin(rows, trace.reachable, assume_unique=True)
-    return replace(
-        trace,
-        state=IndexState(
-            corpus=corpus,
-            lexical=_WordsAmong(state.lexical, rows),
-            semantic=state.semantic and _VectorsAmong(state.semantic, rows),
-            names=FoundNames.among(place, state.names.impersonating, names),
-            capabilities=_CapabilitiesAmong(state.capabilities, rows, len(state.corpus)),
-            is_action=state.is_action,
-            visibility=Reachable(np.flatnonzero(reachable)),
-            forecast=None if expected is None else expected.among(rows),
-            known=state.known,
-        ),
-        reachable=np.flatnonzero(reachable),
-        rankings=tuple(
-            {name: replace(each, scores=each.scores[rows]) for name, each in rankings.items()}
-            for rankings in trace.rankings
-        ),
-        visible=None if trace.visible is None else trace.visible[rows],
+    place = {row: number for number, row in enumerate(numbers)}
+    asked = np.flatnonzero(np.isin(rows, reachable, assume_unique=True))
+    words = {text: each.among(rows) for text, each in found.items()}
+    return IndexState(
+        corpus=corpus,
+        lexical=_WordsAmong(state.lexical, rows, words),
+        semantic=state.semantic and state.semantic.among(corpus, rows),
+        names=FoundNames.among(place, state.names.impersonating, names),
+        capabilities=_CapabilitiesAmong(state.capabilities, rows, len(state.corpus)),
+        is_action=state.is_action,
+        visibility=Reachable(asked),
+        forecast=None if expected is None else expected.among(rows),
+        known=state.known,
     )
-
-
-def _lists(
-    trace: Trace, names: Mapping[str, Mapping[int, NameMatch]], expected: "_Expected | None"
-) -> Iterator[Rows]:
-    """Yields the rows of each list."""
-    state, reachable = trace.state, trace.reachable
-    executors = state.capabilities.executors_for(trace.query, reachable)
-    yield executors[:LISTED]  # what a shell can do raises them whatever the signals say
-    for query, rankings in zip(trace.queries, trace.rankings, strict=True):
-        scores = {name: ranking.scores for name, ranking in rankings.items()}
-        if "fuzzy" in scores:
-            scores["names"] = scores["fuzzy"] * state.lexical.name_coverage(query) ** 2
-        for each in scores.values():
-            yield _best(each, reachable)
-            if executors.size:
-                yield _best(each, executors)
-            if reachable.size < len(state.corpus):
-                # What the caller does not ask about says how good the others are.
-                yield _best(each, None)
-    for found in names.values():
-        yield np.fromiter(found, np.intp, len(found))
-    if expected is not None and expected.all is not None:
-        yield _best(expected.all, reachable)
-        yield expected.beside
-    yield np.array(
-        [row for each in trace.request.context if (row := state.corpus.rows.get(each)) is not None],
-        np.intp,
-    )
-
-
-def _best(scores: NDArray[np.floating], rows: Rows | None) -> Rows:
-    """Returns the ``rows`` with the greatest scores above 0, `LISTED` of them; None for all."""
-    if rows is not None and rows.size < scores.size:
-        return rows[greatest(scores[rows], LISTED)]
-    return greatest(scores, LISTED)
-
-
-def greatest(values: NDArray[np.floating], limit: int) -> Rows:
-    """Returns the places of the greatest ``values`` above 0, ``limit`` of them; NaN is none."""
-    if np.isnan(values).any():
-        values = np.nan_to_num(values)
-    whole = values.size - values.size % _CHUNK
-    maxima = values[:whole].reshape(-1, _CHUNK).max(axis=1)
-    # So many chunks have a value at least that great.
-    least = np.partition(maxima, -limit)[-limit] if maxima.size > limit else 0.0
-    found = np.flatnonzero(values >= max(least, np.finfo(np.float32).tiny))
-    if found.size > limit:
-        found = found[np.argpartition(values[found], -limit)[-limit:]]
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,22 +162,55 @@ class Reachable:
         return self.rows
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What the words of one query say of the rows."""
+
+    ranking: Ranking
+    coverage: Vectors
+    """See `Words.name_coverage`."""
+
+    @classmethod
+    def of(cls, words: Words, query: Query, visible: Mask | None) -> "_Found":
+        return cls(words.rank(query, visible), words.name_coverage(query))
+
+    def best(self, mask: Mask | None) -> Iterator[Rows]:
+        """Yields the best rows of a mask, and those whose names raise them most."""
+        rows = np.flatnonzero(self.ranking.scores)
+        rows = rows if mask is None else rows[mask[rows]]
+        scores = self.ranking.scores[rows]
+        yield rows[greatest(scores, LISTED)]
+        yield rows[greatest(scores * self.coverage[rows] ** 2, LISTED)]
+
+    def among(self, rows: Rows) -> "_Found":
+        scores = self.ranking.scores[rows]
+        return _Found(replace(self.ranking, scores=scores), self.coverage[rows])
+
+
+@dataclass(frozen=True, slots=True)
 class _WordsAmong:
     """The words of some rows."""
 
-    def __init__(self, words: Words, rows: Rows) -> None:
-        self.stemmer: Stemmer = words.stemmer
-        self.understands = words.understands
-        self._words, self._rows = words, rows
+    words: Words
+    rows: Rows
+    found: Mapping[str, _Found]
+    """By the text of a query."""
 
-    def rank(self, query: Query, visible: Mask | None = None) -> Ranking:
-        return _ranked(self._words.rank(query, visible), self._rows)
+    @property
+    def stemmer(self) -> Callable[[str], str]:
+        return self.words.stemmer
 
-    def name_coverage(self, query: Query) -> NDArray[np.float32]:
-        return self._words.name_coverage(query)[self._rows]
+    def understands(self, word: str) -> bool:
+        return self.words.understands(word)
+
+    def rank(self, query: Query, visible: Mask | None = None) -> Ranking:  # noqa: ARG002 - all are
+        return self.found[query.text].ranking
+
+    def name_coverage(self, query: Query) -> Vectors:
+        return self.found[query.text].coverage
 
     def evidence(self, query: Query, row: int) -> tuple[str, ...]:
-        return self._words.evidence(query, int(self._rows[row]))
+        return self.words.evidence(query, int(self.rows[row]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,32 +238,6 @@ class _CapabilitiesAmong:
         return None if found is None else (found[0], found[1][self.rows])
 
 
-class _VectorsAmong:
-    """The vectors of some rows."""
-
-    def __init__(self, index: EmbeddingIndex, rows: Rows) -> None:
-        self.understands = index.understands
-        self._index, self._rows = index, rows
-
-    @property
-    def vectors(self) -> NDArray[np.float32] | None:
-        vectors = self._index.vectors
-        return None if vectors is None else vectors[self._rows]
-
-    def rank(self, query: Query, visible: Mask | None = None) -> Ranking:
-        return _ranked(self._index.rank(query, visible), self._rows)
-
-    def cosines(self, query: Query) -> Ranking:
-        return _ranked(self._index.cosines(query), self._rows)
-
-    def evidence(self, query: Query, row: int) -> tuple[str, ...]:
-        return self._index.evidence(query, int(self._rows[row]))
-
-
-def _ranked(ranking: Ranking, rows: Rows) -> Ranking:
-    return replace(ranking, scores=ranking.scores[rows])
-
-
 @dataclass(frozen=True, slots=True)
 class _Expected:
     """What the graph expects after one context."""
@@ -246,9 +253,14 @@ class _Expected:
         """Returns what is expected after a context."""
         if not context:
             return cls(forecast.graph, None, np.empty(0, np.intp))
-        return cls(
-            forecast.graph, forecast.scores(context), forecast.connected(context).astype(np.intp)
-        )
+        beside = forecast.connected(context).astype(np.intp)
+        return cls(forecast.graph, forecast.scores(context), beside)
+
+    def best(self, mask: Mask | None) -> Iterator[Rows]:
+        """Yields the rows of a mask that are expected most."""
+        if self.all is not None:
+            yield greatest(self.all if mask is None else self.all * mask, LISTED)
+        yield self.beside
 
     def among(self, rows: Rows) -> "_Expected":
         """Returns what is expected of some rows."""

@@ -84,8 +84,10 @@ def begin(state: IndexState, plan: Plan) -> Trace:
     profile = plan.profile
     if plan.request.words_only:
         state = replace(state, semantic=None)
+    with span("candidates"):
+        state = narrow(state, plan)
     visible = state.visibility.mask(plan.request)
-    trace = Trace(
+    return Trace(
         state,
         plan.request,
         profile.weights,
@@ -97,7 +99,6 @@ def begin(state: IndexState, plan: Plan) -> Trace:
         tuple(rank(state, each, profile, visible) for each in plan.queries),
         visible,
     )
-    return narrow(trace)
 
 
 def parse(text: str, is_action: Callable[[str], bool] | None) -> Query:

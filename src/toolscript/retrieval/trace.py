@@ -17,7 +17,6 @@ from toolscript.graph.tool_graph import ToolGraph
 from toolscript.retrieval.base import Corpus, EmbeddingIndex, Mask, Query, Ranking, Rows
 from toolscript.retrieval.capability import Capability
 from toolscript.retrieval.fusion import DECIMALS, Scores, shares
-from toolscript.retrieval.lexical.analyzer import Stemmer
 from toolscript.retrieval.lexical.name_matching import NameMatch
 from toolscript.text.display import printable
 from toolscript.types import Explanation, ScoreChange, SearchRequest, Share
@@ -55,8 +54,8 @@ class Words(Protocol):
     """The words of documents."""
 
     @property
-    def stemmer(self) -> Stemmer:
-        """The stemmer with which they were read."""
+    def stemmer(self) -> Callable[[str], str]:
+        """Returns the stem of a word."""
         ...
 
     def rank(self, query: Query, visible: Mask | None = None) -> Ranking:

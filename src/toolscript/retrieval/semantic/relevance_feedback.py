@@ -74,6 +74,15 @@ class RelevanceFeedback:
         found[known.rows] = after - (after.max() - before.max()) + rise
         return np.clip(found, -1.0, 1.0)
 
+    def nearest(self, question: Vectors, visible: Mask | None, limit: int) -> NDArray[np.intp]:
+        """Returns the ``visible`` rows that decide what `adjusted` does, ``limit`` of each kind."""
+        known = self._current().within(visible)
+        if known.rows.size <= limit:
+            return known.rows
+        nearest = (known.adjusted @ question, self.vectors[known.rows] @ question)
+        kept = [np.argpartition(each, -limit)[-limit:] for each in nearest]
+        return known.rows[np.unique(np.concatenate(kept))]
+
     def _current(self) -> _Known:
         known = self._known
         if known is None or known.version != self.usage.version:

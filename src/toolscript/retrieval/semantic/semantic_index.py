@@ -2,7 +2,8 @@
 
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -12,11 +13,13 @@ from toolscript.embedding.base import Encoder, Vectors
 from toolscript.embedding.loader import LazyModel
 from toolscript.errors import ModelError, UnreachableError
 from toolscript.graph.usage import Usage
-from toolscript.retrieval.base import Mask, Query, Ranking
+from toolscript.retrieval.base import Corpus, Mask, Query, Ranking, Rows
 from toolscript.retrieval.semantic.calibration import Curves
 from toolscript.retrieval.semantic.document_text import embedding_inputs
+from toolscript.retrieval.semantic.reduced_vectors import ReducedVectors
 from toolscript.retrieval.semantic.relevance_feedback import RelevanceFeedback
 from toolscript.retrieval.semantic.server_context import ServerContext
+from toolscript.retrieval.top_k import greatest
 from toolscript.text.display import printable
 from toolscript.types import Document
 
@@ -25,6 +28,8 @@ _PART = 1024
 """So many vectors are compared with each part of a question while they are in the cache."""
 _LATEST = 4
 """For so many questions the cosines are kept, until their parts are ranked too."""
+_LIKELY = 1000
+"""Of very many vectors so many are compared in full: the nearest 200 are among them."""
 PARENT_SHARE = 0.5
 """The share of the parent's cosine in a passage's."""
 
@@ -95,28 +100,118 @@ class SemanticIndex:
     _noun: str = "tools"
     """What the documents are, for messages."""
     _usage: Usage | None = None
-    _among: ServerContext | None = None
-    """The servers' context where these are only some of their tools."""
+    _given: ServerContext | None = None
+    """The servers' context where these are only some of their tools, or few have changed."""
+    _components: ReducedVectors | None = None
+    """The same."""
     _latest: list[tuple[Vectors, Vectors]] = field(default_factory=list[tuple[Vectors, Vectors]])
     """The vectors of the latest questions with their parts, and the cosines of each."""
+    _latest_products: list[tuple[Vectors, Vectors]] = field(
+        default_factory=list[tuple[Vectors, Vectors]]
+    )
+    """The same with what `ReducedVectors.products` makes of them."""
 
     @cached_property
     def _feedback(self) -> RelevanceFeedback | None:
         encoder = self._model.loaded and self._model.loaded.encoder
         if self._usage is None or self._rows is None or not encoder:
             return None
-        known = [self._documents[int(row)] for row in self._known]
+        known: Sequence[Document] = self._documents
+        if len(known) != self._known.size:
+            known = [known[int(row)] for row in self._known]
         curve = self._curves.of(encoder)
         return RelevanceFeedback(self._usage, self._name, known, self._rows, curve)
 
     @cached_property
     def _context(self) -> ServerContext | None:
         """None for passages, which have their parents instead."""
-        if self._rows is None or self._parents is not None or self._among is not None:
-            return self._among
+        if self._rows is None or self._parents is not None or self._given is not None:
+            return self._given
         return ServerContext.of(
             [self._documents[int(row)].server for row in self._known], self._rows
         )
+
+    @cached_property
+    def _reduced(self) -> ReducedVectors | None:
+        """None for passages."""
+        context, rows = self._context, self._rows
+        if self._components is not None or context is None or rows is None:
+            return self._components
+        return ReducedVectors.of(len(rows), lambda part: context.moved(rows[part], part))
+
+    def replacing(
+        self, documents: tuple[Document, ...], vectors: Mapping[int, Vectors]
+    ) -> "SemanticIndex":
+        """Returns the index of documents with the same ids, of which few have changed.
+
+        What was made of all vectors is made again for the servers of these only; so what all
+        have in common stays as it was.
+
+        Args:
+            documents: All of them; each has a vector.
+            vectors: By row those that are others: float32 [dim], length 1.
+        """
+        context: ServerContext | None = vars(self).get("_context")
+        reduced: ReducedVectors | None = vars(self).get("_reduced")
+        rows = self._rows
+        if rows is not None and vectors:
+            rows = rows.copy()
+            changed = np.fromiter(vectors, np.intp, len(vectors))
+            rows[changed] = np.stack(list(vectors.values()))
+            if context is not None:
+                servers = np.unique(context.server[changed])
+                places = np.flatnonzero(np.isin(context.server, servers))
+                context = context.replacing(places, rows[places])
+                if reduced is not None:
+                    reduced = reduced.replacing(places, context.moved(rows[places], places))
+        return replace(
+            self,
+            _documents=documents,
+            _rows=rows,
+            _given=context,
+            _components=reduced,
+            _latest=[],
+            _latest_products=[],
+        )
+
+    def among(self, corpus: Corpus, rows: Rows) -> "SemanticIndex":
+        """See `EmbeddingIndex.among`. Every document has a vector."""
+        return replace(
+            self,
+            _documents=corpus.documents,
+            _known=np.arange(rows.size),
+            _rows=None if self._rows is None else self._rows[rows],
+            _given=None if self._context is None else self._context.of_rows(rows),
+            _components=None,
+            _latest=[],
+            _latest_products=[],
+        )
+
+    def nearest(self, query: Query, visible: Mask | None, limit: int) -> Rows | None:
+        """See `EmbeddingIndex.nearest`. Never waits for a download."""
+        loaded, context, reduced = self._model.loaded, self._context, self._reduced
+        encoder = loaded.encoder if loaded else None
+        if encoder is None or encoder.name != self._name or context is None or reduced is None:
+            return None
+        if self._rows is None or self._known.size != len(self._documents):
+            return None
+        try:
+            questions, place = self._queries.with_parts(encoder, query)
+        except ModelError:
+            return None
+        products = _once(self._latest_products, questions, reduced.products)[place]
+        if visible is None:
+            likely = greatest(products, max(_LIKELY, limit))
+        else:
+            likely = np.flatnonzero(visible)
+            if likely.size > _LIKELY:
+                likely = likely[greatest(products[likely], max(_LIKELY, limit))]
+        cosines = self._rows[likely] @ questions[place]
+        moved = context.applied(cosines, questions[place], likely)
+        found = likely[np.argsort(-moved, kind="stable")[:limit]]
+        if self._feedback is None:
+            return found
+        return np.union1d(found, self._feedback.nearest(questions[place], visible, limit))
 
     @property
     def vectors(self) -> Vectors | None:
@@ -150,21 +245,17 @@ class SemanticIndex:
         return Ranking(scores, loaded.degraded or self._waiting(size - self._known.size))
 
     def _cosines(self, questions: Vectors, rows: Vectors) -> Vectors:
-        """The cosines of a question and its parts: float32 [questions, known].
+        """The cosines of a question and its parts: float32 [questions, known]."""
 
-        All are computed for the first of them, since reading the rows takes most of the time.
-        """
-        for known, cosines in self._latest:
-            if known is questions:
-                return cosines
-        cosines = np.empty((len(questions), len(rows)), np.float32)
-        for first in range(0, len(rows), _PART):
-            part = slice(first, first + _PART)
-            for question, row in zip(questions, cosines, strict=True):
-                np.dot(rows[part], question, out=row[part])
-        if len(questions) > 1:
-            self._latest[:] = [*self._latest, (questions, cosines)][-_LATEST:]
-        return cosines
+        def compared(questions: Vectors) -> Vectors:
+            cosines = np.empty((len(questions), len(rows)), np.float32)
+            for first in range(0, len(rows), _PART):
+                part = slice(first, first + _PART)
+                for question, row in zip(questions, cosines, strict=True):
+                    np.dot(rows[part], question, out=row[part])
+            return cosines
+
+        return _once(self._latest, questions, compared)
 
     def cosines(self, query: Query) -> Ranking:
         """See `EmbeddingIndex.cosines`. Waits for the model."""
@@ -215,3 +306,20 @@ class SemanticIndex:
         cosine = float((self._rows @ vector)[known[0]])
         name, text = list(texts.items())[int(np.argmax(cosines))]
         return (f"cosine {cosine:.2f}", f"nearest is its {name}: {printable(text, 80)}")
+
+
+def _once(
+    latest: list[tuple[Vectors, Vectors]],
+    questions: Vectors,
+    compare: Callable[[Vectors], Vectors],
+) -> Vectors:
+    """Returns what ``compare`` makes of a question and its parts, and remembers it.
+
+    It is made for the first of them, since reading the rows takes most of the time.
+    """
+    for known, found in latest:
+        if known is questions:
+            return found
+    found = compare(questions)
+    latest[:] = [*latest, (questions, found)][-_LATEST:]
+    return found

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from toolscript.embedding.base import CachedVector, Encoder, VectorCache, Vector
 from toolscript.embedding.loader import LazyModel
 from toolscript.errors import DeviceError, ModelError, UnreachableError
 from toolscript.graph.usage import Usage
-from toolscript.retrieval.base import Corpus, Query, Rows
+from toolscript.retrieval.base import CHANGED_SHARE, VERY_MANY, Corpus, Query, Rows
 from toolscript.retrieval.semantic.calibration import Curves
 from toolscript.retrieval.semantic.document_text import document_vectors
 from toolscript.retrieval.semantic.semantic_index import Counters, QueryVectorCache, SemanticIndex
@@ -24,6 +25,20 @@ BATCH_DOCUMENTS = 64
 """Documents embedded between two looks at the index: small enough to search while indexing."""
 SAVE_EVERY_S = 2.0
 """How much work a kill may cost while many documents are embedded."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """An index in which every document has a vector."""
+
+    ids: list[str]
+    """The documents' ids, by row."""
+    model: str
+    vectors: list[Vectors | None]
+    """The documents' vectors, by row."""
+    index: SemanticIndex
+    changes: int = 0
+    """How many vectors have changed since all were looked at."""
 
 
 class SemanticSignal:
@@ -70,6 +85,8 @@ class SemanticSignal:
         """The latest index, until a vector changes."""
         self._rows: tuple[list[Vectors], Vectors | None] = [], None
         """The vectors of that index, and the same as rows."""
+        self._whole: _Whole | None = None
+        """The latest index in which every document has a vector."""
         self._queries = QueryVectorCache(self.counters)
 
     def prepare(self, corpus: Corpus) -> Iterator[int]:
@@ -160,18 +177,24 @@ class SemanticSignal:
 
     def _look_up(self, corpus: Corpus) -> tuple[list[Vectors | None], dict[str, Document]]:
         """Returns the vector of each document, by row, and by id the documents without one."""
-        if self._looked_up is None or self._looked_up[0] is not corpus:
-            get = self._vectors.get
-            vectors = [
-                entry.vector
-                if (entry := get(document.id)) is not None and entry.digest == document.digest
-                else None
-                for document in corpus.documents
-            ]
+        known = self._looked_up
+        if known is not None and known[0] is corpus:
+            return known[1:]
+        changed = None if known is None else corpus.changed_since(known[0])
+        if known is None or changed is None:
+            vectors = [self._vector(document) for document in corpus.documents]
             pairs = zip(corpus.documents, vectors, strict=True)
             missing = {document.id: document for document, vector in pairs if vector is None}
-            self._looked_up = corpus, vectors, missing
-        return self._looked_up[1:]
+        else:
+            vectors, missing = known[1].copy(), known[2].copy()
+            for row in changed:
+                document = corpus.documents[row]
+                vectors[row] = self._vector(document)
+                missing.pop(document.id, None)
+                if vectors[row] is None:
+                    missing[document.id] = document
+        self._looked_up = corpus, vectors, missing
+        return vectors, missing
 
     def _set(self, document: Document, entry: CachedVector) -> None:
         self._vectors[document.id] = entry
@@ -183,11 +206,21 @@ class SemanticSignal:
                 vectors[row] = entry.vector
                 missing.pop(document.id, None)
 
-    def index(self, corpus: Corpus) -> SemanticIndex:
-        """Returns the vectors of ``corpus`` known now; documents without one rank as NaN."""
+    def index(self, corpus: Corpus, *, soon: bool = False) -> SemanticIndex:
+        """Returns the vectors of ``corpus`` known now; documents without one rank as NaN.
+
+        Args:
+            corpus: The documents.
+            soon: Whether `prepare` is about to compute what is missing. Of very many documents,
+                those that have changed then keep the vectors that they had.
+        """
         if self._indexed is not None and self._indexed[0] is corpus:
             return self._indexed[1]
-        vectors, _ = self._look_up(corpus)
+        vectors, missing = self._look_up(corpus)
+        if (not missing or soon) and (index := self._changed(corpus, vectors)) is not None:
+            if not missing:
+                self._indexed = corpus, index
+            return index
         known = [row for row, vector in enumerate(vectors) if vector is not None]
         index = SemanticIndex(
             self.model,
@@ -202,6 +235,27 @@ class SemanticSignal:
             self._usage,
         )
         self._indexed = corpus, index
+        self._whole = None if missing else _Whole(corpus.ids, self._name, vectors.copy(), index)
+        return index
+
+    def _changed(self, corpus: Corpus, vectors: Sequence[Vectors | None]) -> SemanticIndex | None:
+        """Returns the latest whole index with the few vectors that are others by now.
+
+        None where all have to be looked at: also among fewer documents than `VERY_MANY`, where
+        that is quick, and where much has changed since that was done.
+        """
+        whole = self._whole
+        if whole is None or whole.ids is not corpus.ids or len(corpus) < VERY_MANY:
+            return None
+        pairs = enumerate(zip(whole.vectors, vectors, strict=True))
+        changed = {row: now for row, (old, now) in pairs if now is not None and now is not old}
+        count = whole.changes + len(changed)
+        if whole.model != self._name or count > CHANGED_SHARE * len(corpus):
+            return None
+        index = whole.index.replacing(corpus.documents, changed)
+        for row, vector in changed.items():
+            whole.vectors[row] = vector
+        self._whole = _Whole(whole.ids, whole.model, whole.vectors, index, count)
         return index
 
     def _stacked(self, vectors: list[Vectors]) -> Vectors | None:
@@ -218,7 +272,7 @@ class SemanticSignal:
             stacked = rows.copy()
             for row in changed:
                 stacked[row] = vectors[row]
-        self._rows = vectors, stacked
+        self._rows = ([], None) if len(vectors) >= VERY_MANY else (vectors, stacked)
         return stacked
 
     def vectors_of(self, documents: Sequence[Document]) -> tuple[str, dict[str, Vectors]]:
@@ -282,7 +336,7 @@ class SemanticSignal:
     def take(self, model: str, vectors: dict[str, CachedVector]) -> None:
         """Replace all vectors by these ``vectors`` of a ``model``, by document id."""
         self._name, self._vectors = model, vectors
-        self._looked_up = self._indexed = None
+        self._looked_up = self._indexed = self._whole = None
         self._dim = next((each.vector.size for each in vectors.values()), 0)
 
     def embed_query(self, text: str) -> tuple[str, Vectors] | None:

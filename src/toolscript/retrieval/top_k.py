@@ -1,0 +1,26 @@
+"""Finds the greatest of very many values without sorting them."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_CHUNK = 64
+"""So many values are looked at as one."""
+
+
+def greatest(values: NDArray[np.floating[Any]], limit: int) -> NDArray[np.intp]:
+    """Returns the places of the greatest ``values`` above 0, ``limit`` of them, in no order.
+
+    NaN counts as 0.
+    """
+    if np.isnan(values).any():
+        values = np.nan_to_num(values)
+    whole = values.size - values.size % _CHUNK
+    maxima = values[:whole].reshape(-1, _CHUNK).max(axis=1)
+    # So many chunks have a value at least that great.
+    least = np.partition(maxima, -limit)[-limit] if maxima.size > limit else 0.0
+    found = np.flatnonzero(values >= max(least, np.finfo(np.float32).tiny))
+    if found.size > limit:
+        found = found[np.argpartition(values[found], -limit)[-limit:]]
+    return found
