@@ -25,32 +25,32 @@ class _Signatures:
     """
 
     def __init__(self, words: Sequence[str]) -> None:
-        self.letters: Bits = np.empty((len(words), _LETTERS * _TIMES // 64), np.uint64)
-        """By word, for each letter whether it has one, two, … of it."""
-        self.pairs: Bits = np.empty((len(words), _PAIRS // 64), np.uint64)
+        self.letters: Bits = np.empty((_LETTERS * _TIMES // 64, len(words)), np.uint64)
+        """For each letter whether a word has one, two, … of it: uint64 [4, words]."""
+        self.pairs: Bits = np.empty((_PAIRS // 64, len(words)), np.uint64)
         for first in range(0, len(words), _CHUNK):
             chunk = slice(first, min(first + _CHUNK, len(words)))
-            self.letters[chunk], self.pairs[chunk] = _bits(words[chunk])
+            self.letters[:, chunk], self.pairs[:, chunk] = _bits(words[chunk])
 
     def near(self, word: str, among: slice, edits: int) -> NDArray[np.intp]:
         """Returns the places of the words that may be at most so many edits away."""
-        [letters], [pairs] = _bits([word])
-        different = _different(letters, self.letters[among])
+        letters, pairs = _bits([word])
+        different = _different(letters, self.letters[:, among])
         places = np.flatnonzero(different <= edits)
-        pairs_different = _different(pairs, self.pairs[among][places])
+        pairs_different = _different(pairs, self.pairs[:, among][:, places])
         near = pairs_different <= 3 * edits - different[places]
         return places[near] + among.start
 
 
-def _different(bits: Bits, others: Bits) -> NDArray[np.int64]:
+def _different(bits: Bits, others: Bits) -> NDArray[np.int16]:
     """Returns how many bits either has that the other lacks, by word; the greater number."""
-    missing = np.bitwise_count(bits & ~others).sum(axis=1, dtype=np.int64)
-    beyond = np.bitwise_count(others & ~bits).sum(axis=1, dtype=np.int64)
-    return np.maximum(missing, beyond)
+    common = np.bitwise_count(bits & others).sum(axis=0, dtype=np.int16)
+    beyond = np.bitwise_count(others).sum(axis=0, dtype=np.int16)
+    return np.maximum(np.bitwise_count(bits).sum(dtype=np.int16), beyond) - common
 
 
 def _bits(words: Sequence[str]) -> tuple[Bits, Bits]:
-    """Returns the signatures of words: uint64 [n, 4], twice."""
+    """Returns the signatures of words: uint64 [4, n], twice."""
     count = len(words)
     lengths = np.fromiter(map(len, words), np.int64, count)
     text = "".join(words).encode("utf-32-le", "surrogatepass")
@@ -62,7 +62,7 @@ def _bits(words: Sequence[str]) -> tuple[Bits, Bits]:
     pairs = np.zeros((count, _PAIRS), np.bool_)
     pairs[word[first], (letters[first] * 37 + letters[first + 1]) % _PAIRS] = True
     packed = (np.packbits(each.reshape(count, -1), axis=1) for each in (has, pairs))
-    letter_bits, pair_bits = (each.view(np.uint64) for each in packed)
+    letter_bits, pair_bits = (each.view(np.uint64).T for each in packed)
     return letter_bits, pair_bits
 
 
