@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import time
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -98,7 +97,7 @@ def test_the_first_hits_are_those_of_all_tools(pair: Pair) -> None:
 def test_what_changes_is_found_and_what_is_removed_is_not(pair: Pair) -> None:
     chance = random.Random(5)  # noqa: S311 - no secret
     documents, vectors = pair.made.documents, pair.made.vectors
-    for number in range(40):
+    for number in range(15):
         server = f"{chance.choice(sorted(ROWS))}-{chance.randrange(60)}"
         tools, known = pair.made.of(server)
         if not tools:
@@ -136,34 +135,33 @@ def test_searches_go_on_while_tools_are_added(pair: Pair) -> None:
     """Of one size are what may be seen and what is searched, whatever comes in between."""
     requests = [*asked(), *grants()]
     tools, known = pair.made.of("time-4")
-    ends_at = time.monotonic() + 3
+    ended = asyncio.Event()
 
-    async def search(first: int) -> int:
+    async def search(first: int) -> None:
         number = first
-        while time.monotonic() < ends_at:
+        while not ended.is_set():
             request = requests[number % len(requests)]
             plan = pair.engine.plan(request)
             state = await pair.engine.candidates.find(plan)
             assert state.corpus.documents or request.text == "qzxv wqkj pmlkz"
             pair.engine.score(plan, state)
             number += 7
-        return number
 
-    async def change() -> int:
-        number = 0
-        while time.monotonic() < ends_at:
+    async def change() -> None:
+        for number in range(15):
             new = replace(tools[0], id=f"time-4__wind{number}", name=f"wind{number}")
             added = ServerTools("time-4", [*tools, new], known | {new.id: known[tools[0].id]})
             await pair.candidates.replace_server(added)
-            number += 1
-        return number
+        ended.set()
 
-    async def everything() -> list[int]:
-        return await asyncio.gather(change(), *map(search, range(4)))
+    async def everything() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for work in (change(), *map(search, range(2))):
+                tasks.create_task(work)
 
-    changes, *searches = asyncio.run(everything())
-    assert changes > 20
-    assert all(searches)
+    asyncio.run(everything())
+    hits = pair.find(SearchRequest(text="wind14", threshold=0.0))
+    assert hits[0].document.name == "wind14"
 
 
 def test_a_fold_changes_no_answer(pair: Pair, model: LazyModel) -> None:

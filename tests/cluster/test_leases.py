@@ -136,7 +136,9 @@ leases = Leases(database, ChangeFeed(database, "default"), "default", "http://he
 leases.follow(SPECS)
 leases.start()
 replica = Replica(database, leases)
-while len(replica.owned()) < len(SPECS):
+for _ in range(3000):
+    if len(replica.owned()) == len(SPECS):
+        break
     time.sleep(0.01)
 print("holds", flush=True)
 epoch = leases._holding
