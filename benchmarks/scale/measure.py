@@ -42,8 +42,8 @@ from toolscript.cluster.change_feed import ChangeFeed
 from toolscript.cluster.database import Database
 from toolscript.config.settings import OPTION
 from toolscript.embedding.base import CachedVector, Vectors
+from toolscript.retrieval.candidate_selection import LISTED
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.narrowing import LISTED
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.types import Document, SearchRequest, SearchResult

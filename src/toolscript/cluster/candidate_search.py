@@ -25,12 +25,12 @@ from toolscript.embedding.base import Vectors, unit_rows
 from toolscript.graph.forecast import Forecast
 from toolscript.graph.learning import Learning
 from toolscript.retrieval.base import Corpus, EmbeddingIndex, Mask, Plan, Query
+from toolscript.retrieval.candidate_selection import FoundNames, Reachable
 from toolscript.retrieval.capability import CapabilityIndex, CapabilityReader, Purpose, stems_of
 from toolscript.retrieval.lexical.analyzer import Numbers, Stemmer
 from toolscript.retrieval.lexical.bm25f import LexicalIndex, PostingsPart
 from toolscript.retrieval.lexical.name_matching import NameMatch
 from toolscript.retrieval.lexical.postings import Postings
-from toolscript.retrieval.narrowing import FoundNames, Reachable
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.retrieval.semantic.server_context import ServerContext
 from toolscript.retrieval.trace import IndexState
@@ -317,10 +317,10 @@ async def _lists(question: _Question, listed: int, connection: Connection) -> li
             where = ""
             order = f"({distance}) + 0" if each.is_exact else distance  # a sum has no index
             if each.is_exact and not each.is_everything:
-                arguments.append(each.numbers)
+                arguments.append(each.numbers.tolist())
                 where = f"where number = any(${len(arguments)}::integer[])"
             elif not each.is_everything:
-                arguments += [each.servers, each.numbers]
+                arguments += [each.servers, each.numbers.tolist()]
                 where = (
                     f"where server = any(${len(arguments) - 1}::integer[]) "
                     f"or number = any(${len(arguments)}::integer[])"

@@ -27,8 +27,8 @@ from toolscript.embedding.base import Vectors
 from toolscript.errors import DatabaseUnavailableError
 from toolscript.graph.learning import Learning
 from toolscript.retrieval.base import Plan
+from toolscript.retrieval.candidate_selection import LISTED
 from toolscript.retrieval.lexical.analyzer import Stemmer
-from toolscript.retrieval.narrowing import LISTED
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.retrieval.trace import IndexState
 from toolscript.types import Document

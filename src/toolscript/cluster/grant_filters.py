@@ -11,6 +11,7 @@ import numpy as np
 from toolscript.cluster.database import Database
 from toolscript.cluster.resident_index import IndexMemory, Snapshot
 from toolscript.retrieval.base import Mask
+from toolscript.retrieval.lexical.analyzer import Numbers
 from toolscript.retrieval.visibility import WIDE, matcher
 from toolscript.types import SEPARATOR, SearchRequest
 
@@ -21,7 +22,7 @@ select number, id from toolscript.candidate_tool
 where index_id = $1 and ($2::integer[] is null or server = any($2))
 """
 _REMEMBERED = 32
-"""For so many grants the tools are remembered, a byte for each tool."""
+"""For so many grants the tools are remembered, one to five bytes for each tool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +32,12 @@ class ToolFilter:
     mask: Mask
     servers: list[int]
     """The numbers of the servers all of whose tools count."""
-    numbers: list[int]
+    numbers: Numbers
     """The numbers of the other tools that count; of all tools where these are few."""
     is_exact: bool
-    """Whether each of the tools is looked at; then all that count are in ``numbers``."""
+    """Whether each of the tools is looked at; then those that count are in ``numbers``."""
     is_everything: bool
-    """Whether every tool counts; then neither list has any."""
+    """Whether every tool counts; then neither ``servers`` nor ``numbers`` has any."""
 
 
 class GrantFilters:
@@ -73,7 +74,9 @@ class GrantFilters:
         grant = request.grant
         key = memory.id, snapshot.position, served, grant.servers, grant.tools, request.hidden
         found = self._found.get(key)
-        if found is None:
+        if found is not None:
+            self._found.move_to_end(key)
+        else:
             wide = [pattern for pattern in grant.tools if WIDE.search(pattern)]
             matching = await self._matching(memory, wide) if wide else []
             found = await anyio.to_thread.run_sync(
@@ -123,12 +126,12 @@ class GrantFilters:
 
 
 def tool_filter(snapshot: Snapshot, mask: Mask, exact_up_to: int) -> ToolFilter:
-    """Returns a mask as the statements of `_lists` state it."""
-    granted = np.flatnonzero(mask)
+    """Returns a mask as SQL states it."""
+    granted = np.flatnonzero(mask).astype(np.int32)
     is_exact = granted.size <= exact_up_to
     is_everything = granted.size == snapshot.size
     if is_everything or is_exact:
-        numbers = [] if is_everything else granted.tolist()
+        numbers = granted[:0] if is_everything else granted
         return ToolFilter(mask, [], numbers, is_exact=is_exact, is_everything=is_everything)
     count = int(snapshot.server.max()) + 1
     all_of = np.bincount(snapshot.server[snapshot.alive], minlength=count)
@@ -136,5 +139,5 @@ def tool_filter(snapshot: Snapshot, mask: Mask, exact_up_to: int) -> ToolFilter:
     full = (all_of == seen_of) & (all_of > 0)
     rest = granted[~full[snapshot.server[granted]]]
     return ToolFilter(
-        mask, np.flatnonzero(full).tolist(), rest.tolist(), is_exact=False, is_everything=False
+        mask, np.flatnonzero(full).tolist(), rest, is_exact=False, is_everything=False
     )

@@ -277,10 +277,10 @@ class EmbeddingIndex(Protocol):
         ...
 
     def nearest(self, query: Query, visible: Mask | None, limit: int) -> Rows | None:
-        """Returns the ``visible`` rows that `rank` scores highest, at least ``limit`` of them.
+        """Returns the ``visible`` rows that `rank` scores highest, about ``limit`` of them.
 
-        And those about which use has taught most. Of very many one may be missing. None where
-        not every document can be compared with the query.
+        And those that decide what use has taught. Of very many one may be missing, and those that
+        have nothing in common with the query. None where not every document can be compared.
         """
         ...
 

@@ -25,9 +25,9 @@ from toolscript.config.settings import MAX_QUERY_CHARS, OPTION
 from toolscript.embedding.base import Vectors
 from toolscript.errors import QueryError
 from toolscript.retrieval.base import Mask, Plan, Query, Ranking
+from toolscript.retrieval.candidate_selection import select_candidates
 from toolscript.retrieval.fusion import fuse, rounded
 from toolscript.retrieval.lexical.name_matching import NameMatch
-from toolscript.retrieval.narrowing import narrow
 from toolscript.retrieval.profiles import Profile, with_alpha
 from toolscript.retrieval.rerank import rerank_by_context
 from toolscript.retrieval.semantic.calibration import GOOD
@@ -85,7 +85,7 @@ def begin(state: IndexState, plan: Plan) -> Trace:
     if plan.request.words_only:
         state = replace(state, semantic=None)
     with span("candidates"):
-        state = narrow(state, plan)
+        state = select_candidates(state, plan)
     visible = state.visibility.mask(plan.request)
     return Trace(
         state,
@@ -282,7 +282,7 @@ def pin_exact_names(trace: Trace) -> Column:
 
 def _name_matches(trace: Trace) -> dict[int, NameMatch]:
     names, visible = trace.state.names, trace.visible
-    matches = names.match(trace.query, visible)
+    matches = dict(names.match(trace.query, visible))
     for text in trace.query.subqueries:
         for row, match in names.match(Query(text), visible).items():
             matches[row] = max(match.discounted(), matches.get(row, match.discounted()))

@@ -10,9 +10,9 @@ _CHUNK = 64
 
 
 def greatest(values: NDArray[np.floating[Any]], limit: int) -> NDArray[np.intp]:
-    """Returns the places of the greatest ``values`` above 0, ``limit`` of them, in no order.
+    """Returns the places of the greatest ``values`` above 0, ``limit`` of them.
 
-    NaN counts as 0.
+    Of equal ones the first; NaN counts as 0.
     """
     if np.isnan(values).any():
         values = np.nan_to_num(values)
@@ -22,5 +22,5 @@ def greatest(values: NDArray[np.floating[Any]], limit: int) -> NDArray[np.intp]:
     least = np.partition(maxima, -limit)[-limit] if maxima.size > limit else 0.0
     found = np.flatnonzero(values >= max(least, np.finfo(np.float32).tiny))
     if found.size > limit:
-        found = found[np.argpartition(values[found], -limit)[-limit:]]
+        found = found[np.argsort(-values[found], kind="stable")[:limit]]
     return found

@@ -1,8 +1,8 @@
 """Finds nearly the nearest of very many vectors, by their principal components.
 
 Reading all vectors takes most of the time of a search among very many. The first principal
-components of unit vectors are a fourth of the bytes, and their inner products come close to the
-cosines: the nearest are among the first few thousand of them.
+components of unit vectors of 384 numbers are a fourth of the bytes, and their inner products come
+close to the cosines: the 200 nearest are nearly always among the first 1,000 of them.
 """
 
 from collections.abc import Callable

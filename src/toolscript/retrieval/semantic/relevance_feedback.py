@@ -79,7 +79,8 @@ class RelevanceFeedback:
         known = self._current().within(visible)
         if known.rows.size <= limit:
             return known.rows
-        nearest = (known.adjusted @ question, self.vectors[known.rows] @ question)
+        kinds = (known.adjusted, known.asked, self.vectors[known.rows])
+        nearest = (vectors @ question for vectors in kinds)
         kept = [np.argpartition(each, -limit)[-limit:] for each in nearest]
         return known.rows[np.unique(np.concatenate(kept))]
 

@@ -26,7 +26,7 @@ from toolscript.types import Document
 MAX_CACHED_QUERIES = 1024
 _PART = 1024
 """So many vectors are compared with each part of a question while they are in the cache."""
-_LATEST = 4
+_LATEST = 8
 """For so many questions the cosines are kept, until their parts are ranked too."""
 _LIKELY = 1000
 """Of very many vectors so many are compared in full: the nearest 200 are among them."""
@@ -151,8 +151,8 @@ class SemanticIndex:
             documents: All of them; each has a vector.
             vectors: By row those that are others: float32 [dim], length 1.
         """
-        context: ServerContext | None = vars(self).get("_context")
-        reduced: ReducedVectors | None = vars(self).get("_reduced")
+        context: ServerContext | None = vars(self).get("_context", self._given)
+        reduced: ReducedVectors | None = vars(self).get("_reduced", self._components)
         rows = self._rows
         if rows is not None and vectors:
             rows = rows.copy()
@@ -189,14 +189,17 @@ class SemanticIndex:
 
     def nearest(self, query: Query, visible: Mask | None, limit: int) -> Rows | None:
         """See `EmbeddingIndex.nearest`. Never waits for a download."""
-        loaded, context, reduced = self._model.loaded, self._context, self._reduced
-        encoder = loaded.encoder if loaded else None
-        if encoder is None or encoder.name != self._name or context is None or reduced is None:
+        encoder = self._model.loaded and self._model.loaded.encoder
+        if not encoder or encoder.name != self._name or self._rows is None:
             return None
-        if self._rows is None or self._known.size != len(self._documents):
+        if self._known.size != len(self._documents) or self._parents is not None:
+            return None
+        context, reduced = self._context, self._reduced
+        if context is None or reduced is None:
             return None
         try:
             questions, place = self._queries.with_parts(encoder, query)
+            feedback = self._feedback
         except ModelError:
             return None
         products = _once(self._latest_products, questions, reduced.products)[place]
@@ -209,9 +212,9 @@ class SemanticIndex:
         cosines = self._rows[likely] @ questions[place]
         moved = context.applied(cosines, questions[place], likely)
         found = likely[np.argsort(-moved, kind="stable")[:limit]]
-        if self._feedback is None:
+        if feedback is None:
             return found
-        return np.union1d(found, self._feedback.nearest(questions[place], visible, limit))
+        return np.union1d(found, feedback.nearest(questions[place], visible, limit))
 
     @property
     def vectors(self) -> Vectors | None:

@@ -217,7 +217,7 @@ class SemanticSignal:
         if self._indexed is not None and self._indexed[0] is corpus:
             return self._indexed[1]
         vectors, missing = self._look_up(corpus)
-        if (not missing or soon) and (index := self._changed(corpus, vectors)) is not None:
+        if (not missing or soon) and (index := self._with_changes(corpus, vectors)) is not None:
             if not missing:
                 self._indexed = corpus, index
             return index
@@ -238,7 +238,9 @@ class SemanticSignal:
         self._whole = None if missing else _Whole(corpus.ids, self._name, vectors.copy(), index)
         return index
 
-    def _changed(self, corpus: Corpus, vectors: Sequence[Vectors | None]) -> SemanticIndex | None:
+    def _with_changes(
+        self, corpus: Corpus, vectors: Sequence[Vectors | None]
+    ) -> SemanticIndex | None:
         """Returns the latest whole index with the few vectors that are others by now.
 
         None where all have to be looked at: also among fewer documents than `VERY_MANY`, where

@@ -1,7 +1,8 @@
-"""Narrows a search of very many documents to the few that may be best.
+"""Selects the candidates of a search of very many documents: the few that may be best.
 
 The steps of a search then look at the best of each signal, for the question and for each of its
-parts, and at what is named or expected. Their scores are those that they have among all documents.
+parts, and at what is named or expected. Their scores are those that they have among all documents,
+as long as each signal's best are among the candidates.
 """
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -29,18 +30,18 @@ from toolscript.retrieval.trace import Capabilities, Expectations, IndexState, W
 from toolscript.types import SearchRequest
 
 LISTED = 200
-"""So many documents are taken of each list."""
+"""So many documents are taken of each signal's list."""
 
 
-def narrow(state: IndexState, plan: Plan) -> IndexState:
+def select_candidates(state: IndexState, plan: Plan) -> IndexState:
     """Returns the candidates of a search, with the statistics of all documents.
 
-    It is the same state where all are candidates: fewer than `VERY_MANY`, those that are not
-    embedded yet, and where the place of any may be asked for.
+    It is the same state where all are candidates: fewer than `VERY_MANY`, passages, where some are
+    not embedded yet, and where the place of any may be asked for.
     """
     request, corpus = plan.request, state.corpus
-    every = request.why or request.needed or plan.limit is None or plan.profile.raw_cosine
-    if len(corpus) < VERY_MANY or corpus.parent_rows is not None or every:
+    wants_all = request.why or request.needed or plan.limit is None or plan.profile.raw_cosine
+    if len(corpus) < VERY_MANY or corpus.parent_rows is not None or wants_all:
         return state
     visible, reachable = state.visibility.mask(request), state.visibility.reachable(request)
     masks = [visible]
@@ -62,7 +63,7 @@ def narrow(state: IndexState, plan: Plan) -> IndexState:
     expected = None
     if state.forecast is not None:
         expected = _Expected.after(request.context, state.forecast)
-        lists += expected.best(visible)
+        lists += [rows for mask in masks for rows in expected.best(mask)]
         used = (corpus.rows.get(each, -1) for each in request.context)
         lists.append(np.array([row for row in used if row >= 0], np.intp))
     rows = np.unique(np.concatenate(lists))
