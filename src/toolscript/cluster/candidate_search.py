@@ -26,7 +26,7 @@ from toolscript.graph.forecast import Forecast
 from toolscript.graph.learning import Learning
 from toolscript.retrieval.base import Corpus, EmbeddingIndex, Mask, Plan, Query
 from toolscript.retrieval.candidate_selection import FoundNames, Reachable
-from toolscript.retrieval.capability import CapabilityIndex, CapabilityReader, Purpose, stems_of
+from toolscript.retrieval.capability import CapabilityIndex, CapabilityReader, Purpose
 from toolscript.retrieval.lexical.analyzer import Numbers, Stemmer
 from toolscript.retrieval.lexical.bm25f import LexicalIndex, PostingsPart
 from toolscript.retrieval.lexical.name_matching import NameMatch
@@ -108,7 +108,6 @@ class CandidateSearch:
         exact_up_to: int,
     ) -> None:
         self._database = database
-        self._stemmer = stemmer
         self._semantic = semantic
         self._learning = learning
         self._listed = listed
@@ -185,9 +184,7 @@ class CandidateSearch:
 
     def _executors(self, plan: Plan, snapshot: Snapshot, mask: Mask) -> ToolFilter | None:
         """Returns the tools that run commands, where the question wants what a shell can do."""
-        wanted = stems_of(plan.queries[0].text, self._stemmer)
-        intents = (c.intents for c in self._capabilities.table.capabilities if c.shell)
-        if not any(pattern <= wanted for patterns in intents for pattern in patterns):
+        if not self._capabilities.wants_shell(plan.queries[0]):
             return None
         executors = np.zeros(mask.size, np.bool_)
         executors[snapshot.executors] = mask[snapshot.executors]

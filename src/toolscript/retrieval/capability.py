@@ -111,6 +111,15 @@ class CapabilityReader:
         )
         return Purpose(tuple(likeliest), executes)
 
+    def wanted(self, query: Query) -> list[Capability]:
+        """Returns the capabilities that a question asks for. Any thread may ask."""
+        asked = self._stems(query.text)
+        return [c for c in self.table.capabilities if any(p <= asked for p in c.intents)]
+
+    def wants_shell(self, query: Query) -> bool:
+        """Whether a shell can do what a question asks for. Any thread may ask."""
+        return any(capability.shell for capability in self.wanted(query))
+
     def _stems(self, text: str) -> _Pattern:
         return stems_of(text, self.stem)
 
@@ -139,8 +148,7 @@ class CapabilityIndex:
     def __init__(
         self, corpus: Corpus, reader: CapabilityReader, known: Sequence[Purpose] | None = None
     ) -> None:
-        self._stem = reader.stem
-        self._table = reader.table
+        self._reader = reader
         self._documents = corpus.documents
         self._parts = (
             [(part.segment.derived(reader.purposes), part) for part in corpus.parts]
@@ -151,7 +159,7 @@ class CapabilityIndex:
 
     def executors_for(self, query: Query, reachable: Rows) -> Rows:
         """Returns the ``reachable`` rows that run commands, where a shell can do what is asked."""
-        if not any(capability.shell for capability in self.wanted(query)):
+        if not self._reader.wants_shell(query):
             return np.empty(0, np.intp)
         return np.intersect1d(self._executors, reachable, assume_unique=True)
 
@@ -169,9 +177,6 @@ class CapabilityIndex:
         )
         return next(found)
 
-    def _stems(self, text: str) -> _Pattern:
-        return stems_of(text, self._stem)
-
     def label(self, row: int, query: Query) -> str:
         """The document's likeliest capability that the question speaks of, in two words.
 
@@ -181,14 +186,13 @@ class CapabilityIndex:
         purpose = self._purpose(row)
         if not purpose.capabilities:
             return ""
-        asked = self._stems(query.text)
-        of = {c.name: (*c.intents, *c.tools) for c in self._table.capabilities}
+        asked = stems_of(query.text, self._reader.stem)
+        of = {c.name: (*c.intents, *c.tools) for c in self._reader.table.capabilities}
         return next((n for n in purpose.capabilities if any(p <= asked for p in of[n])), "")
 
     def wanted(self, query: Query) -> list[Capability]:
         """The capabilities that the question asks for."""
-        asked = self._stems(query.text)
-        return [c for c in self._table.capabilities if any(p <= asked for p in c.intents)]
+        return self._reader.wanted(query)
 
     def infer_shell(
         self, query: Query, scores: NDArray[np.floating], reachable: Rows
@@ -198,15 +202,18 @@ class CapabilityIndex:
         None where another tool scores well. ``reachable`` are the rows that the
         caller asks about and may see: what is out of reach decides nothing.
         """
-        wanted = [capability for capability in self.wanted(query) if capability.shell]
-        executors = np.intersect1d(self._executors, reachable)
-        if not wanted or not executors.size:
+        executors = self.executors_for(query, reachable)
+        if not executors.size:
             return None
         seen = np.zeros_like(scores)
         seen[reachable] = scores[reachable]
         if np.delete(seen, self._executors).max(initial=0.0) >= ANSWERED:
             return None
-        lacking = (each for each in wanted if not self._has_dedicated(each, seen))
+        lacking = (
+            each
+            for each in self.wanted(query)
+            if each.shell and not self._has_dedicated(each, seen)
+        )
         capability = next(lacking, None)
         if capability is None:
             return None

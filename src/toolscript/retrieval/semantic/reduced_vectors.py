@@ -54,10 +54,17 @@ class ReducedVectors:
 
     def products(self, questions: Vectors) -> Vectors:
         """Returns about the cosine of each vector with each question: float32 [questions, n]."""
-        reduced = questions @ self.basis
-        found = np.empty((len(reduced), len(self.rows)), np.float32)
-        for first in range(0, len(self.rows), _PART):  # which stays in the processor's cache
-            part = slice(first, first + _PART)
-            for question, products in zip(reduced, found, strict=True):
-                np.dot(self.rows[part], question, out=products[part])
-        return found
+        return inner_products(questions @ self.basis, self.rows, _PART)
+
+
+def inner_products(questions: Vectors, rows: Vectors, part: int) -> Vectors:
+    """Returns the inner product of each question with each row: float32 [questions, rows].
+
+    So many rows as ``part`` says are taken at a time, which stay in the processor's cache.
+    """
+    found = np.empty((len(questions), len(rows)), np.float32)
+    for first in range(0, len(rows), part):
+        taken = slice(first, first + part)
+        for question, products in zip(questions, found, strict=True):
+            np.dot(rows[taken], question, out=products[taken])
+    return found

@@ -16,7 +16,7 @@ from toolscript.graph.usage import Usage
 from toolscript.retrieval.base import Corpus, Mask, Query, Ranking, Rows
 from toolscript.retrieval.semantic.calibration import Curves
 from toolscript.retrieval.semantic.document_text import embedding_inputs
-from toolscript.retrieval.semantic.reduced_vectors import ReducedVectors
+from toolscript.retrieval.semantic.reduced_vectors import ReducedVectors, inner_products
 from toolscript.retrieval.semantic.relevance_feedback import RelevanceFeedback
 from toolscript.retrieval.semantic.server_context import ServerContext
 from toolscript.retrieval.top_k import greatest
@@ -249,16 +249,7 @@ class SemanticIndex:
 
     def _cosines(self, questions: Vectors, rows: Vectors) -> Vectors:
         """The cosines of a question and its parts: float32 [questions, known]."""
-
-        def compared(questions: Vectors) -> Vectors:
-            cosines = np.empty((len(questions), len(rows)), np.float32)
-            for first in range(0, len(rows), _PART):
-                part = slice(first, first + _PART)
-                for question, row in zip(questions, cosines, strict=True):
-                    np.dot(rows[part], question, out=row[part])
-            return cosines
-
-        return _once(self._latest, questions, compared)
+        return _once(self._latest, questions, lambda each: inner_products(each, rows, _PART))
 
     def cosines(self, query: Query) -> Ranking:
         """See `EmbeddingIndex.cosines`. Waits for the model."""

@@ -83,10 +83,8 @@ class SemanticSignal:
         """The vector of each document of the latest corpus, by row, and those that have none."""
         self._indexed: tuple[Corpus, SemanticIndex] | None = None
         """The latest index, until a vector changes."""
-        self._rows: tuple[list[Vectors], Vectors | None] = [], None
-        """The vectors of that index, and the same as rows."""
         self._whole: _Whole | None = None
-        """The latest index in which every document has a vector."""
+        """The latest index of very many documents in which every one has a vector."""
         self._queries = QueryVectorCache(self.counters)
 
     def prepare(self, corpus: Corpus) -> Iterator[int]:
@@ -222,6 +220,7 @@ class SemanticSignal:
                 self._indexed = corpus, index
             return index
         known = [row for row, vector in enumerate(vectors) if vector is not None]
+        rows = [vector for vector in vectors if vector is not None]
         index = SemanticIndex(
             self.model,
             self._name,
@@ -230,12 +229,14 @@ class SemanticSignal:
             corpus.documents,
             np.array(known, dtype=np.intp),
             _places(known, corpus),
-            self._stacked([vector for vector in vectors if vector is not None]),
+            np.stack(rows) if rows else None,
             self._noun,
             self._usage,
         )
         self._indexed = corpus, index
-        self._whole = None if missing else _Whole(corpus.ids, self._name, vectors.copy(), index)
+        self._whole = None
+        if not missing and len(corpus) >= VERY_MANY:
+            self._whole = _Whole(corpus.ids, self._name, vectors.copy(), index)
         return index
 
     def _with_changes(
@@ -244,10 +245,10 @@ class SemanticSignal:
         """Returns the latest whole index with the few vectors that are others by now.
 
         None where all have to be looked at: also among fewer documents than `VERY_MANY`, where
-        that is quick, and where much has changed since that was done.
+        that is quick and no such index is kept, and where much has changed since that was done.
         """
         whole = self._whole
-        if whole is None or whole.ids is not corpus.ids or len(corpus) < VERY_MANY:
+        if whole is None or whole.ids is not corpus.ids:
             return None
         pairs = enumerate(zip(whole.vectors, vectors, strict=True))
         changed = {row: now for row, (old, now) in pairs if now is not None and now is not old}
@@ -259,23 +260,6 @@ class SemanticSignal:
             whole.vectors[row] = vector
         self._whole = _Whole(whole.ids, whole.model, whole.vectors, index, count)
         return index
-
-    def _stacked(self, vectors: list[Vectors]) -> Vectors | None:
-        """Returns vectors as rows, float32 [n, dim]; None for none.
-
-        Where few are others than before, the former rows are copied, which is quicker.
-        """
-        former, rows = self._rows
-        pairs = zip(former, vectors, strict=False)
-        changed = [row for row, (before, now) in enumerate(pairs) if before is not now]
-        if rows is None or len(former) != len(vectors) or 8 * len(changed) > len(vectors):
-            stacked = np.stack(vectors) if vectors else None
-        else:
-            stacked = rows.copy()
-            for row in changed:
-                stacked[row] = vectors[row]
-        self._rows = ([], None) if len(vectors) >= VERY_MANY else (vectors, stacked)
-        return stacked
 
     def vectors_of(self, documents: Sequence[Document]) -> tuple[str, dict[str, Vectors]]:
         """Returns the model's name, and by document id the vectors: float32 [dim], length 1.
