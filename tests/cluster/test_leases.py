@@ -229,3 +229,24 @@ def test_while_the_database_is_away_an_owner_stays_and_nobody_moves(
 
     until(writes_again, "one of them writes again")
     assert all(owned == before for owned in seen)
+
+
+def test_while_the_database_keeps_the_replicas_waiting_owners_stay(
+    join: Join, connect: Callable[[], Database]
+) -> None:
+    """It fails no renewal, and answers none, as behind a pooler that has lost its server."""
+    one, two = join("one"), join("two")
+    until(lambda: divided(one, two), "each server has one owner")
+    before = one.owned(), two.owned()
+
+    def nothing_changes(seconds: float) -> None:
+        ends_at = time.monotonic() + seconds
+        while time.monotonic() < ends_at:
+            assert (one.owned(), two.owned()) == before
+            time.sleep(0.01)
+
+    with connect().transaction() as run:
+        run(lambda c: c.execute("lock table toolscript.lease in access exclusive mode"))
+        nothing_changes(2 * TTL_S)
+    nothing_changes(TTL_S)
+    assert one.writes(SPECS[0]) or two.writes(SPECS[0])

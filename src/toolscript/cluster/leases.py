@@ -253,7 +253,7 @@ class Leases:
         self._wake = asyncio.Event()
         while True:
             try:
-                await self._round()
+                await self._timed_round()
             except DatabaseUnavailableError as error:
                 self._is_cut_off = True
                 log.debug("leases cannot be renewed now: %s", error)
@@ -268,6 +268,18 @@ class Leases:
                 async with asyncio.timeout(self._renew_s):
                     await self._wake.wait()
             self._wake.clear()
+
+    async def _timed_round(self) -> None:
+        """Does a round. While the database keeps it waiting, the leases count on: see `owns`."""
+        renewal = asyncio.ensure_future(self._round())
+        try:
+            await asyncio.wait({renewal}, timeout=self._ttl_s / 2)
+            # A process that was stopped for so long has lost them.
+            if not renewal.done() and time.monotonic() < self._holding.until:
+                self._is_cut_off = True
+            await renewal
+        finally:
+            renewal.cancel()
 
     async def _round(self) -> None:
         """Renews the leases of this replica, releases those of others and takes its own."""
@@ -292,14 +304,16 @@ class Leases:
         released = await self._database.execute(
             lambda c: c.fetch(_RELEASE, self._catalogue, self.replica, mine)
         )
+        until = time.monotonic() + self._ttl_s
         epochs, owners = await self._database.execute(lambda c: self._take(c, mine, before))
         urls = {replica: url for replica, (url, _) in is_live.items()}
         taken_at = {
             name: before.taken_at[name] if before.epochs.get(name) == epoch else began
             for name, epoch in epochs.items()
         }
-        self._holding = _Holding(epochs, owners, urls, taken_at, began + self._ttl_s)
-        self._is_cut_off = False
+        self._holding = _Holding(epochs, owners, urls, taken_at, until)
+        # An answer that was waited for too long says nothing yet; the next one does.
+        self._is_cut_off = self._is_cut_off and time.monotonic() >= until
         if released or epochs.keys() != before.epochs.keys():
             self._signal.set()
         if released:
