@@ -20,6 +20,8 @@ from toolscript.types import Document, Hit, SearchRequest
 
 SEED = 7
 DRAWN = 500
+SPELLED = 4000
+"""Of the exact spellings so many are drawn: all of them would be 56,000 searches."""
 FEW = 527
 LEAST_LETTERS = 5
 """Names shorter than this are not misspelled: one edit makes another name of them."""
@@ -84,6 +86,7 @@ def _names(catalogue: Sequence[Tool], *, lexical: bool) -> list[dict[str, Any]]:
     others = [each for each in every if each.id not in chosen]
     few = [*drawn, *rng.sample(others, max(0, min(FEW - len(drawn), len(others))))]
     exact = [(each, text) for each in every for text in _spellings(each)]
+    exact = rng.sample(exact, min(SPELLED, len(exact)))
     rows: list[dict[str, Any]] = []
     for among in (few, every):
         engine = _engine(among, lexical=lexical)

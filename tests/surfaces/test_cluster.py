@@ -344,9 +344,18 @@ def test_while_the_database_is_away_searches_and_calls_go_on(
 
 
 def test_a_server_is_known_that_another_gateway_listed_before_this_one_had_it(
-    gateways: Gateways,
+    gateways: Gateways, connect: Callable[[], Database]
 ) -> None:
-    """The first to notice a change of the configuration may have listed the server by then."""
+    """The first to notice a change of the configuration may have listed the server by then.
+
+    Each owner starts the server once. There may be more than one: a lease that is not renewed
+    in time, on a busy machine, goes to the other gateway.
+    """
+
+    def owners() -> int:
+        query = "select max(epoch) from toolscript.lease where name like 'other@%'"
+        return connect().run(lambda c: c.fetchval(query))
+
     files = {"files": gateways.server("files")}
     both = files | {"other": gateways.server("other")}
     gateways.configure(**files)
@@ -358,14 +367,14 @@ def test_a_server_is_known_that_another_gateway_listed_before_this_one_had_it(
     finally:
         os.kill(two.pid, signal.SIGCONT)
     until(lambda: "other__read_file" in two.finds("read_file"), "the other one knows it")
-    assert len(gateways.noted("other.starts")) == 1
+    assert len(gateways.noted("other.starts")) == owners()
     gateways.configure(**files)
     for each in (one, two):
         until(lambda each=each: "other__read_file" not in each.finds("read_file"), "it is gone")
     gateways.configure(**both)
     for each in (one, two):
         until(lambda each=each: "other__read_file" in each.finds("read_file"), "it is back")
-    assert len(gateways.noted("other.starts")) <= 2
+    assert len(gateways.noted("other.starts")) <= owners() + 1
 
 
 def database_of(gateway: Gateway) -> bool | None:
