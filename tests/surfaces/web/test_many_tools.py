@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from tests.support import FUZZY, Cli, Scripted, processes, stop_all
+from tests.support import FUZZY, Cli, Scripted, processes, stop_all, until
 from tests.surfaces.web.browser import Browser
 from tests.surfaces.web.chromium import SIZES, Chromium, launched, overflow
 from tests.surfaces.web.real_site import put
@@ -60,7 +60,7 @@ def made_tools(chance: random.Random) -> list[dict[str, Any]]:
             "description": words(60),
             "inputSchema": {
                 "type": "object",
-                "properties": {words(3) or "x": schema(3) for _ in range(chance.randint(0, 12))},
+                "properties": {words(3) or "x": schema(2) for _ in range(chance.randint(0, 6))},
             },
         }
         for _ in range(COUNT)
@@ -96,7 +96,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[Cli, Brows
     cli.configure(**entries)
     browser = Browser(cli.start_gateway()).log_in(cli)
     try:
-        assert browser.open("/ui/search.json").json["tools"] > COUNT * 0.9, "most are taken"
+        until(
+            lambda: browser.open("/ui/search.json").json["tools"] > COUNT * 0.9,
+            "most are taken",
+        )
         yield cli, browser
     finally:
         stop_all([cli.record()["pid"]])
