@@ -14,6 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from toolscript.cluster import schema
 from toolscript.cluster.database import Database
 from toolscript.cluster.driver import driver
@@ -147,6 +149,20 @@ class PostgresServer:
             self.process.send_signal(number)
             self.process.wait(30)
             self.process = None
+
+    @contextmanager
+    def hanging(self) -> Generator[None]:
+        """Stops the server's processes where they are, as on a machine that stands still."""
+        assert self.process is not None
+        server = psutil.Process(self.process.pid)
+        stopped = [server, *server.children(recursive=True)]
+        for each in stopped:
+            each.suspend()
+        try:
+            yield
+        finally:
+            for each in stopped:
+                each.resume()
 
     def execute(self, statement: str, database: str = "postgres") -> None:
         async def run() -> None:

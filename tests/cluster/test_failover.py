@@ -9,6 +9,7 @@ from tests.support import until
 from toolscript.cluster.change_feed import ChangeFeed
 from toolscript.cluster.database import Database
 from toolscript.cluster.key_value_store import DatabaseRecords
+from toolscript.errors import DatabaseUnavailableError
 
 
 @contextmanager
@@ -24,6 +25,23 @@ def followed(url: str) -> Generator[DatabaseRecords]:
         yield records
     finally:
         database.close()
+
+
+def test_a_server_that_hangs_is_left_for_the_one_that_has_taken_over() -> None:
+    with replicated_servers(synchronous=True) as (primary, standby, url), followed(url) as ours:
+        ours.write("a", b"old")
+        with primary.hanging():
+            standby.promote()
+            until(lambda: _is_written(ours, "a", b"new"), "the standby takes it")
+        until(lambda: ours.read("a") == b"new", "the copy follows it")
+
+
+def _is_written(records: DatabaseRecords, name: str, value: bytes) -> bool:
+    try:
+        records.write(name, value)
+    except DatabaseUnavailableError:
+        return False
+    return True
 
 
 def test_copies_follow_a_standby_that_lacks_the_newest_changes() -> None:

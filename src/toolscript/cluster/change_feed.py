@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 from toolscript.cluster.database import Database
 from toolscript.cluster.driver import Connection, driver
+from toolscript.cluster.host_selection import connect
 from toolscript.errors import DatabaseUnavailableError
 
 log = logging.getLogger(__name__)
@@ -179,7 +180,7 @@ class ChangeFeed:
         asyncpg = driver()
         while True:
             try:
-                connection = await asyncpg.connect(self._direct_url, timeout=2)
+                connection = await connect(self._direct_url, timeout=2)
             except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
                 await asyncio.sleep(POLL_S)
                 continue

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from toolscript.cluster import schema
 from toolscript.cluster.driver import Connection, Work, driver
+from toolscript.cluster.host_selection import connect
 from toolscript.errors import DatabaseUnavailableError
 from toolscript.text.redaction import redact
 
@@ -24,7 +25,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 MAX_CONNECTIONS = 8
 CONNECT_TIMEOUT_S = 2.0
-"""How long a connection, or a place in the pool, is waited for."""
+"""How long a connection, a place in the pool, or the begin of a transaction is waited for."""
 QUERY_TIMEOUT_S = 30.0
 _CANCELLATIONS, _CANCEL_S = 10, 0.5
 """How often tasks are cancelled at the end, and how long their end is waited for each time."""
@@ -202,6 +203,7 @@ class Database:
 
         return await asyncpg.create_pool(
             self._url,
+            connect=connect,
             min_size=0,
             max_size=self.max_connections,
             timeout=CONNECT_TIMEOUT_S,
@@ -270,14 +272,19 @@ async def _begun(
 ) -> tuple[Connection, Any]:
     """Returns a connection of the pool in a transaction that has begun.
 
-    One that was idle may have been lost without a sign: then another is tried.
+    One that was idle may have been lost without a sign: then another is tried. Where the server
+    says nothing at all, the pool's other connections to it are not tried, either.
     """
     for is_last in (False, True):
         connection = await pool.acquire(timeout=CONNECT_TIMEOUT_S)
         transaction = connection.transaction()
         try:
-            await transaction.start()
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                await transaction.start()
         except BaseException as error:
+            if isinstance(error, TimeoutError):
+                connection.terminate()
+                await pool.expire_connections()
             await pool.release(connection)
             if is_last or not isinstance(error, Exception):
                 raise
