@@ -91,7 +91,9 @@ class ChangeFeed:
 
     async def _follow(self) -> None:
         self._wake = asyncio.Event()
-        listening = asyncio.create_task(self._listen()) if self._direct_url else None
+        listening = (
+            asyncio.create_task(self._listen(self._direct_url)) if self._direct_url else None
+        )
         try:
             while True:
                 with suppress(TimeoutError):
@@ -175,12 +177,12 @@ class ChangeFeed:
         with suppress(DatabaseUnavailableError):  # the others look by themselves
             await self._database.execute(lambda c: c.execute(f"notify {_CHANNEL}"))
 
-    async def _listen(self) -> None:
+    async def _listen(self, url: str) -> None:
         """Wakes `_follow` at each notification; connects again whenever the connection is lost."""
         asyncpg = driver()
         while True:
             try:
-                connection = await connect(self._direct_url, timeout=2)
+                connection = await connect(url, timeout=2)
             except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
                 await asyncio.sleep(POLL_S)
                 continue
