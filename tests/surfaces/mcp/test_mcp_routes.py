@@ -21,7 +21,8 @@ from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 environ = {"HOME": sys.argv[1], "TOOLSCRIPT_CONFIG": sys.argv[1] + "/config.json"}
 app = bootstrap.application(settings.load_settings({}, environ), environ=environ)
 revocations = RevocationWatcher(lambda _: True)
-routes = McpRoutes(app, "search", revocations, RequestStats(), SessionIds(SecretKey("k" * 32)))
+stats = RequestStats()
+routes = McpRoutes(app, "search", revocations, stats, SessionIds(SecretKey("k" * 32)))
 MODULE = "toolscript.surfaces.mcp.sdk_server"
 ASKED = {"type": "http", "method": "GET", "path": "/mcp", "headers": [], "query_string": b""}
 said = []
@@ -37,15 +38,20 @@ async def main():
         for _ in range(1_000):
             await anyio.lowlevel.checkpoint()
         print(MODULE in sys.modules)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(routes.stream, "search", ASKED, receive, send)
+            await anyio.lowlevel.checkpoint()
+            print(MODULE in sys.modules, stats.is_idle(-1))
+        print(MODULE in sys.modules, stats.is_idle(-1), said[0]["status"])
         await routes.answer("search", ASKED, receive, send)
-        print(MODULE in sys.modules, said[0]["status"])
+        print(said[-2]["status"])
 
 anyio.run(main)
 """
 
 
 def test_the_sdk_waits_for_the_skills_but_not_where_somebody_asks(tmp_path: Path) -> None:
-    """skills:folders"""
+    """skills:folders; whoever asks counts as a client meanwhile"""
     (tmp_path / "config.json").write_text(json.dumps({"mcpServers": {}}), "utf-8")
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(tmp_path)],
@@ -54,4 +60,4 @@ def test_the_sdk_waits_for_the_skills_but_not_where_somebody_asks(tmp_path: Path
         check=True,
         timeout=60,
     )
-    assert done.stdout == "False\nTrue 406\n"
+    assert done.stdout == "False\nFalse False\nTrue True 400\n406\n"

@@ -31,7 +31,7 @@ def test_clients_share_the_servers_that_they_use(
     env = {
         **FUZZY,
         "TOOLSCRIPT_PORT": "0",
-        "TOOLSCRIPT_IDLE_TIMEOUT": "3",
+        "TOOLSCRIPT_IDLE_TIMEOUT": "8",
         "TOOLSCRIPT_GATEWAY_IDLE": "3",
     }
     entry = {"command": words[0], "args": words[1:], "env": env}  # clients pass on no other

@@ -181,6 +181,7 @@ class _Server(uvicorn.Server):
         """See `uvicorn.Server`."""
         freeze_gc()
         await super().startup(sockets)
+        self._stats.touch("")  # the clients that have waited are answered from now on
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """See `uvicorn.Server`. Logs nothing: it may have interrupted what is being logged."""

@@ -238,13 +238,15 @@ class McpRoutes:
 
     async def stream(self, exposure: Exposure, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a session that is one HTTP request; see `SessionStream`."""
-        self._due.set()
-        await self._ready.wait()
-        from toolscript.surfaces.mcp.session_stream import SessionStream  # noqa: PLC0415 - the SDK
-
-        stream = SessionStream(scope, receive, send, self._stats)
-        self._stats.streams += 1
+        self._stats.streams += 1  # before it waits: a gateway that is still starting is not idle
         try:
+            self._due.set()
+            await self._ready.wait()
+            from toolscript.surfaces.mcp.session_stream import (  # noqa: PLC0415 - the SDK
+                SessionStream,
+            )
+
+            stream = SessionStream(scope, receive, send, self._stats)
             await stream.answer(self._servers[exposure], exposure)
         finally:
             self._stats.streams -= 1
