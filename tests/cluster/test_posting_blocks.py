@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from toolscript.cluster.posting_blocks import (
     BLOCK,
-    StemPostings,
-    best,
+    PostingList,
+    best_tools,
     blocks_of,
     entries_of,
     sorted_entries,
@@ -27,7 +27,7 @@ DOCUMENTS = [
 ]
 
 
-def test_totals_of_blocks_are_the_scores_of_the_lexical_index() -> None:
+def test_sums_of_impacts_are_the_scores_of_the_lexical_index() -> None:
     index = LexicalSignal().index(Corpus(DOCUMENTS))
     analyzer = Analyzer(Stemmer())
     tokens = analyzer.of(DOCUMENTS)
@@ -36,8 +36,11 @@ def test_totals_of_blocks_are_the_scores_of_the_lexical_index() -> None:
     first = entries_of(tokens[:half], analyzer.vocabulary, averages)
     stems, places, impacts = entries_of(tokens[half:], analyzer.vocabulary, averages)
     entries = sorted_entries([first, (stems, places + np.int32(half), impacts)])
-    blocks = [(stem, tools, values) for stem, _, tools, values in blocks_of(entries)]
-    postings = StemPostings(blocks, len(DOCUMENTS))
+    blocks: dict[int, list[tuple[bytes, bytes]]] = {}
+    for stem, _, tools, values in blocks_of(entries):
+        blocks.setdefault(stem, []).append((tools, values))
+    postings = {stem: PostingList.joined(each) for stem, each in blocks.items()}
+    everything = np.arange(len(DOCUMENTS), dtype=np.int32)
     for text in ("read a file", "move the branch and list commits", "t003"):
         terms = index.terms(Query(text))
         numbers = analyzer.vocabulary.stems
@@ -45,7 +48,9 @@ def test_totals_of_blocks_are_the_scores_of_the_lexical_index() -> None:
         weights = {
             numbers[term.stem]: term.weight * float(rarity[numbers[term.stem]]) for term in terms
         }
-        totals = postings.totals(weights)
+        totals = np.zeros(len(DOCUMENTS))
+        for stem, weight in weights.items():
+            totals += weight * postings[stem].impacts_on(everything)
         expected = [sum(index.impact(term, row) for term in terms) for row in range(len(DOCUMENTS))]
         assert np.allclose(totals, expected, rtol=1e-3)
         assert totals.any()
@@ -57,21 +62,46 @@ def test_a_long_list_is_cut_into_blocks_and_later_tools_are_added_once() -> None
     halves = np.full(size, -0.5, np.float16)
     blocks = list(blocks_of((np.zeros(size, np.int32), tools, halves)))
     assert [(stem, number) for stem, number, _, _ in blocks] == [(0, 0), (0, 1), (0, 2)]
-    postings = StemPostings(
-        [(stem, numbers, values) for stem, _, numbers, values in blocks], size + 1
-    )
-    postings.add({0: [(size - 1, 0.5), (size, 0.25), (size + 1, 0.75)]})
-    totals = postings.totals({0: 2.0})
-    assert totals.size == size + 1
-    assert set(totals[:size].tolist()) == {1.0}
-    assert totals[size] == 0.5
+    postings = PostingList.joined((numbers, values) for _, _, numbers, values in reversed(blocks))
+    assert postings.tools.tolist() == tools.tolist()
+    assert postings.greatest == 0.5
+    later = [(size - 1, 0.5), (size, 0.75), (size + 1, 1.0)]
+    known = postings.with_later(later, size + 1)
+    assert known.tools.tolist() == [*tools.tolist(), size]
+    assert known.greatest == 0.75
+    assert known.impacts_on(np.array([0, size, size + 1])).tolist() == [0.5, 0.75, 0.0]
+    assert postings.with_later([], 7).tools.tolist() == list(range(7))
 
 
-@given(st.lists(st.floats(0, 10, width=16), max_size=3000), st.integers(1, 40))
-def test_the_best_are_the_greatest_visible_totals(values: list[float], limit: int) -> None:
-    totals = np.array(values, np.float32)
-    visible = np.arange(totals.size) % 3 != 0
-    found = best(totals, limit, visible)
-    seen = np.sort(totals[visible & (totals > 0)])[::-1]
-    assert sorted(totals[found].tolist(), reverse=True) == seen[:limit].tolist()
+def test_no_tool_has_a_stem_without_blocks() -> None:
+    postings = PostingList.joined([])
+    assert postings.greatest == 0.0
+    assert postings.with_later([(3, 0.5)], 4).tools.tolist() == [3]
+    assert best_tools([(postings, 1.0)], 5, np.ones(4, np.bool_)).size == 0
+
+
+@given(
+    st.integers(0, 2**32 - 1),
+    st.lists(st.floats(0.0005, 1), min_size=1, max_size=6),
+    st.integers(1, 300),
+    st.sampled_from([0, 50, 400]),
+)
+def test_the_best_are_the_greatest_visible_sums(
+    seed: int, shares: list[float], limit: int, long: int
+) -> None:
+    """Whether or not long lists are only looked up."""
+    chance = np.random.default_rng(seed)
+    visible = chance.random(3000) < 0.9
+    weighted: list[tuple[PostingList, float]] = []
+    sums = np.zeros(visible.size)
+    for share in shares:
+        tools = np.flatnonzero(chance.random(visible.size) < share).astype(np.int32)
+        impacts = chance.uniform(0.1, 1, tools.size).astype(np.float16)
+        weight = float(np.log(1 + 1 / share))
+        weighted.append((PostingList.of(tools, impacts), weight))
+        sums[tools] += weight * impacts.astype(np.float64)
+    found = best_tools(weighted, limit, visible, long=long)
+    expected = np.sort(sums[visible & (sums > 0)])[::-1][:limit]
+    assert np.allclose(np.sort(sums[found])[::-1], expected, rtol=1e-4)
     assert visible[found].all()
+    assert len(set(found.tolist())) == found.size

@@ -6,6 +6,7 @@ They are scored by the same steps as a whole catalogue: with their own words and
 the statistics of all tools, which memory has.
 """
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +20,8 @@ from toolscript.cluster.candidate_rows import vectors_of
 from toolscript.cluster.database import Database
 from toolscript.cluster.driver import Connection
 from toolscript.cluster.grant_filters import GrantFilters, ToolFilter, tool_filter
-from toolscript.cluster.posting_blocks import StemPostings, best
+from toolscript.cluster.posting_blocks import PostingList, best_tools
+from toolscript.cluster.posting_cache import Folds, PostingCache
 from toolscript.cluster.resident_index import IndexMemory, Snapshot, token_ids_of
 from toolscript.embedding.base import Vectors, unit_rows
 from toolscript.graph.forecast import Forecast
@@ -40,22 +42,24 @@ from toolscript.types import Document
 WIDTH, WIDTH_OF_ALL = 800, 1600
 """How many vectors of the graph are looked at for a question, and for it and its parts together."""
 _ROWS = """
-select number, document, words, lengths, purpose, executes, vector, server
-from toolscript.candidate_tool where index_id = $1 and number = any($2)
-"""
-_MEANS = """
-select number, mean from toolscript.candidate_server
-where index_id = $1 and number = any($2) and mean <> ''
+select tool.number, document, words, lengths, purpose, executes, vector, server, mean
+from toolscript.candidate_tool as tool join toolscript.candidate_server as of_tool
+on of_tool.index_id = tool.index_id and of_tool.number = server
+where tool.index_id = $1 and tool.number = any($2)
 """
 _BLOCKS = """
 select stem, tools, impacts from toolscript.candidate_posting
 where index_id = $1 and stem = any($2)
 """
 _NEAREST = """
-select -1, string_agg(int4send(number), ''::bytea), null::bytea from (
+select string_agg(int4send(number), ''::bytea) from (
 select number from toolscript.candidate_vector_{index} {where}
 order by {order} limit {limit}) as nearest
 """
+
+
+Later = Mapping[int, Sequence[tuple[int, float]]]
+"""By stem, the tools that are in no block yet, and their impacts."""
 
 
 @dataclass(slots=True)
@@ -65,6 +69,8 @@ class _Question:
     plan: Plan
     memory: IndexMemory
     snapshot: Snapshot
+    later: Later
+    folds: Folds
     visible: ToolFilter
     asked: ToolFilter
     """Those of the servers that were asked for; the same where none was."""
@@ -77,6 +83,11 @@ class _Question:
     """Tools that are candidates whatever the lists say."""
     executors: ToolFilter | None
     """The tools that run commands, where they may be what is asked for."""
+
+    @property
+    def stems(self) -> set[int]:
+        """The stems of all queries."""
+        return {stem for weights in self.weights for stem in weights}
 
     @property
     def filters(self) -> list[ToolFilter]:
@@ -113,6 +124,7 @@ class CandidateSearch:
         self._listed = listed
         self._capabilities = CapabilityReader(stemmer)
         self._filters = GrantFilters(database, exact_up_to)
+        self._postings = PostingCache()
         self._usage: tuple[int, str, int, list[str], Vectors] | None = None
         """The version, model and length of what was learned, the tools, and their vectors."""
 
@@ -129,31 +141,70 @@ class CandidateSearch:
         Raises:
             DatabaseUnavailableError: The database does not answer.
         """
-        snapshot = memory.snapshot  # one for the whole search, whatever changes in the meantime
+        # One state for the whole search, whatever changes in the meantime. What is folded after
+        # this is in the blocks by then, and in `later` as well.
+        snapshot, later, folds = memory.snapshot, memory.later, memory.folds
         visible = await self._filters.visible(memory, snapshot, plan.request, served)
         question = await anyio.to_thread.run_sync(
-            partial(self._asked, plan, memory, snapshot, visible)
+            partial(self._asked, plan, memory, (snapshot, later, folds), visible)
         )
-        lists = await self._database.arun(partial(_lists, question, self._listed))
-        numbers = await anyio.to_thread.run_sync(partial(_chosen, question, lists, self._listed))
-        rows = await self._rows(memory.id, numbers)
-        needed = self._needed(question, rows) - set(numbers.tolist())
-        if needed:
-            rows += await self._rows(memory.id, np.array(sorted(needed), np.int32))
-        servers = sorted({row[7] for row in rows if row[6] is not None})
-        means = dict(await self._fetched(_MEANS, memory.id, servers)) if servers else {}
-        return await anyio.to_thread.run_sync(partial(self._state, question, rows, means))
+        # While the database compares vectors, the words are looked up here.
+        nearest, rows = await asyncio.gather(self._nearest(question), self._said(question))
+        rows += await self._missing(question, rows, nearest)
+        rows += await self._missing(question, rows, self._needed(question, rows))
+        return await anyio.to_thread.run_sync(partial(self._state, question, rows))
 
-    async def _rows(self, index: int, numbers: Numbers) -> list[Any]:
-        return await self._fetched(_ROWS, index, numbers.tolist()) if numbers.size else []
+    async def _nearest(self, question: _Question) -> Numbers:
+        """Returns the numbers of the tools whose vectors are nearest."""
+        if not question.memory.id or question.vectors is None:
+            return np.empty(0, np.int32)
+        rows = await self._database.arun(partial(_nearest, question, self._listed))
+        return np.frombuffer(b"".join(row[0] or b"" for row in rows), ">i4")
+
+    async def _said(self, question: _Question) -> list[Any]:
+        """Returns the rows of the tools that have the question's words, or are in it anyway."""
+        postings = await self._read(question)
+        numbers = await anyio.to_thread.run_sync(
+            partial(_best_by_words, question, postings, self._listed)
+        )
+        return await self._missing(question, (), np.append(numbers, sorted(question.extra)))
+
+    async def _read(self, question: _Question) -> dict[int, PostingList]:
+        """Returns the posting lists of the question's stems."""
+        stems, folds = question.stems, question.folds
+        found = self._postings.found(folds, stems)
+        missing = sorted(stems - found.keys())
+        if missing and question.memory.id:
+            blocks: dict[int, list[tuple[bytes, bytes]]] = {stem: [] for stem in missing}
+            for stem, *block in await self._fetched(_BLOCKS, question.memory.id, missing):
+                blocks[stem].append(tuple(block))
+            read = {stem: PostingList.joined(each) for stem, each in blocks.items()}
+            self._postings.add(folds, read)
+            found |= read
+        return found
+
+    async def _missing(
+        self, question: _Question, rows: Sequence[Any], numbers: Iterable[int]
+    ) -> list[Any]:
+        """Returns the rows of those of some tools that are visible and not among ``rows``."""
+        mask = question.visible.mask
+        known = {row[0] for row in rows}
+        wanted = {int(each) for each in numbers} - known
+        missing = sorted(each for each in wanted if each < mask.size and mask[each])
+        return await self._fetched(_ROWS, question.memory.id, missing) if missing else []
 
     async def _fetched(self, query: str, *arguments: object) -> list[Any]:
         return await self._database.arun(lambda connection: connection.fetch(query, *arguments))
 
     def _asked(
-        self, plan: Plan, memory: IndexMemory, snapshot: Snapshot, visible: ToolFilter
+        self,
+        plan: Plan,
+        memory: IndexMemory,
+        state: tuple[Snapshot, Later, Folds],
+        visible: ToolFilter,
     ) -> _Question:
         """Returns what can be known of a search without the database."""
+        snapshot, _, _ = state
         request, mask = plan.request, visible.mask
         asked = visible
         if request.servers:
@@ -179,7 +230,7 @@ class CandidateSearch:
             extra.update(memory.names.spelled(compact(request.why), mask))
         executors = self._executors(plan, snapshot, asked.mask)
         return _Question(
-            plan, memory, snapshot, visible, asked, vectors, weights, matches, extra, executors
+            plan, memory, *state, visible, asked, vectors, weights, matches, extra, executors
         )
 
     def _executors(self, plan: Plan, snapshot: Snapshot, mask: Mask) -> ToolFilter | None:
@@ -226,9 +277,7 @@ class CandidateSearch:
         needed = (need.tool for each in ids for need in graph.dependencies(each))
         return {number for tool in needed for number in names.by_id(tool, mask)}
 
-    def _state(
-        self, question: _Question, rows: list[Any], means: Mapping[int, bytes]
-    ) -> IndexState:
+    def _state(self, question: _Question, rows: list[Any]) -> IndexState:
         """Returns the candidates with everything that the steps of a search read."""
         memory, snapshot = question.memory, question.snapshot
         known = [(_decode(row[1]), row) for row in rows]
@@ -246,7 +295,7 @@ class CandidateSearch:
             Purpose(tuple(row[4].split("\n")) if row[4] else (), executes=row[5]) for row in rows
         ]
         place = {row[0]: number for number, row in enumerate(rows)}
-        semantic, forecast = self._semantic_index(memory, corpus, rows, means), None
+        semantic, forecast = self._semantic_index(memory, corpus, rows), None
         if self._learning is not None:
             servers = [document.server for document in corpus.documents]
             vectors = semantic.vectors if semantic else None
@@ -266,7 +315,7 @@ class CandidateSearch:
         )
 
     def _semantic_index(
-        self, memory: IndexMemory, corpus: Corpus, rows: Sequence[Any], means: Mapping[int, bytes]
+        self, memory: IndexMemory, corpus: Corpus, rows: Sequence[Any]
     ) -> EmbeddingIndex | None:
         if self._semantic is None:
             return None
@@ -276,11 +325,11 @@ class CandidateSearch:
             return self._semantic.index_of(memory.model, corpus, none, np.empty(0, np.intp), None)
         vectors = vectors_of([rows[row][6] for row in known])
         zero = bytes(2 * vectors.shape[1])
-        servers = sorted({rows[row][7] for row in known})
-        places = {server: place for place, server in enumerate(servers)}
+        means = {rows[row][7]: rows[row][8] or zero for row in known}
+        places = {server: place for place, server in enumerate(means)}
         context = ServerContext.among(
             memory.basis,
-            vectors_of([means.get(server, zero) for server in servers]),
+            vectors_of(list(means.values())),
             np.array([places[rows[row][7]] for row in known], np.intp),
             vectors,
         )
@@ -300,12 +349,11 @@ class _KnownIds:
         return bool(self.memory.names.by_id(str(identifier), self.mask))
 
 
-async def _lists(question: _Question, listed: int, connection: Connection) -> list[Any]:
-    """Returns the posting blocks of the question's stems, and the nearest tools, in one query."""
+async def _nearest(question: _Question, listed: int, connection: Connection) -> list[Any]:
+    """Returns the nearest tools of each query and filter: rows of numbers as bytes."""
     index = question.memory.id
-    stems = sorted({stem for weights in question.weights for stem in weights})
-    arguments: list[Any] = [index, stems]
-    statements = [_BLOCKS]
+    arguments: list[Any] = []
+    statements: list[str] = []
     width = max(listed, min(WIDTH, WIDTH_OF_ALL // len(question.plan.queries)))
     for vector in () if question.vectors is None else question.vectors:
         arguments.append("[" + ",".join(map(str, vector.tolist())) + "]")
@@ -323,8 +371,6 @@ async def _lists(question: _Question, listed: int, connection: Connection) -> li
                     f"or number = any(${len(arguments)}::integer[])"
                 )
             statements.append(_NEAREST.format(index=index, where=where, order=order, limit=listed))
-    if not index:
-        return []
     await connection.execute(
         f"set local jit = off; set local enable_sort = off; set local hnsw.ef_search = {width}; "
         "set local hnsw.iterative_scan = relaxed_order"
@@ -334,23 +380,19 @@ async def _lists(question: _Question, listed: int, connection: Connection) -> li
     )
 
 
-def _chosen(question: _Question, lists: Sequence[Any], listed: int) -> Numbers:
-    """Returns the numbers of the candidates."""
-    snapshot = question.snapshot
-    blocks = [tuple(row) for row in lists if row[0] >= 0]
-    postings = StemPostings(blocks, snapshot.alive.size)
-    postings.add(
-        {stem: question.memory.later.get(stem, ()) for each in question.weights for stem in each}
-    )
-    found = [np.array(sorted(question.extra), np.int32)]
-    nearest = (row[1] for row in lists if row[0] < 0 and row[1])
-    found += [np.frombuffer(each, ">i4").astype(np.int32) for each in nearest]
+def _best_by_words(
+    question: _Question, postings: Mapping[int, PostingList], listed: int
+) -> Numbers:
+    """Returns the numbers of the tools with the best words for each query and filter."""
+    size = question.snapshot.alive.size
+    known = {
+        stem: each.with_later(question.later.get(stem, ()), size) for stem, each in postings.items()
+    }
+    found = [np.empty(0, np.int32)]
     for weights in question.weights:
-        totals = postings.totals(weights)
-        found += [best(totals, listed, each.mask) for each in question.filters]
-    numbers = np.unique(np.concatenate(found))
-    numbers = numbers[numbers < snapshot.alive.size]
-    return numbers[question.visible.mask[numbers]]
+        weighted = [(known[stem], weight) for stem, weight in weights.items() if stem in known]
+        found += [best_tools(weighted, listed, each.mask) for each in question.filters]
+    return np.concatenate(found)
 
 
 def _decode(document: bytes) -> Document:

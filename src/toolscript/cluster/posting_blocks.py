@@ -5,7 +5,8 @@ adds to the tool's BM25F score before the stem's rarity, which is a matter of th
 new tool changes no block of another one.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,9 @@ from toolscript.retrieval.lexical.postings import NAME, Postings, differs
 from toolscript.retrieval.top_k import greatest
 
 BLOCK = 8192
+LONG = 20_000
+_ROUNDING = 1e-5
+"""How far sums of float32 may be off, as a share."""
 
 Impacts = NDArray[np.float16]
 Entries = tuple[Numbers, Numbers, Impacts]
@@ -76,43 +80,104 @@ def sorted_entries(parts: Iterable[Entries]) -> Entries:
     return stems[order], tools[order], impacts[order]
 
 
-class StemPostings:
-    """The tools of some stems with their impacts, read from blocks and from later changes."""
+@dataclass(frozen=True, slots=True)
+class PostingList:
+    """The tools that have a stem, ascending, and what it adds to each."""
 
-    def __init__(self, blocks: Iterable[tuple[int, bytes, bytes]], size: int) -> None:
-        found: dict[int, list[tuple[Numbers, Vectors]]] = {}
-        for stem, tools, impacts in blocks:
-            numbers = np.frombuffer(tools, "<i4")
-            known = int(np.searchsorted(numbers, size))  # later ones are not known here yet
-            values = np.abs(np.frombuffer(impacts, "<f2")[:known].astype(np.float32))
-            found.setdefault(stem, []).append((numbers[:known], values))
-        self._found = found
-        self._size = size
+    tools: Numbers
+    impacts: Impacts
+    greatest: float
+    """The greatest impact; 0 where no tool has the stem."""
 
-    def add(self, later: Mapping[int, Sequence[tuple[int, float]]]) -> None:
-        """Adds the entries of changed tools, by stem; those that a block has already are left."""
-        for stem, entries in later.items():
-            parts = self._found.setdefault(stem, [])
-            known = [each[0] for each in parts if each[0].size]
-            last = max((int(numbers[-1]) for numbers in known), default=-1)
-            new = [(tool, value) for tool, value in entries if last < tool < self._size]
-            if new:
-                tools, values = zip(*new, strict=True)
-                parts.append((np.array(tools, np.int32), np.array(values, np.float32)))
+    @classmethod
+    def of(cls, tools: Numbers, impacts: Impacts) -> "PostingList":
+        """Returns the list of some tools, ascending; an impact counts without its sign."""
+        impacts = np.abs(impacts)
+        return cls(tools, impacts, float(impacts.max(initial=0)))
 
-    def totals(self, weights: Mapping[int, float]) -> Vectors:
-        """Returns the sum of weighted impacts of every tool: float32 [size].
+    @classmethod
+    def joined(cls, blocks: Iterable[tuple[bytes, bytes]]) -> "PostingList":
+        """Returns the list of some blocks: tools and impacts as bytes."""
+        parts = [(np.frombuffer(tools, "<i4"), impacts) for tools, impacts in blocks]
+        parts = sorted((part for part in parts if part[0].size), key=lambda part: int(part[0][0]))
+        tools = np.concatenate([np.empty(0, np.int32), *(part[0] for part in parts)])
+        return cls.of(tools, np.frombuffer(b"".join(part[1] for part in parts), "<f2"))
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory the list takes."""
+        return self.tools.nbytes + self.impacts.nbytes
+
+    def with_later(self, later: Sequence[tuple[int, float]], size: int) -> "PostingList":
+        """Returns the list with the entries of changed tools, and with numbers below ``size``.
 
         Args:
-            weights: By stem, what its impacts are multiplied with.
+            later: Tools and impacts, ascending; those that the list has already are left.
+            size: Tools with greater numbers are not known yet.
         """
-        totals = np.zeros(self._size, np.float32)
-        for stem, weight in weights.items():
-            for tools, impacts in self._found.get(stem, ()):
-                totals[tools] += np.float32(weight) * impacts
-        return totals
+        last = int(self.tools[-1]) if self.tools.size else -1
+        new = [(tool, value) for tool, value in later if last < tool < size]
+        if new:
+            tools = np.array([tool for tool, _ in new], np.int32)
+            impacts = np.array([value for _, value in new], np.float16)
+            return self.of(
+                np.concatenate([self.tools, tools]), np.concatenate([self.impacts, impacts])
+            )
+        if last < size:
+            return self
+        known = int(np.searchsorted(self.tools, size))
+        return PostingList(self.tools[:known], self.impacts[:known], self.greatest)
+
+    def impacts_on(self, tools: Numbers) -> Vectors:
+        """Returns the impact on each of some tools, 0 where it has not got the stem: float32."""
+        places = np.searchsorted(self.tools, tools)
+        places[places == self.tools.size] = 0
+        impacts = self.impacts[places].astype(np.float32)
+        return np.where(self.tools[places] == tools, impacts, np.float32(0))
 
 
-def best(totals: Vectors, limit: int, visible: Mask) -> Numbers:
-    """Returns the ``visible`` tools with the greatest totals above 0, ``limit`` of them."""
-    return greatest(totals * visible, limit).astype(np.int32)
+def best_tools(
+    weighted: Iterable[tuple[PostingList, float]], limit: int, visible: Mask, long: int = LONG
+) -> Numbers:
+    """Returns the ``visible`` tools with the greatest weighted sums of impacts, ``limit`` of them.
+
+    Long lists are read last. Once a tool that is on none of the lists so far cannot be among the
+    best any more, those left are only looked up for the tools that can (MaxScore: Turtle and Flood,
+    Query evaluation: strategies and optimizations, 1995).
+
+    Args:
+        weighted: The lists of a question's stems, and what the impacts on each are multiplied with.
+        limit: How many tools are returned at most; all have a sum above 0.
+        visible: By a tool's number, whether it counts.
+        long: Before a list of more tools is read, it pays to look whether it has to be.
+    """
+    lists = sorted((each for each in weighted if each[0].tools.size), key=_length)
+    left = sum(postings.greatest * weight for postings, weight in lists)
+    """What the lists that are not read yet add to a tool at most."""
+    sums = np.zeros(visible.size, np.float32)
+    found = np.empty(0, np.intp)
+    least, closed = left, False
+    for postings, weight in lists:
+        if not closed and postings.tools.size > long and left < 2 * least:
+            found = np.flatnonzero((sums > 0) & visible)
+            least = _at(sums[found], limit) * (1 - _ROUNDING)
+            closed = left < least
+        if closed:
+            found = found[sums[found] + left >= least]
+            sums[found] += np.float32(weight) * postings.impacts_on(found)
+            least = max(least, _at(sums[found], limit) * (1 - _ROUNDING))
+        else:
+            sums[postings.tools] += np.float32(weight) * postings.impacts.astype(np.float32)
+        left -= postings.greatest * weight
+    if not closed:
+        found = np.flatnonzero((sums > 0) & visible)
+    return found[greatest(sums[found], limit)]
+
+
+def _at(values: Vectors, place: int) -> float:
+    """Returns the value at a place in descending order, from 1 on; 0 where there are fewer."""
+    return float(np.partition(values, -place)[-place]) if values.size >= place else 0.0
+
+
+def _length(weighted: tuple[PostingList, float]) -> int:
+    return weighted[0].tools.size

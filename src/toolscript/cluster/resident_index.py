@@ -288,6 +288,11 @@ class IndexMemory:
         """How many tools are not in the blocks yet."""
         return self.snapshot.alive.size - self._folded_number
 
+    @property
+    def folds(self) -> tuple[int, int]:
+        """The index, and how many tools are in its blocks: a fold changes it."""
+        return self.id, self._folded_number
+
     def forget_folded(self, number: int) -> None:
         """Forgets the impacts of tools with smaller numbers: these are in blocks by now."""
         if number <= self._folded_number:
