@@ -40,7 +40,7 @@ def test_sums_of_impacts_are_the_scores_of_the_lexical_index() -> None:
     for stem, _, tools, values in blocks_of(entries):
         blocks.setdefault(stem, []).append((tools, values))
     postings = {stem: PostingList.joined(each) for stem, each in blocks.items()}
-    everything = np.arange(len(DOCUMENTS), dtype=np.int32)
+    everything = np.arange(len(DOCUMENTS))
     for text in ("read a file", "move the branch and list commits", "t003"):
         terms = index.terms(Query(text))
         numbers = analyzer.vocabulary.stems

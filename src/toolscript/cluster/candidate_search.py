@@ -167,7 +167,7 @@ class CandidateSearch:
         numbers = await anyio.to_thread.run_sync(
             partial(_best_by_words, question, postings, self._listed)
         )
-        return await self._missing(question, (), np.append(numbers, sorted(question.extra)))
+        return await self._missing(question, (), [*numbers, *question.extra])
 
     async def _read(self, question: _Question) -> dict[int, PostingList]:
         """Returns the posting lists of the question's stems."""
@@ -382,17 +382,18 @@ async def _nearest(question: _Question, listed: int, connection: Connection) -> 
 
 def _best_by_words(
     question: _Question, postings: Mapping[int, PostingList], listed: int
-) -> Numbers:
+) -> list[int]:
     """Returns the numbers of the tools with the best words for each query and filter."""
     size = question.snapshot.alive.size
     known = {
         stem: each.with_later(question.later.get(stem, ()), size) for stem, each in postings.items()
     }
-    found = [np.empty(0, np.int32)]
+    found: list[int] = []
     for weights in question.weights:
         weighted = [(known[stem], weight) for stem, weight in weights.items() if stem in known]
-        found += [best_tools(weighted, listed, each.mask) for each in question.filters]
-    return np.concatenate(found)
+        for each in question.filters:
+            found += best_tools(weighted, listed, each.mask).tolist()
+    return found
 
 
 def _decode(document: bytes) -> Document:

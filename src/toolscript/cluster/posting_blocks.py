@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolscript.embedding.base import Vectors
-from toolscript.retrieval.base import Mask
+from toolscript.retrieval.base import Mask, Rows
 from toolscript.retrieval.lexical.analyzer import Numbers, TokenIds, Vocabulary
 from toolscript.retrieval.lexical.bm25f import field_scales, saturated_frequency
 from toolscript.retrieval.lexical.postings import NAME, Postings, differs
@@ -128,7 +128,7 @@ class PostingList:
         known = int(np.searchsorted(self.tools, size))
         return PostingList(self.tools[:known], self.impacts[:known], self.greatest)
 
-    def impacts_on(self, tools: Numbers) -> Vectors:
+    def impacts_on(self, tools: Rows) -> Vectors:
         """Returns the impact on each of some tools, 0 where it has not got the stem: float32."""
         places = np.searchsorted(self.tools, tools)
         places[places == self.tools.size] = 0
@@ -138,7 +138,7 @@ class PostingList:
 
 def best_tools(
     weighted: Iterable[tuple[PostingList, float]], limit: int, visible: Mask, long: int = LONG
-) -> Numbers:
+) -> Rows:
     """Returns the ``visible`` tools with the greatest weighted sums of impacts, ``limit`` of them.
 
     Long lists are read last. Once a tool that is on none of the lists so far cannot be among the
