@@ -2,8 +2,9 @@
 
 A fork runs ``python -m toolscript``, or a helper server, as the interpreter would: with the
 arguments, the environment, the directory and the output of its own, and as ``__main__``. What it
-does not do is start the interpreter and import. So what depends on either (``PYTHONPATH``, for one)
-is tested with processes that are started the long way.
+does not do is start the interpreter and import; nor does a gateway that such a command starts. So
+what depends on either (``PYTHONPATH``, for one) is tested with processes that are started the long
+way, as sessions of ``toolscript mcp`` and gateways in the foreground are.
 """
 
 import atexit
@@ -230,14 +231,67 @@ def _become(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
     os.environ.clear()
     os.environ.update(({"LC_CTYPE": coerced} if coerced else {}) | request["env"])
     time.tzset()
-    sys.argv[1:] = request["arguments"]
     if script := request.get("script"):
+        sys.argv[1:] = request["arguments"]
         sys.path[0], sys.argv[0] = str(Path(script).parent), script
         runpy.run_path(script, run_name="__main__")
-    else:
-        sys.path[0] = request["cwd"]
-        runpy.run_module("toolscript", run_name="__main__", alter_sys=True)
+        sys.exit()
+    _Popen.spare = _spare()
+    subprocess.Popen = _Popen
+    sys.path[0] = request["cwd"]
+    _command(request["arguments"])
+
+
+def _command(arguments: Sequence[str]) -> NoReturn:
+    sys.argv[1:] = arguments
+    runpy.run_module("toolscript", run_name="__main__", alter_sys=True)
     sys.exit()
+
+
+class _Popen(subprocess.Popen[Any]):
+    """Starts a gateway as a fork that has imported what it needs, once in each command."""
+
+    spare: tuple[int, socket.socket] | None = None
+    """A child that becomes the gateway, and the channel on which it is told to."""
+
+    def _execute_child(self, args: Any, *more: Any) -> None:
+        own = _Popen.spare
+        words: list[Any] = [] if isinstance(args, str | bytes | os.PathLike) else [*args]
+        if own is None or words[:5] != [sys.executable, "-P", "-m", "toolscript", "gateway"]:
+            super()._execute_child(args, *more)  # type: ignore[misc]
+            return
+        _Popen.spare = None
+        pipes = more[9:15]  # each for reading and writing: standard input, output, errors
+        self.pid, channel = own
+        with channel:
+            data = json.dumps(words[4:]).encode()
+            fds = [pipes[0], pipes[3], pipes[5]]
+            socket.send_fds(channel, [len(data).to_bytes(4)], fds)
+            channel.sendall(data)
+        self._child_created = True
+        self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
+
+
+def _spare() -> tuple[int, socket.socket]:
+    """Forks a child that becomes a gateway if it is told to, and ends with its parent."""
+    ours, its = socket.socketpair()
+    if pid := os.fork():
+        its.close()
+        return pid, ours
+    ours.close()
+    for each in range(3):
+        os.dup2(its.fileno(), each)  # nobody waits for the end of the command's output
+    head, descriptors, _, _ = socket.recv_fds(its, 4, 3)
+    if not head:
+        os._exit(0)
+    arguments = json.loads(_received(its, int.from_bytes(head)))
+    its.close()
+    os.setsid()
+    for target, source in enumerate(descriptors):
+        os.dup2(source, target)
+        os.close(source)
+    sys.path.pop(0)  # as -P has it
+    _command(arguments)
 
 
 if __name__ == "__main__":
