@@ -16,8 +16,8 @@ from contextlib import suppress
 from typing import Any, TypeAlias
 
 from toolscript.cluster.database import Database
+from toolscript.cluster.database_connect import connect
 from toolscript.cluster.driver import Connection, driver
-from toolscript.cluster.host_selection import connect
 from toolscript.errors import DatabaseUnavailableError
 
 log = logging.getLogger(__name__)

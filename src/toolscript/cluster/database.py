@@ -16,8 +16,8 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
 from toolscript.cluster import schema
+from toolscript.cluster.database_connect import connect
 from toolscript.cluster.driver import Connection, Work, driver
-from toolscript.cluster.host_selection import connect
 from toolscript.errors import DatabaseUnavailableError
 from toolscript.text.redaction import redact
 

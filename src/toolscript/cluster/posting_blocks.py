@@ -1,8 +1,8 @@
 """Holds the words of very many tools in posting blocks: plain rows of PostgreSQL.
 
 A block is a row with up to `BLOCK` tools that have a stem, and each one's impact: what the stem
-adds to the tool's BM25F score before the stem's rarity, which is a matter of the question. So a
-new tool changes no block of another one.
+adds to the tool's BM25F score before it is weighted by the stem's rarity, which a search knows. So
+a new tool changes nothing of what is stored of the others.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

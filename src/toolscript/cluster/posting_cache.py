@@ -1,4 +1,4 @@
-"""Keeps the posting lists that searches have read lately, so that frequent words are read once."""
+"""Keeps recently read posting lists in memory, so that those of frequent words are read once."""
 
 import threading
 from collections import OrderedDict
@@ -8,7 +8,7 @@ from toolscript.cluster.posting_blocks import PostingList
 
 MAX_BYTES = 64 << 20
 Folds = tuple[int, int]
-"""An index and its number of folded tools: a later fold may have put more into the blocks."""
+"""An index, and how many of its tools are in posting blocks: a fold puts more of them there."""
 
 
 class PostingCache:

@@ -1,7 +1,8 @@
-"""Connects to the first of several database hosts that answers as it should.
+"""Connects to the first of several database hosts that accepts the connection.
 
 The driver tries one host after the other within one timeout. A host that hangs, as a stopped
-machine does, takes all of it, and its standby is never asked.
+machine does, uses up the whole timeout, and its standby is never asked. So here the next host is
+asked as well when one has been silent for a moment.
 """
 
 import asyncio

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.postgres import PostgresServer
-from toolscript.cluster.host_selection import connect, host_urls
+from toolscript.cluster.database_connect import connect, host_urls
 
 HOST = st.from_regex(r"[a-z0-9.-]{1,8}(:[0-9]{1,4})?|\[::1\](:[0-9]{1,4})?", fullmatch=True)
 
