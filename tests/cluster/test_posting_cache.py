@@ -20,8 +20,9 @@ def test_the_lists_that_were_used_least_lately_are_dropped() -> None:
 
 def test_a_list_that_is_too_long_is_not_kept() -> None:
     cache = PostingCache(max_bytes=60)
-    cache.add((1, 5), {1: postings(11)})
-    assert not cache.found((1, 5), [1])
+    cache.add((1, 5), {1: postings(2)})
+    cache.add((1, 5), {2: postings(11)})
+    assert cache.found((1, 5), [1, 2]).keys() == {1}, "and nothing is dropped for it"
 
 
 def test_a_fold_makes_the_lists_stale() -> None:

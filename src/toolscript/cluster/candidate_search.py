@@ -21,7 +21,7 @@ from toolscript.cluster.database import Database
 from toolscript.cluster.driver import Connection
 from toolscript.cluster.grant_filters import GrantFilters, ToolFilter, tool_filter
 from toolscript.cluster.posting_blocks import PostingList, best_tools
-from toolscript.cluster.posting_cache import Folds, PostingCache
+from toolscript.cluster.posting_cache import PostingCache
 from toolscript.cluster.resident_index import IndexMemory, Snapshot, token_ids_of
 from toolscript.embedding.base import Vectors, unit_rows
 from toolscript.graph.forecast import Forecast
@@ -58,10 +58,6 @@ order by {order} limit {limit}) as nearest
 """
 
 
-Later = Mapping[int, Sequence[tuple[int, float]]]
-"""By stem, the tools that are in no block yet, and their impacts."""
-
-
 @dataclass(slots=True)
 class _Question:
     """What is known of one search before the database is asked."""
@@ -69,8 +65,6 @@ class _Question:
     plan: Plan
     memory: IndexMemory
     snapshot: Snapshot
-    later: Later
-    folds: Folds
     visible: ToolFilter
     asked: ToolFilter
     """Those of the servers that were asked for; the same where none was."""
@@ -142,11 +136,11 @@ class CandidateSearch:
             DatabaseUnavailableError: The database does not answer.
         """
         # One state for the whole search, whatever changes in the meantime. What is folded after
-        # this is in the blocks by then, and in `later` as well.
-        snapshot, later, folds = memory.snapshot, memory.later, memory.folds
+        # this is in the blocks by then, and in the snapshot's `later` as well.
+        snapshot = memory.snapshot
         visible = await self._filters.visible(memory, snapshot, plan.request, served)
         question = await anyio.to_thread.run_sync(
-            partial(self._asked, plan, memory, (snapshot, later, folds), visible)
+            partial(self._asked, plan, memory, snapshot, visible)
         )
         # While the database compares vectors, the words are looked up here.
         nearest, rows = await asyncio.gather(self._nearest(question), self._said(question))
@@ -171,7 +165,7 @@ class CandidateSearch:
 
     async def _read(self, question: _Question) -> dict[int, PostingList]:
         """Returns the posting lists of the question's stems."""
-        stems, folds = question.stems, question.folds
+        stems, folds = question.stems, question.snapshot.folds
         found = self._postings.found(folds, stems)
         missing = sorted(stems - found.keys())
         if missing and question.memory.id:
@@ -200,11 +194,10 @@ class CandidateSearch:
         self,
         plan: Plan,
         memory: IndexMemory,
-        state: tuple[Snapshot, Later, Folds],
+        snapshot: Snapshot,
         visible: ToolFilter,
     ) -> _Question:
         """Returns what can be known of a search without the database."""
-        snapshot, _, _ = state
         request, mask = plan.request, visible.mask
         asked = visible
         if request.servers:
@@ -230,7 +223,7 @@ class CandidateSearch:
             extra.update(memory.names.spelled(compact(request.why), mask))
         executors = self._executors(plan, snapshot, asked.mask)
         return _Question(
-            plan, memory, *state, visible, asked, vectors, weights, matches, extra, executors
+            plan, memory, snapshot, visible, asked, vectors, weights, matches, extra, executors
         )
 
     def _executors(self, plan: Plan, snapshot: Snapshot, mask: Mask) -> ToolFilter | None:
@@ -386,7 +379,8 @@ def _best_by_words(
     """Returns the numbers of the tools with the best words for each query and filter."""
     size = question.snapshot.alive.size
     known = {
-        stem: each.with_later(question.later.get(stem, ()), size) for stem, each in postings.items()
+        stem: each.with_later(question.snapshot.later.get(stem, ()), size)
+        for stem, each in postings.items()
     }
     found: list[int] = []
     for weights in question.weights:

@@ -5,17 +5,16 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 
 from toolscript.cluster.posting_blocks import PostingList
+from toolscript.cluster.resident_index import Folds
 
 MAX_BYTES = 64 << 20
-Folds = tuple[int, int]
-"""An index, and how many of its tools are in posting blocks: a fold puts more of them there."""
 
 
 class PostingCache:
     """The lists of one state of an index's blocks, least recently used out first. Any thread.
 
     Args:
-        max_bytes: How much memory the lists may take.
+        max_bytes: How much memory the lists may take. A longer list is not kept.
     """
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
@@ -44,7 +43,7 @@ class PostingCache:
                 self._folds, self._bytes = folds, 0
                 self._lists.clear()
             for stem, postings in lists.items():
-                if stem not in self._lists:
+                if stem not in self._lists and postings.nbytes <= self._max_bytes:
                     self._lists[stem] = postings
                     self._bytes += postings.nbytes
             while self._bytes > self._max_bytes:

@@ -5,8 +5,8 @@ positions of the changes in the database, one after the other.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import TypeVar
 
 import msgspec
@@ -25,6 +25,10 @@ from toolscript.retrieval.semantic.server_context import Basis
 from toolscript.retrieval.subqueries import MIN_TOOLS, SHORTEST_ACTION
 
 S = TypeVar("S", bound=np.generic)
+Folds = tuple[int, int]
+"""An index, and how many of its tools are in posting blocks: a fold puts more of them there."""
+Later = Mapping[int, Sequence[tuple[int, float]]]
+"""By stem, the tools that are in no block yet, ascending, and their impacts."""
 _CHUNK = 20_000
 """So many tools are read at once."""
 _TOOLS = """
@@ -118,6 +122,8 @@ class Snapshot:
     """By stem, how many texts begin with it."""
     executors: Numbers
     """The numbers of the tools that run commands."""
+    folds: Folds
+    later: Later
 
     def is_action(self, word: str) -> bool:
         """Whether several tools' texts begin with a word."""
@@ -196,8 +202,8 @@ class IndexMemory:
         self.vocabulary = Vocabulary(stemmer)
         self.servers: list[str] = []
         self.server_numbers: dict[str, int] = {}
-        self.later: dict[int, list[tuple[int, float]]] = {}
-        """By stem, the tools that changed since the blocks were made, and their impacts."""
+        self._later: dict[int, list[tuple[int, float]]] = {}
+        """See `Later`. The lists grow: a snapshot leaves out what has greater numbers."""
         self._counts = WordCounts(self.vocabulary)
         self._spellings = [Spellings([])]
         self._executors: set[int] = set()
@@ -281,28 +287,24 @@ class IndexMemory:
         stems, places, impacts = entries_of(added, self.vocabulary, averages)
         for stem, place, impact in zip(stems, places, impacts, strict=True):
             entry = change.added[int(place)].number, abs(float(impact))
-            self.later.setdefault(int(stem), []).append(entry)
+            self._later.setdefault(int(stem), []).append(entry)
 
     @property
     def changed(self) -> int:
         """How many tools are not in the blocks yet."""
         return self.snapshot.alive.size - self._folded_number
 
-    @property
-    def folds(self) -> tuple[int, int]:
-        """The index, and how many tools are in its blocks: a fold changes it."""
-        return self.id, self._folded_number
-
     def forget_folded(self, number: int) -> None:
         """Forgets the impacts of tools with smaller numbers: these are in blocks by now."""
         if number <= self._folded_number:
             return
         self._folded_number = number
-        self.later = {
+        self._later = {
             stem: kept
-            for stem, entries in self.later.items()
+            for stem, entries in self._later.items()
             if (kept := [entry for entry in entries if entry[0] >= number])
         }
+        self.snapshot = replace(self.snapshot, folds=(self.id, number), later=self._later)
 
     def _add_server(self, name: str) -> None:
         self.server_numbers[name] = len(self.servers)
@@ -331,7 +333,17 @@ class IndexMemory:
         )
         executors = np.array(sorted(self._executors), np.int32)
         openings = counts.openings.copy()
-        return Snapshot(position, alive, server, int(alive.sum()), statistics, openings, executors)
+        return Snapshot(
+            position,
+            alive,
+            server,
+            int(alive.sum()),
+            statistics,
+            openings,
+            executors,
+            (self.id, self._folded_number),
+            self._later,
+        )
 
 
 def token_ids_of(words: bytes, lengths: bytes) -> TokenIds:
