@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rapidfuzz.distance import OSA
 
-from toolscript.retrieval.lexical.spelling import Spellings
+from toolscript.retrieval.lexical.spelling import MAX_EDITS, Spellings
 
 WORD = st.text(alphabet="abcdeé漢_1", min_size=1, max_size=12)
 WORDS = st.lists(WORD, max_size=30, unique=True)
@@ -32,6 +32,15 @@ def test_no_word_that_is_alike_enough_is_left_out(
         if similarity >= least:
             assert found.pop(near) == pytest.approx(similarity)
     assert not found
+
+
+def test_so_many_edits_are_no_misspelling_however_long_the_word() -> None:
+    """search:typo"""
+    name = "create_monthly_report_from_the_ledger"
+    misspelled = [name.replace(letter, "#", 1) for letter in ("c", "m")]
+    assert [near for near, _ in Spellings(misspelled).alike(name, 0.75)] == misspelled
+    assert Spellings([f"{name[:-MAX_EDITS]}{'#' * MAX_EDITS}"]).alike(name, 0.75)
+    assert not Spellings([f"{name[: -MAX_EDITS - 1]}{'#' * (MAX_EDITS + 1)}"]).alike(name, 0.75)
 
 
 def test_without_words_nothing_is_near() -> None:
