@@ -259,6 +259,7 @@ def _opened(
         exact_up_to=exact_up_to,
     )
     start_s, _ = _timed(candidates.open)
+    gc.freeze()  # as a gateway does once it is ready
     feed.start()
     return database, (candidates, semantic), start_s
 

@@ -7,7 +7,7 @@ the statistics of all tools, which memory has.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,18 +18,18 @@ import numpy as np
 
 from toolscript.cluster.candidate_rows import vectors_of
 from toolscript.cluster.database import Database
-from toolscript.cluster.driver import Connection
 from toolscript.cluster.grant_filters import GrantFilters, ToolFilter, tool_filter
-from toolscript.cluster.posting_blocks import PostingList, best_tools
-from toolscript.cluster.posting_cache import PostingCache
 from toolscript.cluster.resident_index import IndexMemory, Snapshot, token_ids_of
+from toolscript.cluster.score_estimates import SignalScores, likely_best
+from toolscript.cluster.vector_search import Compared, Nearest, VectorSearch
+from toolscript.cluster.word_search import Weights, WordLists, WordSearch
 from toolscript.embedding.base import Vectors, unit_rows
 from toolscript.graph.forecast import Forecast
 from toolscript.graph.learning import Learning
-from toolscript.retrieval.base import Corpus, EmbeddingIndex, Mask, Plan, Query
+from toolscript.retrieval.base import Corpus, EmbeddingIndex, Mask, Plan, Query, Rows
 from toolscript.retrieval.candidate_selection import FoundNames, Reachable
 from toolscript.retrieval.capability import CapabilityIndex, CapabilityReader, Purpose
-from toolscript.retrieval.lexical.analyzer import Numbers, Stemmer
+from toolscript.retrieval.lexical.analyzer import Stemmer
 from toolscript.retrieval.lexical.bm25f import LexicalIndex, PostingsPart
 from toolscript.retrieval.lexical.name_matching import NameMatch
 from toolscript.retrieval.lexical.postings import Postings
@@ -39,22 +39,11 @@ from toolscript.retrieval.trace import IndexState
 from toolscript.text.words import compact
 from toolscript.types import Document
 
-WIDTH, WIDTH_OF_ALL = 800, 1600
-"""How many vectors of the graph are looked at for a question, and for it and its parts together."""
 _ROWS = """
 select tool.number, document, words, lengths, purpose, executes, vector, server, mean
 from toolscript.candidate_tool as tool join toolscript.candidate_server as of_tool
 on of_tool.index_id = tool.index_id and of_tool.number = server
 where tool.index_id = $1 and tool.number = any($2)
-"""
-_BLOCKS = """
-select stem, tools, impacts from toolscript.candidate_posting
-where index_id = $1 and stem = any($2)
-"""
-_NEAREST = """
-select string_agg(int4send(number), ''::bytea) from (
-select number from toolscript.candidate_vector_{index} {where}
-order by {order} limit {limit}) as nearest
 """
 
 
@@ -69,25 +58,26 @@ class _Question:
     asked: ToolFilter
     """Those of the servers that were asked for; the same where none was."""
     vectors: Vectors | None
-    weights: list[dict[int, float]]
-    """By query and stem, what an impact is multiplied with."""
-    matches: dict[str, dict[int, NameMatch]]
-    """By the text of a query, the tools whose names it spells."""
-    extra: set[int]
-    """Tools that are candidates whatever the lists say."""
+    weights: list[Weights]
+    """By query, those of its stems."""
     executors: ToolFilter | None
     """The tools that run commands, where they may be what is asked for."""
-
-    @property
-    def stems(self) -> set[int]:
-        """The stems of all queries."""
-        return {stem for weights in self.weights for stem in weights}
 
     @property
     def filters(self) -> list[ToolFilter]:
         """Of which tools lists are taken."""
         asked = [self.asked] if self.asked is not self.visible else []
         return [self.visible, *asked, *([self.executors] if self.executors else [])]
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """The tools that are candidates whatever the lists say."""
+
+    matches: dict[str, dict[int, NameMatch]]
+    """By the text of a query, the tools whose names it spells."""
+    numbers: Rows
+    """Theirs, and those of other tools that are named, used or expected."""
 
 
 class CandidateSearch:
@@ -118,7 +108,8 @@ class CandidateSearch:
         self._listed = listed
         self._capabilities = CapabilityReader(stemmer)
         self._filters = GrantFilters(database, exact_up_to)
-        self._postings = PostingCache()
+        self._vectors = VectorSearch(database, listed)
+        self._words = WordSearch(database, listed)
         self._usage: tuple[int, str, int, list[str], Vectors] | None = None
         """The version, model and length of what was learned, the tools, and their vectors."""
 
@@ -142,43 +133,78 @@ class CandidateSearch:
         question = await anyio.to_thread.run_sync(
             partial(self._asked, plan, memory, snapshot, visible)
         )
-        # While the database compares vectors, the words are looked up here.
-        nearest, rows = await asyncio.gather(self._nearest(question), self._said(question))
-        rows += await self._missing(question, rows, nearest)
-        rows += await self._missing(question, rows, self._needed(question, rows))
-        return await anyio.to_thread.run_sync(partial(self._state, question, rows))
-
-    async def _nearest(self, question: _Question) -> Numbers:
-        """Returns the numbers of the tools whose vectors are nearest."""
-        if not question.memory.id or question.vectors is None:
-            return np.empty(0, np.int32)
-        rows = await self._database.arun(partial(_nearest, question, self._listed))
-        return np.frombuffer(b"".join(row[0] or b"" for row in rows), ">i4")
-
-    async def _said(self, question: _Question) -> list[Any]:
-        """Returns the rows of the tools that have the question's words, or are in it anyway."""
-        postings = await self._read(question)
-        numbers = await anyio.to_thread.run_sync(
-            partial(_best_by_words, question, postings, self._listed)
+        # While the database compares vectors, words and names are looked up here.
+        masks = [each.mask for each in question.filters]
+        nearest, words, named = await asyncio.gather(
+            self._nearest(question),
+            self._words.best(snapshot, question.weights, masks),
+            anyio.to_thread.run_sync(self._named, question),
         )
-        return await self._missing(question, (), [*numbers, *question.extra])
+        likely = await self._likely(question, nearest, words, named)
+        rows = await self._missing(question, (), likely)
+        rows += await self._missing(question, rows, self._needed(question, rows))
+        return await anyio.to_thread.run_sync(partial(self._state, question, named, rows))
 
-    async def _read(self, question: _Question) -> dict[int, PostingList]:
-        """Returns the posting lists of the question's stems."""
-        stems, folds = question.stems, question.snapshot.folds
-        found = self._postings.found(folds, stems)
-        missing = sorted(stems - found.keys())
-        if missing and question.memory.id:
-            blocks: dict[int, list[tuple[bytes, bytes]]] = {stem: [] for stem in missing}
-            for stem, *block in await self._fetched(_BLOCKS, question.memory.id, missing):
-                blocks[stem].append(tuple(block))
-            read = {stem: PostingList.joined(each) for stem, each in blocks.items()}
-            self._postings.add(folds, read)
-            found |= read
-        return found
+    async def _nearest(self, question: _Question) -> Nearest:
+        """Returns the tools whose vectors are nearest."""
+        if not question.memory.id or question.vectors is None:
+            return Nearest([], None)
+        return await self._vectors.nearest(question.memory.id, question.vectors, question.filters)
+
+    async def _likely(
+        self, question: _Question, nearest: Nearest, words: WordLists, named: _Named
+    ) -> Rows:
+        """Returns the numbers of the candidates whose rows have to be read."""
+        mask, vectors = question.visible.mask, question.vectors
+        lists = np.concatenate([*nearest.lists, *words.lists, named.numbers]).astype(np.intp)
+        numbers = np.unique(lists[lists < mask.size])
+        numbers = numbers[mask[numbers]]
+        if question.plan.limit is None or not numbers.size:
+            return numbers
+        compared = nearest.compared
+        if vectors is not None and compared is None:
+            compared = await self._vectors.compared(
+                question.memory.id, vectors, numbers.astype(np.int32)
+            )
+        best = await anyio.to_thread.run_sync(
+            partial(self._best, question, numbers, words, compared)
+        )
+        return np.union1d(best, named.numbers)
+
+    def _best(
+        self, question: _Question, numbers: Rows, words: WordLists, compared: Compared | None
+    ) -> Rows:
+        """Returns the numbers of the candidates that may be the best."""
+        memory, semantic = question.memory, None
+        if self._semantic is not None and question.vectors is not None and compared is not None:
+            shared = question.vectors @ memory.basis.common
+            cosines = compared.of(numbers) * memory.basis.scale + shared[:, None]
+            semantic = self._semantic.calibrated(memory.model, cosines.astype(np.float32))
+        masks = [each.mask[numbers] for each in question.filters]
+        others = None
+        if question.executors is not None:
+            others = question.asked.mask[numbers] & ~question.executors.mask[numbers]
+        signals = SignalScores(words.sums(numbers), semantic)
+        state = self._without_rows(question)
+        return numbers[likely_best(state, question.plan, signals, masks, others)]
+
+    def _without_rows(self, question: _Question) -> IndexState:
+        """Returns what is known of all tools, and of no single one."""
+        corpus, snapshot = Corpus(()), question.snapshot
+        return IndexState(
+            corpus=corpus,
+            lexical=LexicalIndex([], snapshot.statistics, 0),
+            semantic=self._semantic_index(question.memory, corpus, ()),
+            names=FoundNames((), {}),
+            capabilities=CapabilityIndex(corpus, self._capabilities, []),
+            is_action=snapshot.is_action,
+            visibility=Reachable(np.empty(0, np.intp)),
+            forecast=None,
+            known=(),
+        )
 
     async def _missing(
-        self, question: _Question, rows: Sequence[Any], numbers: Iterable[int]
+        self, question: _Question, rows: Sequence[Any], numbers: Iterable[int] | Rows
     ) -> list[Any]:
         """Returns the rows of those of some tools that are visible and not among ``rows``."""
         mask = question.visible.mask
@@ -214,17 +240,22 @@ class CandidateSearch:
             }
             for query in plan.queries
         ]
-        texts = dict.fromkeys(query.text for query in plan.queries)
-        matches = {text: memory.names.match(Query(text), mask) for text in texts}
-        extra = {number for found in matches.values() for number in found}
-        for identifier in (*self._beside(request.context), *self._used(memory.model, vectors)):
-            extra.update(memory.names.by_id(identifier, mask))
-        if request.why:
-            extra.update(memory.names.spelled(compact(request.why), mask))
         executors = self._executors(plan, snapshot, asked.mask)
-        return _Question(
-            plan, memory, snapshot, visible, asked, vectors, weights, matches, extra, executors
-        )
+        return _Question(plan, memory, snapshot, visible, asked, vectors, weights, executors)
+
+    def _named(self, question: _Question) -> _Named:
+        """Returns the tools that are candidates whatever the lists say."""
+        memory, mask, request = question.memory, question.visible.mask, question.plan.request
+        names = memory.names
+        texts = dict.fromkeys(query.text for query in question.plan.queries)
+        matches = {text: names.match(Query(text), mask) for text in texts}
+        found = {number for each in matches.values() for number in each}
+        used = self._used(memory.model, question.vectors)
+        for identifier in (*self._beside(request.context), *used):
+            found.update(names.by_id(identifier, mask))
+        if request.why:
+            found.update(names.spelled(compact(request.why), mask))
+        return _Named(matches, np.fromiter(found, np.intp, len(found)))
 
     def _executors(self, plan: Plan, snapshot: Snapshot, mask: Mask) -> ToolFilter | None:
         """Returns the tools that run commands, where the question wants what a shell can do."""
@@ -270,7 +301,7 @@ class CandidateSearch:
         needed = (need.tool for each in ids for need in graph.dependencies(each))
         return {number for tool in needed for number in names.by_id(tool, mask)}
 
-    def _state(self, question: _Question, rows: list[Any]) -> IndexState:
+    def _state(self, question: _Question, named: _Named, rows: list[Any]) -> IndexState:
         """Returns the candidates with everything that the steps of a search read."""
         memory, snapshot = question.memory, question.snapshot
         known = [(_decode(row[1]), row) for row in rows]
@@ -299,7 +330,7 @@ class CandidateSearch:
             corpus=corpus,
             lexical=LexicalIndex([part], statistics, len(rows)),
             semantic=semantic,
-            names=FoundNames.among(place, memory.names.impersonating, question.matches),
+            names=FoundNames.among(place, memory.names.impersonating, named.matches),
             capabilities=CapabilityIndex(corpus, self._capabilities, purposes),
             is_action=snapshot.is_action,
             visibility=Reachable(np.flatnonzero(question.asked.mask[[row[0] for row in rows]])),
@@ -340,54 +371,6 @@ class _KnownIds:
 
     def __contains__(self, identifier: object) -> bool:
         return bool(self.memory.names.by_id(str(identifier), self.mask))
-
-
-async def _nearest(question: _Question, listed: int, connection: Connection) -> list[Any]:
-    """Returns the nearest tools of each query and filter: rows of numbers as bytes."""
-    index = question.memory.id
-    arguments: list[Any] = []
-    statements: list[str] = []
-    width = max(listed, min(WIDTH, WIDTH_OF_ALL // len(question.plan.queries)))
-    for vector in () if question.vectors is None else question.vectors:
-        arguments.append("[" + ",".join(map(str, vector.tolist())) + "]")
-        distance = f"embedding <#> ${len(arguments)}::text::halfvec"
-        for each in question.filters:
-            where = ""
-            order = f"({distance}) + 0" if each.is_exact else distance  # a sum has no index
-            if each.is_exact and not each.is_everything:
-                arguments.append(each.numbers.tolist())
-                where = f"where number = any(${len(arguments)}::integer[])"
-            elif not each.is_everything:
-                arguments += [each.servers, each.numbers.tolist()]
-                where = (
-                    f"where server = any(${len(arguments) - 1}::integer[]) "
-                    f"or number = any(${len(arguments)}::integer[])"
-                )
-            statements.append(_NEAREST.format(index=index, where=where, order=order, limit=listed))
-    await connection.execute(
-        f"set local jit = off; set local enable_sort = off; set local hnsw.ef_search = {width}; "
-        "set local hnsw.iterative_scan = relaxed_order"
-    )
-    return await connection.fetch(
-        " union all ".join(f"({each})" for each in statements), *arguments
-    )
-
-
-def _best_by_words(
-    question: _Question, postings: Mapping[int, PostingList], listed: int
-) -> list[int]:
-    """Returns the numbers of the tools with the best words for each query and filter."""
-    size = question.snapshot.alive.size
-    known = {
-        stem: each.with_later(question.snapshot.later.get(stem, ()), size)
-        for stem, each in postings.items()
-    }
-    found: list[int] = []
-    for weights in question.weights:
-        weighted = [(known[stem], weight) for stem, weight in weights.items() if stem in known]
-        for each in question.filters:
-            found += best_tools(weighted, listed, each.mask).tolist()
-    return found
 
 
 def _decode(document: bytes) -> Document:

@@ -19,9 +19,7 @@ from toolscript.retrieval.lexical.postings import NAME, Postings, differs
 from toolscript.retrieval.top_k import greatest
 
 BLOCK = 8192
-LONG = 20_000
-_ROUNDING = 1e-5
-"""How far sums of float32 may be off, as a share."""
+RANGE = 1 << 18
 
 Impacts = NDArray[np.float16]
 Entries = tuple[Numbers, Numbers, Impacts]
@@ -85,15 +83,12 @@ class PostingList:
     """The tools that have a stem, ascending, and what it adds to each."""
 
     tools: Numbers
-    impacts: Impacts
-    greatest: float
-    """The greatest impact; 0 where no tool has the stem."""
+    impacts: Vectors
 
     @classmethod
-    def of(cls, tools: Numbers, impacts: Impacts) -> "PostingList":
+    def of(cls, tools: Numbers, impacts: Impacts | Vectors) -> "PostingList":
         """Returns the list of some tools, ascending; an impact counts without its sign."""
-        impacts = np.abs(impacts)
-        return cls(tools, impacts, float(impacts.max(initial=0)))
+        return cls(tools, np.abs(impacts).astype(np.float32))  # float16 is slow to compute with
 
     @classmethod
     def joined(cls, blocks: Iterable[tuple[bytes, bytes]]) -> "PostingList":
@@ -119,65 +114,54 @@ class PostingList:
         new = [(tool, value) for tool, value in later if last < tool < size]
         if new:
             tools = np.array([tool for tool, _ in new], np.int32)
-            impacts = np.array([value for _, value in new], np.float16)
+            impacts = np.array([value for _, value in new], np.float32)
             return self.of(
                 np.concatenate([self.tools, tools]), np.concatenate([self.impacts, impacts])
             )
         if last < size:
             return self
         known = int(np.searchsorted(self.tools, size))
-        return PostingList(self.tools[:known], self.impacts[:known], self.greatest)
+        return PostingList(self.tools[:known], self.impacts[:known])
 
     def impacts_on(self, tools: Rows) -> Vectors:
         """Returns the impact on each of some tools, 0 where it has not got the stem: float32."""
         places = np.searchsorted(self.tools, tools)
         places[places == self.tools.size] = 0
-        impacts = self.impacts[places].astype(np.float32)
-        return np.where(self.tools[places] == tools, impacts, np.float32(0))
+        return np.where(self.tools[places] == tools, self.impacts[places], np.float32(0))
 
 
 def best_tools(
-    weighted: Iterable[tuple[PostingList, float]], limit: int, visible: Mask, long: int = LONG
+    weighted: Iterable[tuple[PostingList, float]], limit: int, visible: Mask, range_: int = RANGE
 ) -> Rows:
     """Returns the ``visible`` tools with the greatest weighted sums of impacts, ``limit`` of them.
 
-    Long lists are read last. Once a tool that is on none of the lists so far cannot be among the
-    best any more, those left are only looked up for the tools that can (MaxScore: Turtle and Flood,
-    Query evaluation: strategies and optimizations, 1995).
+    Of equal ones the first. One range of numbers after the other, whose sums stay in the cache.
 
     Args:
         weighted: The lists of a question's stems, and what the impacts on each are multiplied with.
         limit: How many tools are returned at most; all have a sum above 0.
         visible: By a tool's number, whether it counts.
-        long: Before a list of more tools is read, it pays to look whether it has to be.
+        range_: How many numbers a range has.
     """
-    lists = sorted((each for each in weighted if each[0].tools.size), key=_length)
-    left = sum(postings.greatest * weight for postings, weight in lists)
-    """What the lists that are not read yet add to a tool at most."""
-    sums = np.zeros(visible.size, np.float32)
-    found = np.empty(0, np.intp)
-    least, closed = left, False
-    for postings, weight in lists:
-        if not closed and postings.tools.size > long and left < 2 * least:
-            found = np.flatnonzero((sums > 0) & visible)
-            least = _at(sums[found], limit) * (1 - _ROUNDING)
-            closed = left < least
-        if closed:
-            found = found[sums[found] + left >= least]
-            sums[found] += np.float32(weight) * postings.impacts_on(found)
-            least = max(least, _at(sums[found], limit) * (1 - _ROUNDING))
-        else:
-            sums[postings.tools] += np.float32(weight) * postings.impacts.astype(np.float32)
-        left -= postings.greatest * weight
-    if not closed:
-        found = np.flatnonzero((sums > 0) & visible)
-    return found[greatest(sums[found], limit)]
-
-
-def _at(values: Vectors, place: int) -> float:
-    """Returns the value at a place in descending order, from 1 on; 0 where there are fewer."""
-    return float(np.partition(values, -place)[-place]) if values.size >= place else 0.0
-
-
-def _length(weighted: tuple[PostingList, float]) -> int:
-    return weighted[0].tools.size
+    firsts = range(0, visible.size, range_)
+    bounds = np.arange(0, visible.size + range_, range_)
+    lists = [
+        (postings, np.float32(weight), np.searchsorted(postings.tools, bounds).tolist())
+        for postings, weight in weighted
+    ]
+    buffer = np.empty(min(range_, visible.size), np.float32)
+    found, best = np.empty(0, np.intp), np.empty(0, np.float32)
+    for number, first in enumerate(firsts):
+        sums = buffer[: visible.size - first]
+        sums.fill(0)
+        for postings, weight, ends in lists:
+            entries = slice(ends[number], ends[number + 1])
+            places = np.subtract(postings.tools[entries], first, dtype=np.intp)
+            np.add.at(sums, places, weight * postings.impacts[entries])
+        sums *= visible[first : first + range_]
+        is_first = best.size < limit
+        places = greatest(sums, limit) if is_first else np.flatnonzero(sums > best[-1])
+        found, best = np.append(found, places + first), np.append(best, sums[places])
+        order = np.argsort(-best, kind="stable")[:limit]
+        found, best = found[order], best[order]
+    return found

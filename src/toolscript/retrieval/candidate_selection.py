@@ -56,7 +56,7 @@ def select_candidates(state: IndexState, plan: Plan) -> IndexState:
         if nearest is None:
             return state
         lists += nearest
-    found = {query.text: _Found.of(state.lexical, query, visible) for query in plan.queries}
+    found = {query.text: QueryWords.of(state.lexical, query, visible) for query in plan.queries}
     lists += [rows for each in found.values() for mask in masks for rows in each.best(mask)]
     names = {text: state.names.match(Query(text), visible) for text in found}
     lists += [np.fromiter(each, np.intp, len(each)) for each in names.values()]
@@ -96,7 +96,7 @@ def _among(  # noqa: PLR0913 - what was found, each by its name
     rows: Rows,
     reachable: Rows,
     *,
-    found: Mapping[str, "_Found"],
+    found: Mapping[str, "QueryWords"],
     names: Mapping[str, Mapping[int, NameMatch]],
     expected: "_Expected | None",
 ) -> IndexState:
@@ -108,7 +108,7 @@ def _among(  # noqa: PLR0913 - what was found, each by its name
     words = {text: each.among(rows) for text, each in found.items()}
     return IndexState(
         corpus=corpus,
-        lexical=_WordsAmong(state.lexical, rows, words),
+        lexical=FoundWords(state.lexical, rows, words),
         semantic=state.semantic and state.semantic.among(corpus, rows),
         names=FoundNames.among(place, state.names.impersonating, names),
         capabilities=_CapabilitiesAmong(state.capabilities, rows, len(state.corpus)),
@@ -164,7 +164,7 @@ class Reachable:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class QueryWords:
     """What the words of one query say of the rows."""
 
     ranking: Ranking
@@ -172,7 +172,8 @@ class _Found:
     """See `Words.name_coverage`."""
 
     @classmethod
-    def of(cls, words: Words, query: Query, visible: Mask | None) -> "_Found":
+    def of(cls, words: Words, query: Query, visible: Mask | None) -> "QueryWords":
+        """Returns what some documents' words say."""
         return cls(words.rank(query, visible), words.name_coverage(query))
 
     def best(self, mask: Mask | None) -> Iterator[Rows]:
@@ -183,34 +184,40 @@ class _Found:
         yield rows[greatest(scores, LISTED)]
         yield rows[greatest(scores * self.coverage[rows] ** 2, LISTED)]
 
-    def among(self, rows: Rows) -> "_Found":
+    def among(self, rows: Rows) -> "QueryWords":
+        """Returns what the words of some of the rows say."""
         scores = self.ranking.scores[rows]
-        return _Found(replace(self.ranking, scores=scores), self.coverage[rows])
+        return QueryWords(replace(self.ranking, scores=scores), self.coverage[rows])
 
 
 @dataclass(frozen=True, slots=True)
-class _WordsAmong:
+class FoundWords:
     """The words of some rows."""
 
     words: Words
     rows: Rows
-    found: Mapping[str, _Found]
+    found: Mapping[str, QueryWords]
     """By the text of a query."""
 
     @property
     def stemmer(self) -> Callable[[str], str]:
+        """See `Words.stemmer`."""
         return self.words.stemmer
 
     def understands(self, word: str) -> bool:
+        """See `Words.understands`."""
         return self.words.understands(word)
 
     def rank(self, query: Query, visible: Mask | None = None) -> Ranking:  # noqa: ARG002 - all are
+        """See `Words.rank`."""
         return self.found[query.text].ranking
 
     def name_coverage(self, query: Query) -> Vectors:
+        """See `Words.name_coverage`."""
         return self.found[query.text].coverage
 
     def evidence(self, query: Query, row: int) -> tuple[str, ...]:
+        """See `Words.evidence`."""
         return self.words.evidence(query, int(self.rows[row]))
 
 

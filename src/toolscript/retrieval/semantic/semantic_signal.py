@@ -319,6 +319,16 @@ class SemanticSignal:
         except ModelError:
             return None
 
+    def calibrated(self, model: str, cosines: Vectors) -> Vectors | None:
+        """Returns the scores of cosines: float32, of their shape; None unless ``model`` answers."""
+        encoder = self.model.get().encoder
+        if encoder is None or encoder.name != model:
+            return None
+        try:
+            return self._curves.of(encoder)(cosines)
+        except ModelError:
+            return None
+
     def take(self, model: str, vectors: dict[str, CachedVector]) -> None:
         """Replace all vectors by these ``vectors`` of a ``model``, by document id."""
         self._name, self._vectors = model, vectors
