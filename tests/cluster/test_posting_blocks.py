@@ -1,5 +1,7 @@
 """Posting blocks hold what the lexical index computes."""
 
+import math
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -76,7 +78,7 @@ def test_no_tool_has_a_stem_without_blocks() -> None:
     postings = PostingList.joined([])
     assert not postings.tools.size
     assert postings.with_later([(3, 0.5)], 4).tools.tolist() == [3]
-    assert best_tools([(postings, 1.0)], 5, np.ones(4, np.bool_)).size == 0
+    assert best_tools({1: postings}, [{1: 1.0}], np.ones(4, np.bool_), 5)[0].size == 0
 
 
 @given(
@@ -91,14 +93,18 @@ def test_the_best_are_the_greatest_visible_sums(
     """However many ranges are looked at, and the first of those that are alike."""
     chance = np.random.default_rng(seed)
     visible = chance.random(3000) < 0.9
-    weighted: list[tuple[PostingList, float]] = []
-    sums = np.zeros(visible.size, np.float32)
-    for share in shares:
+    postings: dict[int, PostingList] = {}
+    queries: list[dict[int, float]] = [{}, {}]
+    sums = np.zeros((2, visible.size), np.float32)
+    for stem, share in enumerate(shares):
         tools = np.flatnonzero(chance.random(visible.size) < share).astype(np.int32)
         impacts = chance.choice([0.25, 0.5, 1], tools.size).astype(np.float16)
-        weight = round(np.log(1 + 1 / share), 1)
-        weighted.append((PostingList.of(tools, impacts), weight))
-        sums[tools] += np.float32(weight) * impacts.astype(np.float32)
-    sums *= visible
-    expected = np.argsort(-sums, kind="stable")[: min(limit, np.count_nonzero(sums))]
-    assert best_tools(weighted, limit, visible, range_).tolist() == expected.tolist()
+        postings[stem] = PostingList.of(tools, impacts)
+        weight = round(math.log(1 + 1 / share), 1)
+        for query in (0, 1) if stem % 2 else (0,):
+            queries[query][stem] = weight
+            sums[query, tools] += np.float32(weight) * impacts.astype(np.float32)
+    found = best_tools(postings, queries, visible, limit, range_)
+    for rows, row in zip(found, sums * visible, strict=True):
+        order = np.argsort(-row, kind="stable")[: min(limit, np.count_nonzero(row))]
+        assert rows.tolist() == order.tolist()

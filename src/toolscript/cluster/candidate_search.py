@@ -19,10 +19,11 @@ import numpy as np
 from toolscript.cluster.candidate_rows import vectors_of
 from toolscript.cluster.database import Database
 from toolscript.cluster.grant_filters import GrantFilters, ToolFilter, tool_filter
+from toolscript.cluster.posting_blocks import Weights
 from toolscript.cluster.resident_index import IndexMemory, Snapshot, token_ids_of
 from toolscript.cluster.score_estimates import SignalScores, likely_best
 from toolscript.cluster.vector_search import Compared, Nearest, VectorSearch
-from toolscript.cluster.word_search import Weights, WordLists, WordSearch
+from toolscript.cluster.word_search import WordLists, WordSearch
 from toolscript.embedding.base import Vectors, unit_rows
 from toolscript.graph.forecast import Forecast
 from toolscript.graph.learning import Learning
@@ -233,7 +234,7 @@ class CandidateSearch:
         vectors = self._semantic and self._semantic.query_vectors(memory.model, plan.queries)
         statistics = snapshot.statistics
         stems = statistics.vocabulary.stems
-        weights = [
+        weights: list[Weights] = [
             {
                 stems[term.stem]: term.weight * float(statistics.rarity[stems[term.stem]])
                 for term in statistics.terms(query)

@@ -5,7 +5,7 @@ adds to the tool's BM25F score before it is weighted by the stem's rarity, which
 a new tool changes nothing of what is stored of the others.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +22,8 @@ BLOCK = 8192
 RANGE = 1 << 18
 
 Impacts = NDArray[np.float16]
+Weights = Mapping[int, float]
+"""By stem, what an impact is multiplied with."""
 Entries = tuple[Numbers, Numbers, Impacts]
 """Stems, tools and impacts; an impact is negative where the tool's name has the stem."""
 
@@ -131,37 +133,43 @@ class PostingList:
 
 
 def best_tools(
-    weighted: Iterable[tuple[PostingList, float]], limit: int, visible: Mask, range_: int = RANGE
-) -> Rows:
-    """Returns the ``visible`` tools with the greatest weighted sums of impacts, ``limit`` of them.
+    postings: Mapping[int, PostingList],
+    queries: Sequence[Weights],
+    visible: Mask,
+    limit: int,
+    range_: int = RANGE,
+) -> list[Rows]:
+    """Returns, by query, the ``visible`` tools with the greatest weighted sums of impacts.
 
     Of equal ones the first. One range of numbers after the other, whose sums stay in the cache.
 
     Args:
-        weighted: The lists of a question's stems, and what the impacts on each are multiplied with.
-        limit: How many tools are returned at most; all have a sum above 0.
+        postings: The lists of the queries' stems.
+        queries: What the impacts on each list are multiplied with.
         visible: By a tool's number, whether it counts.
+        limit: How many tools are returned at most; all have a sum above 0.
         range_: How many numbers a range has.
     """
-    firsts = range(0, visible.size, range_)
     bounds = np.arange(0, visible.size + range_, range_)
-    lists = [
-        (postings, np.float32(weight), np.searchsorted(postings.tools, bounds).tolist())
-        for postings, weight in weighted
-    ]
-    buffer = np.empty(min(range_, visible.size), np.float32)
-    found, best = np.empty(0, np.intp), np.empty(0, np.float32)
-    for number, first in enumerate(firsts):
-        sums = buffer[: visible.size - first]
+    ends = {stem: np.searchsorted(each.tools, bounds).tolist() for stem, each in postings.items()}
+    buffer = np.empty((len(queries), min(range_, visible.size)), np.float32)
+    found = [np.empty(0, np.intp) for _ in queries]
+    best = [np.empty(0, np.float32) for _ in queries]
+    for number, first in enumerate(range(0, visible.size, range_)):
+        sums = buffer[:, : visible.size - first]
         sums.fill(0)
-        for postings, weight, ends in lists:
-            entries = slice(ends[number], ends[number + 1])
-            places = np.subtract(postings.tools[entries], first, dtype=np.intp)
-            np.add.at(sums, places, weight * postings.impacts[entries])
+        for stem, each in postings.items():
+            entries = slice(ends[stem][number], ends[stem][number + 1])
+            places = np.subtract(each.tools[entries], first, dtype=np.intp)
+            for row, weights in zip(sums, queries, strict=True):
+                if stem in weights:
+                    np.add.at(row, places, np.float32(weights[stem]) * each.impacts[entries])
         sums *= visible[first : first + range_]
-        is_first = best.size < limit
-        places = greatest(sums, limit) if is_first else np.flatnonzero(sums > best[-1])
-        found, best = np.append(found, places + first), np.append(best, sums[places])
-        order = np.argsort(-best, kind="stable")[:limit]
-        found, best = found[order], best[order]
+        for query, row in enumerate(sums):
+            is_first = best[query].size < limit
+            places = greatest(row, limit) if is_first else np.flatnonzero(row > best[query][-1])
+            values = np.append(best[query], row[places])
+            order = np.argsort(-values, kind="stable")[:limit]
+            found[query] = np.append(found[query], places + first)[order]
+            best[query] = values[order]
     return found

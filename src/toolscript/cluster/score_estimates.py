@@ -24,7 +24,7 @@ _MARGIN = 0.02
 """How far an estimate may be off."""
 KEPT = 100
 """So many of the best are kept; three times as many as hits are wanted, where that is more."""
-LEADING = 12
+LEADING = 4
 """So many are kept of each signal and step: what is best scales the scores of the others."""
 
 
@@ -107,9 +107,9 @@ def _estimated(state: IndexState, plan: Plan, signals: SignalScores) -> tuple[Tr
     return least, most
 
 
-def _most(values: NDArray[np.floating[Any]], count: int) -> Sequence[Rows]:
+def _most(values: NDArray[np.floating[Any]], count: int) -> list[Rows]:
     """Returns the places of the greatest values of each row, those that are 0 included."""
     if values.shape[1] <= count:
         return [np.arange(values.shape[1])]
-    order: list[Rows] = list(np.argpartition(-values, count, axis=1))
-    return [row[:count] for row in order]
+    order: NDArray[np.intp] = np.argpartition(-values, count, axis=1)[:, :count]
+    return [order[row] for row in range(len(order))]

@@ -15,8 +15,6 @@ from toolscript.retrieval.lexical.analyzer import Numbers
 
 WIDTH, WIDTH_OF_ALL = 800, 1600
 """How many vectors of the graph are looked at for a question, and for it and its parts together."""
-PARALLEL = 2
-"""On so many connections the parts of one question are looked at."""
 _DISTANCE = "embedding <#> (select ${}::real[]::halfvec)"
 """A subquery converts the question once. Without one that is done again for each vector, and takes
 longer than to compare them."""
@@ -100,12 +98,8 @@ class VectorSearch:
         """
         few = [each for each in filters if each.is_exact]
         many = [each for each in filters if not each.is_exact]
-        parts = [questions[first::PARALLEL] for first in range(PARALLEL)] if many else []
-        width = max(self._listed, min(WIDTH, WIDTH_OF_ALL // len(questions)))
         lists, compared = await asyncio.gather(
-            asyncio.gather(
-                *(self._from_graph(index, part, many, width) for part in parts if part.size)
-            ),
+            self._from_graph(index, questions, many),
             asyncio.gather(
                 *(
                     self.compared(index, questions, None if each.is_everything else each.numbers)
@@ -113,10 +107,9 @@ class VectorSearch:
                 )
             ),
         )
-        found = [numbers for part in lists for numbers in part]
         for each in compared:
-            found += [each.numbers[_most(row, self._listed)] for row in each.products]
-        return Nearest(found, compared[0] if filters[0].is_exact else None)
+            lists += [each.numbers[_most(row, self._listed)] for row in each.products]
+        return Nearest(lists, compared[0] if filters[0].is_exact else None)
 
     async def compared(self, index: int, questions: Vectors, numbers: Numbers | None) -> Compared:
         """Returns the inner products of questions with the tools of these ``numbers``.
@@ -146,9 +139,12 @@ class VectorSearch:
         return Compared(places[order], values.reshape(count, -1)[:, order])
 
     async def _from_graph(
-        self, index: int, questions: Vectors, filters: Sequence[ToolFilter], width: int
+        self, index: int, questions: Vectors, filters: Sequence[ToolFilter]
     ) -> list[Numbers]:
         """Returns the nearest of each question and filter by the graph of vectors."""
+        if not filters:
+            return []
+        width = max(self._listed, min(WIDTH, WIDTH_OF_ALL // len(questions)))
         arguments: list[object] = []
         statements: list[str] = []
         for question in questions:

@@ -8,7 +8,7 @@ import anyio.to_thread
 import numpy as np
 
 from toolscript.cluster.database import Database
-from toolscript.cluster.posting_blocks import PostingList, best_tools
+from toolscript.cluster.posting_blocks import PostingList, Weights, best_tools
 from toolscript.cluster.posting_cache import PostingCache
 from toolscript.cluster.resident_index import Snapshot
 from toolscript.embedding.base import Vectors
@@ -18,8 +18,6 @@ _BLOCKS = """
 select stem, tools, impacts from toolscript.candidate_posting
 where index_id = $1 and stem = any($2)
 """
-Weights = dict[int, float]
-"""By stem, what an impact is multiplied with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +29,7 @@ class WordLists:
     weights: Sequence[Weights]
     """By query, those of its stems."""
     lists: list[Rows]
-    """By query and filter, the numbers of the tools with the best words."""
+    """The numbers of the tools with the best words, for each query and mask."""
 
     def sums(self, numbers: Rows) -> Vectors:
         """Returns the weighted sums of the impacts on some tools: float32 [queries, numbers]."""
@@ -81,11 +79,8 @@ class WordSearch:
             stem: each.with_later(later.get(stem, ()), size) for stem, each in postings.items()
         }
         known = {stem: each for stem, each in known.items() if each.tools.size}
-        lists: list[Rows] = []
-        for weights in queries:
-            weighted = [(known[stem], weight) for stem, weight in weights.items() if stem in known]
-            lists += [best_tools(weighted, self._listed, mask) for mask in masks]
-        return WordLists(known, queries, lists)
+        found = (best_tools(known, queries, mask, self._listed) for mask in masks)
+        return WordLists(known, queries, [rows for lists in found for rows in lists])
 
     async def _read(self, snapshot: Snapshot, stems: set[int]) -> dict[int, PostingList]:
         """Returns the posting lists of some stems, without what has changed since the last fold."""

@@ -48,18 +48,18 @@ class Postings:
             stems, places, fields = stems[kept], places[kept], fields[kept]
         order = np.argsort(stems, kind="stable")
         stems, places, fields = stems[order], places[order], fields[order]
-        another = differs(stems) | differs(places)
-        firsts = np.flatnonzero(another | differs(fields))
+        firsts = np.flatnonzero(differs(stems) | differs(places) | differs(fields))
         self.counts = np.diff(firsts, append=stems.size).astype(np.float32)
-        self.places, self.fields, another = places[firsts], fields[firsts], another[firsts]
-        self.stems, count = stems[firsts], len(vocabulary.stems)
-        stems = self.stems
-        self._starts = np.concatenate([[0], np.bincount(stems, minlength=count).cumsum()])
-        self.frequencies: Counts = np.bincount(stems[another], minlength=count)
-        """By stem, how many documents have it."""
+        self.stems, self.places, self.fields = stems[firsts], places[firsts], fields[firsts]
         named = self.fields == NAME
-        self.name_stems, self.name_places = stems[named], self.places[named]
+        self.name_stems, self.name_places = self.stems[named], self.places[named]
         """The entries of the documents' names, each stem of a name once."""
+
+    @cached_property
+    def frequencies(self) -> Counts:
+        """By stem, how many documents have it."""
+        another = differs(self.stems) | differs(self.places)
+        return np.bincount(self.stems[another], minlength=len(self._vocabulary.stems))
 
     @cached_property
     def word_counts(self) -> Counts:
@@ -74,9 +74,8 @@ class Postings:
 
     def entries(self, stem: int) -> slice:
         """Returns where the entries of a stem are; a stem that is newer has none."""
-        if stem + 1 >= self._starts.size:
-            return slice(0, 0)
-        return slice(int(self._starts[stem]), int(self._starts[stem + 1]))
+        first, last = np.searchsorted(self.stems, (stem, stem + 1))
+        return slice(int(first), int(last))
 
     def of(self, gone: list[int], vocabulary: Vocabulary) -> tuple[Numbers, Counts, Counts]:
         """Returns the lengths, frequencies and word counts that some documents account for."""

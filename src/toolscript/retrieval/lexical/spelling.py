@@ -28,29 +28,27 @@ class _Signatures:
 
     def __init__(self, words: Sequence[str]) -> None:
         self.letters: Bits = np.empty((_LETTERS * _TIMES // 64, len(words)), np.uint64)
-        """For each letter whether a word has one, two, … of it: uint64 [4, words]."""
+        """Whether a word has one of each letter, two of each, and so on: uint64 [4, words]."""
         self.pairs: Bits = np.empty((_PAIRS // 64, len(words)), np.uint64)
-        self.counted = np.empty(len(words), np.int16)
-        """How many bits of letters a word has."""
         for first in range(0, len(words), _CHUNK):
             chunk = slice(first, min(first + _CHUNK, len(words)))
             self.letters[:, chunk], self.pairs[:, chunk] = _bits(words[chunk])
-            self.counted[chunk] = _counted(self.letters[:, chunk])
 
     def near(self, word: str, among: slice, edits: int) -> NDArray[np.intp]:
         """Returns the places of the words that may be at most so many edits away."""
         letters, pairs = _bits([word])
-        different = _different(letters, self.letters[:, among], self.counted[among])
-        places = np.flatnonzero(different <= edits)
-        others = self.pairs[:, among][:, places]
-        pairs_different = _different(pairs, others, _counted(others))
-        near = pairs_different <= 3 * edits - different[places]
-        return places[near] + among.start
+        # Most words differ in the letters that they have once or twice.
+        first = _different(letters[:1], self.letters[:1, among])
+        places = np.flatnonzero(first <= edits) + among.start
+        different = _different(letters, self.letters[:, places])
+        places, different = places[different <= edits], different[different <= edits]
+        pairs_different = _different(pairs, self.pairs[:, places])
+        return places[pairs_different <= 3 * edits - different]
 
 
-def _different(bits: Bits, others: Bits, counted: NDArray[np.int16]) -> NDArray[np.int16]:
+def _different(bits: Bits, others: Bits) -> NDArray[np.int16]:
     """Returns how many bits either has that the other lacks, by word; the greater number."""
-    return np.maximum(_counted(bits)[0], counted) - _counted(bits & others)
+    return np.maximum(_counted(bits)[0], _counted(others)) - _counted(bits & others)
 
 
 def _counted(bits: Bits) -> NDArray[np.int16]:
@@ -70,7 +68,7 @@ def _bits(words: Sequence[str]) -> tuple[Bits, Bits]:
     letters = np.frombuffer(text, "<u4").astype(np.int64)
     word = np.repeat(np.arange(count), lengths)
     counts = np.bincount(word * _LETTERS + letters % _LETTERS, minlength=count * _LETTERS)
-    has = counts.reshape(count, _LETTERS, 1) > np.arange(_TIMES)
+    has = counts.reshape(count, 1, _LETTERS) > np.arange(_TIMES).reshape(-1, 1)
     first = np.flatnonzero(word[1:] == word[:-1])
     pairs = np.zeros((count, _PAIRS), np.bool_)
     pairs[word[first], (letters[first] * 37 + letters[first + 1]) % _PAIRS] = True
