@@ -1,0 +1,79 @@
+"""Those that are the best by all steps are among those that are likely to be."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from tests.many_tools import Made, asked, made_tools
+from toolscript.cluster.score_estimates import KEPT, SignalScores, likely_best
+from toolscript.embedding.base import CachedVector, Encoder
+from toolscript.embedding.loader import LazyModel
+from toolscript.retrieval.base import Plan
+from toolscript.retrieval.engine import CorpusCandidates, SearchEngine
+from toolscript.retrieval.lexical.bm25f import LexicalIndex
+from toolscript.retrieval.pipeline import begin
+from toolscript.retrieval.profiles import search_profile
+from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
+from toolscript.retrieval.trace import IndexState
+from toolscript.types import SearchRequest
+
+
+@pytest.fixture(scope="module")
+def made(encoder: Encoder) -> Made:
+    return made_tools(encoder)
+
+
+@pytest.fixture(scope="module")
+def engine(model: LazyModel, encoder: Encoder, made: Made) -> SearchEngine:
+    semantic = SemanticSignal(model, lambda: None)
+    semantic.take(
+        encoder.name,
+        {key: CachedVector(made.documents[key].digest, each) for key, each in made.vectors.items()},
+    )
+    engine = SearchEngine(search_profile(0.5, 10, 0.0), semantic=semantic)
+    engine.update(made.documents.values())
+    return engine
+
+
+def signals(state: IndexState, plan: Plan) -> SignalScores:
+    """What the signals say of all tools."""
+    lexical = state.lexical
+    assert isinstance(lexical, LexicalIndex)
+    rows = range(len(state.corpus))
+    sums = [
+        [sum(lexical.impact(term, row) for term in lexical.terms(query)) for row in rows]
+        for query in plan.queries
+    ]
+    rankings = begin(state, plan).rankings
+    return SignalScores(
+        np.array(sums, np.float32), np.stack([each["semantic"].scores for each in rankings])
+    )
+
+
+def kept(engine: SearchEngine, request: SearchRequest) -> tuple[Sequence[str], Sequence[str]]:
+    """The ids of the likely best, and of the hits."""
+    candidates = engine.candidates
+    assert isinstance(candidates, CorpusCandidates)
+    state, plan = candidates.state, engine.plan(request)
+    everything = np.ones(len(state.corpus), np.bool_)
+    rows: list[int] = likely_best(state, plan, signals(state, plan), [everything]).tolist()
+    hits = engine.search(request).hits
+    return [state.corpus.ids[row] for row in rows], [hit.document.id for hit in hits]
+
+
+def test_the_hits_are_among_the_likely_best(engine: SearchEngine, made: Made) -> None:
+    lost = 0
+    for request in asked()[:12]:
+        likely, hits = kept(engine, request)
+        assert KEPT <= len(likely) < len(made.documents) / 2
+        assert hits[0] in likely
+        lost += not set(hits) <= set(likely)
+    assert lost == 0
+
+
+def test_more_are_kept_where_more_are_wanted(engine: SearchEngine) -> None:
+    likely, hits = kept(engine, SearchRequest(text="read a file", limit=50))
+    assert len(hits) == 50
+    assert set(hits) <= set(likely)
+    assert len(likely) >= 150
