@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.many_tools import Made, asked, made_tools
-from toolscript.cluster.score_estimates import KEPT, SignalScores, likely_best
+from toolscript.cluster.score_estimates import Kept, SignalScores, likely_best
 from toolscript.embedding.base import CachedVector, Encoder
 from toolscript.embedding.loader import LazyModel
 from toolscript.retrieval.base import Plan
@@ -17,6 +17,8 @@ from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.retrieval.trace import IndexState
 from toolscript.types import SearchRequest
+
+KEPT = 100
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +59,8 @@ def kept(engine: SearchEngine, request: SearchRequest) -> tuple[Sequence[str], S
     assert isinstance(candidates, CorpusCandidates)
     state, plan = candidates.state, engine.plan(request)
     everything = np.ones(len(state.corpus), np.bool_)
-    rows: list[int] = likely_best(state, plan, signals(state, plan), [everything]).tolist()
+    wanted = Kept(KEPT, [everything])
+    rows: list[int] = likely_best(state, plan, signals(state, plan), wanted).tolist()
     hits = engine.search(request).hits
     return [state.corpus.ids[row] for row in rows], [hit.document.id for hit in hits]
 
@@ -70,10 +73,3 @@ def test_the_hits_are_among_the_likely_best(engine: SearchEngine, made: Made) ->
         assert hits[0] in likely
         lost += not set(hits) <= set(likely)
     assert lost == 0
-
-
-def test_more_are_kept_where_more_are_wanted(engine: SearchEngine) -> None:
-    likely, hits = kept(engine, SearchRequest(text="read a file", limit=50))
-    assert len(hits) == 50
-    assert set(hits) <= set(likely)
-    assert len(likely) >= 150

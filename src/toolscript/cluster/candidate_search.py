@@ -1,9 +1,10 @@
-"""Finds the candidates of one search in PostgreSQL, with all that scores them.
+"""Finds the candidates of one search in PostgreSQL, and reads what scores them.
 
-Candidates are the best of every signal, for the question and for each of its wishes: the nearest
-vectors, the best words, the names that are spelled, and the tools beside those of the context.
-They are scored by the same steps as a whole catalogue: with their own words and vectors, and with
-the statistics of all tools, which memory has.
+Candidates are the tools with the nearest vectors and with the best words, for the question and for
+each of its parts, the tools whose names the question spells, and those that the graph connects with
+the context. Their signals are compared first, so that rows are read only of those that may be the
+best. The same steps then score them as score a whole catalogue in memory: with each tool's words
+and vector from its row, and the statistics of all tools from `IndexMemory`.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from toolscript.cluster.database import Database
 from toolscript.cluster.grant_filters import GrantFilters, ToolFilter, tool_filter
 from toolscript.cluster.posting_blocks import Weights
 from toolscript.cluster.resident_index import IndexMemory, Snapshot, token_ids_of
-from toolscript.cluster.score_estimates import SignalScores, likely_best
+from toolscript.cluster.score_estimates import Kept, SignalScores, likely_best
 from toolscript.cluster.vector_search import Compared, Nearest, VectorSearch
 from toolscript.cluster.word_search import WordLists, WordSearch
 from toolscript.embedding.base import Vectors, unit_rows
@@ -89,7 +90,8 @@ class CandidateSearch:
         stemmer: The stemmer of the engine.
         semantic: Embeds questions; None searches by words only.
         learning: What the graph has learned; None for nothing.
-        listed: How many candidates are taken of each list.
+        listed: How many candidates are taken of each list. Rows are read of half as many, or of
+            three times as many as hits are wanted.
         exact_up_to: Among so many granted tools the nearest are found by looking at each.
     """
 
@@ -181,13 +183,14 @@ class CandidateSearch:
             shared = question.vectors @ memory.basis.common
             cosines = compared.of(numbers) * memory.basis.scale + shared[:, None]
             semantic = self._semantic.calibrated(memory.model, cosines.astype(np.float32))
-        masks = [each.mask[numbers] for each in question.filters]
         others = None
         if question.executors is not None:
             others = question.asked.mask[numbers] & ~question.executors.mask[numbers]
+        count = max(self._listed // 2, 3 * (question.plan.limit or 0))
+        kept = Kept(count, [each.mask[numbers] for each in question.filters], others)
         signals = SignalScores(words.sums(numbers), semantic)
         state = self._without_rows(question)
-        return numbers[likely_best(state, question.plan, signals, masks, others)]
+        return numbers[likely_best(state, question.plan, signals, kept)]
 
     def _without_rows(self, question: _Question) -> IndexState:
         """Returns what is known of all tools, and of no single one."""

@@ -22,8 +22,6 @@ from toolscript.retrieval.trace import IndexState, Trace
 
 _MARGIN = 0.02
 """How far an estimate may be off."""
-KEPT = 100
-"""So many of the best are kept; three times as many as hits are wanted, where that is more."""
 LEADING = 4
 """So many are kept of each signal and step: what is best scales the scores of the others."""
 
@@ -39,40 +37,45 @@ class SignalScores:
     None where no vectors are compared."""
 
 
-def likely_best(
-    state: IndexState,
-    plan: Plan,
-    signals: SignalScores,
-    masks: Sequence[Mask],
-    others: Mask | None = None,
-) -> Rows:
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Which of n candidates have to be kept."""
+
+    count: int
+    """So many of the best of each mask."""
+    masks: Sequence[Mask]
+    """bool [n] each."""
+    others: Mask | None = None
+    """Those that run no commands, where a shell may do what is asked: bool [n]. Their scores decide
+    whether it is raised."""
+
+
+def likely_best(state: IndexState, plan: Plan, signals: SignalScores, kept: Kept) -> Rows:
     """Returns the places of the candidates that may be the best, ascending.
 
     Args:
         state: Has the statistics of all documents.
         plan: What is searched.
         signals: What is known of the candidates.
-        masks: Of each the best are kept: bool [n].
-        others: Those that run no commands, where a shell may do what is asked: bool [n]. Their
-            scores decide whether it is raised.
+        kept: Which of them have to be kept.
     """
-    count = max(KEPT, 3 * (plan.limit or 0))
     least, most = _estimated(state, plan, signals)
-    kept: list[Rows] = []
+    found: list[Rows] = []
+    others = kept.others
     if others is not None and (least.scores * others).max() < ANSWERED + _MARGIN:
-        kept.append(np.flatnonzero((most.scores >= DEDICATED - _MARGIN) & others))
+        found.append(np.flatnonzero((most.scores >= DEDICATED - _MARGIN) & others))
     rankings = [each.scores for ranking in least.rankings for each in ranking.values()]
     columns = [column.scores for column in (*least.columns, *most.columns)]
     scores = np.nan_to_num(np.concatenate([np.stack(rankings), *columns]))
-    for mask in masks:
+    for mask in kept.masks:
         places = np.flatnonzero(mask)
-        kept += [places[rows] for rows in _most(scores[:, places], LEADING)]
-        kept += [
+        found += [places[rows] for rows in _most(scores[:, places], LEADING)]
+        found += [
             places[rows]
             for each in (least, most)
-            for rows in _most(each.scores[None, places], count)
+            for rows in _most(each.scores[None, places], kept.count)
         ]
-    return np.unique(np.concatenate(kept))
+    return np.unique(np.concatenate(found))
 
 
 def _estimated(state: IndexState, plan: Plan, signals: SignalScores) -> tuple[Trace, Trace]:
