@@ -94,6 +94,12 @@ def test_the_first_hits_are_those_of_all_tools(pair: Pair) -> None:
     assert pair.equal([*asked(), *grants()]) >= 0.98
 
 
+def test_a_search_by_words_and_one_of_some_servers_find_the_same(pair: Pair) -> None:
+    words = [replace(each, words_only=True, threshold=0.01) for each in asked()]
+    some = [replace(each, servers=("git-1", "time-2", "shell-3")) for each in asked()]
+    assert pair.equal([*words, *some]) >= 0.98
+
+
 def test_what_changes_is_found_and_what_is_removed_is_not(pair: Pair) -> None:
     chance = random.Random(5)  # noqa: S311 - no secret
     documents, vectors = pair.made.documents, pair.made.vectors

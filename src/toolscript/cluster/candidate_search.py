@@ -79,7 +79,7 @@ class _Named:
     matches: dict[str, dict[int, NameMatch]]
     """By the text of a query, the tools whose names it spells."""
     numbers: Rows
-    """Theirs, and those of other tools that are named, used or expected."""
+    """Theirs, and those of other tools that are named, used, expected, or run commands."""
 
 
 class CandidateSearch:
@@ -136,7 +136,7 @@ class CandidateSearch:
         question = await anyio.to_thread.run_sync(
             partial(self._asked, plan, memory, snapshot, visible)
         )
-        # While the database compares vectors, words and names are looked up here.
+        # While the database compares vectors, words are added up and names looked up here.
         masks = [each.mask for each in question.filters]
         nearest, words, named = await asyncio.gather(
             self._nearest(question),
@@ -162,7 +162,9 @@ class CandidateSearch:
         lists = np.concatenate([*nearest.lists, *words.lists, named.numbers]).astype(np.intp)
         numbers = np.unique(lists[lists < mask.size])
         numbers = numbers[mask[numbers]]
-        if question.plan.limit is None or not numbers.size:
+        request = question.plan.request
+        wants_all = question.plan.limit is None or request.context or request.why
+        if wants_all or not numbers.size:  # what a context raises is not estimated
             return numbers
         compared = nearest.compared
         if vectors is not None and compared is None:
@@ -194,11 +196,13 @@ class CandidateSearch:
 
     def _without_rows(self, question: _Question) -> IndexState:
         """Returns what is known of all tools, and of no single one."""
-        corpus, snapshot = Corpus(()), question.snapshot
+        corpus, snapshot, semantic = Corpus(()), question.snapshot, None
+        if question.vectors is not None:
+            semantic = self._semantic_index(question.memory, corpus, ())
         return IndexState(
             corpus=corpus,
             lexical=LexicalIndex([], snapshot.statistics, 0),
-            semantic=self._semantic_index(question.memory, corpus, ()),
+            semantic=semantic,
             names=FoundNames((), {}),
             capabilities=CapabilityIndex(corpus, self._capabilities, []),
             is_action=snapshot.is_action,
@@ -234,7 +238,11 @@ class CandidateSearch:
             numbers = [memory.server_numbers.get(name, -1) for name in request.servers]
             of_servers = mask & np.isin(snapshot.server, numbers)
             asked = tool_filter(snapshot, of_servers, self._filters.exact_up_to)
-        vectors = self._semantic and self._semantic.query_vectors(memory.model, plan.queries)
+        vectors = None
+        if self._semantic is not None and not request.words_only:
+            vectors = self._semantic.query_vectors(memory.model, plan.queries)
+        if vectors is not None and vectors.shape[1] != memory.basis.common.size:
+            vectors = None  # another model under the same name
         statistics = snapshot.statistics
         stems = statistics.vocabulary.stems
         weights: list[Weights] = [
@@ -259,6 +267,8 @@ class CandidateSearch:
             found.update(names.by_id(identifier, mask))
         if request.why:
             found.update(names.spelled(compact(request.why), mask))
+        if question.executors is not None:  # a shell is raised whatever the signals say
+            found.update(np.flatnonzero(question.executors.mask)[: self._listed].tolist())
         return _Named(matches, np.fromiter(found, np.intp, len(found)))
 
     def _executors(self, plan: Plan, snapshot: Snapshot, mask: Mask) -> ToolFilter | None:
@@ -267,6 +277,8 @@ class CandidateSearch:
             return None
         executors = np.zeros(mask.size, np.bool_)
         executors[snapshot.executors] = mask[snapshot.executors]
+        if not executors.any():
+            return None
         return tool_filter(snapshot, executors, self._filters.exact_up_to)
 
     def _used(self, model: str, questions: Vectors | None) -> list[str]:

@@ -110,7 +110,7 @@ class PostingList:
 
         Args:
             later: Tools and impacts, ascending; those that the list has already are left.
-            size: Tools with greater numbers are not known yet.
+            size: Tools with this number and greater ones are not known yet.
         """
         last = int(self.tools[-1]) if self.tools.size else -1
         new = [(tool, value) for tool, value in later if last < tool < size]

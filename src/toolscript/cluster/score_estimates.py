@@ -1,23 +1,22 @@
 """Estimates the scores of candidates before their rows are read from the database.
 
-The steps of a search say what the words and cosines of the candidates make of their scores. Only
-how much of its name a query says is not known of a candidate: nothing, or all of it. So rows are
-read only of those that may be the best.
+The words and cosines of a candidate are known; how much of its name a query says is not. The first
+steps of a search therefore score each candidate twice: as if its name were not said at all, and as
+if all of it were. Rows are then read only of the candidates that are among the best of either.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toolscript.embedding.base import Vectors
 from toolscript.retrieval.base import Mask, Plan, Ranking, Rows
 from toolscript.retrieval.candidate_selection import FoundWords, QueryWords
-from toolscript.retrieval.capability import ANSWERED, DEDICATED
+from toolscript.retrieval.capability import ANSWERED
 from toolscript.retrieval.lexical.bm25f import saturated
 from toolscript.retrieval.pipeline import NAME_STEPS, SIGNAL_STEPS
+from toolscript.retrieval.top_k import greatest_of_rows
 from toolscript.retrieval.trace import IndexState, Trace
 
 _MARGIN = 0.02
@@ -46,8 +45,8 @@ class Kept:
     masks: Sequence[Mask]
     """bool [n] each."""
     others: Mask | None = None
-    """Those that run no commands, where a shell may do what is asked: bool [n]. Their scores decide
-    whether it is raised."""
+    """Those that run no commands, where a shell may do what is asked: bool [n]. All are kept unless
+    one of them answers well: what each scores decides whether the shell is raised."""
 
 
 def likely_best(state: IndexState, plan: Plan, signals: SignalScores, kept: Kept) -> Rows:
@@ -61,19 +60,20 @@ def likely_best(state: IndexState, plan: Plan, signals: SignalScores, kept: Kept
     """
     least, most = _estimated(state, plan, signals)
     found: list[Rows] = []
-    others = kept.others
-    if others is not None and (least.scores * others).max() < ANSWERED + _MARGIN:
-        found.append(np.flatnonzero((most.scores >= DEDICATED - _MARGIN) & others))
+    if kept.others is not None and kept.others.any():
+        answered = min(float(each.scores[kept.others].max()) for each in (least, most))
+        if answered < ANSWERED + _MARGIN:
+            found.append(np.flatnonzero(kept.others))
     rankings = [each.scores for ranking in least.rankings for each in ranking.values()]
     columns = [column.scores for column in (*least.columns, *most.columns)]
     scores = np.nan_to_num(np.concatenate([np.stack(rankings), *columns]))
     for mask in kept.masks:
         places = np.flatnonzero(mask)
-        found += [places[rows] for rows in _most(scores[:, places], LEADING)]
+        found += [places[rows] for rows in greatest_of_rows(scores[:, places], LEADING)]
         found += [
             places[rows]
             for each in (least, most)
-            for rows in _most(each.scores[None, places], kept.count)
+            for rows in greatest_of_rows(each.scores[None, places], kept.count)
         ]
     return np.unique(np.concatenate(found))
 
@@ -108,11 +108,3 @@ def _estimated(state: IndexState, plan: Plan, signals: SignalScores) -> tuple[Tr
         for step in NAME_STEPS:
             trace.apply(step)
     return least, most
-
-
-def _most(values: NDArray[np.floating[Any]], count: int) -> list[Rows]:
-    """Returns the places of the greatest values of each row, those that are 0 included."""
-    if values.shape[1] <= count:
-        return [np.arange(values.shape[1])]
-    order: NDArray[np.intp] = np.argpartition(-values, count, axis=1)[:, :count]
-    return [order[row] for row in range(len(order))]

@@ -1,8 +1,9 @@
-"""Searches the vectors of an index in the database: finds the nearest, and compares some."""
+"""Compares the vectors of an index in PostgreSQL with questions, and finds the nearest ones."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from toolscript.cluster.grant_filters import ToolFilter
 from toolscript.embedding.base import Vectors
 from toolscript.retrieval.base import Rows
 from toolscript.retrieval.lexical.analyzer import Numbers
+from toolscript.retrieval.top_k import greatest_of_rows
 
 WIDTH, WIDTH_OF_ALL = 800, 1600
 """How many vectors of the graph are looked at for a question, and for it and its parts together."""
@@ -66,7 +68,7 @@ class Nearest:
     """What is nearest to questions."""
 
     lists: list[Numbers]
-    """Numbers of tools, for each question and filter."""
+    """Numbers of tools, a list for each question and filter."""
     compared: Compared | None
     """All tools of the first filter, where these are few."""
 
@@ -91,25 +93,35 @@ class VectorSearch:
         Args:
             index: The id of the index.
             questions: float32 [questions, dim], unit rows.
-            filters: Of which tools lists are taken.
+            filters: Of which tools lists are taken: all visible ones, and parts of these.
 
         Raises:
             DatabaseUnavailableError: The database does not answer.
         """
-        few = [each for each in filters if each.is_exact]
-        many = [each for each in filters if not each.is_exact]
-        lists, compared = await asyncio.gather(
+        visible, *others = filters
+        if visible.is_exact:
+            compared = await self.compared(index, questions, _numbers(visible))
+            return Nearest([*self._of(compared, filters)], compared)
+        many = [visible, *(each for each in others if not each.is_exact)]
+        found = await asyncio.gather(
             self._from_graph(index, questions, many),
-            asyncio.gather(
-                *(
-                    self.compared(index, questions, None if each.is_everything else each.numbers)
-                    for each in few
-                )
-            ),
+            *(self._few(index, questions, each) for each in others if each.is_exact),
         )
-        for each in compared:
-            lists += [each.numbers[_most(row, self._listed)] for row in each.products]
-        return Nearest(lists, compared[0] if filters[0].is_exact else None)
+        return Nearest(list(chain.from_iterable(found)), None)
+
+    async def _few(self, index: int, questions: Vectors, visible: ToolFilter) -> list[Numbers]:
+        """Returns the nearest of each question among few tools."""
+        compared = await self.compared(index, questions, _numbers(visible))
+        return list(self._of(compared, [visible]))
+
+    def _of(self, compared: Compared, filters: Sequence[ToolFilter]) -> Iterator[Numbers]:
+        """Yields the nearest of each question and filter among tools that were compared."""
+        for each in filters:
+            # A tool may be newer than what is known of the filter.
+            known = np.flatnonzero(compared.numbers < each.mask.size)
+            seen = known[each.mask[compared.numbers[known]]]
+            for rows in greatest_of_rows(compared.products[:, seen], self._listed):
+                yield compared.numbers[seen[rows]]
 
     async def compared(self, index: int, questions: Vectors, numbers: Numbers | None) -> Compared:
         """Returns the inner products of questions with the tools of these ``numbers``.
@@ -142,8 +154,6 @@ class VectorSearch:
         self, index: int, questions: Vectors, filters: Sequence[ToolFilter]
     ) -> list[Numbers]:
         """Returns the nearest of each question and filter by the graph of vectors."""
-        if not filters:
-            return []
         width = max(self._listed, min(WIDTH, WIDTH_OF_ALL // len(questions)))
         arguments: list[object] = []
         statements: list[str] = []
@@ -169,8 +179,6 @@ class VectorSearch:
         return [np.frombuffer(row[0] or b"", ">i4").astype(np.int32) for row in rows]
 
 
-def _most(values: Vectors, limit: int) -> Rows:
-    """Returns the places of the greatest values, below 0 or not."""
-    if values.size <= limit:
-        return np.arange(values.size)
-    return np.argpartition(-values, limit)[:limit]
+def _numbers(visible: ToolFilter) -> Numbers | None:
+    """Returns the numbers of few tools; None where these are all."""
+    return None if visible.is_everything else visible.numbers

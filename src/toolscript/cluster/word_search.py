@@ -1,4 +1,4 @@
-"""Searches the words of an index in the database: finds the tools with the best ones."""
+"""Finds the tools of an index in PostgreSQL whose words match queries best."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class WordLists:
     weights: Sequence[Weights]
     """By query, those of its stems."""
     lists: list[Rows]
-    """The numbers of the tools with the best words, for each query and mask."""
+    """The numbers of the tools with the greatest sums, a list for each query and mask."""
 
     def sums(self, numbers: Rows) -> Vectors:
         """Returns the weighted sums of the impacts on some tools: float32 [queries, numbers]."""

@@ -1,4 +1,4 @@
-"""Finds the greatest of very many values without sorting them."""
+"""Finds the greatest of many values without sorting all of them."""
 
 from typing import Any
 
@@ -24,3 +24,16 @@ def greatest(values: NDArray[np.floating[Any]], limit: int) -> NDArray[np.intp]:
     if found.size > limit:
         found = found[np.argsort(-values[found], kind="stable")[:limit]]
     return found
+
+
+def greatest_of_rows(values: NDArray[np.floating[Any]], limit: int) -> list[NDArray[np.intp]]:
+    """Returns the places of the greatest values of each row, below 0 or not, ``limit`` of them.
+
+    Args:
+        values: [rows, n], without NaN.
+        limit: How many are returned of each row at most, in any order.
+    """
+    if values.shape[1] <= limit:
+        return [np.arange(values.shape[1])] * len(values)
+    order: NDArray[np.intp] = np.argpartition(-values, limit, axis=1)[:, :limit]
+    return [order[row] for row in range(len(order))]
