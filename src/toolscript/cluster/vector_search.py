@@ -17,6 +17,8 @@ from toolscript.retrieval.top_k import greatest_of_rows
 
 WIDTH, WIDTH_OF_ALL = 800, 1600
 """How many vectors of the graph are looked at for a question, and for it and its parts together."""
+AT_ONCE = 2
+"""So many connections look at the parts of one question: with a grant each part takes long."""
 _DISTANCE = "embedding <#> (select ${}::real[]::halfvec)"
 """A subquery converts the question once. Without one that is done again for each vector, and takes
 longer than to compare them."""
@@ -103,8 +105,10 @@ class VectorSearch:
             compared = await self.compared(index, questions, _numbers(visible))
             return Nearest([*self._of(compared, filters)], compared)
         many = [visible, *(each for each in others if not each.is_exact)]
+        width = max(self._listed, min(WIDTH, WIDTH_OF_ALL // len(questions)))
+        parts = [questions[first::AT_ONCE] for first in range(min(AT_ONCE, len(questions)))]
         found = await asyncio.gather(
-            self._from_graph(index, questions, many),
+            *(self._from_graph(index, part, many, width) for part in parts),
             *(self._few(index, questions, each) for each in others if each.is_exact),
         )
         return Nearest(list(chain.from_iterable(found)), None)
@@ -151,10 +155,9 @@ class VectorSearch:
         return Compared(places[order], values.reshape(count, -1)[:, order])
 
     async def _from_graph(
-        self, index: int, questions: Vectors, filters: Sequence[ToolFilter]
+        self, index: int, questions: Vectors, filters: Sequence[ToolFilter], width: int
     ) -> list[Numbers]:
         """Returns the nearest of each question and filter by the graph of vectors."""
-        width = max(self._listed, min(WIDTH, WIDTH_OF_ALL // len(questions)))
         arguments: list[object] = []
         statements: list[str] = []
         for question in questions:
