@@ -64,7 +64,7 @@ class ChangeFeed:
         self._read_at = self._trimmed_at = -math.inf
         self._wake: asyncio.Event | None = None
         self._rung = False
-        self._notifying: asyncio.Future[None] | None = None
+        self._ringing: set[asyncio.Task[None]] = set()
         self._task: asyncio.Future[object] | None = None
 
     @property
@@ -167,13 +167,15 @@ class ChangeFeed:
         """Notifies the other gateways in a moment, once for all changes until then."""
         if not self._rung:
             self._rung = True
-            asyncio.get_running_loop().call_later(RING_EVERY_S, self._ring)
+            ringing = asyncio.create_task(self._ring())
+            self._ringing.add(ringing)
+            ringing.add_done_callback(self._ringing.discard)
 
-    def _ring(self) -> None:
+    async def _ring(self) -> None:
+        # A task from the beginning, and no timer that starts one: who closes the database cancels
+        # the tasks that there are.
+        await asyncio.sleep(RING_EVERY_S)
         self._rung = False
-        self._notifying = asyncio.ensure_future(self._notify())
-
-    async def _notify(self) -> None:
         with suppress(DatabaseUnavailableError):  # the others look by themselves
             await self._database.execute(lambda c: c.execute(f"notify {_CHANNEL}"))
 
