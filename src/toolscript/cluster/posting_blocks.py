@@ -122,12 +122,13 @@ class PostingList:
             )
         if last < size:
             return self
-        known = int(np.searchsorted(self.tools, size))
+        known = int(np.searchsorted(self.tools, np.int32(size)))
         return PostingList(self.tools[:known], self.impacts[:known])
 
     def impacts_on(self, tools: Rows) -> Vectors:
         """Returns the impact on each of some tools, 0 where it has not got the stem: float32."""
-        places = np.searchsorted(self.tools, tools)
+        # Keys of another type would have the whole list converted.
+        places = np.searchsorted(self.tools, tools.astype(np.int32))
         places[places == self.tools.size] = 0
         return np.where(self.tools[places] == tools, self.impacts[places], np.float32(0))
 
@@ -150,7 +151,7 @@ def best_tools(
         limit: How many tools are returned at most; all have a sum above 0.
         range_: How many numbers a range has.
     """
-    bounds = np.arange(0, visible.size + range_, range_)
+    bounds = np.arange(0, visible.size + range_, range_, dtype=np.int32)
     ends = {stem: np.searchsorted(each.tools, bounds).tolist() for stem, each in postings.items()}
     buffer = np.empty((len(queries), min(range_, visible.size)), np.float32)
     found = [np.empty(0, np.intp) for _ in queries]

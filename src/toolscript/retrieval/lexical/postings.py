@@ -74,7 +74,8 @@ class Postings:
 
     def entries(self, stem: int) -> slice:
         """Returns where the entries of a stem are; a stem that is newer has none."""
-        first, last = np.searchsorted(self.stems, (stem, stem + 1))
+        # Keys of another type would have all stems converted each time.
+        first, last = np.searchsorted(self.stems, np.array((stem, stem + 1), self.stems.dtype))
         return slice(int(first), int(last))
 
     def of(self, gone: list[int], vocabulary: Vocabulary) -> tuple[Numbers, Counts, Counts]:
