@@ -182,9 +182,8 @@ class CandidateSearch:
         """Returns the numbers of the candidates that may be the best."""
         memory, semantic = question.memory, None
         if self._semantic is not None and question.vectors is not None and compared is not None:
-            shared = question.vectors @ memory.basis.common
-            cosines = compared.of(numbers) * memory.basis.scale + shared[:, None]
-            semantic = self._semantic.calibrated(memory.model, cosines.astype(np.float32))
+            cosines = memory.basis.rescale(compared.of(numbers), question.vectors)
+            semantic = self._semantic.calibrated(memory.model, cosines)
         others = None
         if question.executors is not None:
             others = question.asked.mask[numbers] & ~question.executors.mask[numbers]

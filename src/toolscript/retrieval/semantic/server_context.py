@@ -38,6 +38,17 @@ class Basis:
     scale: float
     """The mean length of v − `COMMON` · a."""
 
+    def rescale(self, cosines: Vectors, question: Vectors) -> Vectors:
+        """Puts cosines with w on the scale of those with v, in place, and returns them.
+
+        Args:
+            cosines: float32 [n], or [questions, n].
+            question: Of length 1: float32 [dim], or [questions, dim].
+        """
+        cosines *= np.float32(self.scale)
+        cosines += (question @ self.common)[..., None]
+        return cosines
+
 
 def common_of(mean: NDArray[np.floating]) -> Vectors:
     """Returns `COMMON` · a for the ``mean`` a of all tools' vectors: float32 [dim]."""
@@ -140,9 +151,7 @@ class ServerContext:
         moved /= before
         moved += beside
         moved /= after
-        moved *= self.basis.scale
-        moved += shared
-        return moved
+        return self.basis.rescale(moved, question)
 
 
 def _apart(vectors: Vectors, common: Vectors) -> tuple[Vectors, Vectors]:
