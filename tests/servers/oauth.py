@@ -8,6 +8,7 @@ file CLOSED exists, nothing can be refreshed. CLIENT, ``id secret port``, is the
 only client there is; none can register then. REFRESHES names a file that gets a line
 at each refresh: "new", "closed", or "used" for a refresh token that was used before,
 which ends the login: no token is taken any more. A refresh takes SLOW_S seconds (0).
+While there is NO_STREAM, a GET is answered with 405, as by servers that send nothing unasked.
 """
 
 import os
@@ -32,6 +33,8 @@ from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from pydantic import AnyHttpUrl, AnyUrl
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 LIFE_S = int(os.environ.get("LIFE_S", "3600"))
 CLIENT = os.environ.get("CLIENT", "").split()
@@ -146,6 +149,19 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
         return OAuthToken(access_token=access, refresh_token=refresh, expires_in=LIFE_S)
 
 
+class NoStream:
+    """Refuses to send messages unasked, before it asks who wants them."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and (scope["method"], scope["path"]) == ("GET", "/mcp"):
+            await Response(status_code=405)(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
+
+
 def main() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         base = f"http://127.0.0.1:{listening.getsockname()[1]}"
@@ -165,9 +181,10 @@ def main() -> None:
             return path
 
         print(f"{base}/mcp", flush=True)  # noqa: T201 - read by the test
-        config = uvicorn.Config(
-            server.streamable_http_app(), log_level="error", timeout_graceful_shutdown=1
-        )
+        app = server.streamable_http_app()
+        if "NO_STREAM" in os.environ:
+            app.add_middleware(NoStream)
+        config = uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1)
         uvicorn.Server(config).run(sockets=[listening])
 
 

@@ -29,10 +29,17 @@ def client() -> str:
 
 
 @pytest.fixture
-def guarded(cli: Cli, tmp_path: Path, life_s: str, client: str) -> Generator[Cli]:
+def others() -> dict[str, str]:
+    return {}
+
+
+@pytest.fixture
+def guarded(
+    cli: Cli, tmp_path: Path, life_s: str, client: str, others: dict[str, str]
+) -> Generator[Cli]:
     """A configuration of a server that asks for a login."""
     files = {"ROTATING": str(tmp_path / "rotating"), "CLOSED": str(tmp_path / "closed")}
-    with oauth_server(LIFE_S=life_s, CLIENT=client, **files) as url:
+    with oauth_server(LIFE_S=life_s, CLIENT=client, **files, **others) as url:
         cli.env = QUICK
         cli.configure(guarded={"url": url})
         yield cli
@@ -83,6 +90,17 @@ def test_a_call_that_needs_a_login_tells_where(guarded: Cli) -> None:
         [first, second] = [re.findall(r"to log in, open (\S+) and then", text) for text in told]
         assert first == second
         assert visit(first[0])[0] == 200
+        works_now(guarded, one)
+
+
+@pytest.mark.requirement("upstream:transports")
+@pytest.mark.parametrize("others", [{"NO_STREAM": ""}], ids=["405"])
+def test_a_server_that_asks_only_posts_for_a_login(guarded: Cli) -> None:
+    """upstream:transports: that it does not speak SSE, which is tried then, hides no login."""
+    with session(guarded) as one:
+        told = call(one)["content"][0]["text"]
+        [address] = re.findall(r"to log in, open (\S+) and then", told)
+        assert visit(address)[0] == 200
         works_now(guarded, one)
 
 

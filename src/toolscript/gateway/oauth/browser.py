@@ -116,15 +116,15 @@ class _CallbackServer(http.server.ThreadingHTTPServer):
                 f"has it: {error.strerror or error}"
             ) from None
 
-    def accept(self, query: dict[str, str]) -> bool:
-        """Takes the query of a request if it has the state; returns whether it has."""
-        if not self.state or not hmac.compare_digest(
-            query.get("state", "").encode(), self.state.encode()
-        ):
-            return False
+    def expects(self, query: dict[str, str]) -> bool:
+        """Returns whether the query of a request has the state."""
+        given, state = query.get("state", ""), self.state
+        return bool(state) and hmac.compare_digest(given.encode(), state.encode())
+
+    def take(self, query: dict[str, str]) -> None:
+        """Ends the wait for the user; the first query that is taken counts."""
         self.query = self.query or query
         self.is_done.set()
-        return True
 
 
 class _CallbackHandler(http.server.BaseHTTPRequestHandler):
@@ -137,10 +137,15 @@ class _CallbackHandler(http.server.BaseHTTPRequestHandler):
         """Answers any other path with 404: a browser also asks for an icon."""
         parts = urlsplit(self.path)
         query = dict(parse_qsl(parts.query)[::-1])
-        if parts.path != _PATH or not self.server.accept(query):
+        if parts.path != _PATH or not self.server.expects(query):
             self.send_error(404)
             return
-        done = "You are logged in." if "code" in query else "The login has failed."
+        try:
+            self._send_page("You are logged in." if "code" in query else "The login has failed.")
+        finally:  # only now: the process may end with the login
+            self.server.take(query)
+
+    def _send_page(self, done: str) -> None:
         page = f"<p>{done} You can close this page.</p>".encode()
         self.send_response(200)
         self.send_header("Content-Type", "text/html; charset=utf-8")

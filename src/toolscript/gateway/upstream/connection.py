@@ -195,8 +195,11 @@ class McpUpstream:
         """Connects, stays until the connection ends, and returns why it did."""
         error = await self._connect(self._spec.transport)
         if self._spec.sse_fallback and not self._was_ready and self._refused:
+            needs_login = self._needs_login
             other = await self._connect("sse")
-            return other if self._was_ready else error
+            if self._was_ready:
+                return other
+            self._needs_login = needs_login
         return error
 
     async def _connect(self, transport: Transport) -> str:
