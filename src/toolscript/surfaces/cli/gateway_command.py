@@ -2,7 +2,9 @@
 
 import contextlib
 import os
+import select
 import signal
+import sys
 import time
 from typing import Any
 
@@ -162,7 +164,11 @@ def _await_exit(pid: int) -> None:
     """Waits a moment for the end of a process that has freed its lock, and only has to exit."""
     deadline = time.monotonic() + _EXIT_S
     with contextlib.suppress(OSError):  # there is no such process
-        while os.name == "posix" and time.monotonic() < deadline:
+        if sys.platform == "linux":  # not until its parent, perhaps a container's, looks after it
+            handle = os.pidfd_open(pid)
+            select.select([handle], [], [], _EXIT_S)
+            os.close(handle)
+        while sys.platform not in {"linux", "win32"} and time.monotonic() < deadline:
             os.kill(pid, 0)
             time.sleep(_POLL_S)
 
