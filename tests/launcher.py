@@ -2,9 +2,10 @@
 
 A fork runs ``python -m toolscript``, or a helper server, as the interpreter would: with the
 arguments, the environment, the directory and the output of its own, and as ``__main__``. What it
-does not do is start the interpreter and import; nor does a gateway that such a command starts. So
-what depends on either (``PYTHONPATH``, for one) is tested with processes that are started the long
-way, as sessions of ``toolscript mcp`` and gateways in the foreground are.
+does not do is start the interpreter, import, and free all objects in the end; nor does a gateway
+that such a command starts. So what depends on these (``PYTHONPATH``, for one) is tested with
+processes that are started the long way, as sessions of ``toolscript mcp`` and gateways in the
+foreground are.
 """
 
 import atexit
@@ -20,8 +21,10 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Generator, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -194,32 +197,50 @@ def _serve(path: str) -> NoReturn:
     listener.listen()
     os.write(1, b"ready\n")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    ended, wakeup = os.pipe()
+    os.set_blocking(wakeup, False)
+    signal.signal(signal.SIGCHLD, _note)
+    signal.set_wakeup_fd(wakeup)
+    waiting: dict[int, socket.socket] = {}
     gc.freeze()
     while True:
-        ready, _, _ = select.select([listener, 0], [], [], 1.0)
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
+        ready, _, _ = select.select([listener, ended, 0], [], [])
         if 0 in ready:
             os._exit(0)
+        if ended in ready:
+            os.read(ended, 4096)
+            _tell_ended(waiting)
         if listener not in ready:
             continue
         channel, _ = listener.accept()
-        if os.fork():
-            channel.close()
-            continue
-        listener.close()
         head, descriptors, _, _ = socket.recv_fds(channel, 4, 3)
         request = json.loads(_received(channel, int.from_bytes(head)))
         if pid := os.fork():
             for each in descriptors:
                 os.close(each)
+            waiting[pid] = channel
             channel.sendall(pid.to_bytes(4))
-            code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-            channel.sendall(code.to_bytes(4, signed=True))
-            os._exit(0)
-        channel.close()
+            continue
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.close(ended)
+        os.close(wakeup)
+        for each in (listener, channel, *waiting.values()):
+            each.close()
         _become(request, descriptors)
+
+
+def _note(_number: int, _frame: object) -> None:
+    """A signal that is not ignored wakes `select.select` by the wakeup descriptor."""
+
+
+def _tell_ended(waiting: dict[int, socket.socket]) -> None:
+    """Tell the exit codes of the children that have ended."""
+    with contextlib.suppress(ChildProcessError):
+        while (found := os.waitpid(-1, os.WNOHANG))[0]:
+            code = os.waitstatus_to_exitcode(found[1])
+            with waiting.pop(found[0]) as channel, contextlib.suppress(OSError):
+                channel.sendall(code.to_bytes(4, signed=True))
 
 
 def _become(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
@@ -234,8 +255,7 @@ def _become(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
     if script := request.get("script"):
         sys.argv[1:] = request["arguments"]
         sys.path[0], sys.argv[0] = str(Path(script).parent), script
-        runpy.run_path(script, run_name="__main__")
-        sys.exit()
+        _run(lambda: runpy.run_path(script, run_name="__main__"))
     _Popen.spare = _spare()
     subprocess.Popen = _Popen
     sys.path[0] = request["cwd"]
@@ -244,8 +264,31 @@ def _become(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
 
 def _command(arguments: Sequence[str]) -> NoReturn:
     sys.argv[1:] = arguments
-    runpy.run_module("toolscript", run_name="__main__", alter_sys=True)
-    sys.exit()
+    _run(lambda: runpy.run_module("toolscript", run_name="__main__", alter_sys=True))
+
+
+def _run(program: Callable[[], object]) -> NoReturn:
+    """End with the program as the interpreter would, but let the system free the memory.
+
+    To free each object is to copy nearly all that the fork shares.
+    """
+    code = 0
+    try:
+        program()
+    except SystemExit as end:
+        if end.code is not None and not isinstance(end.code, int):
+            print(end.code, file=sys.stderr)  # noqa: T201 - as the interpreter does
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:  # noqa: BLE001 - the same
+        traceback.print_exc()
+        code = 1
+    with contextlib.suppress(BaseException):
+        threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 - waits for threads
+    atexit._run_exitfuncs()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code & 0xFF)
 
 
 class _Popen(subprocess.Popen[Any]):
