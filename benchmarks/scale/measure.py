@@ -37,12 +37,11 @@ from benchmarks.scale.catalogue import Catalogue, questions
 from toolscript.cluster import schema
 from toolscript.cluster.candidate_builder import rebuild
 from toolscript.cluster.candidate_writer import ServerTools
-from toolscript.cluster.candidates import EXACT_UP_TO, DatabaseCandidates
+from toolscript.cluster.candidates import EXACT_UP_TO, LISTED, DatabaseCandidates
 from toolscript.cluster.change_feed import ChangeFeed
 from toolscript.cluster.database import Database
 from toolscript.config.settings import OPTION
 from toolscript.embedding.base import CachedVector, Vectors
-from toolscript.retrieval.candidate_selection import LISTED
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal

@@ -27,7 +27,6 @@ from toolscript.embedding.base import Vectors
 from toolscript.errors import DatabaseUnavailableError
 from toolscript.graph.learning import Learning
 from toolscript.retrieval.base import Plan
-from toolscript.retrieval.candidate_selection import LISTED
 from toolscript.retrieval.lexical.analyzer import Stemmer
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.retrieval.trace import IndexState
@@ -36,6 +35,8 @@ from toolscript.types import Document
 log = logging.getLogger(__name__)
 FOLD_SHARE, FOLD_LEAST = 0.02, 256
 """Where more tools than this share, and than this number, have changed, a fold is due."""
+LISTED = 200
+"""So many candidates are taken of each list."""
 _RETRY_S = 1.0
 
 _DIGESTS = """

@@ -101,8 +101,8 @@ def _estimated(state: IndexState, plan: Plan, signals: SignalScores) -> tuple[Tr
     most = replace(least, columns=list(least.columns))
     for trace, covered in ((least, np.zeros), (most, np.ones)):
         words = {
-            query.text: QueryWords(ranking["fuzzy"], covered(size, np.float32))
-            for query, ranking in zip(plan.queries, rankings, strict=True)
+            query.text: QueryWords(sums, float(sums.max(initial=0.0)), covered(size, np.float32))
+            for query, sums in zip(plan.queries, signals.sums, strict=True)
         }
         trace.state = replace(state, lexical=FoundWords(state.lexical, np.empty(0, np.intp), words))
         for step in NAME_STEPS:

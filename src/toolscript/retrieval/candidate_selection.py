@@ -6,7 +6,7 @@ as long as each signal's best are among the candidates.
 """
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,13 +24,14 @@ from toolscript.retrieval.base import (
     Rows,
 )
 from toolscript.retrieval.capability import Capability
+from toolscript.retrieval.lexical.bm25f import saturated
 from toolscript.retrieval.lexical.name_matching import NameMatch
 from toolscript.retrieval.top_k import greatest
 from toolscript.retrieval.trace import Capabilities, Expectations, IndexState, Words
 from toolscript.types import SearchRequest
 
-LISTED = 200
-"""So many documents are taken of each signal's list."""
+LISTED = 120
+"""So many documents are taken of each signal's list; twice as many as hits, where that is more."""
 
 
 def select_candidates(state: IndexState, plan: Plan) -> IndexState:
@@ -40,34 +41,38 @@ def select_candidates(state: IndexState, plan: Plan) -> IndexState:
     not embedded yet, and where the place of any may be asked for.
     """
     request, corpus = plan.request, state.corpus
-    wants_all = request.why or request.needed or plan.limit is None or plan.profile.raw_cosine
-    if len(corpus) < VERY_MANY or corpus.parent_rows is not None or wants_all:
+    if plan.limit is None or request.why or request.needed or plan.profile.raw_cosine:
         return state
+    if len(corpus) < VERY_MANY or corpus.parent_rows is not None:
+        return state
+    listed = max(LISTED, 2 * plan.limit)
     visible, reachable = state.visibility.mask(request), state.visibility.reachable(request)
     masks = [visible]
     if request.servers:
         masks.append(_mask(reachable, len(corpus)))
     executors = state.capabilities.executors_for(plan.queries[0], reachable)
-    lists = [executors[:LISTED]]  # what a shell can do raises them whatever the signals say
+    lists = [executors[:listed]]  # what a shell can do raises them whatever the signals say
     if executors.size:
         masks.append(_mask(executors, len(corpus)))
     if state.semantic is not None:
-        nearest = _nearest(state.semantic, plan.queries, masks)
+        nearest = _nearest(state.semantic, plan.queries, masks, listed)
         if nearest is None:
             return state
         lists += nearest
     found = {query.text: QueryWords.of(state.lexical, query, visible) for query in plan.queries}
-    lists += [rows for each in found.values() for mask in masks for rows in each.best(mask)]
+    lists += [
+        rows for each in found.values() for mask in masks for rows in each.best_rows(mask, listed)
+    ]
     names = {text: state.names.match(Query(text), visible) for text in found}
     lists += [np.fromiter(each, np.intp, len(each)) for each in names.values()]
     expected = None
     if state.forecast is not None:
         expected = _Expected.after(request.context, state.forecast)
-        lists += [rows for mask in masks for rows in expected.best(mask)]
+        lists += [rows for mask in masks for rows in expected.best(mask, listed)]
         used = (corpus.rows.get(each, -1) for each in request.context)
         lists.append(np.array([row for row in used if row >= 0], np.intp))
-    rows = np.unique(np.concatenate(lists))
-    rows = rows if visible is None else rows[visible[rows]]
+    selected = _mask(np.concatenate(lists), len(corpus))
+    rows = np.flatnonzero(selected if visible is None else selected & visible)
     return _among(state, rows, reachable, found=found, names=names, expected=expected)
 
 
@@ -78,13 +83,13 @@ def _mask(rows: Rows, size: int) -> Mask:
 
 
 def _nearest(
-    index: EmbeddingIndex, queries: Sequence[Query], masks: Sequence[Mask | None]
+    index: EmbeddingIndex, queries: Sequence[Query], masks: Sequence[Mask | None], listed: int
 ) -> list[Rows] | None:
     """Returns the rows that are nearest to each query; None where not all can be compared."""
     lists: list[Rows] = []
     for query in queries:
         for mask in masks:
-            nearest = index.nearest(query, mask, LISTED)
+            nearest = index.nearest(query, mask, listed)
             if nearest is None:
                 return None
             lists.append(nearest)
@@ -102,7 +107,7 @@ def _among(  # noqa: PLR0913 - what was found, each by its name
 ) -> IndexState:
     """Returns the state of some rows."""
     numbers: list[int] = rows.tolist()
-    corpus = Corpus(state.corpus.documents[row] for row in numbers)
+    corpus = Corpus([state.corpus.documents[row] for row in numbers])
     place = {row: number for number, row in enumerate(numbers)}
     asked = np.flatnonzero(np.isin(rows, reachable, assume_unique=True))
     words = {text: each.among(rows) for text, each in found.items()}
@@ -165,29 +170,39 @@ class Reachable:
 
 @dataclass(frozen=True, slots=True)
 class QueryWords:
-    """What the words of one query say of the rows."""
+    """What the words of one query say of n rows."""
 
-    ranking: Ranking
+    totals: Vectors
+    """See `Words.totals`."""
+    best: float
+    """The greatest total, perhaps of another row."""
     coverage: Vectors
     """See `Words.name_coverage`."""
 
     @classmethod
     def of(cls, words: Words, query: Query, visible: Mask | None) -> "QueryWords":
-        """Returns what some documents' words say."""
-        return cls(words.rank(query, visible), words.name_coverage(query))
+        """Returns what the words say of all rows; of those that are not ``visible`` nothing."""
+        totals = words.totals(query)
+        if visible is not None:
+            totals *= visible
+        return cls(totals, float(totals.max(initial=0.0)), words.name_coverage(query))
 
-    def best(self, mask: Mask | None) -> Iterator[Rows]:
+    @property
+    def ranking(self) -> Ranking:
+        """The score of each row."""
+        return Ranking(saturated(self.totals, self.best))
+
+    def best_rows(self, mask: Mask | None, listed: int) -> Iterator[Rows]:
         """Yields the best rows of a mask, and those whose names raise them most."""
-        rows = np.flatnonzero(self.ranking.scores)
-        rows = rows if mask is None else rows[mask[rows]]
-        scores = self.ranking.scores[rows]
-        yield rows[greatest(scores, LISTED)]
-        yield rows[greatest(scores * self.coverage[rows] ** 2, LISTED)]
+        yield greatest(self.totals if mask is None else self.totals * mask, listed)
+        named = np.flatnonzero(self.coverage)
+        named = named if mask is None else named[mask[named]]
+        scores = saturated(self.totals[named], self.best)
+        yield named[greatest(scores * self.coverage[named] ** 2, listed)]
 
     def among(self, rows: Rows) -> "QueryWords":
-        """Returns what the words of some of the rows say."""
-        scores = self.ranking.scores[rows]
-        return QueryWords(replace(self.ranking, scores=scores), self.coverage[rows])
+        """Returns what the words say of some of the rows."""
+        return QueryWords(self.totals[rows], self.best, self.coverage[rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +218,10 @@ class FoundWords:
     def stemmer(self) -> Callable[[str], str]:
         """See `Words.stemmer`."""
         return self.words.stemmer
+
+    def totals(self, query: Query) -> Vectors:
+        """See `Words.totals`."""
+        return self.found[query.text].totals
 
     def understands(self, word: str) -> bool:
         """See `Words.understands`."""
@@ -264,10 +283,10 @@ class _Expected:
         beside = forecast.connected(context).astype(np.intp)
         return cls(forecast.graph, forecast.scores(context), beside)
 
-    def best(self, mask: Mask | None) -> Iterator[Rows]:
+    def best(self, mask: Mask | None, listed: int) -> Iterator[Rows]:
         """Yields the rows of a mask that are expected most."""
         if self.all is not None:
-            yield greatest(self.all if mask is None else self.all * mask, LISTED)
+            yield greatest(self.all if mask is None else self.all * mask, listed)
         yield self.beside
 
     def among(self, rows: Rows) -> "_Expected":

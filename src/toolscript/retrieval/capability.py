@@ -10,7 +10,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,8 @@ DEDICATED = 0.35
 ANSWERED = 0.6
 """Nor where any other tool scores this much: whatever it is called, it does what is asked."""
 _NAME_WEIGHT = 3
+_REMEMBERED = 64
+"""The stems of so many questions are remembered."""
 
 _Pattern = frozenset[str]
 
@@ -91,6 +93,8 @@ class CapabilityReader:
         self.stem = stem
         self.table = load_table(stem)
         self._known = DocumentMemo(self.purpose)
+        self._signs = {c.name: (*c.intents, *c.tools) for c in self.table.capabilities}
+        self._asked = lru_cache(_REMEMBERED)(self._stems)
 
     def purposes(self, documents: Sequence[Document]) -> "_Purposes":
         """Returns what each of the documents of a segment is for."""
@@ -113,12 +117,17 @@ class CapabilityReader:
 
     def wanted(self, query: Query) -> list[Capability]:
         """Returns the capabilities that a question asks for. Any thread may ask."""
-        asked = self._stems(query.text)
+        asked = self._asked(query.text)
         return [c for c in self.table.capabilities if any(p <= asked for p in c.intents)]
 
     def wants_shell(self, query: Query) -> bool:
         """Whether a shell can do what a question asks for. Any thread may ask."""
         return any(capability.shell for capability in self.wanted(query))
+
+    def speaks_of(self, query: Query, capability: str) -> bool:
+        """Returns whether a question speaks of a capability. Any thread may ask."""
+        asked = self._asked(query.text)
+        return any(pattern <= asked for pattern in self._signs[capability])
 
     def _stems(self, text: str) -> _Pattern:
         return stems_of(text, self.stem)
@@ -183,12 +192,8 @@ class CapabilityIndex:
         Empty where the question speaks of none: a tool is found for many reasons
         that have nothing to do with what else it can do.
         """
-        purpose = self._purpose(row)
-        if not purpose.capabilities:
-            return ""
-        asked = stems_of(query.text, self._reader.stem)
-        of = {c.name: (*c.intents, *c.tools) for c in self._reader.table.capabilities}
-        return next((n for n in purpose.capabilities if any(p <= asked for p in of[n])), "")
+        names = self._purpose(row).capabilities
+        return next((name for name in names if self._reader.speaks_of(query, name)), "")
 
     def wanted(self, query: Query) -> list[Capability]:
         """The capabilities that the question asks for."""

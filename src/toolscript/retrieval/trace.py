@@ -62,6 +62,10 @@ class Words(Protocol):
         """Returns what the words in common say; of rows that are not ``visible`` 0."""
         ...
 
+    def totals(self, query: Query) -> Vectors:
+        """Returns each document's score before it is scaled by the best: float32 [n]."""
+        ...
+
     def understands(self, word: str) -> bool:
         """Whether some document has the word, or one that it may be a typo of."""
         ...

@@ -35,8 +35,6 @@ K1 = 1.2
 B = 0.75
 HALF = 8.0
 """The BM25 score that becomes 0.5, where it is the best of the corpus."""
-SHARPNESS = 1.5
-"""The power to which a document's share of the best score is raised."""
 TYPO_DISCOUNT = 0.7
 """A word reached through one edit counts this much; through two, its square."""
 _MAX_UNUSED_WORDS = 10_000
@@ -85,23 +83,23 @@ def _postings_by(analyzer: Analyzer) -> Callable[[Sequence[Document]], Postings]
     return lambda documents: Postings(analyzer.of(documents), analyzer.vocabulary)
 
 
-def saturated(totals: Vectors, visible: Mask | None = None) -> Vectors:
-    """BM25 scores float32 [n] onto [0, 1): (score / best) ^ `SHARPNESS` · best / (best + `HALF`).
+def saturated(totals: Vectors, best: float | None = None) -> Vectors:
+    """BM25 scores float32 [n] onto [0, 1): (score / best) ^ 1.5 · best / (best + `HALF`).
 
     The best document's score says how good the match is at all; the others'
     say how far behind they are, however long the question: saturating each by
-    itself would make the upper ones of a long question alike. The best is that
-    of the ``visible`` documents; the others' scores are 0.
+    itself would make the upper ones of a long question alike.
+
+    Args:
+        totals: The scores, none below 0.
+        best: The greatest score; by default that of ``totals``, which may be only some.
     """
-    if visible is not None:
-        totals = totals * visible
-    best = float(totals.max(initial=0.0))
+    best = float(totals.max(initial=0.0)) if best is None else best
     if best <= 0:
         return totals
-    found = totals > 0  # few have any of the words
-    saturated = np.zeros_like(totals)
-    saturated[found] = (totals[found] / best) ** SHARPNESS * (best / (best + HALF))
-    return saturated
+    shares = totals / np.float32(best)
+    # NumPy takes fifteen times as long for any other power.
+    return shares * np.sqrt(shares) * np.float32(best / (best + HALF))
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,13 +312,24 @@ class LexicalIndex:
         Scores are relative to the best of the ``visible`` rows, by default of all; the other
         rows get 0.
         """
+        totals = self._totals(query)
+        if visible is not None:
+            seen = visible
+            if self._parent_of is not None:
+                seen = np.bincount(self._parent_of[visible], minlength=self._size) > 0
+            totals *= seen
+        return Ranking(self._per_document(saturated(totals)))
+
+    def totals(self, query: Query) -> Vectors:
+        """Returns the BM25 score of every document before it is `saturated`: float32 [n]."""
+        return self._per_document(self._totals(query))
+
+    def _totals(self, query: Query) -> Vectors:
         totals = np.zeros(self._size, dtype=np.float32)
         for term in self.terms(query):
             rows, impacts = self._impacts(self._stems[term.stem])
             totals[rows] += term.weight * impacts
-        if visible is not None and self._parent_of is not None:
-            visible = np.bincount(self._parent_of[visible], minlength=self._size) > 0
-        return Ranking(self._per_document(saturated(totals, visible)))
+        return totals
 
     def evidence(self, query: Query, row: int) -> tuple[str, ...]:
         """The words in common, strongest first, each with its share of the match."""

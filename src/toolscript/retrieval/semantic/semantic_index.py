@@ -28,8 +28,8 @@ _PART = 1024
 """So many vectors are compared with each part of a question while they are in the cache."""
 _LATEST = 8
 """For so many questions the cosines are kept, until their parts are ranked too."""
-_LIKELY = 1000
-"""Of very many vectors so many are compared in full: the nearest 200 are among them."""
+_LIKELY = 4
+"""Of very many vectors so many times as many as are wanted are compared in full."""
 PARENT_SHARE = 0.5
 """The share of the parent's cosine in a passage's."""
 
@@ -204,11 +204,11 @@ class SemanticIndex:
             return None
         products = _once(self._latest_products, questions, reduced.products)[place]
         if visible is None:
-            likely = greatest(products, max(_LIKELY, limit))
+            likely = greatest(products, _LIKELY * limit)
         else:
             likely = np.flatnonzero(visible)
-            if likely.size > _LIKELY:
-                likely = likely[greatest(products[likely], max(_LIKELY, limit))]
+            if likely.size > _LIKELY * limit:
+                likely = likely[greatest(products[likely], _LIKELY * limit)]
         cosines = self._rows[likely] @ questions[place]
         moved = context.applied(cosines, questions[place], likely)
         found = likely[np.argsort(-moved, kind="stable")[:limit]]
