@@ -11,8 +11,6 @@ the login was lost, or a refresh token was used twice. Linux only.
 import json
 import os
 import random
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,14 +19,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from tests import launcher
 from tests.servers.logins import login_under_way, oauth_server, stored_logins, visit
 from tests.support import processes
 
 from benchmarks import report
 from benchmarks.arguments import Parser
 
-_PROGRAM = [sys.executable, "-P", "-m", "toolscript"]
-_LIST = [*_PROGRAM, "list-servers", "--refresh", "--output", "json"]
+_LIST = ["list-servers", "--refresh", "--output", "json"]
 _SLOW_S = 0.3
 """How long the provider takes to answer."""
 _PATIENCE_S = 60.0
@@ -64,8 +62,7 @@ def killed(
         environ = {k: v for k, v in os.environ.items() if not k.startswith("TOOLSCRIPT_")}
         environ |= {"HOME": str(folder), "TOOLSCRIPT_SEARCH_FALLBACK": "fuzzy"}
         environ |= {"TOOLSCRIPT_SEARCH_MODEL": "none", **storage}
-        command = [*_PROGRAM, "auth", "guarded", "--no-browser"]
-        with login_under_way(command, environ, folder) as (process, address):
+        with login_under_way("guarded", environ, folder) as (process, address):
             visit(address)
             process.wait(_PATIENCE_S)
         for _ in range(kills):
@@ -87,23 +84,20 @@ def _expire(environ: Mapping[str, str]) -> None:
 
 def _kill(environ: dict[str, str], folder: Path, chance: random.Random) -> bool | None:
     """Whether a request was under way when the process was killed; None where it had ended."""
-    quiet = subprocess.DEVNULL
     mark = f"{folder}/.toolscript/auth"
-    with subprocess.Popen(_LIST, env=environ, cwd=folder, stdout=quiet, stderr=quiet) as process:
+    with launcher.begin(_LIST, folder, environ, hears_errors=True) as process:
         deadline = time.monotonic() + _PATIENCE_S
         while not processes(mark) and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)
         time.sleep(chance.uniform(0, 3 * _SLOW_S))
         if process.poll() is not None:
             return None
-        process.send_signal(signal.SIGKILL)
+        process.kill()
         return bool(processes(mark))
 
 
 def _state(environ: dict[str, str], folder: Path) -> str:
-    done = subprocess.run(
-        _LIST, env=environ, cwd=folder, capture_output=True, text=True, check=False
-    )
+    done = launcher.run(_LIST, folder, environ, _PATIENCE_S)
     answer: dict[str, Any] = json.loads(done.stdout or "{}")
     return answer["servers"][0]["state"] if answer else done.stderr
 

@@ -63,7 +63,7 @@ SLOWEST = (
 
 def pytest_xdist_auto_num_workers() -> int:
     """More than there are cores: many a test waits for a process."""
-    return (os.cpu_count() or 1) * 3 // 2
+    return (os.cpu_count() or 1) * 2
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -4,8 +4,8 @@ A fork runs ``python -m toolscript``, or a helper server, as the interpreter wou
 arguments, the environment, the directory and the output of its own, and as ``__main__``. What it
 does not do is start the interpreter, import, and free all objects in the end; nor does a gateway
 that such a command starts. So what depends on these (``PYTHONPATH``, for one) is tested with
-processes that are started the long way, as sessions of ``toolscript mcp`` and gateways in the
-foreground are.
+processes that are started the long way, as those of real clients and gateways in the foreground
+are.
 """
 
 import atexit
@@ -60,6 +60,25 @@ def run(
     )
 
 
+def begin(
+    arguments: Sequence[str], cwd: Path, env: Mapping[str, str], *, hears_errors: bool = False
+) -> "Piped | subprocess.Popen[bytes]":
+    """Begin a command of ours, with pipes for its standard input and output.
+
+    ``hears_errors`` says whether there is one for standard error, too.
+    """
+    if sys.platform == "linux" and not any(name.startswith("PYTHON") for name in env):
+        return Piped(arguments, cwd, env, hears_errors=hears_errors)
+    return subprocess.Popen(
+        [sys.executable, "-m", "toolscript", *arguments],
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE if hears_errors else None,
+    )
+
+
 def _fork(
     arguments: Sequence[str], cwd: Path, env: Mapping[str, str], timeout_s: float, given: str
 ) -> subprocess.CompletedProcess[str]:
@@ -109,8 +128,8 @@ class Forked:
         self._channel.sendall(data)
         for each in descriptors:
             os.close(each)
-        self._pid = int.from_bytes(_received(self._channel, 4))
-        self._code: int | None = None
+        self.pid = int.from_bytes(_received(self._channel, 4))
+        self.returncode: int | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -122,13 +141,42 @@ class Forked:
     def kill(self) -> None:
         """As `subprocess.Popen.kill`."""
         with contextlib.suppress(ProcessLookupError):
-            os.kill(self._pid, signal.SIGKILL)
+            os.kill(self.pid, signal.SIGKILL)
 
-    def wait(self) -> int:
+    def poll(self) -> int | None:
+        """As `subprocess.Popen.poll`."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
         """As `subprocess.Popen.wait`."""
-        if self._code is None:
-            self._code = int.from_bytes(_received(self._channel, 4), signed=True)
-        return self._code
+        if self.returncode is None:
+            if not select.select([self._channel], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired("a fork", timeout or 0.0)
+            self.returncode = int.from_bytes(_received(self._channel, 4), signed=True)
+        return self.returncode
+
+
+class Piped(Forked):
+    """A command with pipes, as `subprocess.Popen` has them; see `begin`."""
+
+    def __init__(
+        self, arguments: Sequence[str], cwd: Path, env: Mapping[str, str], *, hears_errors: bool
+    ) -> None:
+        given, out, err = os.pipe(), os.pipe(), os.pipe() if hears_errors else None
+        self.stdin, self.stdout = os.fdopen(given[1], "wb"), os.fdopen(out[0], "rb")
+        self.stderr = os.fdopen(err[0], "rb") if err else None
+        request = {"arguments": list(arguments), "cwd": str(cwd), "env": dict(env)}
+        super().__init__(request, [given[0], out[1], err[1] if err else os.dup(2)])
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            self.stdin.close()
+        super().__exit__()
+        self.stdout.close()
+        if self.stderr:
+            self.stderr.close()
 
 
 def _contents(descriptors: list[int], timeout_s: float) -> list[str]:
@@ -275,6 +323,9 @@ def _run(program: Callable[[], object]) -> NoReturn:
     code = 0
     try:
         program()
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
     except SystemExit as end:
         if end.code is not None and not isinstance(end.code, int):
             print(end.code, file=sys.stderr)  # noqa: T201 - as the interpreter does

@@ -11,6 +11,7 @@ from queue import Empty, Queue
 from threading import Thread
 from typing import Any
 
+from tests import launcher
 from tests.support import PATIENCE_S, Cli
 
 VERSION = "2025-06-18"
@@ -20,7 +21,7 @@ VERSION = "2025-06-18"
 class Session:
     """A client that speaks the protocol of one version to a process."""
 
-    process: "subprocess.Popen[bytes]"
+    process: "launcher.Piped | subprocess.Popen[bytes]"
     received: "Queue[dict[str, Any] | None]" = field(default_factory=Queue[dict[str, Any] | None])
     others: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """Notifications and requests that came meanwhile."""
@@ -107,13 +108,8 @@ def said(result: dict[str, Any]) -> Any:
 def session(
     cli: Cli, *arguments: str, cwd: Path | None = None, **capabilities: Any
 ) -> Generator[Session]:
-    with subprocess.Popen(
-        cli.command("mcp", *arguments),
-        env=cli.environment({"TOOLSCRIPT_PORT": "0"}),
-        cwd=cwd or cli.home,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as process:
+    environ = cli.environment({"TOOLSCRIPT_PORT": "0"})
+    with launcher.begin(["mcp", *arguments], cwd or cli.home, environ) as process:
         try:
             made = Session(process)
             made.open(**capabilities)

@@ -33,8 +33,7 @@ def attacks(effort: Effort) -> Iterator[Outcome]:
 
 def _callbacks(folder: Path, environ: dict[str, str], effort: Effort) -> Outcome:
     tried = effort.times(200)
-    command = [*_PROGRAM, "auth", "guarded", "--no-browser"]
-    with login_under_way(command, environ, folder) as (process, url):
+    with login_under_way("guarded", environ, folder) as (process, url):
         back = parse_qs(urlsplit(url).query)["redirect_uri"][0]
         statuses = [visit(f"{back}?error=x&state={number}")[0] for number in range(tried)]
         refused = statuses.count(404)

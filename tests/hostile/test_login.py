@@ -28,7 +28,7 @@ from tests.support import FUZZY, Cli, fetch, until
 from toolscript.gateway.oauth.login import Login, LoginNeededError, may_be_asked
 from toolscript.types import ServerSpec
 
-KILLS = 5
+KILLS = 3
 
 
 @pytest.fixture
@@ -41,9 +41,8 @@ def guarded(cli: Cli, tmp_path: Path) -> Generator[Cli]:
         yield cli
 
 
-def logging_in(cli: Cli) -> "AbstractContextManager[tuple[subprocess.Popen[str], str]]":
-    command = cli.command("auth", "guarded", "--no-browser")
-    return login_under_way(command, cli.environment(), cli.home)
+def logging_in(cli: Cli) -> AbstractContextManager[tuple[Any, str]]:
+    return login_under_way("guarded", cli.environment(), cli.home)
 
 
 def log_in(cli: Cli) -> None:

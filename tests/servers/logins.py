@@ -5,7 +5,7 @@ import re
 import subprocess
 import urllib.error
 import urllib.request
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,20 +28,14 @@ def oauth_server(**variables: str) -> Generator[str]:
 
 @contextmanager
 def login_under_way(
-    command: Sequence[str], environ: Mapping[str, str], folder: Path
-) -> Generator[tuple["subprocess.Popen[str]", str]]:
+    server: str, environ: Mapping[str, str], folder: Path
+) -> Generator[tuple["launcher.Piped | subprocess.Popen[bytes]", str]]:
     """Yields a login that waits for its user, and the address where the user is to go."""
-    with subprocess.Popen(
-        command,
-        env=environ,
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+    command = ["auth", server, "--no-browser"]
+    with launcher.begin(command, folder, environ, hears_errors=True) as process:
         try:
             assert process.stderr
-            [url] = re.findall(r"http://\S+", process.stderr.readline())
+            [url] = re.findall(r"http://\S+", process.stderr.readline().decode())
             yield process, url
         finally:
             process.kill()

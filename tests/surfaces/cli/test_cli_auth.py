@@ -47,11 +47,12 @@ def guarded(
 
 def log_in(cli: Cli) -> tuple[int, str]:
     """Log in, with this process as the browser; the status and what is said."""
-    command = cli.command("auth", "guarded", "--no-browser")
-    with login_under_way(command, cli.environment(), cli.home) as (process, url):
+    with login_under_way("guarded", cli.environment(), cli.home) as (process, url):
         _, page = visit(url)
-        out, err = process.communicate(timeout=60)
-        return process.returncode, out + err + page
+        assert process.stdout
+        assert process.stderr
+        said = process.stdout.read() + process.stderr.read()
+        return process.wait(60), said.decode() + page
 
 
 def kept(cli: Cli) -> dict[str, Any]:

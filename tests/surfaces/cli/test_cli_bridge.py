@@ -52,20 +52,21 @@ def test_sessions_share_one_gateway_and_its_servers(here: Cli, scripted: Scripte
     assert alive(gateway_pid(here)), "it survives its clients"
 
 
+def begun(cli: Cli) -> "subprocess.Popen[bytes]":
+    """A bridge in an interpreter of its own."""
+    return subprocess.Popen(
+        cli.command("mcp"),
+        env=cli.environment({"TOOLSCRIPT_PORT": "0"}),
+        cwd=cli.home,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+
+
 @pytest.mark.requirement("bridge:shared")
 def test_sessions_that_begin_at_once_start_one_gateway(here: Cli, scripted: Scripted) -> None:
     here.configure(s=scripted(tool("echo")))
-    started = [
-        subprocess.Popen(
-            here.command("mcp"),
-            env=here.environment({"TOOLSCRIPT_PORT": "0"}),
-            cwd=here.home,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        for _ in range(4)
-    ]
-    for process in started:
+    for process in [begun(here) for _ in range(4)]:
         with process:
             each = Session(process)
             each.open()
@@ -80,12 +81,15 @@ def test_sessions_that_begin_at_once_start_one_gateway(here: Cli, scripted: Scri
 def test_the_bridge_is_light(here: Cli, scripted: Scripted) -> None:
     here.configure(s=scripted(tool("echo")))
     here.start_gateway()
-    with session(here) as one:
+    with begun(here) as process:
+        one = Session(process)
+        one.open()
         one.call("s:echo")
-        status = Path(f"/proc/{one.process.pid}/status")
+        status = Path(f"/proc/{process.pid}/status")
         if status.exists():
             [resident] = [row for row in status.read_text().splitlines() if "VmRSS" in row]
             assert int(resident.split()[1]) < MAX_RESIDENT_MIB * 1024
+        process.kill()
     code = "import sys, toolscript.surfaces.cli.mcp_command; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     heavy = {"numpy", "onnxruntime", "mcp", "mcp_types", "pydantic", "starlette", "anyio"}

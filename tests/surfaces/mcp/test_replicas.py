@@ -26,7 +26,7 @@ from tests.support import (
 )
 
 KEY, NEXT_KEY = "a" * 32, "b" * 32
-SESSIONS = 3
+SESSIONS = 2
 """How many sessions each client opens; each of them sends five or six requests."""
 ACCEPT = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 VERSION = "2025-06-18"
