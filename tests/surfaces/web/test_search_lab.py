@@ -14,7 +14,7 @@ from tests.surfaces.web.browser import Browser, Element
 from toolscript.app.kept_questions import MAX_RELEVANT, KeptQuestion, KeptQuestions
 from toolscript.errors import InputError
 from toolscript.storage.file_records import FileRecords
-from toolscript.surfaces.http.answers import ToolHit
+from toolscript.surfaces.http.search_answers import ToolHit
 from toolscript.surfaces.web.confidence_bar import bar
 
 LIST = tool("list_directory", "List the files of a directory", annotations={"readOnlyHint": True})

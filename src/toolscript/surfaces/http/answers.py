@@ -5,139 +5,42 @@ from these. A client, such as the command line, can decode the answers into them
 """
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from toolscript import __version__
-from toolscript.app.call_approvals import PendingApproval, PersonsAnswer, RememberedAnswer
 from toolscript.app.health import Health
 from toolscript.app.scoped_catalogue import KnownTool
-from toolscript.gateway.definitions.comparison import HoldReason
 from toolscript.gateway.definitions.review_notes import Note
-from toolscript.gateway.definitions.word_diff import Change
 from toolscript.graph.base import Edge, Stats
 from toolscript.storage.activity_log import RecordedCall
+from toolscript.surfaces.http.approval_answers import (
+    CallDecision,
+    PendingAnswer,
+    PendingCalls,
+    PermissionsAnswer,
+    ReviewAnswer,
+    ReviewDecision,
+    ReviewDone,
+    Revocation,
+    RevokedAnswer,
+)
+from toolscript.surfaces.http.field_types import SCHEMA_REF, Count, Json, Ratio, about
+from toolscript.surfaces.http.search_answers import SearchAnswer, SkillHit, ToolHit
 from toolscript.surfaces.mcp.meta_tools import OWN_NAMES
 from toolscript.surfaces.server.error_answers import ErrorAnswer
 from toolscript.text.names import name_warning
 from toolscript.types import (
-    Decision,
-    Explanation,
-    Hit,
-    MissExplanation,
-    PermissionRule,
     Related,
-    Relations,
-    SearchResult,
     ServerResources,
     ServerStatus,
     ToolClass,
     Trust,
-    split_tool_id,
 )
-
-Json: TypeAlias = dict[str, Any]
-
-
-def about(description: str) -> Meta:
-    """Returns what describes a field in schemas and in the reference."""
-    return Meta(description=description)
-
-
-Count = Annotated[int, Meta(ge=0)]
-Ratio = Annotated[float, Meta(ge=0, le=1)]
-MAX_TOOLS = 20_000
-"""Tools about which one request may decide: as many as a server may have."""
-SCHEMA_REF = "#/components/schemas/{name}"
-_HIT: Json = {"anyOf": [{"$ref": SCHEMA_REF.format(name=name)} for name in ("ToolHit", "SkillHit")]}
-
-
-class ToolHit(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A tool that a search found."""
-
-    kind: Annotated[Literal["tool"] | UnsetType, about("With `skills`: what it is.")] = UNSET
-    tool_id: str
-    server_name: str
-    tool_name: str
-    tool_class: Annotated[
-        ToolClass | UnsetType, about("What it may do: read, write or destroy.")
-    ] = UNSET
-    trust: Annotated[
-        Trust | UnsetType, about("Whether its definition is new or has changed lately.")
-    ] = UNSET
-    warning: Annotated[str | UnsetType, about("What is unusual about the tool's name.")] = UNSET
-    confidence: Ratio
-    reason: str
-    description: str
-    signals: Annotated[dict[str, Ratio], about("The score of each signal that has one.")]
-    explanation: Annotated[Explanation | UnsetType, about("With `explain`: why.")] = UNSET
-    related: Annotated[Relations | UnsetType, about("Tools that go with it, if any.")] = UNSET
-
-
-class SkillPassage(msgspec.Struct, frozen=True, kw_only=True):
-    """The best passage of a skill."""
-
-    heading: str
-    text: str
-
-
-class SkillHit(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A skill that a search found."""
-
-    kind: Annotated[Literal["skill"] | UnsetType, about("With `skills`: what it is.")] = UNSET
-    skill_id: str
-    name: str
-    confidence: Ratio
-    reason: str
-    passage: SkillPassage
-    signals: dict[str, Ratio]
-    explanation: Explanation | UnsetType = UNSET
-
-
-class MissAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Where a tool ended up in a search, and why."""
-
-    tool_id: str
-    verdict: Annotated[str, about("One sentence.")]
-    rank: Annotated[Count | None, about("The tool's place among all tools that were searched.")]
-    hit: Annotated[ToolHit | None, about("The tool as a result, if it was searched.")]
-
-
-class MissingServer(msgspec.Struct, frozen=True, kw_only=True):
-    """A server whose tools a search could not find."""
-
-    server: str
-    why: Annotated[str, about("With what to do.")]
-    snapshot: Annotated[bool, about("Whether it failed earlier, and has not been tried again.")]
-
-
-class SearchAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The answer of a search."""
-
-    query: str
-    results: Annotated[
-        list[Any],
-        about("By falling confidence, equal ones by id."),
-        Meta(extra_json_schema={"items": _HIT}),
-    ]
-    total_results: Count
-    threshold: Ratio
-    limit: Count
-    below: Annotated[
-        Any,
-        about("The best result below the threshold, if there is no other."),
-        Meta(extra_json_schema={"anyOf": [_HIT, {"type": "null"}]}),
-    ]
-    degraded: Annotated[tuple[str, ...], about("A line per signal that did not answer in full.")]
-    not_searched: Annotated[
-        tuple[MissingServer, ...] | UnsetType,
-        about("The servers whose tools are not known; not in a search of skills alone."),
-    ] = UNSET
-    why: Annotated[MissAnswer | UnsetType, about("With `why`: where that tool is.")] = UNSET
 
 
 class ToolAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -157,80 +60,6 @@ class ToolAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     notes: Annotated[
         tuple[Note, ...] | UnsetType, about("With `notes`: what is unusual in the definition.")
     ] = UNSET
-
-
-class RuleAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A rule about calls."""
-
-    pattern: Annotated[str, about("Ids of tools.")]
-    decision: Decision
-    tool_class: Annotated[ToolClass | None, about("The class that it is about; null for all.")]
-    origin: Annotated[str, about("Where it is written.")]
-
-    @classmethod
-    def of(cls, rule: PermissionRule) -> "RuleAnswer":
-        """Returns a rule as an answer."""
-        return cls(
-            pattern=rule.pattern,
-            decision=rule.decision,
-            tool_class=rule.tool_class,
-            origin=rule.origin,
-        )
-
-
-class PermissionsAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What is decided about calls without asking anybody."""
-
-    rules: list[RuleAnswer]
-    profiles: dict[str, list[RuleAnswer]]
-    remembered: Annotated[list[RememberedAnswer], about("What was allowed for always.")]
-
-
-class RevokedAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer for always that does not count any more."""
-
-    revoked: RememberedAnswer
-
-
-class PendingCalls(msgspec.Struct, frozen=True, kw_only=True):
-    """The calls that wait for an answer."""
-
-    pending: list[PendingApproval]
-
-
-class PendingAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """How a call that waited was answered."""
-
-    call: PendingApproval
-    answer: PersonsAnswer
-
-
-class HeldAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A tool whose definition waits for approval."""
-
-    tool_id: str
-    server_name: str
-    reason: HoldReason
-    why: Annotated[str, about("The reason as a clause.")]
-    rejected: Annotated[bool, about("Whether somebody has rejected this definition.")]
-    launch_before: Annotated[str, about("How its server was started when it was accepted.")]
-    launch: Annotated[str, about("How it is started now, where that has changed.")]
-    changes: Annotated[list[Change], about("What differs from the definition accepted.")]
-    notes: Annotated[list[Note], about("What is unusual in the definition.")]
-
-
-class ReviewAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The tools that wait for approval, by id."""
-
-    held: list[HeldAnswer]
-    total_held: Count
-
-
-class ReviewDone(msgspec.Struct, frozen=True, kw_only=True):
-    """What was decided, by tools' ids."""
-
-    approved: list[str]
-    rejected: list[str]
 
 
 class ToolsAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -453,30 +282,6 @@ class ModuleAnswer(msgspec.Struct, frozen=True, kw_only=True):
     tools: Annotated[tuple[str, ...], about("The ids of the tools in it.")]
 
 
-class ReviewDecision(
-    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
-):
-    """What is decided about tools that wait for approval, by their ids."""
-
-    approve: Annotated[list[str], Meta(max_length=MAX_TOOLS)] = []
-    reject: Annotated[list[str], Meta(max_length=MAX_TOOLS)] = []
-    approve_server: Annotated[str | UnsetType, about("Approve all held tools of this server.")] = (
-        UNSET
-    )
-
-
-class CallDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to a call that waits."""
-
-    answer: PersonsAnswer
-
-
-class Revocation(msgspec.Struct, frozen=True, kw_only=True):
-    """Which answer for always is taken back."""
-
-    id: Annotated[str, about("See `GET /permissions`.")]
-
-
 class JsonRpcRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request of MCP."""
 
@@ -517,81 +322,6 @@ def schemas() -> Json:
     """Returns each answer's JSON schema, by the name under which the others refer to it."""
     _, components = msgspec.json.schema_components(ANSWERS, ref_template=SCHEMA_REF)
     return msgspec.json.decode(msgspec.json.encode(components))  # defaults are tuples, not lists
-
-
-def search_answer(
-    query: str,
-    result: SearchResult,
-    missing: Sequence[ServerStatus] | None = None,
-    tools: Mapping[str, KnownTool] | None = None,
-    *,
-    mark: bool = False,
-) -> SearchAnswer:
-    """Returns the answer to a search; with ``mark`` every hit says whether it is a tool.
-
-    ``missing`` are the servers that were not searched; None where skills are searched alone.
-    ``tools`` are what is known of the tools that were found, by id.
-    """
-    known = tools or {}
-    return SearchAnswer(
-        query=query,
-        results=[_hit(hit, known, mark=mark) for hit in result.hits],
-        total_results=len(result.hits),
-        threshold=result.threshold,
-        limit=result.limit,
-        below=_hit(result.below, known, mark=mark) if result.below else None,
-        degraded=result.degraded,
-        not_searched=UNSET
-        if missing is None
-        else tuple(
-            MissingServer(server=each.name, why=each.obstacle, snapshot=each.snapshot)
-            for each in missing
-        ),
-        why=_miss(result.why, known) if result.why else UNSET,
-    )
-
-
-def _miss(miss: MissExplanation, known: Mapping[str, KnownTool]) -> MissAnswer:
-    hit = _tool_hit(miss.hit, known) if miss.hit else None
-    return MissAnswer(tool_id=miss.id, verdict=miss.verdict, rank=miss.rank, hit=hit)
-
-
-def _hit(hit: Hit, known: Mapping[str, KnownTool], *, mark: bool) -> ToolHit | SkillHit:
-    if hit.document.parent_id:
-        return _skill_hit(hit, mark=mark)
-    return _tool_hit(hit, known, mark=mark)
-
-
-def _tool_hit(hit: Hit, known: Mapping[str, KnownTool], *, mark: bool = False) -> ToolHit:
-    tool = known.get(hit.document.id)
-    return ToolHit(
-        kind="tool" if mark else UNSET,
-        tool_id=hit.document.id,
-        server_name=hit.document.server,
-        tool_name=hit.document.name,
-        tool_class=tool.spec.tool_class if tool else UNSET,
-        trust=tool.trust if tool else UNSET,
-        warning=name_warning(hit.document.name, OWN_NAMES) or UNSET,
-        confidence=hit.score,
-        reason=hit.reason,
-        description=hit.document.description,
-        signals=hit.signals,
-        explanation=hit.explanation or UNSET,
-        related=hit.related or UNSET,
-    )
-
-
-def _skill_hit(hit: Hit, *, mark: bool) -> SkillHit:
-    return SkillHit(
-        kind="skill" if mark else UNSET,
-        skill_id=hit.document.parent_id,
-        name=split_tool_id(hit.document.parent_id)[1],
-        confidence=hit.score,
-        reason=hit.reason,
-        passage=SkillPassage(heading=hit.document.title, text=hit.document.description),
-        signals=hit.signals,
-        explanation=hit.explanation or UNSET,
-    )
 
 
 def health_answer(health: Health, *, is_public: bool) -> HealthAnswer:

@@ -13,12 +13,7 @@ from toolscript.graph.dot_format import to_dot
 from toolscript.graph.graph_files import imported
 from toolscript.graph.learning import Learning
 from toolscript.graph.related import relations
-from toolscript.surfaces.http.answers import (
-    GraphAnswer,
-    GraphCleared,
-    GraphImported,
-    RelatedAnswer,
-)
+from toolscript.surfaces.http.answers import GraphAnswer, GraphCleared, GraphImported, RelatedAnswer
 from toolscript.surfaces.http.openapi import OBJECT, TEXT, Endpoints, parameter
 from toolscript.surfaces.http.request_input import json_object, parsed, required
 from toolscript.surfaces.server.authentication import grant_of

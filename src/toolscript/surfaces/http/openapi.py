@@ -8,7 +8,8 @@ from starlette.requests import Request
 
 from toolscript.app.application import App
 from toolscript.config.settings import MAX_QUERY_CHARS, OPTION
-from toolscript.surfaces.http.answers import SCHEMA_REF, Json, JsonRpcAnswer, schemas
+from toolscript.surfaces.http.answers import JsonRpcAnswer, schemas
+from toolscript.surfaces.http.field_types import SCHEMA_REF, Json
 from toolscript.surfaces.server.error_answers import ErrorAnswer
 
 VERSION = "3.1.1"

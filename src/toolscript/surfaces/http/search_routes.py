@@ -10,10 +10,10 @@ from toolscript.config.settings import OPTION
 from toolscript.errors import QueryError, RangeError
 from toolscript.graph.session_history import SessionHistory
 from toolscript.surfaces.http import openapi
-from toolscript.surfaces.http.answers import SearchAnswer, search_answer
 from toolscript.surfaces.http.client_sessions import session_of
 from toolscript.surfaces.http.openapi import BOOLEAN, TEXT, TEXTS, Endpoints, parameter
 from toolscript.surfaces.http.request_input import flag, parsed, required
+from toolscript.surfaces.http.search_answers import SearchAnswer, search_answer
 from toolscript.surfaces.server.authentication import grant_of
 from toolscript.types import SearchRequest
 

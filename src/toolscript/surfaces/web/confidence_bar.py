@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from toolscript.surfaces.http.answers import SkillHit, ToolHit
+from toolscript.surfaces.http.search_answers import SkillHit, ToolHit
 from toolscript.types import Explanation
 
 

@@ -12,12 +12,7 @@ from toolscript.config.access_tokens import TokenStore, granted_text
 from toolscript.config.settings import Settings
 from toolscript.errors import InputError, ToolscriptError
 from toolscript.graph.base import Edge, Stats
-from toolscript.surfaces.http.answers import (
-    DatabaseAnswer,
-    SkillFile,
-    SkillsAnswer,
-    server_answer,
-)
+from toolscript.surfaces.http.answers import DatabaseAnswer, SkillFile, SkillsAnswer, server_answer
 from toolscript.surfaces.http.cost_routes import cost
 from toolscript.surfaces.http.graph_routes import graph as graph_answer
 from toolscript.surfaces.http.routes import list_skills, read_skill

@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from toolscript import __version__
 from toolscript.app.application import App
-from toolscript.surfaces.http.answers import SkillHit, ToolHit
+from toolscript.surfaces.http.search_answers import SkillHit, ToolHit
 from toolscript.surfaces.server.authentication import access_of
 from toolscript.surfaces.server.page_sessions import PAGE, cookie_name
 from toolscript.surfaces.web.confidence_bar import bar

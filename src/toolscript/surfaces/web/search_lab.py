@@ -16,8 +16,8 @@ from toolscript.app.scoped_catalogue import ScopedCatalogue
 from toolscript.config.settings import OPTION
 from toolscript.errors import InputError, RangeError, ToolscriptError
 from toolscript.retrieval.quality_metrics import LABELS
-from toolscript.surfaces.http.answers import SearchAnswer, SkillHit, ToolHit
 from toolscript.surfaces.http.request_input import flag
+from toolscript.surfaces.http.search_answers import SearchAnswer, SkillHit, ToolHit
 from toolscript.surfaces.http.search_routes import answered
 from toolscript.surfaces.mcp import wire
 from toolscript.surfaces.server.authentication import grant_of

@@ -1,0 +1,184 @@
+"""The answer of a search as types: hits of tools and skills, and what could not be searched."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from toolscript.app.scoped_catalogue import KnownTool
+from toolscript.surfaces.http.field_types import SCHEMA_REF, Count, Json, Ratio, about
+from toolscript.surfaces.mcp.meta_tools import OWN_NAMES
+from toolscript.text.names import name_warning
+from toolscript.types import (
+    Explanation,
+    Hit,
+    MissExplanation,
+    Relations,
+    SearchResult,
+    ServerStatus,
+    ToolClass,
+    Trust,
+    split_tool_id,
+)
+
+_HIT: Json = {"anyOf": [{"$ref": SCHEMA_REF.format(name=name)} for name in ("ToolHit", "SkillHit")]}
+
+
+class ToolHit(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A tool that a search found."""
+
+    kind: Annotated[Literal["tool"] | UnsetType, about("With `skills`: what it is.")] = UNSET
+    tool_id: str
+    server_name: str
+    tool_name: str
+    tool_class: Annotated[
+        ToolClass | UnsetType, about("What it may do: read, write or destroy.")
+    ] = UNSET
+    trust: Annotated[
+        Trust | UnsetType, about("Whether its definition is new or has changed lately.")
+    ] = UNSET
+    warning: Annotated[str | UnsetType, about("What is unusual about the tool's name.")] = UNSET
+    confidence: Ratio
+    reason: str
+    description: str
+    signals: Annotated[dict[str, Ratio], about("The score of each signal that has one.")]
+    explanation: Annotated[Explanation | UnsetType, about("With `explain`: why.")] = UNSET
+    related: Annotated[Relations | UnsetType, about("Tools that go with it, if any.")] = UNSET
+
+
+class SkillPassage(msgspec.Struct, frozen=True, kw_only=True):
+    """The best passage of a skill."""
+
+    heading: str
+    text: str
+
+
+class SkillHit(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A skill that a search found."""
+
+    kind: Annotated[Literal["skill"] | UnsetType, about("With `skills`: what it is.")] = UNSET
+    skill_id: str
+    name: str
+    confidence: Ratio
+    reason: str
+    passage: SkillPassage
+    signals: dict[str, Ratio]
+    explanation: Explanation | UnsetType = UNSET
+
+
+class MissAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Where a tool ended up in a search, and why."""
+
+    tool_id: str
+    verdict: Annotated[str, about("One sentence.")]
+    rank: Annotated[Count | None, about("The tool's place among all tools that were searched.")]
+    hit: Annotated[ToolHit | None, about("The tool as a result, if it was searched.")]
+
+
+class MissingServer(msgspec.Struct, frozen=True, kw_only=True):
+    """A server whose tools a search could not find."""
+
+    server: str
+    why: Annotated[str, about("With what to do.")]
+    snapshot: Annotated[bool, about("Whether it failed earlier, and has not been tried again.")]
+
+
+class SearchAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The answer of a search."""
+
+    query: str
+    results: Annotated[
+        list[Any],
+        about("By falling confidence, equal ones by id."),
+        Meta(extra_json_schema={"items": _HIT}),
+    ]
+    total_results: Count
+    threshold: Ratio
+    limit: Count
+    below: Annotated[
+        Any,
+        about("The best result below the threshold, if there is no other."),
+        Meta(extra_json_schema={"anyOf": [_HIT, {"type": "null"}]}),
+    ]
+    degraded: Annotated[tuple[str, ...], about("A line per signal that did not answer in full.")]
+    not_searched: Annotated[
+        tuple[MissingServer, ...] | UnsetType,
+        about("The servers whose tools are not known; not in a search of skills alone."),
+    ] = UNSET
+    why: Annotated[MissAnswer | UnsetType, about("With `why`: where that tool is.")] = UNSET
+
+
+def search_answer(
+    query: str,
+    result: SearchResult,
+    missing: Sequence[ServerStatus] | None = None,
+    tools: Mapping[str, KnownTool] | None = None,
+    *,
+    mark: bool = False,
+) -> SearchAnswer:
+    """Returns the answer to a search; with ``mark`` every hit says whether it is a tool.
+
+    ``missing`` are the servers that were not searched; None where skills are searched alone.
+    ``tools`` are what is known of the tools that were found, by id.
+    """
+    known = tools or {}
+    return SearchAnswer(
+        query=query,
+        results=[_hit(hit, known, mark=mark) for hit in result.hits],
+        total_results=len(result.hits),
+        threshold=result.threshold,
+        limit=result.limit,
+        below=_hit(result.below, known, mark=mark) if result.below else None,
+        degraded=result.degraded,
+        not_searched=UNSET
+        if missing is None
+        else tuple(
+            MissingServer(server=each.name, why=each.obstacle, snapshot=each.snapshot)
+            for each in missing
+        ),
+        why=_miss(result.why, known) if result.why else UNSET,
+    )
+
+
+def _miss(miss: MissExplanation, known: Mapping[str, KnownTool]) -> MissAnswer:
+    hit = _tool_hit(miss.hit, known) if miss.hit else None
+    return MissAnswer(tool_id=miss.id, verdict=miss.verdict, rank=miss.rank, hit=hit)
+
+
+def _hit(hit: Hit, known: Mapping[str, KnownTool], *, mark: bool) -> ToolHit | SkillHit:
+    if hit.document.parent_id:
+        return _skill_hit(hit, mark=mark)
+    return _tool_hit(hit, known, mark=mark)
+
+
+def _tool_hit(hit: Hit, known: Mapping[str, KnownTool], *, mark: bool = False) -> ToolHit:
+    tool = known.get(hit.document.id)
+    return ToolHit(
+        kind="tool" if mark else UNSET,
+        tool_id=hit.document.id,
+        server_name=hit.document.server,
+        tool_name=hit.document.name,
+        tool_class=tool.spec.tool_class if tool else UNSET,
+        trust=tool.trust if tool else UNSET,
+        warning=name_warning(hit.document.name, OWN_NAMES) or UNSET,
+        confidence=hit.score,
+        reason=hit.reason,
+        description=hit.document.description,
+        signals=hit.signals,
+        explanation=hit.explanation or UNSET,
+        related=hit.related or UNSET,
+    )
+
+
+def _skill_hit(hit: Hit, *, mark: bool) -> SkillHit:
+    return SkillHit(
+        kind="skill" if mark else UNSET,
+        skill_id=hit.document.parent_id,
+        name=split_tool_id(hit.document.parent_id)[1],
+        confidence=hit.score,
+        reason=hit.reason,
+        passage=SkillPassage(heading=hit.document.title, text=hit.document.description),
+        signals=hit.signals,
+        explanation=hit.explanation or UNSET,
+    )
