@@ -16,6 +16,7 @@ from playwright.sync_api import Locator, Page, sync_playwright
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 SIZES = {"wide": (1280, 800), "narrow": (390, 844)}
 SCHEMES = ("light", "dark")
+_WIDE = ("width", "height"), SIZES["wide"]
 _WATCH = """
 window.ran = [];
 window.violations = [];
@@ -101,12 +102,18 @@ def launched() -> Generator[Any]:
             browser.close()
 
 
-def axe_problems(page: Page, *, colours_only: bool = False) -> list[str]:
-    """What axe-core finds wrong with a page; with its colours only, where the rest is known."""
+def axe_problems(page: Page, scheme: str = SCHEMES[0]) -> list[str]:
+    """What axe-core finds wrong with a page.
+
+    In another scheme than the first only the colours are others, and in a wide window alone they
+    are looked at: they are the same in a narrow one.
+    """
+    if scheme != SCHEMES[0] and page.viewport_size != dict(zip(*_WIDE, strict=True)):
+        return []
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE_SCRIPT)
     options: dict[str, Any] = {"resultTypes": ["violations"]}
-    if colours_only:
+    if scheme != SCHEMES[0]:
         options["runOnly"] = ["cat.color"]
     # Nothing else is handed over: what passes is most of a result.
     found = page.evaluate("options => axe.run(options).then(all => all.violations)", options)
