@@ -202,13 +202,14 @@ class SemanticIndex:
             feedback = self._feedback
         except ModelError:
             return None
-        products = _once(self._latest_products, questions, reduced.products)[place]
-        if visible is None:
-            likely = greatest(products, _LIKELY * limit)
+        seen = None if visible is None else np.flatnonzero(visible)
+        if seen is not None and seen.size <= _LIKELY * limit:
+            likely = seen
         else:
-            likely = np.flatnonzero(visible)
-            if likely.size > _LIKELY * limit:
-                likely = likely[greatest(products[likely], _LIKELY * limit)]
+            products = _once(self._latest_products, questions, reduced.products)[place]
+            shown = products if seen is None else products[seen]
+            likely = greatest(shown, _LIKELY * limit)
+            likely = likely if seen is None else seen[likely]
         cosines = self._rows[likely] @ questions[place]
         moved = context.applied(cosines, questions[place], likely)
         found = likely[np.argsort(-moved, kind="stable")[:limit]]
