@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Generator
@@ -250,3 +251,32 @@ def test_while_the_database_keeps_the_replicas_waiting_owners_stay(
         nothing_changes(2 * TTL_S)
     nothing_changes(TTL_S)
     assert one.writes(SPECS[0]) or two.writes(SPECS[0])
+
+
+def test_who_comes_back_first_waits_for_the_others(
+    join: Join, connect: Callable[[], Database]
+) -> None:
+    """The database keeps both replicas waiting, and one of them is slow to hear of its end."""
+    one, two = join("one"), join("two")
+    until(lambda: divided(one, two), "each server has one owner")
+    before = one.owned(), two.owned()
+    hears = threading.Event()
+
+    def stand_still() -> None:
+        time.sleep(3 * RENEW_S)
+        hears.set()
+
+    with connect().transaction() as run:
+        run(lambda c: c.execute("lock table toolscript.lease in access exclusive mode"))
+        time.sleep(2 * TTL_S)
+        two.database.call_soon(stand_still)
+    taken: list[set[str]] = []
+
+    def look() -> bool:
+        taken.append(one.owned() - before[0])
+        return hears.is_set()
+
+    until(look, "the other hears again")
+    until(lambda: any(two.writes(spec) for spec in SPECS), "the other writes again")
+    assert not any(taken)
+    assert (one.owned(), two.owned()) == before

@@ -312,6 +312,8 @@ class Leases:
             for name, epoch in epochs.items()
         }
         self._holding = _Holding(epochs, owners, urls, taken_at, until)
+        if self._is_cut_off:  # since this round began, perhaps
+            self._takes_over_at = time.monotonic() + self._ttl_s
         # An answer that was waited for too long says nothing yet; the next one does.
         self._is_cut_off = self._is_cut_off and time.monotonic() >= until
         if released or epochs.keys() != before.epochs.keys():

@@ -183,8 +183,7 @@ class QueryWords:
     def of(cls, words: Words, query: Query, visible: Mask | None) -> "QueryWords":
         """Returns what the words say of all rows; of those that are not ``visible`` nothing."""
         totals = words.totals(query)
-        if visible is not None:
-            totals *= visible
+        totals = totals if visible is None else totals * visible
         return cls(totals, float(totals.max(initial=0.0)), words.name_coverage(query))
 
     @property
