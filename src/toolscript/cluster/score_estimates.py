@@ -14,7 +14,6 @@ from toolscript.embedding.base import Vectors
 from toolscript.retrieval.base import Mask, Plan, Ranking, Rows
 from toolscript.retrieval.candidate_selection import FoundWords, QueryWords
 from toolscript.retrieval.capability import ANSWERED
-from toolscript.retrieval.lexical.bm25f import saturated
 from toolscript.retrieval.pipeline import NAME_STEPS, SIGNAL_STEPS
 from toolscript.retrieval.top_k import greatest_of_rows
 from toolscript.retrieval.trace import IndexState, Trace
@@ -81,7 +80,11 @@ def likely_best(state: IndexState, plan: Plan, signals: SignalScores, kept: Kept
 def _estimated(state: IndexState, plan: Plan, signals: SignalScores) -> tuple[Trace, Trace]:
     """Returns the steps of a search where no name is covered, and where all are."""
     size = int(signals.sums.shape[1])
-    rankings = [{"fuzzy": Ranking(saturated(each))} for each in signals.sums]
+    unnamed = [
+        QueryWords(sums, float(sums.max(initial=0.0)), np.zeros(size, np.float32))
+        for sums in signals.sums
+    ]
+    rankings = [{"fuzzy": each.ranking} for each in unnamed]
     if signals.semantic is not None:
         for ranking, scores in zip(rankings, signals.semantic, strict=True):
             ranking |= {"semantic": Ranking(scores)}
@@ -101,8 +104,8 @@ def _estimated(state: IndexState, plan: Plan, signals: SignalScores) -> tuple[Tr
     most = replace(least, columns=list(least.columns))
     for trace, covered in ((least, np.zeros), (most, np.ones)):
         words = {
-            query.text: QueryWords(sums, float(sums.max(initial=0.0)), covered(size, np.float32))
-            for query, sums in zip(plan.queries, signals.sums, strict=True)
+            query.text: replace(each, coverage=covered(size, np.float32))
+            for query, each in zip(plan.queries, unnamed, strict=True)
         }
         trace.state = replace(state, lexical=FoundWords(state.lexical, np.empty(0, np.intp), words))
         for step in NAME_STEPS:

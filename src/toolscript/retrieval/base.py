@@ -88,7 +88,7 @@ class Corpus:
         self.rows: dict[str, int] = (
             previous.rows
             if previous is not None and same
-            else dict(zip(ids, range(len(ids)), strict=True))
+            else {identifier: row for row, identifier in enumerate(ids)}
         )
         self._changed: tuple[ReferenceType[Corpus], list[int]] | None = None
         if previous is not None and same:  # most are the same objects

@@ -16,14 +16,9 @@ def printable(text: str, limit: int = 0) -> str:
     """
     head = text[:_MAX_READ_CHARS] if limit else text
     spaced = " ".join(head.split())
-    is_clean = spaced.isascii() and spaced.isprintable()  # most are; a tenth of the time
-    clean = spaced if is_clean else "".join(filter(_is_shown, spaced))
+    clean = spaced if spaced.isprintable() else "".join(filter(str.isprintable, spaced))
     whole = len(head) == len(text) and (not limit or len(clean) <= limit)
     return clean if whole else clean[: limit - 1].rstrip() + "…"
-
-
-def _is_shown(character: str) -> bool:
-    return character == " " or unicodedata.category(character)[0] != "C"
 
 
 def harmless(text: str) -> str:

@@ -28,7 +28,7 @@ _PART = 1024
 """So many vectors are compared with each part of a question while they are in the cache."""
 _LATEST = 8
 """For so many questions the cosines are kept, until their parts are ranked too."""
-_LIKELY = 4
+_COMPARED = 4
 """Of very many vectors so many times as many as are wanted are compared in full."""
 PARENT_SHARE = 0.5
 """The share of the parent's cosine in a passage's."""
@@ -202,14 +202,13 @@ class SemanticIndex:
             feedback = self._feedback
         except ModelError:
             return None
-        seen = None if visible is None else np.flatnonzero(visible)
-        if seen is not None and seen.size <= _LIKELY * limit:
-            likely = seen
-        else:
+        count, likely = _COMPARED * limit, None if visible is None else np.flatnonzero(visible)
+        if likely is None or likely.size > count:
             products = _once(self._latest_products, questions, reduced.products)[place]
-            shown = products if seen is None else products[seen]
-            likely = greatest(shown, _LIKELY * limit)
-            likely = likely if seen is None else seen[likely]
+            if likely is None:
+                likely = greatest(products, count)
+            else:
+                likely = likely[greatest(products[likely], count)]
         cosines = self._rows[likely] @ questions[place]
         moved = context.applied(cosines, questions[place], likely)
         found = likely[np.argsort(-moved, kind="stable")[:limit]]

@@ -4,7 +4,6 @@ import contextlib
 import os
 import select
 import signal
-import sys
 import time
 from typing import Any
 
@@ -164,13 +163,14 @@ def _await_exit(pid: int) -> None:
     """Waits a moment for the end of a process that has freed its lock, and only has to exit."""
     deadline = time.monotonic() + _EXIT_S
     with contextlib.suppress(OSError):  # there is no such process
-        if sys.platform == "linux":  # not until its parent, perhaps a container's, looks after it
+        if hasattr(os, "pidfd_open"):  # tells of its end, also while nobody looks after it
             handle = os.pidfd_open(pid)
             select.select([handle], [], [], _EXIT_S)
             os.close(handle)
-        while sys.platform not in {"linux", "win32"} and time.monotonic() < deadline:
-            os.kill(pid, 0)
-            time.sleep(_POLL_S)
+        elif os.name == "posix":
+            while time.monotonic() < deadline:
+                os.kill(pid, 0)
+                time.sleep(_POLL_S)
 
 
 def _start_in_background(

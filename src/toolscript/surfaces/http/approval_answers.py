@@ -69,7 +69,7 @@ class HeldAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     server_name: str
     reason: HoldReason
     why: Annotated[str, about("The reason as a clause.")]
-    rejected: Annotated[bool, about("Whether somebody has rejected this definition.")]
+    rejected: Annotated[bool, about("Whether someone rejected this definition.")]
     launch_before: Annotated[str, about("How its server was started when it was accepted.")]
     launch: Annotated[str, about("How it is started now, where that has changed.")]
     changes: Annotated[list[Change], about("What differs from the definition accepted.")]
@@ -112,3 +112,9 @@ class Revocation(msgspec.Struct, frozen=True, kw_only=True):
     """Which answer for always is taken back."""
 
     id: Annotated[str, about("See `GET /permissions`.")]
+
+
+TYPES = (
+    *(ReviewAnswer, ReviewDone, PendingCalls, PendingAnswer, PermissionsAnswer, RevokedAnswer),
+    *(ReviewDecision, CallDecision, Revocation),
+)
