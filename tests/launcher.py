@@ -12,6 +12,7 @@ import atexit
 import contextlib
 import gc
 import json
+import math
 import os
 import runpy
 import select
@@ -27,6 +28,7 @@ import traceback
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
@@ -46,18 +48,14 @@ def run(
     arguments: Sequence[str], cwd: Path, env: Mapping[str, str], timeout_s: float, given: str = ""
 ) -> subprocess.CompletedProcess[str]:
     """Run a command of ours to its end; ``given`` is its standard input."""
-    if sys.platform == "linux" and not any(name.startswith("PYTHON") for name in env):
-        return _fork(arguments, cwd, env, timeout_s, given)
-    return subprocess.run(
-        [sys.executable, "-m", "toolscript", *arguments],
-        cwd=cwd,
-        env=env,
-        input=given,
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        check=False,
-    )
+    with begin(arguments, cwd, env, hears_errors=True) as process:
+        try:
+            out, err = process.communicate(given.encode(), timeout_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+        texts = [each.decode().replace("\r\n", "\n") for each in (out, err)]
+        return subprocess.CompletedProcess(list(arguments), process.wait(), *texts)
 
 
 def begin(
@@ -77,24 +75,6 @@ def begin(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE if hears_errors else None,
     )
-
-
-def _fork(
-    arguments: Sequence[str], cwd: Path, env: Mapping[str, str], timeout_s: float, given: str
-) -> subprocess.CompletedProcess[str]:
-    read, out, err = os.pipe(), os.pipe(), os.pipe()
-    text = given.encode()
-    assert len(text) <= select.PIPE_BUF * 16, "more than fits into a pipe"
-    os.write(read[1], text)
-    os.close(read[1])
-    request = {"arguments": list(arguments), "cwd": str(cwd), "env": dict(env)}
-    with Forked(request, [read[0], out[1], err[1]]) as process:
-        try:
-            stdout, stderr = _contents([out[0], err[0]], timeout_s)
-        except TimeoutError:
-            process.kill()
-            raise subprocess.TimeoutExpired(list(arguments), timeout_s) from None
-        return subprocess.CompletedProcess(list(arguments), process.wait(), stdout, stderr)
 
 
 @contextlib.contextmanager
@@ -170,6 +150,16 @@ class Piped(Forked):
         request = {"arguments": list(arguments), "cwd": str(cwd), "env": dict(env)}
         super().__init__(request, [given[0], out[1], err[1] if err else os.dup(2)])
 
+    def communicate(self, given: bytes = b"", timeout: float | None = None) -> tuple[bytes, bytes]:
+        """As `subprocess.Popen.communicate`, of what fits into a pipe."""
+        assert len(given) <= select.PIPE_BUF * 16, "more than fits into a pipe"
+        with contextlib.suppress(BrokenPipeError):  # it may end without having read
+            self.stdin.write(given)
+            self.stdin.close()
+        pipes = [self.stdout, *([self.stderr] if self.stderr else [])]
+        out, *err = _contents(pipes, timeout)
+        return out, b"".join(err)
+
     def __exit__(self, *_: object) -> None:
         with contextlib.suppress(BrokenPipeError):
             self.stdin.close()
@@ -179,27 +169,24 @@ class Piped(Forked):
             self.stderr.close()
 
 
-def _contents(descriptors: list[int], timeout_s: float) -> list[str]:
+def _contents(pipes: Sequence[BufferedReader], timeout: float | None) -> list[bytes]:
     """What is written into pipes until every writer has closed them."""
-    deadline = time.monotonic() + timeout_s
-    found = {each: bytearray() for each in descriptors}
-    try:
-        with selectors.DefaultSelector() as open_ones:
-            for each in descriptors:
-                open_ones.register(each, selectors.EVENT_READ)
-            while open_ones.get_map():
-                ready = open_ones.select(deadline - time.monotonic())
-                if not ready and time.monotonic() > deadline:
-                    raise TimeoutError
-                for key, _ in ready:
-                    data = os.read(key.fd, 65536)
-                    found[key.fd] += data
-                    if not data:
-                        open_ones.unregister(key.fd)
-    finally:
-        for each in descriptors:
-            os.close(each)
-    return [text.decode().replace("\r\n", "\n") for text in found.values()]
+    deadline = math.inf if timeout is None else time.monotonic() + timeout
+    found = {pipe.fileno(): bytearray() for pipe in pipes}
+    with selectors.DefaultSelector() as open_ones:
+        for descriptor in found:
+            open_ones.register(descriptor, selectors.EVENT_READ)
+        while open_ones.get_map():
+            left = deadline - time.monotonic()
+            ready = open_ones.select(None if left == math.inf else left)
+            if not ready and time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired("a fork", timeout or 0.0)
+            for key, _ in ready:
+                data = os.read(key.fd, 65536)
+                found[key.fd] += data
+                if not data:
+                    open_ones.unregister(key.fd)
+    return [bytes(each) for each in found.values()]
 
 
 def _received(channel: socket.socket, size: int) -> bytes:

@@ -90,6 +90,13 @@ def divided(*replicas: Replica) -> bool:
     return all(owned) and counted == {spec.name: 1 for spec in SPECS}
 
 
+def pair(join: Join) -> tuple[Replica, Replica]:
+    """Two replicas that have divided the servers."""
+    one, two = join("one"), join("two")
+    until(lambda: divided(one, two), "each server has one owner")
+    return one, two
+
+
 def test_replicas_divide_the_servers_and_know_each_others_addresses(join: Join) -> None:
     one, two, three = join("one"), join("two"), join("three")
     until(lambda: divided(one, two, three), "each server has one owner")
@@ -107,8 +114,7 @@ def test_replicas_divide_the_servers_and_know_each_others_addresses(join: Join) 
 
 
 def test_a_replica_that_ends_leaves_its_leases_at_once(join: Join) -> None:
-    one, two = join("one"), join("two")
-    until(lambda: divided(one, two), "each server has one owner")
+    one, two = pair(join)
     [spec, *_] = [spec for spec in SPECS if one.leases.owns(spec)]
     one.leases.close()
     assert not one.writes(spec)
@@ -204,8 +210,7 @@ def test_while_the_database_is_away_an_owner_stays_and_nobody_moves(
     join: Join, postgres: PostgresServer
 ) -> None:
     """After it the replicas come back one by one: the first does not take what the others had."""
-    one, two = join("one"), join("two")
-    until(lambda: divided(one, two), "each server has one owner")
+    one, two = pair(join)
     before = one.owned(), two.owned()
     seen: list[tuple[set[str], set[str]]] = []
 
@@ -236,8 +241,7 @@ def test_while_the_database_keeps_the_replicas_waiting_owners_stay(
     join: Join, connect: Callable[[], Database]
 ) -> None:
     """It fails no renewal, and answers none, as behind a pooler that has lost its server."""
-    one, two = join("one"), join("two")
-    until(lambda: divided(one, two), "each server has one owner")
+    one, two = pair(join)
     before = one.owned(), two.owned()
 
     def nothing_changes(seconds: float) -> None:
@@ -257,8 +261,7 @@ def test_who_comes_back_first_waits_for_the_others(
     join: Join, connect: Callable[[], Database]
 ) -> None:
     """The database keeps both replicas waiting, and one of them is slow to hear of its end."""
-    one, two = join("one"), join("two")
-    until(lambda: divided(one, two), "each server has one owner")
+    one, two = pair(join)
     before = one.owned(), two.owned()
     hears = threading.Event()
 

@@ -49,10 +49,8 @@ def log_in(cli: Cli) -> tuple[int, str]:
     """Log in, with this process as the browser; the status and what is said."""
     with login_under_way("guarded", cli.environment(), cli.home) as (process, url):
         _, page = visit(url)
-        assert process.stdout
-        assert process.stderr
-        said = process.stdout.read() + process.stderr.read()
-        return process.wait(60), said.decode() + page
+        out, err = process.communicate(timeout=60)
+        return process.wait(), (out + err).decode() + page
 
 
 def kept(cli: Cli) -> dict[str, Any]:
