@@ -6,9 +6,10 @@
 
 The tools are copies: see `benchmarks.scale.catalogue`. A search is timed on the wall, and in
 processor time of the process and of the database's; of each question the least of the repeats
-counts for *least*, every one for *p50* and *p95*. The first ten are compared with those of the
-engine in memory, or of the database with exact vectors and three times as many candidates.
-Questions are embedded beforehand: that is the same for any number of tools.
+counts for *least*, every one for *p50* and *p95*. After each search a peer is timed: see
+`benchmarks.scale.peers`; *times peer* is how many times as long a search takes. The first ten are
+compared with those of the engine in memory, or of the database with exact vectors and three times
+as many candidates. Questions are embedded beforehand: that is the same for any number of tools.
 """
 
 import argparse
@@ -34,6 +35,7 @@ from benchmarks import report
 from benchmarks.quality import datasets
 from benchmarks.quality.own import bundled, encoder
 from benchmarks.scale.catalogue import Catalogue, questions
+from benchmarks.scale.peers import Peer, numpy_peer, pgvector_peer
 from toolscript.cluster import schema
 from toolscript.cluster.candidate_builder import rebuild
 from toolscript.cluster.candidate_writer import ServerTools
@@ -100,10 +102,18 @@ def _print(rows: list[Figures]) -> None:
     ]
     report.table(["tools", "engine", *names], table)
     print()
-    header = ["tools", "questions", "p50 ms", "p95 ms", "least p50", "least p95", "CPU p50", "same"]
-    keys = ("p50", "p95", "least_p50", "least_p95", "cpu_p50", "same")
+    keys = {
+        "p50": "p50 ms",
+        "p95": "p95 ms",
+        "least_p50": "least p50",
+        "least_p95": "least p95",
+        "cpu_p50": "CPU p50",
+        "peer_p50": "peer p50",
+        "times_peer": "times peer",
+        "same": "same",
+    }
     report.table(
-        header,
+        ["tools", "questions", *keys.values()],
         [
             [f"{row['tools']:,}", kind, *(_shown(found.get(key)) for key in keys)]
             for row in rows
@@ -134,8 +144,10 @@ def _in_memory(options: argparse.Namespace, size: int) -> tuple[Figures, dict[st
     catalogue = Catalogue(options.data, options.vectors)
     documents: list[Document] = []
     vectors: dict[str, CachedVector] = {}
+    parts: list[Vectors] = []
     for batch, rows in catalogue.copies(size):
         documents.extend(batch)
+        parts.append(rows)
         for document, row in zip(batch, rows, strict=True):
             vectors[document.id] = CachedVector(document.digest, row)
     semantic = SemanticSignal(bundled(), lambda: None)
@@ -145,6 +157,7 @@ def _in_memory(options: argparse.Namespace, size: int) -> tuple[Figures, dict[st
     searched, tens = asyncio.run(
         _searches(
             _synchronous(engine),
+            numpy_peer(parts),
             questions(options.data, options.questions, catalogue, size),
             options.repeats,
         )
@@ -218,7 +231,8 @@ def _in_postgres(
     gc.collect()
     database, candidates, start_s = _opened(url)
     engine = SearchEngine(_profile(), semantic=candidates[1], elsewhere=candidates[0])
-    searched, tens = asyncio.run(_searches(_asynchronous(engine), asked, options.repeats))
+    peer = asyncio.run(pgvector_peer(database))
+    searched, tens = asyncio.run(_searches(_asynchronous(engine), peer, asked, options.repeats))
     rss_mb = _rss_mb()
     changed = asyncio.run(_changes(url, candidates[0], *change))
     database.close()
@@ -230,7 +244,7 @@ def _widely(options: argparse.Namespace, size: int, url: str) -> dict[str, list[
     asked = questions(options.data, options.questions, catalogue, size)
     database, candidates, _ = _opened(url, listed=600, exact_up_to=size)
     engine = SearchEngine(_profile(), semantic=candidates[1], elsewhere=candidates[0])
-    _, tens = asyncio.run(_searches(_asynchronous(engine), asked, 1))
+    tens = asyncio.run(_tens(_asynchronous(engine), asked))
     database.close()
     return tens
 
@@ -298,21 +312,32 @@ def _asynchronous(engine: SearchEngine) -> Search:
 # Measuring
 
 
+async def _tens(search: Search, asked: dict[str, list[SearchRequest]]) -> dict[str, list[Ten]]:
+    return {
+        kind: [_ten(await search(request)) for request in requests]
+        for kind, requests in asked.items()
+    }
+
+
 async def _searches(
-    search: Search, asked: dict[str, list[SearchRequest]], repeats: int
+    search: Search, peer: Peer, asked: dict[str, list[SearchRequest]], repeats: int
 ) -> tuple[dict[str, Figures], dict[str, list[Ten]]]:
     figures: dict[str, Figures] = {}
-    tens: dict[str, list[Ten]] = {}
+    tens = await _tens(search, asked)  # and nothing is asked for the first time after that
     for kind, requests in asked.items():
-        tens[kind] = [_ten(await search(request)) for request in requests]
+        for request in requests:
+            await peer(request.text)
         times = np.empty((repeats, len(requests)))
-        cpu = np.empty_like(times)
+        cpu, peers = np.empty_like(times), np.empty_like(times)
         for repeat in range(repeats):
             for number, request in enumerate(requests):
                 begin, used = time.perf_counter(), _cpu_s()
                 await search(request)
                 times[repeat, number] = 1e3 * (time.perf_counter() - begin)
                 cpu[repeat, number] = 1e3 * (_cpu_s() - used)
+                begin = time.perf_counter()
+                await peer(request.text)
+                peers[repeat, number] = 1e3 * (time.perf_counter() - begin)
         least = times.min(axis=0)
         figures[kind] = {
             "p50": float(np.median(times)),
@@ -320,6 +345,8 @@ async def _searches(
             "least_p50": float(np.median(least)),
             "least_p95": float(np.quantile(least, 0.95)),
             "cpu_p50": float(np.median(cpu.min(axis=0))),
+            "peer_p50": float(np.median(peers)),
+            "times_peer": float(np.median(times) / np.median(peers)),
         }
     return figures, tens
 

@@ -1,0 +1,62 @@
+"""A smaller run of `benchmarks.scale`, in memory and in a real PostgreSQL."""
+
+import json
+from pathlib import Path
+
+import pytest
+from benchmarks.scale.catalogue import QUESTION_SETS
+from benchmarks.scale.measure import main
+
+from tests.corpus import ROWS
+
+TOOLS = 600
+QUESTIONS = (
+    ("commit my changes to git", "git__git_commit"),
+    ("what time is it in Tokyo", "time__get_current_time"),
+)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """The small catalogue, and the same two questions in each of the sets that are asked."""
+    tools = [
+        {"id": f"{server}__{name}", "server": server, "name": name, "description": text}
+        for server, rows in ROWS.items()
+        for name, (text, *_) in rows.items()
+    ]
+    queries = [{"query": text, "relevant": [tool]} for text, tool in QUESTIONS]
+    for name in ("wild_mcp", *QUESTION_SETS):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "tools.jsonl").write_text("\n".join(map(json.dumps, tools)), "utf-8")
+        (folder / "queries.jsonl").write_text("\n".join(map(json.dumps, queries)), "utf-8")
+    return tmp_path
+
+
+def test_the_database_finds_what_memory_finds_and_both_are_timed_beside_a_peer(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written, vectors = data / "found.json", data / "vectors.npy"
+    chosen = ["--data", str(data), "--vectors", str(vectors), "--tools", str(TOOLS)]
+    chosen += ["--questions", "4", "--repeats", "1", "--buffers", "64MB", "--json", str(written)]
+    assert main(chosen) == 0
+    [in_memory] = json.loads(written.read_text("utf-8"))["results"]
+    assert main([*chosen, "--engine", "postgres"]) == 0
+    [stored] = json.loads(written.read_text("utf-8"))["results"]
+    for row in (in_memory, stored):
+        assert row["tools"] == TOOLS
+        assert all(each["times_peer"] > 0 for each in row["searches"].values())
+        assert len(row["searches"]) == 6
+    assert {kind: each["same"] for kind, each in stored["searches"].items()} == dict.fromkeys(
+        in_memory["searches"], 1.0
+    )
+    assert stored["visible_ms"] >= stored["changed_ms"] > 0
+    assert "| times peer |" in capsys.readouterr().out
+
+
+def test_without_the_data_there_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--data", str(tmp_path)]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "is no dataset" in line
