@@ -1,7 +1,9 @@
 import math
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from toolscript.retrieval.base import Corpus, Query, Ranking
 from toolscript.types import Document
@@ -13,6 +15,40 @@ def test_a_corpus_is_sorted_by_id_whatever_it_was_given(ids: list[str]) -> None:
     assert [document.id for document in corpus.documents] == sorted(ids)
     assert all(corpus.documents[row].id == i for i, row in corpus.rows.items())
     assert len(corpus) == len(corpus.rows) == 5
+
+
+ORDERS = st.permutations("abcdef")
+
+
+@given(
+    ORDERS,
+    ORDERS,
+    st.sets(st.sampled_from("abcdef")),
+    st.sampled_from(["as before", "another order", "one renamed", "one less"]),
+)
+def test_a_corpus_that_replaces_another_is_what_it_is_alone(
+    first: list[str], second: list[str], changed: set[str], how: str
+) -> None:
+    known = {each: Document(id=each, server="s", name="t") for each in first}
+    before = Corpus([known[each] for each in first])
+    documents = [
+        replace(known[each], description="new") if each in changed else known[each]
+        for each in (second if how == "another order" else first)
+    ]
+    if how == "one renamed":
+        documents[2] = replace(documents[2], id="g")
+    if how == "one less":
+        documents.pop(2)
+    after, alone = Corpus(documents, before), Corpus(documents)
+    assert after.documents == alone.documents
+    assert (after.ids, after.rows) == (alone.ids, alone.rows)
+    if how in {"as before", "another order"}:
+        assert after.changed_since(before) == [after.rows[each] for each in sorted(changed)]
+    if how in {"one renamed", "one less"}:
+        assert after.changed_since(before) is None
+    for corpus in (after, alone):
+        rows = np.sort(np.concatenate([part.rows[part.rows >= 0] for part in corpus.parts]))
+        assert rows.tolist() == list(range(len(documents)))
 
 
 def test_a_question_is_taken_apart() -> None:

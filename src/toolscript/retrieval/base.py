@@ -8,7 +8,7 @@ The engine has two: the lexical signal, and perhaps a semantic one.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import attrgetter
+from operator import attrgetter, is_
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 from weakref import ReferenceType, ref
 
@@ -80,25 +80,38 @@ class Corpus:
     """
 
     def __init__(self, documents: Iterable[Document], previous: "Corpus | None" = None) -> None:
-        self.documents = tuple(sorted(documents, key=attrgetter("id")))
-        ids = [document.id for document in self.documents]
-        same = previous is not None and ids == previous.ids
-        self.ids: list[str] = previous.ids if previous is not None and same else ids
+        self.given = tuple(documents)
+        """The documents in the order in which they came."""
+        self.documents = self._sorted(previous)
+        self._changed: tuple[ReferenceType[Corpus], list[int]] | None = None
+        if previous is not None and len(self.documents) == len(previous.documents):
+            changed = different(self.documents, previous.documents)
+            if all(self.documents[row].id == previous.ids[row] for row in changed):
+                self._changed = ref(previous), changed
+        same = None if self._changed is None else previous
+        self.ids: list[str] = same.ids if same is not None else [each.id for each in self.documents]
         """The documents' ids, by row."""
         self.rows: dict[str, int] = (
-            previous.rows
-            if previous is not None and same
-            else {identifier: row for row, identifier in enumerate(ids)}
+            same.rows if same is not None else {each: row for row, each in enumerate(self.ids)}
         )
-        self._changed: tuple[ReferenceType[Corpus], list[int]] | None = None
-        if previous is not None and same:  # most are the same objects
-            pairs = enumerate(zip(self.documents, previous.documents, strict=True))
-            changed = [row for row, (now, before) in pairs if now is not before]
-            self._changed = ref(previous), changed
         parts = None if previous is None else self._parts_since(previous)
-        whole = Part(Segment(self.documents), np.arange(len(ids)))
+        whole = Part(Segment(self.documents), np.arange(len(self.ids)))
         self.parts: tuple[Part, ...] = parts or (whole,)
         """What the documents are indexed in: most in the first, perhaps a few in a second."""
+
+    def _sorted(self, previous: "Corpus | None") -> tuple[Document, ...]:
+        """Returns the documents by id. Few changes of many are put where those were before."""
+        if previous is not None and len(self.given) == len(previous.given):
+            places = different(self.given, previous.given)
+            replaced = list(previous.documents)
+            for place in places:
+                document = self.given[place]
+                if document.id != previous.given[place].id:
+                    break
+                replaced[previous.rows[document.id]] = document
+            else:
+                return tuple(replaced)
+        return tuple(sorted(self.given, key=attrgetter("id")))
 
     def changed_since(self, previous: "Corpus") -> list[int] | None:
         """Returns the rows that are others than they were; None where the ids are others."""
@@ -139,11 +152,17 @@ class Corpus:
     @cached_property
     def parent_rows(self) -> Rows | None:
         """Each document's parent, by row; None where no document has one."""
-        if not any(document.parent_id for document in self.documents):
+        if not any(map(attrgetter("parent_id"), self.documents)):
             return None
         first: dict[str, int] = {}  # a parent's id sorts before those of its passages
         rows = (first.setdefault(d.parent_id or d.id, row) for row, d in enumerate(self.documents))
         return np.fromiter(rows, np.intp, len(self))
+
+
+def different(now: Sequence[object], before: Sequence[object]) -> list[int]:
+    """Returns the places at which two sequences of one length have different objects."""
+    same = np.fromiter(map(is_, now, before), np.bool_, len(now))
+    return np.flatnonzero(~same).tolist()
 
 
 class DocumentMemo(Generic[T]):

@@ -345,9 +345,8 @@ class LexicalIndex:
         """
         shares = np.zeros(self._size, dtype=np.float32)
         for term in self.terms(query):
-            stem = self._stems[term.stem]
-            rows = self._named(stem)
-            shares[rows] += term.weight * (self._rarity[stem] / self._name_rarity[rows])
+            rows, share = self._named(self._stems[term.stem])
+            shares[rows] += term.weight * share
         return self._per_document(np.minimum(shares, 1.0))
 
     def impact(self, term: Term, row: int) -> float:
@@ -356,8 +355,10 @@ class LexicalIndex:
         rows, impacts = self._impacts(self._stems[term.stem])
         return term.weight * float(impacts[rows == place].sum())
 
-    def _find_named(self, stem: int) -> Rows:
-        return np.concatenate([part.named(stem) for part in self._parts])
+    def _find_named(self, stem: int) -> tuple[Rows, Vectors]:
+        """Returns the rows whose names have a stem, and its share of each name."""
+        rows = np.concatenate([part.named(stem) for part in self._parts])
+        return rows, self._rarity[stem] / self._name_rarity[rows]
 
     def _find_impacts(self, stem: int) -> tuple[Rows, Vectors]:
         """Returns the rows that have a stem, and what it adds to the BM25 score of each."""

@@ -64,14 +64,20 @@ class _Names:
         """By letters and digits only: of the name alone, and after the server's."""
         self.exact: defaultdict[str, list[int]] = defaultdict(list)
         """As it stands: for names in symbols only, and to prefer the one meant among near twins."""
+        self.qualified = set[str]()
+        """Those of the names after the servers'."""
+        self.posing: list[tuple[int, str]] = []
+        """Those that are called ``server__tool`` or ``server:tool``, and how that is spelled."""
         for place, each in enumerate(documents):
-            for spelling in {compact(each.name), compact(each.server + each.name)} - {""}:
+            name, qualified = compact(each.name), compact(each.server + each.name)
+            for spelling in {name, qualified} - {""}:
                 self.compact[spelling].append(place)
+            self.qualified.add(qualified)
+            if ID_MARK.search(each.name):
+                self.posing.append((place, name))
             for spelling in {each.name, f"{each.server}:{each.name}", each.id}:
                 self.exact[spelling.strip()].append(place)
         self.spellings = Spellings(list(self.compact))
-        self.posing = [place for place, each in enumerate(documents) if ID_MARK.search(each.name)]
-        """The documents that are called ``server__tool`` or ``server:tool``."""
 
 
 class NameMatcher:
@@ -165,8 +171,10 @@ class NameIndex(NameMatcher):
 
     def _impersonating(self, documents: Sequence[Document]) -> Iterator[int]:
         for names, rows in self._parts:
-            for row in _known(rows[names.posing]):
-                name = compact(documents[row].name)
+            for place, name in names.posing:
+                row = int(rows[place])
+                if row < 0 or not any(name in each.qualified for each, _ in self._parts):
+                    continue
                 like = [documents[each] for each in sorted(self.spelled(name))]
                 ids = [each for each in like if compact(each.server + each.name) == name]
                 if ids and ids[-1].server != documents[row].server:

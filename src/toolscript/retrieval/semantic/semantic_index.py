@@ -16,7 +16,12 @@ from toolscript.graph.usage import Usage
 from toolscript.retrieval.base import Corpus, Mask, Query, Ranking, Rows
 from toolscript.retrieval.semantic.calibration import Curves
 from toolscript.retrieval.semantic.document_text import embedding_inputs
-from toolscript.retrieval.semantic.reduced_vectors import ReducedVectors, inner_products
+from toolscript.retrieval.semantic.reduced_vectors import (
+    Reduced,
+    byte_kernels,
+    inner_products,
+    reduced,
+)
 from toolscript.retrieval.semantic.relevance_feedback import RelevanceFeedback
 from toolscript.retrieval.semantic.server_context import ServerContext
 from toolscript.retrieval.top_k import greatest
@@ -102,7 +107,7 @@ class SemanticIndex:
     _usage: Usage | None = None
     _given: ServerContext | None = None
     """The servers' context where these are only some of their tools, or few have changed."""
-    _components: ReducedVectors | None = None
+    _components: Reduced | None = None
     """The same."""
     _latest: list[tuple[Vectors, Vectors]] = field(default_factory=list[tuple[Vectors, Vectors]])
     """The vectors of the latest questions with their parts, and the cosines of each."""
@@ -132,12 +137,12 @@ class SemanticIndex:
         )
 
     @cached_property
-    def _reduced(self) -> ReducedVectors | None:
+    def _reduced(self) -> Reduced | None:
         """None for passages."""
         context, rows = self._context, self._rows
         if self._components is not None or context is None or rows is None:
             return self._components
-        return ReducedVectors.of(len(rows), lambda part: context.moved(rows[part], part))
+        return reduced(len(rows), lambda part: context.moved(rows[part], part), byte_kernels())
 
     def replacing(
         self, documents: tuple[Document, ...], vectors: Mapping[int, Vectors]
@@ -152,7 +157,7 @@ class SemanticIndex:
             vectors: By row those that are others: float32 [dim], length 1.
         """
         context: ServerContext | None = vars(self).get("_context", self._given)
-        reduced: ReducedVectors | None = vars(self).get("_reduced", self._components)
+        components: Reduced | None = vars(self).get("_reduced", self._components)
         rows = self._rows
         if rows is not None and vectors:
             rows = rows.copy()
@@ -162,14 +167,15 @@ class SemanticIndex:
                 servers = np.unique(context.server[changed])
                 places = np.flatnonzero(np.isin(context.server, servers))
                 context = context.replacing(places, rows[places])
-                if reduced is not None:
-                    reduced = reduced.replacing(places, context.moved(rows[places], places))
+                if components is not None:
+                    moved = context.moved(rows[places], places)
+                    components = components.replacing(places, moved)
         return replace(
             self,
             _documents=documents,
             _rows=rows,
             _given=context,
-            _components=reduced,
+            _components=components,
             _latest=[],
             _latest_products=[],
         )
@@ -194,8 +200,8 @@ class SemanticIndex:
             return None
         if self._known.size != len(self._documents) or self._parents is not None:
             return None
-        context, reduced = self._context, self._reduced
-        if context is None or reduced is None:
+        context, components = self._context, self._reduced
+        if context is None or components is None:
             return None
         try:
             questions, place = self._queries.with_parts(encoder, query)
@@ -204,7 +210,7 @@ class SemanticIndex:
             return None
         count, likely = _COMPARED * limit, None if visible is None else np.flatnonzero(visible)
         if likely is None or likely.size > count:
-            products = _once(self._latest_products, questions, reduced.products)[place]
+            products = _once(self._latest_products, questions, components.products)[place]
             if likely is None:
                 likely = greatest(products, count)
             else:

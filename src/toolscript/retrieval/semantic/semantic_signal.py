@@ -13,7 +13,14 @@ from toolscript.embedding.base import CachedVector, Encoder, VectorCache, Vector
 from toolscript.embedding.loader import LazyModel
 from toolscript.errors import DeviceError, ModelError, UnreachableError
 from toolscript.graph.usage import Usage
-from toolscript.retrieval.base import CHANGED_SHARE, VERY_MANY, Corpus, Query, Rows
+from toolscript.retrieval.base import (
+    CHANGED_SHARE,
+    VERY_MANY,
+    Corpus,
+    Query,
+    Rows,
+    different,
+)
 from toolscript.retrieval.semantic.calibration import Curves
 from toolscript.retrieval.semantic.document_text import document_vectors
 from toolscript.retrieval.semantic.semantic_index import Counters, QueryVectorCache, SemanticIndex
@@ -250,8 +257,8 @@ class SemanticSignal:
         whole = self._whole
         if whole is None or whole.ids is not corpus.ids:
             return None
-        pairs = enumerate(zip(whole.vectors, vectors, strict=True))
-        changed = {row: now for row, (old, now) in pairs if now is not None and now is not old}
+        pairs = ((row, vectors[row]) for row in different(vectors, whole.vectors))
+        changed = {row: vector for row, vector in pairs if vector is not None}
         count = whole.changes + len(changed)
         if whole.model != self._name or count > CHANGED_SHARE * len(corpus):
             return None
