@@ -6,10 +6,11 @@
 
 The tools are copies: see `benchmarks.scale.catalogue`. A search is timed on the wall, and in
 processor time of the process and of the database's; of each question the least of the repeats
-counts for *least*, every one for *p50* and *p95*. After each search a peer is timed: see
-`benchmarks.scale.peers`; *times peer* is how many times as long a search takes. The first ten are
-compared with those of the engine in memory, or of the database with exact vectors and three times
-as many candidates. Questions are embedded beforehand: that is the same for any number of tools.
+counts for *least*, every one for *p50* and *p95*. After each search a baseline is timed: see
+`benchmarks.scale.baselines`; *times baseline* is how many times as long the search takes. The first
+ten are compared with those of the engine in memory, or of the database with exact vectors and three
+times as many candidates. Questions are embedded beforehand: that is the same for any number of
+tools.
 """
 
 import argparse
@@ -34,8 +35,8 @@ from tests.postgres import postgres_server
 from benchmarks import report
 from benchmarks.quality import datasets
 from benchmarks.quality.own import bundled, encoder
+from benchmarks.scale.baselines import Baseline, numpy_baseline, pgvector_baseline
 from benchmarks.scale.catalogue import Catalogue, questions
-from benchmarks.scale.peers import Peer, numpy_peer, pgvector_peer
 from toolscript.cluster import schema
 from toolscript.cluster.candidate_builder import rebuild
 from toolscript.cluster.candidate_writer import ServerTools
@@ -108,8 +109,8 @@ def _print(rows: list[Figures]) -> None:
         "least_p50": "least p50",
         "least_p95": "least p95",
         "cpu_p50": "CPU p50",
-        "peer_p50": "peer p50",
-        "times_peer": "times peer",
+        "baseline_p50": "baseline p50",
+        "times_baseline": "times baseline",
         "same": "same",
     }
     report.table(
@@ -157,7 +158,7 @@ def _in_memory(options: argparse.Namespace, size: int) -> tuple[Figures, dict[st
     searched, tens = asyncio.run(
         _searches(
             _synchronous(engine),
-            numpy_peer(parts),
+            numpy_baseline(parts),
             questions(options.data, options.questions, catalogue, size),
             options.repeats,
         )
@@ -231,8 +232,8 @@ def _in_postgres(
     gc.collect()
     database, candidates, start_s = _opened(url)
     engine = SearchEngine(_profile(), semantic=candidates[1], elsewhere=candidates[0])
-    peer = asyncio.run(pgvector_peer(database))
-    searched, tens = asyncio.run(_searches(_asynchronous(engine), peer, asked, options.repeats))
+    baseline = asyncio.run(pgvector_baseline(database))
+    searched, tens = asyncio.run(_searches(_asynchronous(engine), baseline, asked, options.repeats))
     rss_mb = _rss_mb()
     changed = asyncio.run(_changes(url, candidates[0], *change))
     database.close()
@@ -320,15 +321,15 @@ async def _tens(search: Search, asked: dict[str, list[SearchRequest]]) -> dict[s
 
 
 async def _searches(
-    search: Search, peer: Peer, asked: dict[str, list[SearchRequest]], repeats: int
+    search: Search, baseline: Baseline, asked: dict[str, list[SearchRequest]], repeats: int
 ) -> tuple[dict[str, Figures], dict[str, list[Ten]]]:
     figures: dict[str, Figures] = {}
     tens = await _tens(search, asked)  # and nothing is asked for the first time after that
     for kind, requests in asked.items():
         for request in requests:
-            await peer(request.text)
+            await baseline(request.text)
         times = np.empty((repeats, len(requests)))
-        cpu, peers = np.empty_like(times), np.empty_like(times)
+        cpu, baselines = np.empty_like(times), np.empty_like(times)
         for repeat in range(repeats):
             for number, request in enumerate(requests):
                 begin, used = time.perf_counter(), _cpu_s()
@@ -336,8 +337,8 @@ async def _searches(
                 times[repeat, number] = 1e3 * (time.perf_counter() - begin)
                 cpu[repeat, number] = 1e3 * (_cpu_s() - used)
                 begin = time.perf_counter()
-                await peer(request.text)
-                peers[repeat, number] = 1e3 * (time.perf_counter() - begin)
+                await baseline(request.text)
+                baselines[repeat, number] = 1e3 * (time.perf_counter() - begin)
         least = times.min(axis=0)
         figures[kind] = {
             "p50": float(np.median(times)),
@@ -345,8 +346,8 @@ async def _searches(
             "least_p50": float(np.median(least)),
             "least_p95": float(np.quantile(least, 0.95)),
             "cpu_p50": float(np.median(cpu.min(axis=0))),
-            "peer_p50": float(np.median(peers)),
-            "times_peer": float(np.median(times) / np.median(peers)),
+            "baseline_p50": float(np.median(baselines)),
+            "times_baseline": float(np.median(times) / np.median(baselines)),
         }
     return figures, tens
 

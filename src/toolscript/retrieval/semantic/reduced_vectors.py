@@ -1,9 +1,9 @@
-"""Finds nearly the nearest of very many vectors, by their principal components.
+"""Compares very many vectors with questions approximately, by their first principal components.
 
-Reading all vectors takes most of the time of a search among very many. The first principal
-components of unit vectors of 384 numbers are a fourth of the bytes, and their inner products come
-close to the cosines: of the nearest, nearly all are among the first four times as many. With the
-extra `large`, NumKong multiplies more of them as bytes, all questions at once, in less time.
+Reading all vectors takes most of the time of a search among very many. 96 components of vectors of
+384 numbers are a fourth of the bytes, and their inner products come close to the cosines: nearly
+all of the n nearest vectors are among the 4 n that these products rank first. With the extra
+`large`, NumKong compares 128 components as bytes with all questions at once, in less time.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from toolscript.embedding.base import Vectors
 
-DIMS, BYTE_DIMS = 96, 128
+FLOAT_DIMS, BYTE_DIMS = 96, 128
 """So many components are kept as float32, or as bytes."""
 _SAMPLE = 8192
 """So many vectors tell which components vary most."""
@@ -96,7 +96,7 @@ def reduced(size: int, vectors_of: VectorsOf, kernels: Any = None) -> Reduced:
         vectors_of: Returns some of them.
         kernels: See `byte_kernels`; with None the components are float32.
     """
-    dims = DIMS if kernels is None else BYTE_DIMS
+    dims = FLOAT_DIMS if kernels is None else BYTE_DIMS
     sample = vectors_of(slice(0, size, max(1, size // _SAMPLE))).astype(np.float64)
     # Not about the mean: it is the inner products that are to be kept.
     _, axes = np.linalg.eigh(sample.T @ sample)

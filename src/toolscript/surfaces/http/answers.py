@@ -18,7 +18,7 @@ from toolscript.app.scoped_catalogue import KnownTool
 from toolscript.gateway.definitions.review_notes import Note
 from toolscript.graph.base import Edge, Stats
 from toolscript.storage.activity_log import RecordedCall
-from toolscript.surfaces.http import approval_answers
+from toolscript.surfaces.http import approval_messages
 from toolscript.surfaces.http.field_types import SCHEMA_REF, Count, Json, Ratio, about
 from toolscript.surfaces.http.search_answers import SearchAnswer, SkillHit, ToolHit
 from toolscript.surfaces.mcp.meta_tools import OWN_NAMES
@@ -303,7 +303,7 @@ ANSWERS = (
     *(SkillFile, StatsAnswer, HealthAnswer, LiveAnswer, ReadyAnswer),
     *(GraphAnswer, RelatedAnswer, GraphImported),
     *(GraphCleared, ActivityAnswer, ModuleAnswer, JsonRpcRequest, JsonRpcAnswer, ErrorAnswer),
-    *approval_answers.TYPES,
+    *approval_messages.TYPES,
     CostAnswer,
 )
 

@@ -14,7 +14,7 @@ from toolscript.gateway.definitions.comparison import HeldTool
 from toolscript.gateway.definitions.normal_form import normal_form
 from toolscript.gateway.definitions.review_notes import Note
 from toolscript.gateway.definitions.word_diff import changes
-from toolscript.surfaces.http.approval_answers import (
+from toolscript.surfaces.http.approval_messages import (
     CallDecision,
     HeldAnswer,
     PendingAnswer,

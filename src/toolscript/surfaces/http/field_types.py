@@ -1,4 +1,4 @@
-"""What the types of the HTTP routes have in common: kinds of fields, and what describes them."""
+"""Types of fields, and descriptions, that the HTTP requests and responses share."""
 
 from typing import Annotated, Any, TypeAlias
 

@@ -1,4 +1,4 @@
-"""The answer of a search as types: hits of tools and skills, and what could not be searched."""
+"""Types of a search's response: the tools and skills found, and what could not be searched."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from toolscript.app.application import App
 from toolscript.app.call_approvals import ANSWERS, PendingApproval, PersonsAnswer
 from toolscript.errors import InputError
-from toolscript.surfaces.http.approval_answers import ReviewAnswer
+from toolscript.surfaces.http.approval_messages import ReviewAnswer
 from toolscript.surfaces.http.approval_routes import reviewed
 from toolscript.surfaces.server.authentication import grant_of
 from toolscript.surfaces.web.screens import Screens, check_owner, field, form_of, redirect

@@ -1,7 +1,6 @@
-"""What a search is measured beside: the 200 nearest vectors of the question, and nothing else.
+"""Searches to compare times with: they find the 200 vectors nearest to a question, nothing else.
 
-A machine's speed changes from hour to hour; how many times as long as a peer a search takes does
-not.
+A machine's speed changes from hour to hour; the ratio of two times measured together does not.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,7 +16,7 @@ from toolscript.cluster.vector_search import WIDTH
 from toolscript.embedding.base import Vectors
 
 NEAREST = 200
-Peer = Callable[[str], Awaitable[None]]
+Baseline = Callable[[str], Awaitable[None]]
 """Finds the nearest of a question's text. What it finds is not looked at."""
 
 
@@ -27,7 +26,7 @@ def _vector(text: str) -> Vectors:
     return encoder().query(text)
 
 
-def numpy_peer(parts: Sequence[Vectors]) -> Peer:
+def numpy_baseline(parts: Sequence[Vectors]) -> Baseline:
     """Returns NumPy's product of every vector and the question, and the greatest of it.
 
     Args:
@@ -41,7 +40,7 @@ def numpy_peer(parts: Sequence[Vectors]) -> Peer:
     return nearest
 
 
-async def pgvector_peer(database: Database) -> Peer:
+async def pgvector_baseline(database: Database) -> Baseline:
     """Returns a search of the index's vectors by pgvector, as wide as one of ours at its widest."""
     row = await database.arun(lambda connection: IndexRow.current(connection, "default"))
     statement = (

@@ -1,4 +1,4 @@
-"""What the routes of approvals and permissions answer, and what they are told, as types."""
+"""Types of the requests and responses of the routes for approvals and permissions."""
 
 from typing import Annotated
 
