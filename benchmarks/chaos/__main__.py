@@ -110,6 +110,7 @@ async def _run(started: Started, servers: Servers, arguments: argparse.Namespace
         loop = lag((await http.get("/metrics")).text)
     return {
         "deeds": dict(servers.deeds),
+        "hit": servers.hit,
         "asked": dict(tally.counts),
         "resting": bool(arguments.idle),
         "wrong": tally.wrong,

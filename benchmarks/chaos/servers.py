@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ class Servers:
     """Whether each runs once for each of the `projects`, in that folder."""
     chance: random.Random
     deeds: Counter[str] = field(default_factory=Counter[str])
+    hit: int = 0
+    """How often a server that ran was killed or stopped."""
     tools: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     _edits: Counter[str] = field(default_factory=Counter[str])
     _versions: Counter[str] = field(default_factory=Counter[str])
@@ -77,11 +80,11 @@ class Servers:
         self._configure()
 
     async def _kill(self, name: str) -> None:
-        self._signal(name, signal.SIGKILL)
+        self.hit += self._signal(name, signal.SIGKILL)
 
     async def _hang(self, name: str) -> None:
-        self._signal(name, signal.SIGSTOP)
-        await self._while(lambda: self._signal(name, signal.SIGCONT))
+        self.hit += self._signal(name, signal.SIGSTOP)
+        await self._while(partial(self._signal, name, signal.SIGCONT))
 
     async def _flood(self, name: str) -> None:
         write(self._file(name, "floods"), self.chance.choice(_FLOODS))
@@ -96,7 +99,7 @@ class Servers:
         self._edits[name] += 1
         self._configure()
 
-    async def _while(self, end: Callable[[], None]) -> None:
+    async def _while(self, end: Callable[[], object]) -> None:
         try:
             await anyio.sleep(self.chance.uniform(0.5, _LONGEST_S))
         finally:
@@ -129,11 +132,14 @@ class Servers:
     def _file(self, name: str, kind: str) -> Path:
         return self.folder / f"{name}.{kind}"
 
-    def _signal(self, name: str, number: int) -> None:
+    def _signal(self, name: str, number: int) -> bool:
+        """Returns whether the server ran and was sent the signal."""
         started = self._file(name, "starts").read_text("utf-8").split()
         if started and self._is_ours(int(started[-1])):
             with suppress(ProcessLookupError):
                 os.kill(int(started[-1]), number)
+                return True
+        return False
 
     def _is_ours(self, pid: int) -> bool:
         """Whether that process is still the server: numbers are given anew."""
