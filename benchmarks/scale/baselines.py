@@ -10,9 +10,9 @@ import numpy as np
 
 from benchmarks.quality.own import encoder
 from toolscript.cluster.database import Database
-from toolscript.cluster.driver import Connection
+from toolscript.cluster.grant_filters import ToolFilter
 from toolscript.cluster.resident_index import IndexRow
-from toolscript.cluster.vector_search import WIDTH
+from toolscript.cluster.vector_search import VectorSearch
 from toolscript.embedding.base import Vectors
 
 NEAREST = 200
@@ -41,20 +41,13 @@ def numpy_baseline(parts: Sequence[Vectors]) -> Baseline:
 
 
 async def pgvector_baseline(database: Database) -> Baseline:
-    """Returns a search of the index's vectors by pgvector, as wide as one of ours at its widest."""
+    """Returns a search of the index's vectors by pgvector, with the settings of our searches."""
     row = await database.arun(lambda connection: IndexRow.current(connection, "default"))
-    statement = (
-        f"select number from toolscript.candidate_vector_{row.id} "  # noqa: S608 - a number
-        f"order by embedding <#> (select $1::real[]::halfvec) limit {NEAREST}"
-    )
+    search = VectorSearch(database, NEAREST)
+    none = np.empty(0, np.int32)
+    everything = ToolFilter(none.astype(np.bool_), [], none, is_exact=False, is_everything=True)
 
     async def nearest(text: str) -> None:
-        question = _vector(text).tolist()
-
-        async def find(connection: Connection) -> None:
-            await connection.execute(f"set local hnsw.ef_search = {WIDTH}")
-            await connection.fetch(statement, question)
-
-        await database.arun(find)
+        await search.nearest(row.id, _vector(text)[None], [everything])
 
     return nearest

@@ -30,7 +30,7 @@ def test_the_gateway_lives_on_whatever_its_servers_do(tmp_path: Path, more: list
     assert set(found["failed"]) <= {"event loop: blocked"}, done.stdout
     assert set(found["deeds"]) == {"kill", "hang", "flood", "change", "restart"}
     # Whether a call fails while its server is away depends on how soon that is back.
-    assert found["hit"] or found["asked"].get("calls failed"), "no server was missed"
+    assert found["hit"], "no server that ran was killed or stopped"
     assert found["loop"]["looks"]
 
 

@@ -194,7 +194,7 @@ class QueryWords:
     def best_rows(self, mask: Mask | None, listed: int) -> Iterator[Rows]:
         """Yields the best rows of a mask, and those whose names raise them most."""
         yield greatest(self.totals if mask is None else self.totals * mask, listed)
-        named = np.flatnonzero(self.coverage > 0)  # of truth values it takes a tenth
+        named = np.flatnonzero(self.coverage > 0)  # of truth values it takes an eighth
         named = named if mask is None else named[mask[named]]
         scores = saturated(self.totals[named], self.best)
         yield named[greatest(scores * self.coverage[named] ** 2, listed)]

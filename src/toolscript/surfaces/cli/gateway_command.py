@@ -163,7 +163,8 @@ def _await_exit(pid: int) -> None:
     """Waits a moment for the end of a process that has freed its lock, and only has to exit."""
     deadline = time.monotonic() + _EXIT_S
     with contextlib.suppress(OSError):  # there is no such process
-        if hasattr(os, "pidfd_open"):  # tells of its end, also while nobody looks after it
+        # A descriptor tells when the process exits, even if its parent never waits for it.
+        if hasattr(os, "pidfd_open"):
             handle = os.pidfd_open(pid)
             select.select([handle], [], [], _EXIT_S)
             os.close(handle)
