@@ -16,7 +16,7 @@ from toolscript.retrieval.base import Mask, Rows
 from toolscript.retrieval.lexical.analyzer import Numbers, TokenIds, Vocabulary
 from toolscript.retrieval.lexical.bm25f import field_scales, saturated_frequency
 from toolscript.retrieval.lexical.postings import NAME, Postings, differs
-from toolscript.retrieval.top_k import greatest
+from toolscript.retrieval.top_k import RunningGreatest
 
 BLOCK = 8192
 RANGE = 1 << 18
@@ -154,8 +154,7 @@ def best_tools(
     bounds = np.arange(0, visible.size + range_, range_, dtype=np.int32)
     ends = {stem: np.searchsorted(each.tools, bounds).tolist() for stem, each in postings.items()}
     buffer = np.empty((len(queries), min(range_, visible.size)), np.float32)
-    found = [np.empty(0, np.intp) for _ in queries]
-    best = [np.empty(0, np.float32) for _ in queries]
+    found = [RunningGreatest(limit, 0.0) for _ in queries]
     for number, first in enumerate(range(0, visible.size, range_)):
         sums = buffer[:, : visible.size - first]
         sums.fill(0)
@@ -165,12 +164,6 @@ def best_tools(
             for row, weights in zip(sums, queries, strict=True):
                 if stem in weights:
                     np.add.at(row, places, np.float32(weights[stem]) * each.impacts[entries])
-        sums *= visible[first : first + range_]
-        for query, row in enumerate(sums):
-            is_first = best[query].size < limit
-            places = greatest(row, limit) if is_first else np.flatnonzero(row > best[query][-1])
-            values = np.append(best[query], row[places])
-            order = np.argsort(-values, kind="stable")[:limit]
-            found[query] = np.append(found[query], places + first)[order]
-            best[query] = values[order]
-    return found
+        for best, row in zip(found, sums, strict=True):
+            best.add(row, first, visible[first : first + range_])
+    return [best.places for best in found]

@@ -37,3 +37,67 @@ def greatest_of_rows(values: NDArray[np.floating[Any]], limit: int) -> list[NDAr
         return [np.arange(values.shape[1])] * len(values)
     order: NDArray[np.intp] = np.argpartition(-values, limit, axis=1)[:, :limit]
     return [order[row] for row in range(len(order))]
+
+
+class RunningGreatest:
+    """Finds the greatest of values that come part by part. Of equal ones the first.
+
+    Args:
+        limit: How many are kept.
+        least: Only greater values count.
+    """
+
+    __slots__ = ("_least", "_limit", "_waiting", "parts")
+
+    def __init__(self, limit: int, least: float = -np.inf) -> None:
+        self._limit = limit
+        self._least = least
+        self.parts: list[tuple[NDArray[np.intp], NDArray[Any]]] = []
+        """Places and values that may be among the greatest, ascending by place."""
+        self._waiting = 0
+        """How many were added since they were last compared."""
+
+    def add(
+        self, values: NDArray[Any], first: int = 0, mask: NDArray[np.bool_] | None = None
+    ) -> None:
+        """Takes the next part.
+
+        Args:
+            values: [n], without NaN.
+            first: How many values came before.
+            mask: Which of these count: bool [n]; None for all.
+        """
+        found = np.flatnonzero(values > self._least)
+        if mask is not None:
+            found = found[mask[found]]
+        if found.size:
+            self._take(found + first, values[found])
+
+    def _take(self, places: NDArray[np.intp], values: NDArray[Any]) -> None:
+        self.parts.append((places, values))
+        self._waiting += values.size
+        if self._waiting < self._limit:
+            return
+        places, values = (np.concatenate(each) for each in zip(*self.parts, strict=True))
+        if values.size > self._limit:
+            least = np.partition(values, -self._limit)[-self._limit]
+            kept = np.flatnonzero(values > least)
+            # What equals the last of them counts only where it comes first.
+            equal = np.flatnonzero(values == least)[: self._limit - kept.size]
+            kept = np.sort(np.append(kept, equal))
+            places, values, self._least = places[kept], values[kept], least
+        self.parts, self._waiting = [(places, values)], 0
+
+    def merge(self, later: "RunningGreatest") -> None:
+        """Takes what another one has found among the values after these."""
+        for places, values in later.parts:
+            found = values > self._least
+            self._take(places[found], values[found])
+
+    @property
+    def places(self) -> NDArray[np.intp]:
+        """Where they are among all values, the greatest first: [at most ``limit``]."""
+        if not self.parts:
+            return np.empty(0, np.intp)
+        places, values = (np.concatenate(each) for each in zip(*self.parts, strict=True))
+        return places[np.argsort(-values, kind="stable")[: self._limit]]
