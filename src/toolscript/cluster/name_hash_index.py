@@ -10,11 +10,14 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from toolscript.cluster.packed_texts import PackedTexts
 from toolscript.retrieval.base import Mask
 from toolscript.retrieval.lexical.name_matching import ID_MARK, MIN_SIMILARITY, NameMatcher
 from toolscript.retrieval.lexical.spelling import Spellings
 from toolscript.text.words import compact
 
+_MANY = 500
+"""To unpack more spellings than these takes longer than to look at all signatures."""
 Hashes = NDArray[np.int64]
 Tool = tuple[int, int, str, str, str]
 """A tool's number and its server's, the server's name, its id and its name."""
@@ -69,7 +72,7 @@ class NameTable(NameMatcher):
         self._ids, self._exact, self._compact = _Hashed(), _Hashed(), _Hashed()
         self._spellings = [Spellings([])]
         self._filling = _fillings()
-        self._first: list[str] = []
+        self._first = PackedTexts()
         self._own: set[str] = set()
         self._later: list[str] = []
         self._posing: dict[int, tuple[str, str]] = {}
@@ -98,9 +101,9 @@ class NameTable(NameMatcher):
             self._filling, (self._ids, self._exact, self._compact), strict=True
         ):
             table.fill(filling)
-        self._spellings = [Spellings(self._first)]
+        self._spellings = [Spellings(self._first, _MANY)]
         self._spellings[0].prepare()
-        self._filling, self._first, self._own = _fillings(), [], set()
+        self._filling, self._first, self._own = _fillings(), PackedTexts(), set()
 
     def add(self, tool: Tool) -> None:
         """Takes one more tool."""

@@ -26,13 +26,15 @@ class _Signatures:
     most r letters of one word are not in the other, and at most 2 r + 3 (k − r) of its pairs.
     """
 
-    def __init__(self, words: Sequence[str]) -> None:
+    def __init__(self, words: Sequence[str], order: NDArray[np.int32]) -> None:
         self.letters: Bits = np.empty((_LETTERS * _TIMES // 64, len(words)), np.uint64)
         """Whether a word has one of each letter, two of each, and so on: uint64 [4, words]."""
         self.pairs: Bits = np.empty((_PAIRS // 64, len(words)), np.uint64)
         for first in range(0, len(words), _CHUNK):
             chunk = slice(first, min(first + _CHUNK, len(words)))
-            self.letters[:, chunk], self.pairs[:, chunk] = _bits(words[chunk])
+            positions: list[int] = order[chunk].tolist()
+            taken = [words[position] for position in positions]
+            self.letters[:, chunk], self.pairs[:, chunk] = _bits(taken)
 
     def near(self, word: str, among: slice, edits: int) -> NDArray[np.intp]:
         """Returns the places of the words that may be at most so many edits away."""
@@ -88,9 +90,9 @@ class Spellings:
     def __init__(self, words: Sequence[str], many: int = _MANY) -> None:
         self.words = words
         self._many = many
-        self._positions = sorted(range(len(words)), key=lambda position: len(words[position]))
-        self._by_length = [words[position] for position in self._positions]
-        self._lengths = np.fromiter(map(len, self._by_length), np.int64, len(words))
+        lengths = np.fromiter(map(len, words), np.int32, len(words))
+        self._positions = np.argsort(lengths, kind="stable").astype(np.int32)
+        self._lengths = lengths[self._positions]
 
     def prepare(self) -> None:
         """Does what the first search among very many words would wait for."""
@@ -99,27 +101,29 @@ class Spellings:
 
     @cached_property
     def _signatures(self) -> _Signatures:
-        return _Signatures(self._by_length)
+        return _Signatures(self.words, self._positions)
 
     def within(self, word: str, edits: int) -> list[tuple[str, int]]:
         """The words at most ``edits`` away, in their order, and how far each is."""
-        bounds = (len(word) - edits, len(word) + edits + 1)
+        # Of another type the whole array would be converted.
+        bounds = np.array((len(word) - edits, len(word) + edits + 1), np.int32)
         start, end = (int(each) for each in np.searchsorted(self._lengths, bounds))
         if start == end:
             return []
         if end - start > self._many:
-            places: list[int] = self._signatures.near(word, slice(start, end), edits).tolist()
+            places = self._positions[self._signatures.near(word, slice(start, end), edits)]
         else:
-            places = list(range(start, end))
-        candidates = [self._by_length[place] for place in places]
+            places = self._positions[start:end]
+        positions: list[int] = places.tolist()
+        candidates = [self.words[position] for position in positions]
         if not candidates:
             return []
         distances = process.cdist(
             [word], candidates, scorer=OSA.distance, score_cutoff=edits, dtype=np.int32
         )[0]
         rows: list[int] = np.flatnonzero(distances <= edits).tolist()
-        near = sorted((self._positions[places[row]], int(distances[row])) for row in rows)
-        return [(self.words[position], distance) for position, distance in near]
+        near = sorted((positions[row], candidates[row], int(distances[row])) for row in rows)
+        return [(found, distance) for _, found, distance in near]
 
     def alike(self, word: str, similarity: float) -> list[tuple[str, float]]:
         """The words at least so similar, in their order: 1 − edits / the longer one's length.
