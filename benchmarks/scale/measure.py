@@ -8,8 +8,8 @@ The tools are copies: see `benchmarks.scale.catalogue`. A search is timed on the
 processor time of the process and of the database's; of each question the least of the repeats
 counts for *least*, every one for *p50* and *p95*. After each search a baseline is timed: see
 `benchmarks.scale.baselines`; *times baseline* is how many times as long the search takes. The first
-ten are compared with those of the engine in memory, or of the database with exact vectors and three
-times as many candidates. Questions are embedded beforehand: that is the same for any number of
+ten are compared with those of the engine in memory, or of the database with ten times as many
+candidates. Questions are embedded beforehand: that is the same for any number of
 tools.
 """
 
@@ -35,12 +35,12 @@ from tests.postgres import postgres_server
 from benchmarks import report
 from benchmarks.quality import datasets
 from benchmarks.quality.own import bundled, encoder
-from benchmarks.scale.baselines import Baseline, numpy_baseline, pgvector_baseline
+from benchmarks.scale.baselines import LARGEST, Baseline, numpy_baseline
 from benchmarks.scale.catalogue import Catalogue, questions
 from toolscript.cluster import schema
 from toolscript.cluster.candidate_builder import rebuild
 from toolscript.cluster.candidate_writer import ServerTools
-from toolscript.cluster.candidates import EXACT_UP_TO, LISTED, DatabaseCandidates
+from toolscript.cluster.candidates import LISTED, DatabaseCandidates
 from toolscript.cluster.change_feed import ChangeFeed
 from toolscript.cluster.database import Database
 from toolscript.config.settings import OPTION
@@ -51,6 +51,8 @@ from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.types import Document, SearchRequest, SearchResult
 
 FIRST = 10
+WIDE = 2_000
+"""So many candidates of each list are compared with: ten times as many as are looked at."""
 TOLERANCE = 2e-4
 """Scores that differ less are alike: vectors in the database have half the digits."""
 SEEN_WITHIN_S = 60.0
@@ -155,14 +157,10 @@ def _in_memory(options: argparse.Namespace, size: int) -> tuple[Figures, dict[st
     semantic.take(encoder().name, vectors)
     engine = SearchEngine(_profile(), semantic=semantic)
     index_s, _ = _timed(lambda: engine.update(documents))
-    searched, tens = asyncio.run(
-        _searches(
-            _synchronous(engine),
-            numpy_baseline(parts),
-            questions(options.data, options.questions, catalogue, size),
-            options.repeats,
-        )
-    )
+    search = _synchronous(engine)
+    asked = questions(options.data, options.questions, catalogue, size)
+    tens = asyncio.run(_tens(search, asked))
+    searched = asyncio.run(_searches(search, numpy_baseline(parts), asked, options.repeats))
     changes: list[tuple[float, float]] = []
     for number in range(options.repeats):
         changed = replace(documents[-1 - number], description=f"Changed {number}.")
@@ -232,9 +230,12 @@ def _in_postgres(
     gc.collect()
     database, candidates, start_s = _opened(url)
     engine = SearchEngine(_profile(), semantic=candidates[1], elsewhere=candidates[0])
-    baseline = asyncio.run(pgvector_baseline(database))
-    searched, tens = asyncio.run(_searches(_asynchronous(engine), baseline, asked, options.repeats))
+    search = _asynchronous(engine)
+    tens = asyncio.run(_tens(search, asked))
     rss_mb = _rss_mb()
+    copies = Catalogue(options.data, options.vectors).copies(min(size, LARGEST))
+    baseline = numpy_baseline(vectors for _, vectors in copies)
+    searched = asyncio.run(_searches(search, baseline, asked, options.repeats))
     changed = asyncio.run(_changes(url, candidates[0], *change))
     database.close()
     return {"start_s": start_s, "rss_mb": rss_mb, "searches": searched, **changed}, tens
@@ -243,7 +244,7 @@ def _in_postgres(
 def _widely(options: argparse.Namespace, size: int, url: str) -> dict[str, list[Ten]]:
     catalogue = Catalogue(options.data, options.vectors)
     asked = questions(options.data, options.questions, catalogue, size)
-    database, candidates, _ = _opened(url, listed=600, exact_up_to=size)
+    database, candidates, _ = _opened(url, listed=WIDE)
     engine = SearchEngine(_profile(), semantic=candidates[1], elsewhere=candidates[0])
     tens = asyncio.run(_tens(_asynchronous(engine), asked))
     database.close()
@@ -258,7 +259,7 @@ def _changed_server(catalogue: Catalogue) -> tuple[list[Document], Vectors]:
 
 
 def _opened(
-    url: str, listed: int = LISTED, exact_up_to: int = EXACT_UP_TO
+    url: str, listed: int = LISTED
 ) -> tuple[Database, tuple[DatabaseCandidates, SemanticSignal], float]:
     database = Database(url)
     database.open()
@@ -270,7 +271,6 @@ def _opened(
         "default",
         semantic=semantic,
         listed=listed,
-        exact_up_to=exact_up_to,
     )
     start_s, _ = _timed(candidates.open)
     gc.freeze()  # as a gateway does once it is ready
@@ -322,9 +322,9 @@ async def _tens(search: Search, asked: dict[str, list[SearchRequest]]) -> dict[s
 
 async def _searches(
     search: Search, baseline: Baseline, asked: dict[str, list[SearchRequest]], repeats: int
-) -> tuple[dict[str, Figures], dict[str, list[Ten]]]:
+) -> dict[str, Figures]:
+    """Times questions that were asked before."""
     figures: dict[str, Figures] = {}
-    tens = await _tens(search, asked)  # and nothing is asked for the first time after that
     for kind, requests in asked.items():
         for request in requests:
             await baseline(request.text)
@@ -349,7 +349,7 @@ async def _searches(
             "baseline_p50": float(np.median(baselines)),
             "times_baseline": float(np.median(times) / np.median(baselines)),
         }
-    return figures, tens
+    return figures
 
 
 def _ten(result: SearchResult) -> Ten:

@@ -201,19 +201,26 @@ def _scores(hits: tuple[Hit, ...]) -> list[tuple[str, float]]:
     return [(hit.document.id, hit.score) for hit in hits]
 
 
+@pytest.mark.parametrize("changed", ["text", "vector"])
 def test_another_gateway_sees_a_change_through_the_feed(
-    pair: Pair, connect: Callable[[], Database], database_url: str
+    changed: str, pair: Pair, connect: Callable[[], Database], database_url: str, model: LazyModel
 ) -> None:
     database = connect()
     feed = ChangeFeed(database, "default", database_url)
-    other = DatabaseCandidates(database, feed, "default")
+    semantic = SemanticSignal(model, lambda: None) if changed == "vector" else None
+    other = DatabaseCandidates(database, feed, "default", semantic=semantic)
     other.open()
     feed.start()
-    engine = SearchEngine(pair.engine.profile, elsewhere=other)
+    engine = SearchEngine(pair.engine.profile, semantic=semantic, elsewhere=other)
     tools, _ = pair.made.of("time-2")
-    pair.made.documents[tools[0].id] = replace(
-        tools[0], description="Winds the clepsydra.", digest="wound"
-    )
+    if changed == "text":
+        pair.made.documents[tools[0].id] = replace(
+            tools[0], description="Winds the clepsydra.", digest="wound"
+        )
+    else:
+        encoder = model.get().encoder
+        assert encoder is not None
+        pair.made.vectors[tools[0].id] = encoder.query("wind the clepsydra")
     pair.write("time-2")
 
     async def found() -> tuple[Hit, ...]:
@@ -224,16 +231,6 @@ def test_another_gateway_sees_a_change_through_the_feed(
         return engine.score(plan, await other.find(plan)).hits
 
     assert asyncio.run(found())[0].document.id == tools[0].id
-
-
-def test_the_graph_of_vectors_finds_what_all_vectors_find(pair: Pair, model: LazyModel) -> None:
-    semantic = SemanticSignal(model, lambda: None)
-    candidates = DatabaseCandidates(
-        pair.database, pair.feed, "default", semantic=semantic, exact_up_to=10
-    )
-    candidates.open()
-    pair.engine = SearchEngine(pair.engine.profile, semantic=semantic, elsewhere=candidates)
-    assert pair.equal([*asked(), *grants()]) >= 0.98
 
 
 def test_what_was_learned_from_use_counts(pair: Pair, model: LazyModel) -> None:

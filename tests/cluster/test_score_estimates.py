@@ -48,9 +48,8 @@ def signals(state: IndexState, plan: Plan) -> SignalScores:
         for query in plan.queries
     ]
     rankings = begin(state, plan).rankings
-    return SignalScores(
-        np.array(sums, np.float32), np.stack([each["semantic"].scores for each in rankings])
-    )
+    semantic = np.stack([each["semantic"].scores for each in rankings])
+    return SignalScores(np.array(sums, np.float32), [semantic, semantic])
 
 
 def kept(engine: SearchEngine, request: SearchRequest) -> tuple[Sequence[str], Sequence[str]]:

@@ -1,6 +1,6 @@
 """Builds the index of a large catalogue in PostgreSQL from all of its tools."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -13,31 +13,29 @@ from toolscript.cluster.candidate_rows import (
     by_server,
     copy_counts,
     copy_rows,
-    copy_vectors,
-    halfvecs,
     halves,
     server_digest,
     tool_columns,
 )
 from toolscript.cluster.change_feed import ChangeFeed
+from toolscript.cluster.component_index import DIMS
 from toolscript.cluster.database import Database
 from toolscript.cluster.driver import Connection
 from toolscript.cluster.posting_blocks import Entries, blocks_of, entries_of, sorted_entries
 from toolscript.cluster.resident_index import WordCounts
 from toolscript.embedding.base import Vectors
-from toolscript.errors import ConfigError
 from toolscript.retrieval.capability import CapabilityReader
 from toolscript.retrieval.lexical.analyzer import FIELDS, Analyzer, Stemmer, TokenIds, token_ids
+from toolscript.retrieval.semantic.reduced_vectors import (
+    SAMPLE,
+    component_bytes,
+    principal_axes,
+)
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.retrieval.semantic.server_context import Basis, ServerContext, common_of
 from toolscript.types import Document
 
-GRAPH_EDGES, GRAPH_WIDTH = 24, 128
-"""HNSW: links of a vector, and how many are looked at to find them while it is built."""
-_MEMORY_A_VECTOR = 4
-"""Bytes of memory for building it, for each byte of the vectors."""
 _TABLES = ("server", "tool", "word", "stem", "posting", "change")
-_HAS_VECTORS = "select 1 from pg_available_extensions where name = 'vector'"
 
 Batch = tuple[Sequence[Document], Vectors]
 """All tools of one or several servers, and their vectors: float32 [n, dim], unit rows."""
@@ -46,10 +44,11 @@ Batch = tuple[Sequence[Document], Vectors]
 class _Builder:
     """Makes the rows of a new index, batch by batch."""
 
-    def __init__(self, index_id: int, model: str, basis: Basis) -> None:
+    def __init__(self, index_id: int, model: str, basis: Basis, axes: Vectors) -> None:
         self.id = index_id
         self.model = model
         self.basis = basis
+        self.axes = axes
         self.stemmer = Stemmer()
         self.analyzer = Analyzer(self.stemmer)
         self.capabilities = CapabilityReader(self.stemmer)
@@ -62,8 +61,10 @@ class _Builder:
         self.batches: list[tuple[int, NDArray[np.int32], NDArray[np.int32]]] = []
         """By batch its first number, all words' numbers, and the lengths [tools, fields]."""
 
-    def rows(self, documents: Sequence[Document], vectors: Vectors) -> Iterator[tuple[object, ...]]:
-        """Yields the rows of the tools of a batch."""
+    def rows(
+        self, documents: Sequence[Document], vectors: Vectors, components: Mapping[int, bytes]
+    ) -> Iterator[tuple[object, ...]]:
+        """Yields the rows of the tools of a batch; ``components`` are by a tool's place in it."""
         vocabulary = self.analyzer.vocabulary
         first, known = self.size, list[TokenIds]()
         for number, document in enumerate(documents, first):
@@ -71,8 +72,9 @@ class _Builder:
             known.append(tool)
             server = self.servers.setdefault(document.server, len(self.servers))
             purpose = self.capabilities.purpose(document)
-            stored = halves(vectors[number - first])
-            yield (self.id, number, server, *tool_columns(document, tool, purpose), stored)
+            columns = tool_columns(document, tool, purpose)
+            place = number - first
+            yield (self.id, number, server, *columns, halves(vectors[place]), components.get(place))
         lengths = np.array([tool.lengths for tool in known], np.int32).reshape(-1, len(FIELDS))
         words = np.concatenate([np.empty(0, np.int32), *(tool.numbers for tool in known)])
         self.counts.grow()
@@ -107,24 +109,9 @@ class _Builder:
         blocks = ((self.id, *block) for block in blocks_of(entries))
         await copy_rows(connection, "posting", ("stem", "block", "tools", "impacts"), blocks)
 
-    async def make_graph(self, memory_limit_mb: int, connection: Connection) -> None:
-        """Makes the graph of the vectors."""
-        needed = _MEMORY_A_VECTOR * 2 * self.basis.common.size * self.size // 2**20
-        memory = min(memory_limit_mb, max(64, needed))
-        await connection.execute(f"set local maintenance_work_mem = '{memory}MB'")
-        name = f"candidate_vector_{self.id}"
-        await connection.execute(
-            f"alter table toolscript.{name} add primary key (number)", timeout=BUILD_TIMEOUT_S
-        )
-        await connection.execute(
-            f"create index on toolscript.{name} using hnsw (embedding halfvec_ip_ops) "
-            f"with (m = {GRAPH_EDGES}, ef_construction = {GRAPH_WIDTH})",
-            timeout=BUILD_TIMEOUT_S,
-        )
-
     async def analyze(self, connection: Connection) -> None:
         """Has the database look at what is in the tables."""
-        for table in (*_TABLES, f"vector_{self.id}"):
+        for table in _TABLES:
             await connection.execute(
                 f"analyze toolscript.candidate_{table}", timeout=BUILD_TIMEOUT_S
             )
@@ -148,8 +135,6 @@ class _Builder:
                 former,
                 timeout=BUILD_TIMEOUT_S,
             )
-        for number in former:
-            await connection.execute(f"drop table if exists toolscript.candidate_vector_{number}")
         await connection.execute(
             "delete from toolscript.candidate_index where id = any($1)", former
         )
@@ -167,19 +152,18 @@ class _Builder:
             await feed.add(connection, STORE, "rebuilt")
 
 
-def rebuild(  # noqa: PLR0913 - what an index is made of, each by its name
+def rebuild(
     database: Database,
     catalogue: str,
     model: str,
     batches: Callable[[], Iterable[Batch]],
     *,
     feed: ChangeFeed | None = None,
-    memory_limit_mb: int = 2048,
 ) -> int:
     """Makes the index of a catalogue from nothing, and puts it in place of the former one.
 
     Searches go on with the former index in the meantime. Its changes are lost, until the gateways
-    that own the servers write them again. Blocks; the longest part is the graph of the vectors.
+    that own the servers write them again. Blocks.
 
     Args:
         database: Where the index is.
@@ -187,30 +171,34 @@ def rebuild(  # noqa: PLR0913 - what an index is made of, each by its name
         model: The name of the model that made the vectors.
         batches: Returns every tool once; all tools of a server are in the same batch. Called twice.
         feed: Tells the other gateways.
-        memory_limit_mb: How much memory the database may use for making the graph, in MiB.
 
     Returns:
         The number of tools.
 
     Raises:
-        ConfigError: The database has no pgvector.
-        DatabaseUnavailableError: It does not answer.
+        DatabaseUnavailableError: The database does not answer.
     """
-    total, count = np.zeros(1), 0
-    for _, vectors in batches():
-        total = total + vectors.sum(axis=0, dtype=np.float64)
-        count += int(vectors.any(axis=1).sum())
-    builder = _begin(database, catalogue, model, common_of(total / max(1, count)))
+    builder = _begin(database, catalogue, model, *_in_common(vectors for _, vectors in batches()))
     for documents, vectors in batches():
         database.run(partial(_load, builder, documents, vectors))
-    for work in (
-        builder.load_words,
-        partial(builder.make_graph, memory_limit_mb),
-        builder.analyze,
-        partial(builder.replace, catalogue, feed),
-    ):
+    for work in (builder.load_words, builder.analyze, partial(builder.replace, catalogue, feed)):
         database.run(work)
     return builder.size
+
+
+def _in_common(batches: Iterable[Vectors]) -> tuple[Vectors, Vectors]:
+    """Returns what all vectors have in common, and the axes along which a sample varies most."""
+    total, count, step = np.zeros(1), 0, 1
+    sample: list[Vectors] = []
+    for vectors in batches:
+        total = total + vectors.sum(axis=0, dtype=np.float64)
+        known = vectors[vectors.any(axis=1)]
+        sample.extend(known[-count % step :: step])
+        count += len(known)
+        while len(sample) > 2 * SAMPLE:
+            sample, step = sample[::2], 2 * step
+    common = common_of(total / max(1, count))
+    return common, principal_axes(np.array(sample).reshape(-1, common.size) - common, DIMS)
 
 
 def embedded(servers: Iterable[Sequence[Document]], semantic: SemanticSignal) -> Iterator[Batch]:
@@ -224,53 +212,44 @@ def embedded(servers: Iterable[Sequence[Document]], semantic: SemanticSignal) ->
         yield tools, vectors
 
 
-def _begin(database: Database, catalogue: str, model: str, common: Vectors) -> _Builder:
+def _begin(
+    database: Database, catalogue: str, model: str, common: Vectors, axes: Vectors
+) -> _Builder:
     """Creates an index with nothing in it."""
 
     async def begin(connection: Connection) -> int:
-        if await connection.fetchval(_HAS_VECTORS) is None:
-            raise ConfigError(
-                "the database has no pgvector, which an index needs; install it on the server"
-            )
-        await connection.execute("create extension if not exists vector")
         number: int = await connection.fetchval(
-            "insert into toolscript.candidate_index (catalogue, model, common) "
-            "values ($1, $2, $3) returning id",
-            *(catalogue, model, common.astype("<f4").tobytes()),
-        )
-        await connection.execute(
-            f"create table toolscript.candidate_vector_{number} (number integer not null, "
-            f"server integer not null, embedding halfvec({common.size}) storage plain not null)"
+            "insert into toolscript.candidate_index (catalogue, model, common, axes) "
+            "values ($1, $2, $3, $4) returning id",
+            *(catalogue, model, *(each.astype("<f4").tobytes() for each in (common, axes))),
         )
         return number
 
-    return _Builder(database.run(begin), model, Basis(common, 1.0))
+    return _Builder(database.run(begin), model, Basis(common, 1.0), axes)
 
 
 async def _load(
     builder: _Builder, documents: Sequence[Document], vectors: Vectors, connection: Connection
 ) -> None:
     """Adds a batch of tools with their vectors."""
-    first = builder.size
+    known = np.flatnonzero(vectors.any(axis=1))
+    components: dict[int, bytes] = {}
+    if known.size:
+        names = [documents[row].server for row in known.tolist()]
+        rows = vectors[known]
+        context = ServerContext.of(names, rows, builder.basis)
+        moved = component_bytes(context.moved(rows) @ builder.axes)
+        components = {row: each.tobytes() for row, each in zip(known.tolist(), moved, strict=True)}
+        builder.lengths_of_vectors.append(context.lengths[0])
+        builder.means.update(zip(dict.fromkeys(names), map(halves, context.means), strict=True))
+        waiting = {documents[row].server for row in np.flatnonzero(~vectors.any(axis=1)).tolist()}
+        for name, tools in by_server(documents).items():
+            if name not in waiting:
+                builder.digests[name] = server_digest(builder.model, tools)
     await connection.copy_records_to_table(
         "candidate_tool",
-        records=list(builder.rows(documents, vectors)),
+        records=list(builder.rows(documents, vectors, components)),
         columns=TOOL_COLUMNS,
         schema_name="toolscript",
         timeout=BUILD_TIMEOUT_S,
     )
-    known = np.flatnonzero(vectors.any(axis=1))
-    if not known.size:
-        return
-    names = [documents[row].server for row in known.tolist()]
-    rows = vectors[known]
-    context = ServerContext.of(names, rows, builder.basis)
-    waiting = {documents[row].server for row in np.flatnonzero(~vectors.any(axis=1)).tolist()}
-    for name, tools in by_server(documents).items():
-        if name not in waiting:
-            builder.digests[name] = server_digest(builder.model, tools)
-    builder.lengths_of_vectors.append(context.lengths[0])
-    builder.means.update(zip(dict.fromkeys(names), map(halves, context.means), strict=True))
-    servers = [builder.servers[name] for name in names]
-    numbers = (known + first).tolist()
-    await copy_vectors(connection, builder.id, numbers, servers, halfvecs(context.moved(rows)))

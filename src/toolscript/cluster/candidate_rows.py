@@ -1,13 +1,11 @@
 """Encodes the tools, vectors and words of the index in the database as rows."""
 
 import hashlib
-import io
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from toolscript.cluster.driver import Connection
 from toolscript.cluster.resident_index import WordCounts
@@ -21,7 +19,7 @@ STORE = "candidates"
 BUILD_TIMEOUT_S = 4 * 3600.0
 TOOL_COLUMNS = (
     *("index_id", "number", "server", "id", "name", "document", "words", "lengths"),
-    *("purpose", "executes", "vector"),
+    *("purpose", "executes", "vector", "components"),
 )
 
 
@@ -63,44 +61,6 @@ def vectors_of(stored: Sequence[bytes]) -> Vectors:
     """Returns stored vectors: float32 [n, dim]."""
     halves = np.frombuffer(b"".join(stored), "<f2").reshape(len(stored), -1)
     return halves.astype(np.float32)
-
-
-def halfvecs(vectors: Vectors) -> NDArray[np.uint8]:
-    """Returns vectors as pgvector sends its ``halfvec``: uint8 [n, 4 + 2 · dim]."""
-    count, dimensions = vectors.shape
-    sent = np.zeros((count, 2 + dimensions), ">u2")
-    sent[:, 0] = dimensions
-    sent[:, 2:] = vectors.astype(">f2").view(">u2")
-    return sent.view(np.uint8)
-
-
-async def copy_vectors(
-    connection: Connection,
-    index_id: int,
-    numbers: Sequence[int],
-    servers: Sequence[int],
-    sent: NDArray[np.uint8],
-) -> None:
-    """Adds vectors in the binary format of ``copy``."""
-    size = sent.shape[1]
-    layout = [
-        *(("columns", ">i2"), ("number_size", ">i4"), ("number", ">i4")),
-        *(("server_size", ">i4"), ("server", ">i4"), ("vector_size", ">i4")),
-        ("vector", "u1", (size,)),
-    ]
-    rows = np.zeros(len(numbers), layout)
-    rows["columns"], rows["number_size"], rows["server_size"] = 3, 4, 4
-    rows["vector_size"], rows["vector"] = size, sent
-    rows["number"], rows["server"] = numbers, servers
-    header = b"PGCOPY\n\xff\r\n\0" + bytes(8)
-    await connection.copy_to_table(
-        f"candidate_vector_{index_id}",
-        source=io.BytesIO(header + rows.tobytes() + b"\xff\xff"),
-        columns=("number", "server", "embedding"),
-        schema_name="toolscript",
-        format="binary",
-        timeout=BUILD_TIMEOUT_S,
-    )
 
 
 async def copy_rows(

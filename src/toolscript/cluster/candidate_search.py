@@ -19,11 +19,10 @@ import numpy as np
 
 from toolscript.cluster.candidate_rows import vectors_of
 from toolscript.cluster.database import Database
-from toolscript.cluster.grant_filters import GrantFilters, ToolFilter, tool_filter
+from toolscript.cluster.grant_masks import GrantMasks
 from toolscript.cluster.posting_blocks import Weights
 from toolscript.cluster.resident_index import IndexMemory, Snapshot, token_ids_of
 from toolscript.cluster.score_estimates import Kept, SignalScores, likely_best
-from toolscript.cluster.vector_search import Compared, Nearest, VectorSearch
 from toolscript.cluster.word_search import WordLists, WordSearch
 from toolscript.embedding.base import Vectors, unit_rows
 from toolscript.graph.forecast import Forecast
@@ -47,6 +46,10 @@ from toolscript.candidate_tool as tool join toolscript.candidate_server as of_to
 on of_tool.index_id = tool.index_id and of_tool.number = server
 where tool.index_id = $1 and tool.number = any($2)
 """
+_MARGIN = 0.025
+"""How much greater a cosine usually is at most than by components."""
+_NEAREST = 3
+"""So many times as many are listed by components, which say only about how near they are."""
 
 
 @dataclass(slots=True)
@@ -56,20 +59,21 @@ class _Question:
     plan: Plan
     memory: IndexMemory
     snapshot: Snapshot
-    visible: ToolFilter
-    asked: ToolFilter
+    visible: Mask
+    """By a tool's number, whether the caller may find it."""
+    asked: Mask
     """Those of the servers that were asked for; the same where none was."""
     vectors: Vectors | None
     weights: list[Weights]
     """By query, those of its stems."""
-    executors: ToolFilter | None
+    executors: Mask | None
     """The tools that run commands, where they may be what is asked for."""
 
     @property
-    def filters(self) -> list[ToolFilter]:
+    def masks(self) -> list[Mask]:
         """Of which tools lists are taken."""
         asked = [self.asked] if self.asked is not self.visible else []
-        return [self.visible, *asked, *([self.executors] if self.executors else [])]
+        return [self.visible, *asked, *([] if self.executors is None else [self.executors])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +96,9 @@ class CandidateSearch:
         learning: What the graph has learned; None for nothing.
         listed: How many candidates are taken of each list. Rows are read of half as many, or of
             three times as many as hits are wanted.
-        exact_up_to: Among so many granted tools the nearest are found by looking at each.
     """
 
-    def __init__(  # noqa: PLR0913 - what a search needs, each by its name
+    def __init__(
         self,
         database: Database,
         stemmer: Stemmer,
@@ -103,15 +106,13 @@ class CandidateSearch:
         semantic: SemanticSignal | None,
         learning: Learning | None,
         listed: int,
-        exact_up_to: int,
     ) -> None:
         self._database = database
         self._semantic = semantic
         self._learning = learning
         self._listed = listed
         self._capabilities = CapabilityReader(stemmer)
-        self._filters = GrantFilters(database, exact_up_to)
-        self._vectors = VectorSearch(database, listed)
+        self._grants = GrantMasks(database)
         self._words = WordSearch(database, listed)
         self._usage: tuple[int, str, int, list[str], Vectors] | None = None
         """The version, model and length of what was learned, the tools, and their vectors."""
@@ -132,63 +133,61 @@ class CandidateSearch:
         # One state for the whole search, whatever changes in the meantime. What is folded after
         # this is in the blocks by then, and in the snapshot's `later` as well.
         snapshot = memory.snapshot
-        visible = await self._filters.visible(memory, snapshot, plan.request, served)
+        visible = await self._grants.visible(memory, snapshot, plan.request, served)
         question = await anyio.to_thread.run_sync(
             partial(self._asked, plan, memory, snapshot, visible)
         )
-        # While the database compares vectors, words are added up and names looked up here.
-        masks = [each.mask for each in question.filters]
+        # While the database reads words, vectors are compared and names looked up here.
         nearest, words, named = await asyncio.gather(
-            self._nearest(question),
-            self._words.best(snapshot, question.weights, masks),
+            anyio.to_thread.run_sync(self._nearest, question),
+            self._words.best(snapshot, question.weights, question.masks),
             anyio.to_thread.run_sync(self._named, question),
         )
-        likely = await self._likely(question, nearest, words, named)
+        likely = await anyio.to_thread.run_sync(
+            partial(self._likely, question, nearest, words, named)
+        )
         rows = await self._missing(question, (), likely)
         rows += await self._missing(question, rows, self._needed(question, rows))
         return await anyio.to_thread.run_sync(partial(self._state, question, named, rows))
 
-    async def _nearest(self, question: _Question) -> Nearest:
-        """Returns the tools whose vectors are nearest."""
+    def _nearest(self, question: _Question) -> list[Rows]:
+        """Returns the tools whose vectors are nearest, a list for each query and mask."""
         if not question.memory.id or question.vectors is None:
-            return Nearest([], None)
-        return await self._vectors.nearest(question.memory.id, question.vectors, question.filters)
+            return []
+        nearest = question.memory.components.nearest
+        count = _NEAREST * self._listed
+        lists = (nearest(question.vectors, mask, count) for mask in question.masks)
+        return [rows for each in lists for rows in each]
 
-    async def _likely(
-        self, question: _Question, nearest: Nearest, words: WordLists, named: _Named
+    def _likely(
+        self, question: _Question, nearest: Sequence[Rows], words: WordLists, named: _Named
     ) -> Rows:
         """Returns the numbers of the candidates whose rows have to be read."""
-        mask, vectors = question.visible.mask, question.vectors
-        lists = np.concatenate([*nearest.lists, *words.lists, named.numbers]).astype(np.intp)
+        mask = question.visible
+        lists = np.concatenate([*nearest, *words.lists, named.numbers]).astype(np.intp)
         numbers = np.unique(lists[lists < mask.size])
         numbers = numbers[mask[numbers]]
         request = question.plan.request
         wants_all = question.plan.limit is None or request.context or request.why
         if wants_all or not numbers.size:  # what a context raises is not estimated
             return numbers
-        compared = nearest.compared
-        if vectors is not None and compared is None:
-            compared = await self._vectors.compared(
-                question.memory.id, vectors, numbers.astype(np.int32)
-            )
-        best = await anyio.to_thread.run_sync(
-            partial(self._best, question, numbers, words, compared)
-        )
-        return np.union1d(best, named.numbers)
+        return np.union1d(self._best(question, numbers, words), named.numbers)
 
-    def _best(
-        self, question: _Question, numbers: Rows, words: WordLists, compared: Compared | None
-    ) -> Rows:
+    def _best(self, question: _Question, numbers: Rows, words: WordLists) -> Rows:
         """Returns the numbers of the candidates that may be the best."""
-        memory, semantic = question.memory, None
-        if self._semantic is not None and question.vectors is not None and compared is not None:
-            cosines = memory.basis.rescale(compared.of(numbers), question.vectors)
-            semantic = self._semantic.calibrated(memory.model, cosines)
+        memory, vectors = question.memory, question.vectors
+        semantic: list[Vectors] = []
+        if self._semantic is not None and vectors is not None:
+            products = memory.components.products(vectors, numbers)
+            for each in (products, products + _MARGIN):
+                cosines = memory.basis.rescale(each, vectors)
+                scores = self._semantic.calibrated(memory.model, cosines)
+                semantic += [] if scores is None else [scores]
         others = None
         if question.executors is not None:
-            others = question.asked.mask[numbers] & ~question.executors.mask[numbers]
+            others = question.asked[numbers] & ~question.executors[numbers]
         count = max(self._listed // 2, 3 * (question.plan.limit or 0))
-        kept = Kept(count, [each.mask[numbers] for each in question.filters], others)
+        kept = Kept(count, [mask[numbers] for mask in question.masks], others)
         signals = SignalScores(words.sums(numbers), semantic)
         state = self._without_rows(question)
         return numbers[likely_best(state, question.plan, signals, kept)]
@@ -214,7 +213,7 @@ class CandidateSearch:
         self, question: _Question, rows: Sequence[Any], numbers: Iterable[int] | Rows
     ) -> list[Any]:
         """Returns the rows of those of some tools that are visible and not among ``rows``."""
-        mask = question.visible.mask
+        mask = question.visible
         known = {row[0] for row in rows}
         wanted = {int(each) for each in numbers} - known
         missing = sorted(each for each in wanted if each < mask.size and mask[each])
@@ -228,15 +227,13 @@ class CandidateSearch:
         plan: Plan,
         memory: IndexMemory,
         snapshot: Snapshot,
-        visible: ToolFilter,
+        visible: Mask,
     ) -> _Question:
         """Returns what can be known of a search without the database."""
-        request, mask = plan.request, visible.mask
-        asked = visible
+        request, asked = plan.request, visible
         if request.servers:
             numbers = [memory.server_numbers.get(name, -1) for name in request.servers]
-            of_servers = mask & np.isin(snapshot.server, numbers)
-            asked = tool_filter(snapshot, of_servers, self._filters.exact_up_to)
+            asked = visible & np.isin(snapshot.server, numbers)
         vectors = None
         if self._semantic is not None and not request.words_only:
             vectors = self._semantic.query_vectors(memory.model, plan.queries)
@@ -251,12 +248,12 @@ class CandidateSearch:
             }
             for query in plan.queries
         ]
-        executors = self._executors(plan, snapshot, asked.mask)
+        executors = self._executors(plan, snapshot, asked)
         return _Question(plan, memory, snapshot, visible, asked, vectors, weights, executors)
 
     def _named(self, question: _Question) -> _Named:
         """Returns the tools that are candidates whatever the lists say."""
-        memory, mask, request = question.memory, question.visible.mask, question.plan.request
+        memory, mask, request = question.memory, question.visible, question.plan.request
         names = memory.names
         texts = dict.fromkeys(query.text for query in question.plan.queries)
         matches = {text: names.match(Query(text), mask) for text in texts}
@@ -267,18 +264,16 @@ class CandidateSearch:
         if request.why:
             found.update(names.spelled(compact(request.why), mask))
         if question.executors is not None:  # a shell is raised whatever the signals say
-            found.update(np.flatnonzero(question.executors.mask)[: self._listed].tolist())
+            found.update(np.flatnonzero(question.executors)[: self._listed].tolist())
         return _Named(matches, np.fromiter(found, np.intp, len(found)))
 
-    def _executors(self, plan: Plan, snapshot: Snapshot, mask: Mask) -> ToolFilter | None:
+    def _executors(self, plan: Plan, snapshot: Snapshot, mask: Mask) -> Mask | None:
         """Returns the tools that run commands, where the question wants what a shell can do."""
         if not self._capabilities.wants_shell(plan.queries[0]):
             return None
         executors = np.zeros(mask.size, np.bool_)
         executors[snapshot.executors] = mask[snapshot.executors]
-        if not executors.any():
-            return None
-        return tool_filter(snapshot, executors, self._filters.exact_up_to)
+        return executors if executors.any() else None
 
     def _used(self, model: str, questions: Vectors | None) -> list[str]:
         """Returns the tools that were used after questions most like these."""
@@ -311,7 +306,7 @@ class CandidateSearch:
         """Returns the tools that candidates need first, where these are asked for."""
         if self._learning is None or not question.plan.request.needed:
             return set()
-        graph, names, mask = self._learning.graph, question.memory.names, question.visible.mask
+        graph, names, mask = self._learning.graph, question.memory.names, question.visible
         ids = (msgspec.msgpack.decode(row[1], type=Document).id for row in rows)
         needed = (need.tool for each in ids for need in graph.dependencies(each))
         return {number for tool in needed for number in names.by_id(tool, mask)}
@@ -348,9 +343,9 @@ class CandidateSearch:
             names=FoundNames.among(place, memory.names.impersonating, named.matches),
             capabilities=CapabilityIndex(corpus, self._capabilities, purposes),
             is_action=snapshot.is_action,
-            visibility=Reachable(np.flatnonzero(question.asked.mask[[row[0] for row in rows]])),
+            visibility=Reachable(np.flatnonzero(question.asked[[row[0] for row in rows]])),
             forecast=forecast,
-            known=_KnownIds(memory, question.visible.mask),
+            known=_KnownIds(memory, question.visible),
         )
 
     def _semantic_index(

@@ -6,18 +6,13 @@ out the numbers of tools, servers and words.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 import numpy as np
 
-from toolscript.cluster.candidate_rows import (
-    TOOL_COLUMNS,
-    copy_vectors,
-    halfvecs,
-    halves,
-    tool_columns,
-)
+from toolscript.cluster.candidate_rows import TOOL_COLUMNS, halves, tool_columns
 from toolscript.cluster.driver import Connection
 from toolscript.cluster.resident_index import IndexChange, IndexMemory, IndexRow, ToolRecord
 from toolscript.embedding.base import Vectors
@@ -53,7 +48,7 @@ async def replace_server(
         tools: What the server's tools are.
 
     Returns:
-        Whether tools were added, removed or changed; new vectors alone do not count.
+        Whether tools or vectors were added, removed or changed.
     """
     at = memory.server_numbers.get(tools.server, -1)
     if at < 0 and not tools.documents:
@@ -62,8 +57,8 @@ async def replace_server(
     former = {
         each["id"]: each
         for each in await connection.fetch(
-            "select number, server, id, name, document, words, lengths, executes, vector "
-            "from toolscript.candidate_tool where index_id = $1 and server = $2",
+            "select number, server, id, name, document, words, lengths, executes, "
+            "vector, components from toolscript.candidate_tool where index_id = $1 and server = $2",
             *(row.id, at),
         )
     }
@@ -87,7 +82,7 @@ async def replace_server(
         purpose = capabilities.purpose(document)
         columns = tool_columns(document, token_ids(document, number_of), purpose)
         identifier, name, _, words, lengths, _, executes = columns
-        rows.append((row.id, numbers[document.id], number, *columns, None))
+        rows.append((row.id, numbers[document.id], number, *columns, None, None))
         added.append(
             ToolRecord(numbers[identifier], number, identifier, name, words, lengths, executes)
         )
@@ -98,29 +93,26 @@ async def replace_server(
         for each in former.values()
         if numbers.get(each["id"]) != each["number"]
     ]
-    if not (added or removed):
-        await _write_vectors(connection, row, number, tools, numbers)
-        await _note_digest(connection, row.id, number, tools.digest)
+    vectors = _changed_vectors(memory, tools, numbers, former)
+    await _note_digest(connection, row.id, number, tools.digest)
+    if not (added or removed or vectors.numbers):
         return False
-    gone = [tool.number for tool in removed]
-    for table in ("tool", f"vector_{row.id}"):
-        scope = f"index_id = {row.id} and " if table == "tool" else ""
-        await connection.execute(
-            f"delete from toolscript.candidate_{table} where {scope}number = any($1)",  # noqa: S608 - ours
-            gone,
-        )
+    await connection.execute(
+        "delete from toolscript.candidate_tool where index_id = $1 and number = any($2)",
+        *(row.id, [tool.number for tool in removed]),
+    )
     await connection.copy_records_to_table(
         "candidate_tool", records=rows, columns=TOOL_COLUMNS, schema_name="toolscript"
     )
     if at < 0:
         await connection.execute(
-            "insert into toolscript.candidate_server (index_id, number, name, mean) "
-            "values ($1, $2, $3, '')",
-            *(row.id, number, tools.server),
+            "insert into toolscript.candidate_server (index_id, number, name, mean, digest) "
+            "values ($1, $2, $3, '', $4)",
+            *(row.id, number, tools.server, tools.digest),
         )
-    await _write_vectors(connection, row, number, tools, numbers)
-    await _note_digest(connection, row.id, number, tools.digest)
-    change = IndexChange([tools.server] if at < 0 else [], list(new_words), removed, added)
+    await vectors.write(connection, row.id, number)
+    servers = [tools.server] if at < 0 else []
+    change = IndexChange(servers, list(new_words), removed, added, vectors.components)
     await connection.execute(
         "insert into toolscript.candidate_change values ($1, $2, $3)",
         *(row.id, row.position + 1, msgspec.msgpack.encode(change)),
@@ -139,41 +131,66 @@ async def _note_digest(connection: Connection, index_id: int, server: int, diges
     )
 
 
-async def _write_vectors(
-    connection: Connection,
-    row: IndexRow,
-    server: int,
+@dataclass(frozen=True, slots=True)
+class _Vectors:
+    """The vectors of a server's tools that are new, or that its other tools have moved."""
+
+    mean: bytes = b""
+    """See `ServerContext`; empty while no tool of the server has a vector."""
+    numbers: list[int] = field(default_factory=list[int])
+    vectors: list[bytes | None] = field(default_factory=list[bytes | None])
+    components: list[tuple[int, bytes]] = field(default_factory=list[tuple[int, bytes]])
+    """See `IndexChange`."""
+
+    async def write(self, connection: Connection, index_id: int, server: int) -> None:
+        """Puts them into the rows of the tools, and the mean into their server's."""
+        if not self.mean:
+            return
+        await connection.execute(
+            "update toolscript.candidate_tool "
+            "set vector = new.vector, components = new.components "
+            "from unnest($2::integer[], $3::bytea[], $4::bytea[]) "
+            "as new (number, vector, components) "
+            "where index_id = $1 and candidate_tool.number = new.number",
+            *(index_id, self.numbers, self.vectors, [each for _, each in self.components]),
+        )
+        await connection.execute(
+            "update toolscript.candidate_server set mean = $3 where index_id = $1 and number = $2",
+            *(index_id, server, self.mean),
+        )
+
+
+def _changed_vectors(
+    memory: IndexMemory,
     tools: ServerTools,
     numbers: Mapping[str, int],
-) -> None:
-    """Writes the vectors of a server's tools that are new, or that its other tools have moved."""
+    former: Mapping[str, Mapping[str, Any]],
+) -> _Vectors:
+    """Returns what has to be written of a server's vectors.
+
+    Args:
+        memory: The index.
+        tools: What the server's tools are.
+        numbers: Theirs, by their ids.
+        former: The rows of its tools in the database, by their ids.
+    """
     embedded = [each.id for each in tools.documents if each.id in tools.vectors]
     if not embedded:
-        return
+        return _Vectors()
     rows = np.stack([tools.vectors[identifier] for identifier in embedded])
-    context = ServerContext.of([tools.server] * len(embedded), rows, row.basis)
-    wanted = halfvecs(context.moved(rows))
-    table = f"toolscript.candidate_vector_{row.id}"
-    places = [numbers[identifier] for identifier in embedded]
-    known: dict[int, bytes] = dict(
-        await connection.fetch(
-            f"select number, halfvec_send(embedding) from {table} where number = any($1)",  # noqa: S608 - ours
-            places,
-        )
-    )
-    changed = [n for n, place in enumerate(places) if known.get(place) != wanted[n].tobytes()]
-    if not changed:
-        return
-    stale = [places[n] for n in changed]
-    await connection.execute(f"delete from {table} where number = any($1)", stale)  # noqa: S608 - ours
-    await copy_vectors(connection, row.id, stale, [server] * len(stale), wanted[changed])
-    await connection.execute(
-        "update toolscript.candidate_tool set vector = new.vector "
-        "from unnest($2::integer[], $3::bytea[]) as new (number, vector) "
-        "where index_id = $1 and candidate_tool.number = new.number",
-        *(row.id, stale, [halves(each) for each in rows[changed]]),
-    )
-    await connection.execute(
-        "update toolscript.candidate_server set mean = $3 where index_id = $1 and number = $2",
-        *(row.id, server, halves(context.means[0]) or b""),
-    )
+    context = ServerContext.of([tools.server] * len(embedded), rows, memory.basis)
+    components = memory.components.components_of(context.moved(rows))
+    found = _Vectors(halves(context.means[0]) or b"")
+    for identifier, vector, moved in zip(embedded, rows, components, strict=True):
+        number, known = numbers[identifier], former.get(identifier)
+        wanted = halves(vector), moved.tobytes()
+        if (
+            known is not None
+            and known["number"] == number
+            and (known["vector"], known["components"]) == wanted
+        ):
+            continue
+        found.numbers.append(number)
+        found.vectors.append(wanted[0])
+        found.components.append((number, wanted[1]))
+    return found

@@ -19,7 +19,6 @@ from toolscript.cluster.candidate_writer import ServerTools, replace_server
 from toolscript.cluster.change_feed import ChangeFeed
 from toolscript.cluster.database import Database
 from toolscript.cluster.driver import Connection
-from toolscript.cluster.grant_filters import EXACT_UP_TO
 from toolscript.cluster.leases import STORE as LEASE_STORE
 from toolscript.cluster.leases import Leases
 from toolscript.cluster.resident_index import IndexMemory, IndexRow
@@ -57,7 +56,6 @@ class DatabaseCandidates:
         leases: Say which servers this gateway writes; None writes all.
         splits: Whether questions that have several wishes are split.
         listed: How many candidates are taken of each list.
-        exact_up_to: Among so many granted tools the nearest are found by looking at each.
     """
 
     def __init__(  # noqa: PLR0913 - what bootstrap wires, each by its name
@@ -72,7 +70,6 @@ class DatabaseCandidates:
         leases: Leases | None = None,
         splits: bool = True,
         listed: int = LISTED,
-        exact_up_to: int = EXACT_UP_TO,
     ) -> None:
         self._database = database
         self._feed = feed
@@ -87,7 +84,6 @@ class DatabaseCandidates:
             semantic=semantic,
             learning=learning,
             listed=listed,
-            exact_up_to=exact_up_to,
         )
         self._memory = IndexMemory(IndexRow.none(), self._stemmer)
         self._writing = threading.Lock()

@@ -1,6 +1,6 @@
-"""Keeps a large catalogue's words, names and servers in memory, but no documents.
+"""Keeps a large catalogue's words, names, servers and components in memory, but no documents.
 
-Some hundred bytes for each tool. It is read once, and every change after that comes with the
+Some hundreds of bytes for each tool. It is read once, and every change after that comes with the
 positions of the changes in the database, one after the other.
 """
 
@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from toolscript.cluster.component_index import ComponentIndex
 from toolscript.cluster.driver import Connection
 from toolscript.cluster.name_hash_index import NameTable, Tool
 from toolscript.cluster.posting_blocks import entries_of
@@ -32,7 +33,7 @@ Later = Mapping[int, Sequence[tuple[int, float]]]
 _CHUNK = 20_000
 """So many tools are read at once."""
 _TOOLS = """
-select number, server, id, name, executes from toolscript.candidate_tool
+select number, server, id, name, executes, components from toolscript.candidate_tool
 where index_id = $1 and number > $2 order by number limit $3
 """
 _CHANGES = """
@@ -67,6 +68,8 @@ class IndexChange(msgspec.Struct, frozen=True, array_like=True):
     """New words; their numbers go on from the last."""
     removed: list[ToolRecord]
     added: list[ToolRecord]
+    components: list[tuple[int, bytes]]
+    """By the number of a tool, those of its vector, which is new or which its server has moved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ class IndexRow:
     model: str
     common: bytes
     scale: float
+    axes: bytes
     position: int
     next_number: int
     folded_position: int
@@ -87,12 +91,17 @@ class IndexRow:
     @classmethod
     def none(cls) -> "IndexRow":
         """Returns the row of an index that is not there."""
-        return cls(0, "", b"", 1.0, 0, 0, 0, 0, 0, [0] * len(FIELDS))
+        return cls(0, "", b"", 1.0, b"", 0, 0, 0, 0, 0, [0] * len(FIELDS))
 
     @property
     def basis(self) -> Basis:
         """What all tools had in common when the index was built."""
         return Basis(np.frombuffer(self.common, "<f4"), self.scale)
+
+    def component_index(self) -> ComponentIndex:
+        """Returns an index of its tools' components, with none in it."""
+        axes = np.frombuffer(self.axes, "<f4").reshape(max(1, self.basis.common.size), -1)
+        return ComponentIndex(axes, self.next_number)
 
     @classmethod
     async def current(cls, connection: Connection, catalogue: str, lock: str = "") -> "IndexRow":
@@ -209,6 +218,7 @@ class IndexMemory:
         self._executors: set[int] = set()
         self._base_words = 0
         self.names = NameTable(self._knows)
+        self.components = row.component_index()
         none = np.empty(0, np.int32)
         self.snapshot = self._taken(0, none.astype(np.bool_), none)
 
@@ -238,10 +248,11 @@ class IndexMemory:
             last = rows[-1][0]
             numbers, servers = (np.array([row[n] for row in rows], np.int32) for n in (0, 1))
             alive[numbers], server[numbers] = True, servers
+            self._take_components([(row[0], row[5]) for row in rows if row[5]])
             self._executors.update(row[0] for row in rows if row[4])
             tools: list[Tool] = [
                 (number, at, self.servers[at], identifier, name)
-                for number, at, identifier, name, _ in rows
+                for number, at, identifier, name, *_ in rows
             ]
             await asyncio.to_thread(self.names.take, tools)
         await asyncio.to_thread(self.names.settle)
@@ -254,6 +265,11 @@ class IndexMemory:
             # While the rows were read another reading may have taken some of them.
             if position == self.snapshot.position + 1:
                 self._apply(position, msgspec.msgpack.decode(content, type=IndexChange))
+
+    def _take_components(self, known: Sequence[tuple[int, bytes]]) -> None:
+        if known:
+            rows = np.frombuffer(b"".join(each for _, each in known), np.int8)
+            self.components.put([number for number, _ in known], rows.reshape(len(known), -1))
 
     def _apply(self, position: int, change: IndexChange) -> None:
         known = self.snapshot
@@ -270,6 +286,7 @@ class IndexMemory:
             self.names.add((tool.number, tool.server, name, tool.id, tool.name))
             if tool.executes:
                 self._executors.add(tool.number)
+        self._take_components(change.components)
         self._publish(position, alive, server)
 
     def _count(self, change: IndexChange) -> None:

@@ -1,8 +1,9 @@
 """Estimates the scores of candidates before their rows are read from the database.
 
-The words and cosines of a candidate are known; how much of its name a query says is not. The first
-steps of a search therefore score each candidate twice: as if its name were not said at all, and as
-if all of it were. Rows are then read only of the candidates that are among the best of either.
+The words of a candidate are known, its cosines nearly; how much of its name a query says is not.
+The first steps of a search therefore score each candidate twice: as if its name were not said at
+all, and as if all of it were and its cosines were as great as they may be. Rows are then read only
+of the candidates that are among the best of either.
 """
 
 from collections.abc import Sequence
@@ -13,12 +14,12 @@ import numpy as np
 from toolscript.embedding.base import Vectors
 from toolscript.retrieval.base import Mask, Plan, Ranking, Rows
 from toolscript.retrieval.candidate_selection import FoundWords, QueryWords
-from toolscript.retrieval.capability import ANSWERED
+from toolscript.retrieval.capability import ANSWERED, DEDICATED
 from toolscript.retrieval.pipeline import NAME_STEPS, SIGNAL_STEPS
 from toolscript.retrieval.top_k import greatest_of_rows
 from toolscript.retrieval.trace import IndexState, Trace
 
-_MARGIN = 0.02
+_MARGIN = 0.05
 """How far an estimate may be off."""
 LEADING = 4
 """So many are kept of each signal and step: what is best scales the scores of the others."""
@@ -30,9 +31,9 @@ class SignalScores:
 
     sums: Vectors
     """By query, the weighted sums of impacts: float32 [queries, n]."""
-    semantic: Vectors | None
-    """By query, the calibrated scores: float32 [queries, n], NaN where a candidate has no vector;
-    None where no vectors are compared."""
+    semantic: Sequence[Vectors]
+    """By query, the calibrated scores, about so and at most: float32 [queries, n] each, NaN where
+    a candidate has no vector. Empty where no vectors are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,8 @@ class Kept:
     masks: Sequence[Mask]
     """bool [n] each."""
     others: Mask | None = None
-    """Those that run no commands, where a shell may do what is asked: bool [n]. All are kept unless
-    one of them answers well: what each scores decides whether the shell is raised."""
+    """Those that run no commands, where a shell may do what is asked: bool [n]. Unless one of them
+    answers well, all are kept that may decide whether the shell is raised."""
 
 
 def likely_best(state: IndexState, plan: Plan, signals: SignalScores, kept: Kept) -> Rows:
@@ -62,18 +63,16 @@ def likely_best(state: IndexState, plan: Plan, signals: SignalScores, kept: Kept
     if kept.others is not None and kept.others.any():
         answered = min(float(each.scores[kept.others].max()) for each in (least, most))
         if answered < ANSWERED + _MARGIN:
-            found.append(np.flatnonzero(kept.others))
+            scores = np.maximum(least.scores, most.scores)
+            found.append(np.flatnonzero((scores >= DEDICATED - _MARGIN) & kept.others))
     rankings = [each.scores for ranking in least.rankings for each in ranking.values()]
     columns = [column.scores for column in (*least.columns, *most.columns)]
     scores = np.nan_to_num(np.concatenate([np.stack(rankings), *columns]))
+    estimates = np.stack([least.scores, most.scores])
     for mask in kept.masks:
         places = np.flatnonzero(mask)
         found += [places[rows] for rows in greatest_of_rows(scores[:, places], LEADING)]
-        found += [
-            places[rows]
-            for each in (least, most)
-            for rows in greatest_of_rows(each.scores[None, places], kept.count)
-        ]
+        found += [places[rows] for rows in greatest_of_rows(estimates[:, places], kept.count)]
     return np.unique(np.concatenate(found))
 
 
@@ -84,11 +83,29 @@ def _estimated(state: IndexState, plan: Plan, signals: SignalScores) -> tuple[Tr
         QueryWords(sums, float(sums.max(initial=0.0)), np.zeros(size, np.float32))
         for sums in signals.sums
     ]
-    rankings = [{"fuzzy": each.ranking} for each in unnamed]
-    if signals.semantic is not None:
-        for ranking, scores in zip(rankings, signals.semantic, strict=True):
+    least = _signalled(state, plan, unnamed, signals.semantic[0] if signals.semantic else None)
+    most = _signalled(state, plan, unnamed, signals.semantic[1] if signals.semantic else None)
+    for trace, covered in ((least, np.zeros), (most, np.ones)):
+        words = {
+            query.text: replace(each, coverage=covered(size, np.float32))
+            for query, each in zip(plan.queries, unnamed, strict=True)
+        }
+        trace.state = replace(state, lexical=FoundWords(state.lexical, np.empty(0, np.intp), words))
+        for step in NAME_STEPS:
+            trace.apply(step)
+    return least, most
+
+
+def _signalled(
+    state: IndexState, plan: Plan, words: Sequence[QueryWords], semantic: Vectors | None
+) -> Trace:
+    """Returns the steps of a search before any that asks for names."""
+    rankings = [{"fuzzy": each.ranking} for each in words]
+    if semantic is not None:
+        for ranking, scores in zip(rankings, semantic, strict=True):
             ranking |= {"semantic": Ranking(scores)}
-    least = Trace(
+    size = words[0].coverage.size
+    trace = Trace(
         state,
         plan.request,
         plan.profile.weights,
@@ -100,14 +117,5 @@ def _estimated(state: IndexState, plan: Plan, signals: SignalScores) -> tuple[Tr
         tuple(rankings),
     )
     for step in SIGNAL_STEPS:
-        least.apply(step)
-    most = replace(least, columns=list(least.columns))
-    for trace, covered in ((least, np.zeros), (most, np.ones)):
-        words = {
-            query.text: replace(each, coverage=covered(size, np.float32))
-            for query, each in zip(plan.queries, unnamed, strict=True)
-        }
-        trace.state = replace(state, lexical=FoundWords(state.lexical, np.empty(0, np.intp), words))
-        for step in NAME_STEPS:
-            trace.apply(step)
-    return least, most
+        trace.apply(step)
+    return trace

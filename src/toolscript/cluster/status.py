@@ -9,10 +9,6 @@ from msgspec import Meta
 from toolscript.cluster import schema
 from toolscript.cluster.driver import Connection
 
-_VECTOR = """
-select default_version, installed_version is not null
-from pg_available_extensions where name = 'vector'
-"""
 _COUNTS = """
 select catalogue, store, count(*) from toolscript.record
 where content is not null group by catalogue, store
@@ -69,22 +65,17 @@ class DatabaseStatus(msgspec.Struct, frozen=True, kw_only=True):
     server: Annotated[str, Meta(description="The version of PostgreSQL.")]
     schema: Annotated[int, Meta(description="The version of the tables; 0 where there are none.")]
     needed: Annotated[int, Meta(description="The version that this release needs.")]
-    pgvector: Annotated[str, Meta(description="The version that the server has; empty for none.")]
-    installed: Annotated[bool, Meta(description="Whether pgvector is used in this database.")]
     catalogues: tuple[CatalogueStatus, ...] = ()
 
 
 async def status(connection: Connection) -> DatabaseStatus:
     """Returns the state of the database; no catalogues where the schema is not the one needed."""
-    vector = await connection.fetchrow(_VECTOR)
     version = await schema.version_of(connection)
     is_known = version in {schema.latest(), schema.latest() + 1}
     return DatabaseStatus(
         server=await connection.fetchval("show server_version"),
         schema=version,
         needed=schema.latest(),
-        pgvector=vector[0] if vector else "",
-        installed=bool(vector and vector[1]),
         catalogues=await _catalogues(connection) if is_known else (),
     )
 

@@ -1,6 +1,4 @@
 -- What searches of a large catalogue read. All of it is derived: `rebuild` makes it.
--- The vectors that are compared with questions are in a table of their own, candidate_vector_<id>,
--- which `rebuild` creates: only there the extension pgvector is needed.
 
 create table candidate_index (
     id integer generated always as identity primary key,
@@ -9,6 +7,7 @@ create table candidate_index (
     model text not null,  -- whose vectors they are
     common bytea not null,  -- float32, little-endian: see ServerContext; kept until it is rebuilt
     scale real not null default 1,  -- the same
+    axes bytea not null,  -- float32, little-endian: see ComponentIndex; kept until it is rebuilt
     position bigint not null default 0,  -- of the latest change
     next_number integer not null default 0,  -- of the next tool
     folded_position bigint not null default 0,  -- changes up to it are in the tables below
@@ -39,9 +38,11 @@ create table candidate_tool (
     purpose text not null,
     executes boolean not null,
     vector bytea,  -- float16, little-endian; null while there is none
+    components bytea,  -- int8, of the vector as its server moves it: see ComponentIndex
     primary key (index_id, number)
 );
 alter table candidate_tool alter column vector set storage plain;
+alter table candidate_tool alter column components set storage plain;
 create index candidate_tool_server on candidate_tool (index_id, server);
 
 create table candidate_word (

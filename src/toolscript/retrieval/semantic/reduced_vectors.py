@@ -19,11 +19,11 @@ from toolscript.embedding.base import Vectors
 
 FLOAT_DIMS, BYTE_DIMS = 96, 128
 """So many components are kept as float32, or as bytes."""
-_SAMPLE = 8192
+SAMPLE = 8192
 """So many vectors tell which components vary most."""
 _PART = 4096
 """So many vectors are looked at together."""
-_GREATEST = 127
+GREATEST = 127
 VectorsOf: TypeAlias = Callable[[slice], Vectors]
 """Returns some of the vectors: float32 [n, dim]."""
 
@@ -73,16 +73,18 @@ class ReducedByteVectors:
     def replacing(self, places: NDArray[np.intp], vectors: Vectors) -> "ReducedByteVectors":
         """Returns these with other ``vectors`` at some ``places``."""
         rows = self.rows.copy()
-        rows[places] = _bytes(vectors @ self.basis)
+        rows[places] = component_bytes(vectors @ self.basis)
         packed = self.kernels.dots_pack(rows, dtype="int8")
         return ReducedByteVectors(self.basis, rows, self.kernels, packed)
 
     def products(self, questions: Vectors) -> Vectors:
         """Returns about the cosine of each vector with each question: float32 [questions, n]."""
-        asked = questions @ self.basis
-        greatest = np.maximum(np.abs(asked).max(axis=1, keepdims=True), np.finfo(np.float32).tiny)
-        found = np.asarray(self.kernels.dots_packed(_bytes(asked / greatest), self.packed))
-        return found.astype(np.float32) * (greatest / np.float32(_GREATEST**2))
+        asked, greatest = question_bytes(questions @ self.basis)
+        found = np.asarray(self.kernels.dots_packed(asked, self.packed))
+        products: Vectors = found.astype(np.float32)
+        products *= greatest
+        products *= 1 / GREATEST**2
+        return products
 
 
 Reduced: TypeAlias = ReducedVectors | ReducedByteVectors
@@ -97,24 +99,58 @@ def reduced(size: int, vectors_of: VectorsOf, kernels: Any = None) -> Reduced:
         kernels: See `byte_kernels`; with None the components are float32.
     """
     dims = FLOAT_DIMS if kernels is None else BYTE_DIMS
-    sample = vectors_of(slice(0, size, max(1, size // _SAMPLE))).astype(np.float64)
-    # Not about the mean: it is the inner products that are to be kept.
-    _, axes = np.linalg.eigh(sample.T @ sample)
-    basis = np.ascontiguousarray(axes[:, ::-1][:, :dims], np.float32)
+    basis = principal_axes(vectors_of(slice(0, size, max(1, size // SAMPLE))), dims)
     kind = np.float32 if kernels is None else np.int8
     rows: NDArray[Any] = np.empty((size, basis.shape[1]), kind)
     for first in range(0, size, _PART):
         part = slice(first, min(size, first + _PART))
         found = vectors_of(part) @ basis
-        rows[part] = found if kernels is None else _bytes(found)
+        rows[part] = found if kernels is None else component_bytes(found)
     if kernels is None:
         return ReducedVectors(basis, rows)
     return ReducedByteVectors(basis, rows, kernels, kernels.dots_pack(rows, dtype="int8"))
 
 
-def _bytes(values: Vectors) -> NDArray[np.int8]:
-    """Returns values of [-1, 1] as bytes."""
-    return np.rint(values * np.float32(_GREATEST)).astype(np.int8)
+def principal_axes(vectors: Vectors, count: int) -> Vectors:
+    """Returns the axes along which vectors vary most: float32 [dim, count], orthonormal columns.
+
+    Args:
+        vectors: A sample: float32 [n, dim].
+        count: How many axes there are, at most ``dim``.
+    """
+    sample = vectors.astype(np.float64)
+    # Not about the mean: it is the inner products that are to be kept.
+    _, axes = np.linalg.eigh(sample.T @ sample)
+    return np.ascontiguousarray(axes[:, ::-1][:, :count], np.float32)
+
+
+def component_bytes(components: Vectors) -> NDArray[np.int8]:
+    """Returns components of unit vectors, none of them greater than 1, as bytes: times 127."""
+    return np.rint(components * np.float32(GREATEST)).astype(np.int8)
+
+
+def question_bytes(components: Vectors) -> tuple[NDArray[np.int8], Vectors]:
+    """Returns questions as bytes, and the greatest component of each: float32 [questions, 1].
+
+    Args:
+        components: float32 [questions, components].
+    """
+    greatest = np.maximum(np.abs(components).max(axis=1, keepdims=True), np.finfo(np.float32).tiny)
+    return component_bytes(components / greatest), greatest
+
+
+def dot_products(rows: NDArray[np.int8], questions: NDArray[np.int8], kernels: Any) -> NDArray[Any]:
+    """Returns the dot product of each question with each row: [questions, rows], whole numbers.
+
+    Args:
+        rows: [n, components].
+        questions: [questions, components].
+        kernels: See `byte_kernels`; with None this takes several times as long.
+    """
+    if kernels is None:
+        return questions.astype(np.float32) @ rows.astype(np.float32).T
+    packed = kernels.dots_pack(questions, dtype="int8")
+    return np.asarray(kernels.dots_packed(rows, packed)).T
 
 
 def inner_products(questions: Vectors, rows: Vectors, part: int) -> Vectors:

@@ -243,13 +243,9 @@ def _run(steps: dict[str, Callable[[], int]]) -> dict[str, int]:
 
 
 def _print_status(found: "DatabaseStatus") -> None:
-    pgvector = found.pgvector or "not available"
-    if found.pgvector and not found.installed:
-        pgvector += ", not used"
     for label, text in (
         ("server", f"PostgreSQL {found.server}"),
         ("schema", f"{found.schema}, this release needs {found.needed}"),
-        ("pgvector", pgvector),
     ):
         click.echo(f"{label:<10}{text}")
     if found.catalogues:

@@ -1,8 +1,7 @@
-"""Says which tools of an index in the database a caller may find, for memory and for SQL."""
+"""Says which tools of an index in the database a caller may find."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import anyio.to_thread
@@ -11,47 +10,27 @@ import numpy as np
 from toolscript.cluster.database import Database
 from toolscript.cluster.resident_index import IndexMemory, Snapshot
 from toolscript.retrieval.base import Mask
-from toolscript.retrieval.lexical.analyzer import Numbers
 from toolscript.retrieval.visibility import WIDE, matcher
 from toolscript.types import SEPARATOR, SearchRequest
 
-EXACT_UP_TO = 20_000
-"""Among so many granted tools the nearest are found by looking at each."""
 _IDS = """
 select number, id from toolscript.candidate_tool
 where index_id = $1 and ($2::integer[] is null or server = any($2))
 """
 _REMEMBERED = 32
-"""For so many grants the tools are remembered, one to five bytes for each tool."""
+"""For so many grants the tools are remembered, a byte for each tool."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolFilter:
-    """Which tools a list is taken of."""
-
-    mask: Mask
-    servers: list[int]
-    """The numbers of the servers all of whose tools count."""
-    numbers: Numbers
-    """The numbers of the other tools that count; of all tools where these are few."""
-    is_exact: bool
-    """Whether each of the tools is looked at; then those that count are in ``numbers``."""
-    is_everything: bool
-    """Whether every tool counts; then neither ``servers`` nor ``numbers`` has any."""
-
-
-class GrantFilters:
+class GrantMasks:
     """Finds which tools callers may see, once for each grant and position of the index.
 
     Args:
         database: Where the ids of tools are.
-        exact_up_to: Among so many granted tools the nearest are found by looking at each.
     """
 
-    def __init__(self, database: Database, exact_up_to: int) -> None:
-        self.exact_up_to = exact_up_to
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._found: OrderedDict[object, ToolFilter] = OrderedDict()
+        self._found: OrderedDict[object, Mask] = OrderedDict()
 
     async def visible(
         self,
@@ -59,8 +38,8 @@ class GrantFilters:
         snapshot: Snapshot,
         request: SearchRequest,
         served: frozenset[str] | None,
-    ) -> ToolFilter:
-        """Returns the tools that the caller of a request may find.
+    ) -> Mask:
+        """Returns, by a tool's number, whether the caller of a request may find it.
 
         Args:
             memory: The index.
@@ -94,8 +73,11 @@ class GrantFilters:
         request: SearchRequest,
         matching: Sequence[int],
         served: frozenset[str] | None,
-    ) -> ToolFilter:
-        """Returns the tools that a caller may see; ``matching`` match a pattern of ids."""
+    ) -> Mask:
+        """Returns, by a tool's number, whether a caller may see it.
+
+        ``matching`` are the numbers of the tools that match a pattern of ids.
+        """
         alive, grant = snapshot.alive, request.grant
         matches = matcher(grant.servers)
         names = memory.servers or [""]
@@ -109,7 +91,7 @@ class GrantFilters:
             mask[memory.names.by_id(identifier, alive)] = False
         if served is not None:
             mask &= np.array([name in served for name in names], np.bool_)[snapshot.server]
-        return tool_filter(snapshot, mask, self.exact_up_to)
+        return mask
 
     async def _matching(self, memory: IndexMemory, patterns: Sequence[str]) -> list[int]:
         """Returns the numbers of the tools whose id matches a pattern."""
@@ -123,21 +105,3 @@ class GrantFilters:
         )
         matches = matcher(patterns)
         return [number for number, identifier in rows if matches(identifier)]
-
-
-def tool_filter(snapshot: Snapshot, mask: Mask, exact_up_to: int) -> ToolFilter:
-    """Returns a mask as SQL states it."""
-    granted = np.flatnonzero(mask).astype(np.int32)
-    is_exact = granted.size <= exact_up_to
-    is_everything = granted.size == snapshot.size
-    if is_everything or is_exact:
-        numbers = granted[:0] if is_everything else granted
-        return ToolFilter(mask, [], numbers, is_exact=is_exact, is_everything=is_everything)
-    count = int(snapshot.server.max()) + 1
-    all_of = np.bincount(snapshot.server[snapshot.alive], minlength=count)
-    seen_of = np.bincount(snapshot.server[granted], minlength=count)
-    full = (all_of == seen_of) & (all_of > 0)
-    rest = granted[~full[snapshot.server[granted]]]
-    return ToolFilter(
-        mask, np.flatnonzero(full).tolist(), rest, is_exact=False, is_everything=False
-    )

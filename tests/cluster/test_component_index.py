@@ -1,0 +1,72 @@
+"""The tools that are nearest by their components are those that are nearest by their vectors."""
+
+import numpy as np
+import pytest
+
+from tests.many_tools import Made, made_tools
+from toolscript.cluster import component_index
+from toolscript.cluster.component_index import DIMS, ComponentIndex
+from toolscript.embedding.base import Encoder, Vectors
+from toolscript.retrieval.semantic.reduced_vectors import principal_axes
+
+LISTED = 200
+
+
+@pytest.fixture(scope="module")
+def vectors(encoder: Encoder) -> Vectors:
+    made: Made = made_tools(encoder)
+    return np.stack(list(made.vectors.values()))
+
+
+@pytest.fixture(scope="module")
+def questions(encoder: Encoder) -> Vectors:
+    texts = ("read a file", "what time is it in Tokyo", "commit my changes")
+    return np.stack([encoder.query(text) for text in texts])
+
+
+def index_of(vectors: Vectors, size: int) -> ComponentIndex:
+    """An index with room for ``size`` tools, filled in two steps."""
+    index = ComponentIndex(principal_axes(vectors, DIMS), size)
+    half = len(vectors) // 2
+    for part in (slice(0, half), slice(half, None)):
+        index.put(range(len(vectors))[part], index.components_of(vectors[part]))
+    return index
+
+
+@pytest.mark.parametrize("without_kernels", [False, True])
+@pytest.mark.parametrize("share", [1.0, 0.5, 0.02])
+def test_the_nearest_are_found_whatever_may_be_seen(
+    vectors: Vectors,
+    questions: Vectors,
+    share: float,
+    without_kernels: bool,  # noqa: FBT001 - a parameter of the test
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if without_kernels:
+        monkeypatch.setattr(component_index, "byte_kernels", lambda: None)
+    monkeypatch.setattr(component_index, "_PART", 256)
+    index = index_of(vectors, 10)
+    mask = np.random.default_rng(3).random(len(vectors)) < share
+    seen = np.flatnonzero(mask)
+    for question, found in zip(questions, index.nearest(questions, mask, LISTED), strict=True):
+        assert found.size == min(LISTED, seen.size)
+        assert mask[found].all()
+        best = seen[np.argsort(-(vectors[seen] @ question))][:10]
+        assert set(best.tolist()) <= set(found.tolist())
+
+
+def test_the_products_are_nearly_those_of_the_vectors(vectors: Vectors, questions: Vectors) -> None:
+    index = index_of(vectors, len(vectors))
+    numbers = np.arange(3, len(vectors), 7)
+    products = index.products(questions, numbers)
+    assert np.abs(products - questions @ vectors[numbers].T).max() < 0.1
+    index.put([10], index.components_of(vectors[:1]))
+    [nearest] = index.nearest(vectors[:1], np.ones(len(vectors), np.bool_), 2)
+    assert nearest.tolist() == [0, 10]
+
+
+def test_of_a_tool_without_a_vector_no_product_is_known(vectors: Vectors) -> None:
+    index = ComponentIndex(principal_axes(vectors, DIMS), 4)
+    index.put([2], index.components_of(vectors[:1]))
+    products = index.products(vectors[:1], np.array([0, 2, 3, 900]))
+    assert np.isnan(products).tolist() == [[True, False, True, True]]
