@@ -48,8 +48,6 @@ where tool.index_id = $1 and tool.number = any($2)
 """
 _MARGIN = 0.025
 """How much greater a cosine usually is at most than by components."""
-_NEAREST = 3
-"""So many times as many are listed by components, which say only about how near they are."""
 
 
 @dataclass(slots=True)
@@ -155,8 +153,7 @@ class CandidateSearch:
         if not question.memory.id or question.vectors is None:
             return []
         nearest = question.memory.components.nearest
-        count = _NEAREST * self._listed
-        lists = (nearest(question.vectors, mask, count) for mask in question.masks)
+        lists = (nearest(question.vectors, mask, self._listed) for mask in question.masks)
         return [rows for each in lists for rows in each]
 
     def _likely(

@@ -24,7 +24,7 @@ from toolscript.retrieval.semantic.reduced_vectors import (
     dot_products,
     question_bytes,
 )
-from toolscript.retrieval.top_k import RunningGreatest
+from toolscript.retrieval.top_k import RunningGreatest, greatest_of_rows
 
 _THREADS = min(4, os.cpu_count() or 1)
 _POOL = ThreadPoolExecutor(_THREADS, "components")
@@ -34,6 +34,8 @@ DIMS, FIRST_DIMS = 192, 96
 """So many components are kept, and so many of them are compared for all tools."""
 _PART = 1 << 15
 """So many tools are compared at once: their products stay in the processor's cache."""
+_COMPARED = 3
+"""So many times as many as are wanted are compared by all components."""
 _FEW = 16
 """Where less than one of so many tools counts, these are looked up one by one."""
 
@@ -80,16 +82,24 @@ class ComponentIndex:
         rows = self._first[: mask.size]
         mask = mask[: len(rows)]
         asked, _ = question_bytes(questions @ self._axes[:, : rows.shape[1]])
-        few = None
+        few, count = None, _COMPARED * limit
         if np.count_nonzero(mask) * _FEW < mask.size:
             few = np.flatnonzero(mask)
             rows = rows[few]
-        compare = partial(self._compared, rows, asked, None if few is not None else mask, limit)
+        compare = partial(self._compared, rows, asked, None if few is not None else mask, count)
         first, *others = _POOL.map(compare, _shares(len(rows)))
         for other in others:
             for best, later in zip(first, other, strict=True):
                 best.merge(later)
-        return [best.places if few is None else few[best.places] for best in first]
+        found = (best.places if few is None else few[best.places] for best in first)
+        return [self._nearest_of(*each, limit) for each in zip(questions, found, strict=True)]
+
+    def _nearest_of(self, question: Vectors, numbers: Rows, limit: int) -> Rows:
+        """Returns those of some tools that are nearest to a question by all components."""
+        if numbers.size <= limit:
+            return numbers
+        products = np.nan_to_num(self.products(question[None], numbers), nan=-np.inf)
+        return numbers[greatest_of_rows(products, limit)[0]]
 
     def _compared(
         self,
