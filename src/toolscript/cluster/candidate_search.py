@@ -20,11 +20,13 @@ import numpy as np
 from toolscript.cluster.candidate_rows import vectors_of
 from toolscript.cluster.database import Database
 from toolscript.cluster.grant_masks import GrantMasks
+from toolscript.cluster.local_rows import Documents, LocalRows
 from toolscript.cluster.posting_blocks import Weights
 from toolscript.cluster.resident_index import IndexMemory, Snapshot, token_ids_of
 from toolscript.cluster.score_estimates import Kept, SignalScores, likely_best
 from toolscript.cluster.word_search import WordLists, WordSearch
 from toolscript.embedding.base import Vectors, unit_rows
+from toolscript.errors import DatabaseUnavailableError
 from toolscript.graph.forecast import Forecast
 from toolscript.graph.learning import Learning
 from toolscript.retrieval.base import Corpus, EmbeddingIndex, Mask, Plan, Query, Rows
@@ -66,6 +68,8 @@ class _Question:
     """By query, those of its stems."""
     executors: Mask | None
     """The tools that run commands, where they may be what is asked for."""
+    problem: str = ""
+    """Why the database was left out; empty where it was asked."""
 
     @property
     def masks(self) -> list[Mask]:
@@ -94,9 +98,10 @@ class CandidateSearch:
         learning: What the graph has learned; None for nothing.
         listed: How many candidates are taken of each list. Rows are read of half as many, or of
             three times as many as hits are wanted.
+        documents: Returns the tools that are known while the database does not answer.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a search needs, each by its name
         self,
         database: Database,
         stemmer: Stemmer,
@@ -104,13 +109,15 @@ class CandidateSearch:
         semantic: SemanticSignal | None,
         learning: Learning | None,
         listed: int,
+        documents: Documents,
     ) -> None:
         self._database = database
         self._semantic = semantic
         self._learning = learning
         self._listed = listed
         self._capabilities = CapabilityReader(stemmer)
-        self._grants = GrantMasks(database)
+        self._grants = GrantMasks(database, documents)
+        self._local = LocalRows(documents, self._capabilities)
         self._words = WordSearch(database, listed)
         self._usage: tuple[int, str, int, list[str], Vectors] | None = None
         """The version, model and length of what was learned, the tools, and their vectors."""
@@ -120,13 +127,13 @@ class CandidateSearch:
     ) -> IndexState:
         """Returns the candidates: see `Candidates.find`.
 
+        While the database does not answer they are found by what is in memory, and the state says
+        so.
+
         Args:
             plan: What the search is about to find out.
             memory: The index.
             served: The servers whose tools are found; None for all.
-
-        Raises:
-            DatabaseUnavailableError: The database does not answer.
         """
         # One state for the whole search, whatever changes in the meantime. What is folded after
         # this is in the blocks by then, and in the snapshot's `later` as well.
@@ -141,6 +148,7 @@ class CandidateSearch:
             self._words.best(snapshot, question.weights, question.masks),
             anyio.to_thread.run_sync(self._named, question),
         )
+        question.problem = words.problem
         likely = await anyio.to_thread.run_sync(
             partial(self._likely, question, nearest, words, named)
         )
@@ -214,10 +222,16 @@ class CandidateSearch:
         known = {row[0] for row in rows}
         wanted = {int(each) for each in numbers} - known
         missing = sorted(each for each in wanted if each < mask.size and mask[each])
-        return await self._fetched(_ROWS, question.memory.id, missing) if missing else []
-
-    async def _fetched(self, query: str, *arguments: object) -> list[Any]:
-        return await self._database.arun(lambda connection: connection.fetch(query, *arguments))
+        if not missing:
+            return []
+        if not question.problem:
+            try:
+                return await self._database.arun(
+                    lambda connection: connection.fetch(_ROWS, question.memory.id, missing)
+                )
+            except DatabaseUnavailableError as error:
+                question.problem = str(error)
+        return await anyio.to_thread.run_sync(self._local.of, question.memory, missing)
 
     def _asked(
         self,
@@ -343,6 +357,7 @@ class CandidateSearch:
             visibility=Reachable(np.flatnonzero(question.asked[[row[0] for row in rows]])),
             forecast=forecast,
             known=_KnownIds(memory, question.visible),
+            degraded=f"index: {question.problem}" if question.problem else "",
         )
 
     def _semantic_index(

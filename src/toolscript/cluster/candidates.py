@@ -84,6 +84,7 @@ class DatabaseCandidates:
             semantic=semantic,
             learning=learning,
             listed=listed,
+            documents=lambda: self._documents,
         )
         self._memory = IndexMemory(IndexRow.none(), self._stemmer)
         self._writing = threading.Lock()
@@ -269,5 +270,5 @@ class DatabaseCandidates:
     # Searches
 
     async def find(self, plan: Plan) -> IndexState:
-        """See `Candidates.find`. Raises `DatabaseUnavailableError`."""
+        """See `Candidates.find`."""
         return await self._search.find(plan, self._memory, self._served)

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from toolscript.embedding.base import Vectors
+from toolscript.embedding.base import Vectors, unit_rows
 from toolscript.retrieval.base import Mask, Rows
 from toolscript.retrieval.lexical.analyzer import Numbers
 from toolscript.retrieval.semantic.reduced_vectors import (
@@ -128,14 +128,23 @@ class ComponentIndex:
         Returns:
             float32 [questions, tools], NaN where a tool has no vector.
         """
-        first, others = self._first, self._others
-        found = np.zeros((numbers.size, self._axes.shape[1]), np.float32)
-        known = numbers < len(first)
-        found[known] = np.hstack([first[numbers[known]], others[numbers[known]]])
+        found = self._components(numbers)
         asked = (questions @ self._axes / GREATEST).astype(np.float32)
         products: Vectors = asked @ found.T
         products[:, ~found.any(axis=1)] = np.nan
         return products
+
+    def vectors_of(self, numbers: Rows) -> Vectors:
+        """Returns about the vectors of some tools: float32 [tools, dim], unit rows, or zeros."""
+        return unit_rows(self._components(numbers) @ self._axes.T)
+
+    def _components(self, numbers: Rows) -> Vectors:
+        """Returns the components of some tools, times 127: float32 [tools, components]."""
+        first, others = self._first, self._others
+        found = np.zeros((numbers.size, self._axes.shape[1]), np.float32)
+        known = numbers < len(first)
+        found[known] = np.hstack([first[numbers[known]], others[numbers[known]]])
+        return found
 
 
 def _shares(size: int) -> list[range]:

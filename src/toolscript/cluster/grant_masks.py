@@ -8,7 +8,9 @@ import anyio.to_thread
 import numpy as np
 
 from toolscript.cluster.database import Database
+from toolscript.cluster.local_rows import Documents, matching
 from toolscript.cluster.resident_index import IndexMemory, Snapshot
+from toolscript.errors import DatabaseUnavailableError
 from toolscript.retrieval.base import Mask
 from toolscript.retrieval.visibility import WIDE, matcher
 from toolscript.types import SEPARATOR, SearchRequest
@@ -26,10 +28,12 @@ class GrantMasks:
 
     Args:
         database: Where the ids of tools are.
+        documents: Returns the tools that are known while the database does not answer.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, documents: Documents) -> None:
         self._database = database
+        self._documents = documents
         self._found: OrderedDict[object, Mask] = OrderedDict()
 
     async def visible(
@@ -46,9 +50,6 @@ class GrantMasks:
             snapshot: The index as of one position.
             request: Says who the caller is.
             served: The servers whose tools are found; None for all.
-
-        Raises:
-            DatabaseUnavailableError: The database does not answer.
         """
         grant = request.grant
         key = memory.id, snapshot.position, served, grant.servers, grant.tools, request.hidden
@@ -100,8 +101,11 @@ class GrantMasks:
         if all(separator and not WIDE.search(server) for server, separator, _ in split):
             named = (memory.server_numbers.get(server) for server, _, _ in split)
             servers = [number for number in named if number is not None]
-        rows = await self._database.arun(
-            lambda connection: connection.fetch(_IDS, memory.id, servers)
-        )
         matches = matcher(patterns)
+        try:
+            rows = await self._database.arun(
+                lambda connection: connection.fetch(_IDS, memory.id, servers)
+            )
+        except DatabaseUnavailableError:
+            return await anyio.to_thread.run_sync(matching, memory, self._documents(), matches)
         return [number for number, identifier in rows if matches(identifier)]

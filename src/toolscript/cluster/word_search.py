@@ -1,7 +1,7 @@
 """Finds the tools of an index in PostgreSQL whose words match queries best."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import anyio.to_thread
@@ -12,6 +12,7 @@ from toolscript.cluster.posting_blocks import PostingList, Weights, best_tools
 from toolscript.cluster.posting_cache import PostingCache
 from toolscript.cluster.resident_index import Snapshot
 from toolscript.embedding.base import Vectors
+from toolscript.errors import DatabaseUnavailableError
 from toolscript.retrieval.base import Mask, Rows
 
 _BLOCKS = """
@@ -30,6 +31,8 @@ class WordLists:
     """By query, those of its stems."""
     lists: list[Rows]
     """The numbers of the tools with the greatest sums, a list for each query and mask."""
+    problem: str = ""
+    """Why some postings are missing; empty where none is."""
 
     def sums(self, numbers: Rows) -> Vectors:
         """Returns the weighted sums of the impacts on some tools: float32 [queries, numbers]."""
@@ -60,12 +63,18 @@ class WordSearch:
     ) -> WordLists:
         """Returns the tools of each mask that have the best words of each query.
 
-        Raises `DatabaseUnavailableError`.
+        While the database does not answer, that is told by the postings that were read lately.
         """
-        postings = await self._read(snapshot, {stem for weights in queries for stem in weights})
-        return await anyio.to_thread.run_sync(
+        stems = {stem for weights in queries for stem in weights}
+        problem = ""
+        try:
+            postings = await self._read(snapshot, stems)
+        except DatabaseUnavailableError as error:
+            postings, problem = self._known.found(snapshot.folds, stems), str(error)
+        found = await anyio.to_thread.run_sync(
             partial(self._best, snapshot, postings, queries, masks)
         )
+        return replace(found, problem=problem)
 
     def _best(
         self,

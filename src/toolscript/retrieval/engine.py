@@ -144,10 +144,13 @@ class SearchEngine:
             limit=trace.limit,
             threshold=trace.threshold,
             below=None if below is None else hit(trace, below),
-            degraded=tuple(
-                f"{name}: {ranking.degraded}"
-                for name, ranking in trace.rankings[0].items()
-                if ranking.degraded
+            degraded=(
+                *([state.degraded] if state.degraded else []),
+                *(
+                    f"{name}: {ranking.degraded}"
+                    for name, ranking in trace.rankings[0].items()
+                    if ranking.degraded
+                ),
             ),
             why=why_missing(trace, candidates) if request.why else None,
             alpha=trace.alpha,

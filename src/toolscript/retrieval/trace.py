@@ -133,6 +133,8 @@ class IndexState:
     """The probabilities of the next tool; None where nothing is learned."""
     known: Container[str]
     """The ids of all documents, those that are not scored included."""
+    degraded: str = ""
+    """Why the documents may not be the best ones; empty where they are."""
 
 
 @dataclass(frozen=True, slots=True)
