@@ -115,9 +115,8 @@ def test_a_row_is_what_the_database_has(indexed: Indexed) -> None:
     found = LocalRows(indexed.documents, CapabilityReader(Stemmer())).of(indexed.memory, numbers)
     assert [row[:6] for row in sorted(found)] == [tuple(row[:6]) for row in rows]
     assert [row[7] for row in sorted(found)] == [row[7] for row in rows]
-    stored, made = (
-        vectors_of([row[6] for row in each if row[6] is not None]) for each in (rows, sorted(found))
-    )
+    stored = vectors_of([row[6] for row in rows])
+    made = vectors_of([row[6] for row in sorted(found) if row[6] is not None])
     assert len(made) == len(stored)
     assert (stored * made).sum(axis=1).min() > 0.7
     assert np.allclose(np.linalg.norm(made, axis=1), 1, atol=0.002)
