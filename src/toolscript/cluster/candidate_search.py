@@ -48,6 +48,8 @@ from toolscript.candidate_tool as tool join toolscript.candidate_server as of_to
 on of_tool.index_id = tool.index_id and of_tool.number = server
 where tool.index_id = $1 and tool.number = any($2)
 """
+_NEAREST = 2
+"""So many times as many are listed by their components, which tell only about how near they are."""
 _MARGIN = 0.025
 """How much greater a cosine usually is at most than by components."""
 
@@ -161,7 +163,8 @@ class CandidateSearch:
         if not question.memory.id or question.vectors is None:
             return []
         nearest = question.memory.components.nearest
-        lists = (nearest(question.vectors, mask, self._listed) for mask in question.masks)
+        count = _NEAREST * self._listed
+        lists = (nearest(question.vectors, mask, count) for mask in question.masks)
         return [rows for each in lists for rows in each]
 
     def _likely(

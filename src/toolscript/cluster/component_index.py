@@ -34,7 +34,7 @@ DIMS, FIRST_DIMS = 192, 96
 """So many components are kept, and so many of them are compared for all tools."""
 _PART = 1 << 15
 """So many tools are compared at once: their products stay in the processor's cache."""
-_COMPARED = 3
+_COMPARED = 2
 """So many times as many as are wanted are compared by all components."""
 _FEW = 16
 """Where less than one of so many tools counts, these are looked up one by one."""
