@@ -1,9 +1,9 @@
 """Finds the tools whose vectors are nearest to questions, in memory and approximately.
 
-Each gateway keeps the first principal components of every tool's vector, a byte each. The first of
-them are compared for all tools, all of them for those that are nearest by that. It takes about as
-long as a search of a graph of the vectors, and finds the nearest among any few tools that a grant
-allows as well.
+Each gateway stores the leading principal components of every tool's vector, one byte for each. A
+search compares the first half of the components of all tools; all components tell the products of
+those that may be candidates. It takes about as long as a search of a graph of the vectors, and is
+as good where a grant allows only a few tools.
 """
 
 import os
@@ -24,7 +24,7 @@ from toolscript.retrieval.semantic.reduced_vectors import (
     dot_products,
     question_bytes,
 )
-from toolscript.retrieval.top_k import RunningGreatest, greatest_of_rows
+from toolscript.retrieval.top_k import RunningGreatest
 
 _THREADS = min(4, os.cpu_count() or 1)
 _POOL = ThreadPoolExecutor(_THREADS, "components")
@@ -34,8 +34,6 @@ DIMS, FIRST_DIMS = 192, 96
 """So many components are kept, and so many of them are compared for all tools."""
 _PART = 1 << 15
 """So many tools are compared at once: their products stay in the processor's cache."""
-_COMPARED = 2
-"""So many times as many as are wanted are compared by all components."""
 _FEW = 16
 """Where less than one of so many tools counts, these are looked up one by one."""
 
@@ -82,24 +80,16 @@ class ComponentIndex:
         rows = self._first[: mask.size]
         mask = mask[: len(rows)]
         asked, _ = question_bytes(questions @ self._axes[:, : rows.shape[1]])
-        few, count = None, _COMPARED * limit
+        few = None
         if np.count_nonzero(mask) * _FEW < mask.size:
             few = np.flatnonzero(mask)
             rows = rows[few]
-        compare = partial(self._compared, rows, asked, None if few is not None else mask, count)
+        compare = partial(self._compared, rows, asked, None if few is not None else mask, limit)
         first, *others = _POOL.map(compare, _shares(len(rows)))
         for other in others:
             for best, later in zip(first, other, strict=True):
                 best.merge(later)
-        found = (best.places if few is None else few[best.places] for best in first)
-        return [self._nearest_of(*each, limit) for each in zip(questions, found, strict=True)]
-
-    def _nearest_of(self, question: Vectors, numbers: Rows, limit: int) -> Rows:
-        """Returns those of some tools that are nearest to a question by all components."""
-        if numbers.size <= limit:
-            return numbers
-        products = np.nan_to_num(self.products(question[None], numbers), nan=-np.inf)
-        return numbers[greatest_of_rows(products, limit)[0]]
+        return [best.places if few is None else few[best.places] for best in first]
 
     def _compared(
         self,
