@@ -18,10 +18,10 @@ from toolscript.cluster.candidate_rows import (
     tool_columns,
 )
 from toolscript.cluster.change_feed import ChangeFeed
-from toolscript.cluster.component_index import DIMS
 from toolscript.cluster.database import Database
 from toolscript.cluster.driver import Connection
 from toolscript.cluster.posting_blocks import Entries, blocks_of, entries_of, sorted_entries
+from toolscript.cluster.principal_components import DIMS
 from toolscript.cluster.resident_index import WordCounts
 from toolscript.embedding.base import Vectors
 from toolscript.retrieval.capability import CapabilityReader

@@ -1,4 +1,4 @@
-"""Says which tools of an index in the database a caller may find."""
+"""Computes which tools of the index in the database a caller may find."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ import anyio.to_thread
 import numpy as np
 
 from toolscript.cluster.database import Database
-from toolscript.cluster.local_rows import Documents, matching
+from toolscript.cluster.offline_rows import Documents, matching
 from toolscript.cluster.resident_index import IndexMemory, Snapshot
 from toolscript.errors import DatabaseUnavailableError
 from toolscript.retrieval.base import Mask

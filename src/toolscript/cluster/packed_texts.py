@@ -1,4 +1,4 @@
-"""Keeps very many short texts in one piece of memory, a third of what as many strings take."""
+"""Stores many short texts in one buffer, in about a third of the memory that strings take."""
 
 from array import array
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from typing import overload
 
 
 class PackedTexts(Sequence[str]):
-    """Texts, in the order in which they were added. Not to be added to while they are read."""
+    """Texts in the order in which they were added. Add none while another thread reads."""
 
     def __init__(self) -> None:
         self._content = bytearray()

@@ -13,10 +13,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from toolscript.cluster.component_index import ComponentIndex
 from toolscript.cluster.driver import Connection
 from toolscript.cluster.name_hash_index import NameTable, Tool
 from toolscript.cluster.posting_blocks import entries_of
+from toolscript.cluster.principal_components import PrincipalComponents
 from toolscript.retrieval.base import Mask
 from toolscript.retrieval.lexical.analyzer import FIELDS, Numbers, Stemmer, TokenIds, Vocabulary
 from toolscript.retrieval.lexical.bm25f import WordStatistics
@@ -98,10 +98,10 @@ class IndexRow:
         """What all tools had in common when the index was built."""
         return Basis(np.frombuffer(self.common, "<f4"), self.scale)
 
-    def component_index(self) -> ComponentIndex:
+    def principal_components(self) -> PrincipalComponents:
         """Returns an index of its tools' components, with none in it."""
         axes = np.frombuffer(self.axes, "<f4").reshape(max(1, self.basis.common.size), -1)
-        return ComponentIndex(axes, self.next_number)
+        return PrincipalComponents(axes, self.next_number)
 
     @classmethod
     async def current(cls, connection: Connection, catalogue: str, lock: str = "") -> "IndexRow":
@@ -218,7 +218,7 @@ class IndexMemory:
         self._executors: set[int] = set()
         self._base_words = 0
         self.names = NameTable(self._knows)
-        self.components = row.component_index()
+        self.components = row.principal_components()
         none = np.empty(0, np.int32)
         self.snapshot = self._taken(0, none.astype(np.bool_), none)
 

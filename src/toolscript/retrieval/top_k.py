@@ -40,7 +40,7 @@ def greatest_of_rows(values: NDArray[np.floating[Any]], limit: int) -> list[NDAr
 
 
 class RunningGreatest:
-    """Finds the greatest of values that come part by part. Of equal ones the first.
+    """Keeps the greatest of values that arrive in parts. Of equal values the first wins.
 
     Args:
         limit: How many are kept.

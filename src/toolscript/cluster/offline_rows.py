@@ -1,7 +1,7 @@
-"""Makes the rows of candidates from what a gateway has in memory, while the database is away.
+"""Builds the rows of candidates from a gateway's memory while the database is away.
 
-A row is what the table ``candidate_tool`` has of a tool, but for the vector: that is made of its
-components, and so says about the same.
+Each row has the columns of ``candidate_tool``. Its vector is rebuilt from the stored components, so
+it is only approximate.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,11 +19,11 @@ from toolscript.types import Document
 Documents = Callable[[], Mapping[str, Sequence[Document]]]
 """Returns the tools that a gateway knows, by their servers' names."""
 Row = tuple[int, bytes, bytes, bytes, str, bool, bytes | None, int, bytes]
-"""A tool's number, document, words, lengths, purpose, whether it executes commands, its vector, its
-server's number and mean: see ``candidate_tool`` and ``candidate_server``."""
+"""A tool's number, document, words, lengths, purpose, whether it executes commands, its vector, and
+the number and the mean of its server: see ``candidate_tool`` and ``candidate_server``."""
 
 
-class LocalRows:
+class OfflineRows:
     """Makes rows of the tools that a gateway knows. Any thread may ask.
 
     Args:

@@ -1,9 +1,9 @@
-"""Finds the tools whose vectors are nearest to questions, in memory and approximately.
+"""Finds the tools whose vectors are nearest to a question's, in memory and approximately.
 
 Each gateway stores the leading principal components of every tool's vector, one byte for each. A
-search compares the first half of the components of all tools; all components tell the products of
-those that may be candidates. It takes about as long as a search of a graph of the vectors, and is
-as good where a grant allows only a few tools.
+search compares the first half of them for all tools, and then all of them for the candidates. That
+takes about as long as a search of a graph of the vectors, and stays accurate where a grant allows
+only a few tools.
 """
 
 import os
@@ -31,14 +31,14 @@ _POOL = ThreadPoolExecutor(_THREADS, "components")
 """Compares the vectors of one search at once. NumKong lets other threads run meanwhile."""
 Components = NDArray[np.int8]
 DIMS, FIRST_DIMS = 192, 96
-"""So many components are kept, and so many of them are compared for all tools."""
+"""The number of components that are kept, and of those that are compared for all tools."""
 _PART = 1 << 15
-"""So many tools are compared at once: their products stay in the processor's cache."""
+"""The number of tools that are compared at once: their products stay in the processor's cache."""
 _FEW = 16
 """Where less than one of so many tools counts, these are looked up one by one."""
 
 
-class ComponentIndex:
+class PrincipalComponents:
     """The components of very many vectors. One thread puts them; any thread may compare.
 
     Args:
