@@ -116,7 +116,7 @@ def test_a_row_is_what_the_database_has(indexed: Indexed) -> None:
     assert [row[:6] for row in sorted(found)] == [tuple(row[:6]) for row in rows]
     assert [row[7] for row in sorted(found)] == [row[7] for row in rows]
     stored = vectors_of([row[6] for row in rows])
-    made = vectors_of([row[6] for row in sorted(found) if row[6] is not None])
+    made = vectors_of([row.vector for row in sorted(found) if row.vector is not None])
     assert len(made) == len(stored)
     assert (stored * made).sum(axis=1).min() > 0.7
     assert np.allclose(np.linalg.norm(made, axis=1), 1, atol=0.002)

@@ -21,16 +21,12 @@ from toolscript.cluster.change_feed import ChangeFeed
 from toolscript.cluster.database import Database
 from toolscript.cluster.driver import Connection
 from toolscript.cluster.posting_blocks import Entries, blocks_of, entries_of, sorted_entries
-from toolscript.cluster.principal_components import DIMS
+from toolscript.cluster.principal_components import DIMS, PrincipalComponents
 from toolscript.cluster.resident_index import WordCounts
 from toolscript.embedding.base import Vectors
 from toolscript.retrieval.capability import CapabilityReader
 from toolscript.retrieval.lexical.analyzer import FIELDS, Analyzer, Stemmer, TokenIds, token_ids
-from toolscript.retrieval.semantic.reduced_vectors import (
-    SAMPLE,
-    component_bytes,
-    principal_axes,
-)
+from toolscript.retrieval.semantic.reduced_vectors import SAMPLE, principal_axes
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.retrieval.semantic.server_context import Basis, ServerContext, common_of
 from toolscript.types import Document
@@ -48,7 +44,7 @@ class _Builder:
         self.id = index_id
         self.model = model
         self.basis = basis
-        self.axes = axes
+        self.components = PrincipalComponents(axes, 0)
         self.stemmer = Stemmer()
         self.analyzer = Analyzer(self.stemmer)
         self.capabilities = CapabilityReader(self.stemmer)
@@ -193,7 +189,7 @@ def _in_common(batches: Iterable[Vectors]) -> tuple[Vectors, Vectors]:
     for vectors in batches:
         total = total + vectors.sum(axis=0, dtype=np.float64)
         known = vectors[vectors.any(axis=1)]
-        sample.extend(known[-count % step :: step])
+        sample.extend(known[-count % step :: step].copy())  # or all of the batch would be kept
         count += len(known)
         while len(sample) > 2 * SAMPLE:
             sample, step = sample[::2], 2 * step
@@ -232,17 +228,18 @@ async def _load(
     builder: _Builder, documents: Sequence[Document], vectors: Vectors, connection: Connection
 ) -> None:
     """Adds a batch of tools with their vectors."""
-    known = np.flatnonzero(vectors.any(axis=1))
+    has_vector = vectors.any(axis=1)
+    known = np.flatnonzero(has_vector)
     components: dict[int, bytes] = {}
     if known.size:
         names = [documents[row].server for row in known.tolist()]
         rows = vectors[known]
         context = ServerContext.of(names, rows, builder.basis)
-        moved = component_bytes(context.moved(rows) @ builder.axes)
+        moved = builder.components.components_of(context.moved(rows))
         components = {row: each.tobytes() for row, each in zip(known.tolist(), moved, strict=True)}
         builder.lengths_of_vectors.append(context.lengths[0])
         builder.means.update(zip(dict.fromkeys(names), map(halves, context.means), strict=True))
-        waiting = {documents[row].server for row in np.flatnonzero(~vectors.any(axis=1)).tolist()}
+        waiting = {documents[row].server for row in np.flatnonzero(~has_vector).tolist()}
         for name, tools in by_server(documents).items():
             if name not in waiting:
                 builder.digests[name] = server_digest(builder.model, tools)

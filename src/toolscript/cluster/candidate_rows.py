@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -21,6 +22,21 @@ TOOL_COLUMNS = (
     *("index_id", "number", "server", "id", "name", "document", "words", "lengths"),
     *("purpose", "executes", "vector", "components"),
 )
+
+
+class CandidateRow(NamedTuple):
+    """What scores a candidate, as ``candidate_tool`` and ``candidate_server`` have it."""
+
+    number: int
+    document: bytes
+    words: bytes
+    lengths: bytes
+    purpose: str
+    executes: bool
+    vector: bytes | None
+    server: int
+    mean: bytes
+    """See `ServerContext`; empty for zeros."""
 
 
 def by_server(documents: Iterable[Document]) -> dict[str, list[Document]]:

@@ -11,13 +11,12 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import anyio.to_thread
 import msgspec
 import numpy as np
 
-from toolscript.cluster.candidate_rows import vectors_of
+from toolscript.cluster.candidate_rows import CandidateRow, vectors_of
 from toolscript.cluster.database import Database
 from toolscript.cluster.grant_masks import GrantMasks
 from toolscript.cluster.offline_rows import Documents, OfflineRows
@@ -51,7 +50,7 @@ where tool.index_id = $1 and tool.number = any($2)
 _NEAREST = 3
 """So many times as many are listed by their components, which tell only about how near they are.
 With twice as many one of 24 first tens among a million tools had another tool."""
-_MARGIN = 0.025
+_COSINE_MARGIN = 0.025
 """How much greater a cosine usually is at most than by components."""
 
 
@@ -188,7 +187,7 @@ class CandidateSearch:
         semantic: list[Vectors] = []
         if self._semantic is not None and vectors is not None:
             products = memory.components.products(vectors, numbers)
-            for each in (products, products + _MARGIN):
+            for each in (products, products + _COSINE_MARGIN):
                 cosines = memory.basis.rescale(each, vectors)
                 scores = self._semantic.calibrated(memory.model, cosines)
                 semantic += [] if scores is None else [scores]
@@ -219,20 +218,21 @@ class CandidateSearch:
         )
 
     async def _missing(
-        self, question: _Question, rows: Sequence[Any], numbers: Iterable[int] | Rows
-    ) -> list[Any]:
+        self, question: _Question, rows: Sequence[CandidateRow], numbers: Iterable[int] | Rows
+    ) -> list[CandidateRow]:
         """Returns the rows of those of some tools that are visible and not among ``rows``."""
         mask = question.visible
-        known = {row[0] for row in rows}
+        known = {row.number for row in rows}
         wanted = {int(each) for each in numbers} - known
         missing = sorted(each for each in wanted if each < mask.size and mask[each])
         if not missing:
             return []
         if not question.problem:
             try:
-                return await self._database.arun(
+                found = await self._database.arun(
                     lambda connection: connection.fetch(_ROWS, question.memory.id, missing)
                 )
+                return [CandidateRow(*row) for row in found]
             except DatabaseUnavailableError as error:
                 question.problem = str(error)
         return await anyio.to_thread.run_sync(self._offline.of, question.memory, missing)
@@ -317,19 +317,19 @@ class CandidateSearch:
         graph = self._learning.graph
         return {*context, *(near for tool in context for near in graph.neighbors(tool))}
 
-    def _needed(self, question: _Question, rows: Sequence[Any]) -> set[int]:
+    def _needed(self, question: _Question, rows: Sequence[CandidateRow]) -> set[int]:
         """Returns the tools that candidates need first, where these are asked for."""
         if self._learning is None or not question.plan.request.needed:
             return set()
         graph, names, mask = self._learning.graph, question.memory.names, question.visible
-        ids = (msgspec.msgpack.decode(row[1], type=Document).id for row in rows)
+        ids = (_decode(row.document).id for row in rows)
         needed = (need.tool for each in ids for need in graph.dependencies(each))
         return {number for tool in needed for number in names.by_id(tool, mask)}
 
-    def _state(self, question: _Question, named: _Named, rows: list[Any]) -> IndexState:
+    def _state(self, question: _Question, named: _Named, rows: list[CandidateRow]) -> IndexState:
         """Returns the candidates with everything that the steps of a search read."""
         memory, snapshot = question.memory, question.snapshot
-        known = [(_decode(row[1]), row) for row in rows]
+        known = [(_decode(row.document), row) for row in rows]
         known.sort(key=lambda each: each[0].id)
         rows = [row for _, row in known]
         corpus = Corpus(document for document, _ in known)
@@ -337,13 +337,14 @@ class CandidateSearch:
         wanted = np.zeros(len(statistics.vocabulary.stems), np.bool_)
         for weights in question.weights:
             wanted[list(weights)] = True
-        tokens = [token_ids_of(row[2], row[3]) for row in rows]
+        tokens = [token_ids_of(row.words, row.lengths) for row in rows]
         postings = Postings(tokens, statistics.vocabulary, wanted)
         part = PostingsPart(postings, np.arange(len(rows)))
         purposes = [
-            Purpose(tuple(row[4].split("\n")) if row[4] else (), executes=row[5]) for row in rows
+            Purpose(tuple(row.purpose.split("\n")) if row.purpose else (), executes=row.executes)
+            for row in rows
         ]
-        place = {row[0]: number for number, row in enumerate(rows)}
+        place = {row.number: number for number, row in enumerate(rows)}
         semantic, forecast = self._semantic_index(memory, corpus, rows), None
         if self._learning is not None:
             servers = [document.server for document in corpus.documents]
@@ -358,34 +359,33 @@ class CandidateSearch:
             names=FoundNames.among(place, memory.names.impersonating, named.matches),
             capabilities=CapabilityIndex(corpus, self._capabilities, purposes),
             is_action=snapshot.is_action,
-            visibility=Reachable(np.flatnonzero(question.asked[[row[0] for row in rows]])),
+            visibility=Reachable(np.flatnonzero(question.asked[[row.number for row in rows]])),
             forecast=forecast,
             known=_KnownIds(memory, question.visible),
             degraded=f"index: {question.problem}" if question.problem else "",
         )
 
     def _semantic_index(
-        self, memory: IndexMemory, corpus: Corpus, rows: Sequence[Any]
+        self, memory: IndexMemory, corpus: Corpus, rows: Sequence[CandidateRow]
     ) -> EmbeddingIndex | None:
         if self._semantic is None:
             return None
-        known = [row for row, each in enumerate(rows) if each[6] is not None]
-        if not known:
+        stored = [(place, row, row.vector) for place, row in enumerate(rows) if row.vector]
+        if not stored:
             none = np.empty((0, 0), np.float32)
             return self._semantic.index_of(memory.model, corpus, none, np.empty(0, np.intp), None)
-        vectors = vectors_of([rows[row][6] for row in known])
+        vectors = vectors_of([vector for _, _, vector in stored])
         zero = bytes(2 * vectors.shape[1])
-        means = {rows[row][7]: rows[row][8] or zero for row in known}
+        means = {row.server: row.mean or zero for _, row, _ in stored}
         places = {server: place for place, server in enumerate(means)}
         context = ServerContext.among(
             memory.basis,
             vectors_of(list(means.values())),
-            np.array([places[rows[row][7]] for row in known], np.intp),
+            np.array([places[row.server] for _, row, _ in stored], np.intp),
             vectors,
         )
-        return self._semantic.index_of(
-            memory.model, corpus, vectors, np.array(known, np.intp), context
-        )
+        known = np.array([place for place, _, _ in stored], np.intp)
+        return self._semantic.index_of(memory.model, corpus, vectors, known, context)
 
 
 @dataclass(frozen=True, slots=True)

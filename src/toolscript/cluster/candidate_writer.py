@@ -95,7 +95,7 @@ async def replace_server(
     ]
     vectors = _changed_vectors(memory, tools, numbers, former)
     await _note_digest(connection, row.id, number, tools.digest)
-    if not (added or removed or vectors.numbers):
+    if not (added or removed or vectors.components):
         return False
     await connection.execute(
         "delete from toolscript.candidate_tool where index_id = $1 and number = any($2)",
@@ -137,7 +137,6 @@ class _Vectors:
 
     mean: bytes = b""
     """See `ServerContext`; empty while no tool of the server has a vector."""
-    numbers: list[int] = field(default_factory=list[int])
     vectors: list[bytes | None] = field(default_factory=list[bytes | None])
     components: list[tuple[int, bytes]] = field(default_factory=list[tuple[int, bytes]])
     """See `IndexChange`."""
@@ -152,7 +151,8 @@ class _Vectors:
             "from unnest($2::integer[], $3::bytea[], $4::bytea[]) "
             "as new (number, vector, components) "
             "where index_id = $1 and candidate_tool.number = new.number",
-            *(index_id, self.numbers, self.vectors, [each for _, each in self.components]),
+            *(index_id, [number for number, _ in self.components], self.vectors),
+            [each for _, each in self.components],
         )
         await connection.execute(
             "update toolscript.candidate_server set mean = $3 where index_id = $1 and number = $2",
@@ -190,7 +190,6 @@ def _changed_vectors(
             and (known["vector"], known["components"]) == wanted
         ):
             continue
-        found.numbers.append(number)
         found.vectors.append(wanted[0])
         found.components.append((number, wanted[1]))
     return found

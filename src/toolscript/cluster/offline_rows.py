@@ -1,14 +1,13 @@
 """Builds the rows of candidates from a gateway's memory while the database is away.
 
-Each row has the columns of ``candidate_tool``. Its vector is rebuilt from the stored components, so
-it is only approximate.
+A row's vector is rebuilt from the tool's components, so it is only approximate.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from toolscript.cluster.candidate_rows import halves, tool_columns
+from toolscript.cluster.candidate_rows import CandidateRow, halves, tool_columns
 from toolscript.cluster.resident_index import IndexMemory
 from toolscript.embedding.base import Vectors
 from toolscript.retrieval.base import Mask, Rows
@@ -18,13 +17,10 @@ from toolscript.types import Document
 
 Documents = Callable[[], Mapping[str, Sequence[Document]]]
 """Returns the tools that a gateway knows, by their servers' names."""
-Row = tuple[int, bytes, bytes, bytes, str, bool, bytes | None, int, bytes]
-"""A tool's number, document, words, lengths, purpose, whether it executes commands, its vector, and
-the number and the mean of its server: see ``candidate_tool`` and ``candidate_server``."""
 
 
 class OfflineRows:
-    """Makes rows of the tools that a gateway knows. Any thread may ask.
+    """Builds rows of the tools that a gateway knows. Any thread may ask.
 
     Args:
         documents: Returns these tools.
@@ -35,7 +31,7 @@ class OfflineRows:
         self._documents = documents
         self._capabilities = capabilities
 
-    def of(self, memory: IndexMemory, numbers: Sequence[int]) -> list[Row]:
+    def of(self, memory: IndexMemory, numbers: Sequence[int]) -> list[CandidateRow]:
         """Returns the rows of those of some tools that are known.
 
         Args:
@@ -58,12 +54,16 @@ class OfflineRows:
             for (number, document), vector in zip(found, vectors, strict=True)
         ]
 
-    def _row(self, memory: IndexMemory, number: int, document: Document, vector: Vectors) -> Row:
+    def _row(
+        self, memory: IndexMemory, number: int, document: Document, vector: Vectors
+    ) -> CandidateRow:
         tool = _indexed_words(document, memory.vocabulary)
         purpose = self._capabilities.purpose(document)
         _, _, content, words, lengths, text, executes = tool_columns(document, tool, purpose)
         server = int(memory.snapshot.server[number])
-        return number, content, words, lengths, text, executes, halves(vector), server, b""
+        return CandidateRow(
+            number, content, words, lengths, text, executes, halves(vector), server, b""
+        )
 
     def _vectors(self, memory: IndexMemory, numbers: Rows) -> Vectors:
         """Returns vectors that the context of no server moves to about those of some tools.

@@ -28,7 +28,8 @@ from toolscript.retrieval.top_k import RunningGreatest
 
 _THREADS = min(4, os.cpu_count() or 1)
 _POOL = ThreadPoolExecutor(_THREADS, "components")
-"""Compares the vectors of one search at once. NumKong lets other threads run meanwhile."""
+"""Compares vectors: each search divides them among these threads. NumKong releases the lock of the
+interpreter meanwhile."""
 Components = NDArray[np.int8]
 DIMS, FIRST_DIMS = 192, 96
 """The number of components that are kept, and of those that are compared for all tools."""
@@ -64,8 +65,8 @@ class PrincipalComponents:
         """Takes the components of some tools, given by their ``numbers``."""
         size = int(np.max(numbers)) + 1
         if size > len(self._first):
-            self._others = _longer(self._others, size + size // 8)
-            self._first = _longer(self._first, size + size // 8)
+            added = (0, size + size // 8 - len(self._first)), (0, 0)
+            self._others, self._first = np.pad(self._others, added), np.pad(self._first, added)
         count = self._first.shape[1]
         self._first[numbers], self._others[numbers] = components[:, :count], components[:, count:]
 
@@ -142,10 +143,3 @@ def _shares(size: int) -> list[range]:
     starts = range(0, size, _PART)
     each = max(1, -(-len(starts) // _THREADS))
     return [starts[n : n + each] for n in range(0, len(starts), each)] or [starts]
-
-
-def _longer(rows: Components, size: int) -> Components:
-    """Returns a longer copy, with zeros at the end."""
-    longer = np.zeros((size, rows.shape[1]), np.int8)
-    longer[: len(rows)] = rows
-    return longer

@@ -7,11 +7,9 @@ positions of the changes in the database, one after the other.
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TypeVar
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from toolscript.cluster.driver import Connection
 from toolscript.cluster.name_hash_index import NameTable, Tool
@@ -25,7 +23,6 @@ from toolscript.retrieval.lexical.spelling import Spellings
 from toolscript.retrieval.semantic.server_context import Basis
 from toolscript.retrieval.subqueries import MIN_TOOLS, SHORTEST_ACTION
 
-S = TypeVar("S", bound=np.generic)
 Folds = tuple[int, int]
 """An index, and how many of its tools are in posting blocks: a fold puts more of them there."""
 Later = Mapping[int, Sequence[tuple[int, float]]]
@@ -178,9 +175,9 @@ class WordCounts:
     def grow(self) -> None:
         """Makes room for the words that the vocabulary has by now."""
         stems, words = len(self.vocabulary.stems), len(self.vocabulary.words)
-        self.frequencies = _padded(self.frequencies, stems)
-        self.openings = _padded(self.openings, stems)
-        self.words = _padded(self.words, words)
+        self.frequencies = np.pad(self.frequencies, (0, stems - self.frequencies.size))
+        self.openings = np.pad(self.openings, (0, stems - self.openings.size))
+        self.words = np.pad(self.words, (0, words - self.words.size))
 
     def count(self, documents: Iterable[TokenIds], sign: int) -> None:
         """Adds some tools' words, or takes them away where ``sign`` is −1."""
@@ -275,7 +272,8 @@ class IndexMemory:
         known = self.snapshot
         new = max((tool.number + 1 for tool in change.added), default=0)
         size = max(known.alive.size, new)
-        alive, server = _padded(known.alive, size), _padded(known.server, size)
+        added = 0, size - known.alive.size
+        alive, server = np.pad(known.alive, added), np.pad(known.server, added)
         self._count(change)
         for tool in change.removed:
             alive[tool.number] = False
@@ -366,10 +364,3 @@ class IndexMemory:
 def token_ids_of(words: bytes, lengths: bytes) -> TokenIds:
     """Returns a tool's words as they are stored."""
     return TokenIds(np.frombuffer(words, "<i4"), np.frombuffer(lengths, "<i4"))
-
-
-def _padded(values: NDArray[S], size: int) -> NDArray[S]:
-    """Returns a longer copy, with zeros at the end."""
-    padded = np.zeros(size, values.dtype)
-    padded[: values.size] = values
-    return padded
