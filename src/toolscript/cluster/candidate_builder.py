@@ -20,8 +20,8 @@ from toolscript.cluster.candidate_rows import (
 from toolscript.cluster.change_feed import ChangeFeed
 from toolscript.cluster.database import Database
 from toolscript.cluster.driver import Connection
+from toolscript.cluster.nearest_neighbors import DIMS, NearestNeighbors
 from toolscript.cluster.posting_blocks import Entries, blocks_of, entries_of, sorted_entries
-from toolscript.cluster.principal_components import DIMS, PrincipalComponents
 from toolscript.cluster.resident_index import WordCounts
 from toolscript.embedding.base import Vectors
 from toolscript.retrieval.capability import CapabilityReader
@@ -44,7 +44,7 @@ class _Builder:
         self.id = index_id
         self.model = model
         self.basis = basis
-        self.components = PrincipalComponents(axes, 0)
+        self.components = NearestNeighbors(axes, 0)
         self.stemmer = Stemmer()
         self.analyzer = Analyzer(self.stemmer)
         self.capabilities = CapabilityReader(self.stemmer)

@@ -18,8 +18,8 @@ import numpy as np
 
 from toolscript.cluster.candidate_rows import CandidateRow, vectors_of
 from toolscript.cluster.database import Database
+from toolscript.cluster.fallback_rows import Documents, FallbackRows
 from toolscript.cluster.grant_masks import GrantMasks
-from toolscript.cluster.offline_rows import Documents, OfflineRows
 from toolscript.cluster.posting_blocks import Weights
 from toolscript.cluster.resident_index import IndexMemory, Snapshot, token_ids_of
 from toolscript.cluster.score_estimates import Kept, SignalScores, likely_best
@@ -119,7 +119,7 @@ class CandidateSearch:
         self._listed = listed
         self._capabilities = CapabilityReader(stemmer)
         self._grants = GrantMasks(database, documents)
-        self._offline = OfflineRows(documents, self._capabilities)
+        self._fallback = FallbackRows(documents, self._capabilities)
         self._words = WordSearch(database, listed)
         self._usage: tuple[int, str, int, list[str], Vectors] | None = None
         """The version, model and length of what was learned, the tools, and their vectors."""
@@ -235,7 +235,7 @@ class CandidateSearch:
                 return [CandidateRow(*row) for row in found]
             except DatabaseUnavailableError as error:
                 question.problem = str(error)
-        return await anyio.to_thread.run_sync(self._offline.of, question.memory, missing)
+        return await anyio.to_thread.run_sync(self._fallback.of, question.memory, missing)
 
     def _asked(
         self,

@@ -8,7 +8,7 @@ import anyio.to_thread
 import numpy as np
 
 from toolscript.cluster.database import Database
-from toolscript.cluster.offline_rows import Documents, matching
+from toolscript.cluster.fallback_rows import Documents, matching
 from toolscript.cluster.resident_index import IndexMemory, Snapshot
 from toolscript.errors import DatabaseUnavailableError
 from toolscript.retrieval.base import Mask

@@ -13,8 +13,8 @@ import numpy as np
 
 from toolscript.cluster.driver import Connection
 from toolscript.cluster.name_hash_index import NameTable, Tool
+from toolscript.cluster.nearest_neighbors import NearestNeighbors
 from toolscript.cluster.posting_blocks import entries_of
-from toolscript.cluster.principal_components import PrincipalComponents
 from toolscript.retrieval.base import Mask
 from toolscript.retrieval.lexical.analyzer import FIELDS, Numbers, Stemmer, TokenIds, Vocabulary
 from toolscript.retrieval.lexical.bm25f import WordStatistics
@@ -95,10 +95,10 @@ class IndexRow:
         """What all tools had in common when the index was built."""
         return Basis(np.frombuffer(self.common, "<f4"), self.scale)
 
-    def principal_components(self) -> PrincipalComponents:
+    def nearest_neighbors(self) -> NearestNeighbors:
         """Returns an index of its tools' components, with none in it."""
         axes = np.frombuffer(self.axes, "<f4").reshape(max(1, self.basis.common.size), -1)
-        return PrincipalComponents(axes, self.next_number)
+        return NearestNeighbors(axes, self.next_number)
 
     @classmethod
     async def current(cls, connection: Connection, catalogue: str, lock: str = "") -> "IndexRow":
@@ -215,7 +215,7 @@ class IndexMemory:
         self._executors: set[int] = set()
         self._base_words = 0
         self.names = NameTable(self._knows)
-        self.components = row.principal_components()
+        self.components = row.nearest_neighbors()
         none = np.empty(0, np.int32)
         self.snapshot = self._taken(0, none.astype(np.bool_), none)
 

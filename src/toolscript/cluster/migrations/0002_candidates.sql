@@ -7,7 +7,7 @@ create table candidate_index (
     model text not null,  -- whose vectors they are
     common bytea not null,  -- float32, little-endian: see ServerContext; kept until it is rebuilt
     scale real not null default 1,  -- the same
-    axes bytea not null,  -- float32, little-endian: see PrincipalComponents; kept until it is rebuilt
+    axes bytea not null,  -- float32, little-endian: see NearestNeighbors; kept until it is rebuilt
     position bigint not null default 0,  -- of the latest change
     next_number integer not null default 0,  -- of the next tool
     folded_position bigint not null default 0,  -- changes up to it are in the tables below
@@ -38,7 +38,7 @@ create table candidate_tool (
     purpose text not null,
     executes boolean not null,
     vector bytea,  -- float16, little-endian; null while there is none
-    components bytea,  -- int8, of the vector as its server moves it: see PrincipalComponents
+    components bytea,  -- int8, of the vector as its server moves it: see NearestNeighbors
     primary key (index_id, number)
 );
 alter table candidate_tool alter column vector set storage plain;

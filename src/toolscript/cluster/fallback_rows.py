@@ -1,4 +1,4 @@
-"""Builds the rows of candidates from a gateway's memory while the database is away.
+"""Builds the rows of candidates from a gateway's memory while the database is unreachable.
 
 A row's vector is rebuilt from the tool's components, so it is only approximate.
 """
@@ -19,8 +19,8 @@ Documents = Callable[[], Mapping[str, Sequence[Document]]]
 """Returns the tools that a gateway knows, by their servers' names."""
 
 
-class OfflineRows:
-    """Builds rows of the tools that a gateway knows. Any thread may ask.
+class FallbackRows:
+    """Builds rows of the tools that a gateway knows. Any thread may call it.
 
     Args:
         documents: Returns these tools.

@@ -1,9 +1,9 @@
-"""Finds the tools whose vectors are nearest to a question's, in memory and approximately.
+"""Searches a gateway's memory for the tools whose vectors are about the nearest to a question's.
 
-Each gateway stores the leading principal components of every tool's vector, one byte for each. A
-search compares the first half of them for all tools, and then all of them for the candidates. That
-takes about as long as a search of a graph of the vectors, and stays accurate where a grant allows
-only a few tools.
+Each gateway keeps the leading principal components of every tool's vector, one byte for each. A
+search compares half of these components for all tools, and all of them for the candidates. It takes
+about as long as a search of a graph of the vectors, and stays accurate where a caller may find only
+a few tools.
 """
 
 import os
@@ -39,7 +39,7 @@ _FEW = 16
 """Where less than one of so many tools counts, these are looked up one by one."""
 
 
-class PrincipalComponents:
+class NearestNeighbors:
     """The components of very many vectors. One thread puts them; any thread may compare.
 
     Args:

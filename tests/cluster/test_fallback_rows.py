@@ -14,8 +14,8 @@ from toolscript.cluster.candidate_rows import by_server, vectors_of
 from toolscript.cluster.candidate_search import CandidateSearch
 from toolscript.cluster.change_feed import ChangeFeed
 from toolscript.cluster.database import Database
+from toolscript.cluster.fallback_rows import FallbackRows
 from toolscript.cluster.grant_masks import GrantMasks
-from toolscript.cluster.offline_rows import OfflineRows
 from toolscript.cluster.resident_index import IndexMemory, IndexRow
 from toolscript.embedding.base import Encoder
 from toolscript.embedding.loader import LazyModel
@@ -112,7 +112,7 @@ def test_no_grant_shows_more(indexed: Indexed) -> None:
 def test_a_row_is_what_the_database_has(indexed: Indexed) -> None:
     rows = indexed.database.run(lambda connection: connection.fetch(ROWS))[::50]
     numbers = [row[0] for row in rows]
-    found = OfflineRows(indexed.documents, CapabilityReader(Stemmer())).of(indexed.memory, numbers)
+    found = FallbackRows(indexed.documents, CapabilityReader(Stemmer())).of(indexed.memory, numbers)
     assert [row[:6] for row in sorted(found)] == [tuple(row[:6]) for row in rows]
     assert [row[7] for row in sorted(found)] == [row[7] for row in rows]
     stored = vectors_of([row[6] for row in rows])
@@ -127,7 +127,7 @@ def test_words_that_the_index_has_not_got_are_left_out(indexed: Indexed) -> None
     changed = replace(known, description=f"{known.description} zyqqx")
     indexed.made.documents[identifier] = changed
     [number] = indexed.memory.names.by_id(identifier, indexed.memory.snapshot.alive)
-    local = OfflineRows(indexed.documents, CapabilityReader(Stemmer()))
+    local = FallbackRows(indexed.documents, CapabilityReader(Stemmer()))
     [row] = local.of(indexed.memory, [number])
     indexed.made.documents[identifier] = known
     [other] = local.of(indexed.memory, [number])

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tests.many_tools import Made, made_tools
-from toolscript.cluster import principal_components
-from toolscript.cluster.principal_components import DIMS, PrincipalComponents
+from toolscript.cluster import nearest_neighbors
+from toolscript.cluster.nearest_neighbors import DIMS, NearestNeighbors
 from toolscript.embedding.base import Encoder, Vectors
 from toolscript.retrieval.semantic.reduced_vectors import principal_axes
 
@@ -24,9 +24,9 @@ def questions(encoder: Encoder) -> Vectors:
     return np.stack([encoder.query(text) for text in texts])
 
 
-def index_of(vectors: Vectors, size: int) -> PrincipalComponents:
+def index_of(vectors: Vectors, size: int) -> NearestNeighbors:
     """An index with room for ``size`` tools, filled in two steps."""
-    index = PrincipalComponents(principal_axes(vectors, DIMS), size)
+    index = NearestNeighbors(principal_axes(vectors, DIMS), size)
     half = len(vectors) // 2
     for part in (slice(0, half), slice(half, None)):
         index.put(range(len(vectors))[part], index.components_of(vectors[part]))
@@ -43,8 +43,8 @@ def test_the_nearest_are_found_whatever_may_be_seen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if without_kernels:
-        monkeypatch.setattr(principal_components, "byte_kernels", lambda: None)
-    monkeypatch.setattr(principal_components, "_PART", 256)
+        monkeypatch.setattr(nearest_neighbors, "byte_kernels", lambda: None)
+    monkeypatch.setattr(nearest_neighbors, "_PART", 256)
     index = index_of(vectors, 10)
     mask = np.random.default_rng(3).random(len(vectors)) < share
     seen = np.flatnonzero(mask)
@@ -66,7 +66,7 @@ def test_the_products_are_nearly_those_of_the_vectors(vectors: Vectors, question
 
 
 def test_of_a_tool_without_a_vector_no_product_is_known(vectors: Vectors) -> None:
-    index = PrincipalComponents(principal_axes(vectors, DIMS), 4)
+    index = NearestNeighbors(principal_axes(vectors, DIMS), 4)
     index.put([2], index.components_of(vectors[:1]))
     products = index.products(vectors[:1], np.array([0, 2, 3, 900]))
     assert np.isnan(products).tolist() == [[True, False, True, True]]
