@@ -2,9 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import partial
 from typing import Any
 
 import anyio
@@ -13,10 +11,9 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from toolscript.config.servers import Config
-from toolscript.errors import DatabaseUnavailableError, NotConnectedError, NotOwnerError
+from toolscript.errors import NotConnectedError, NotOwnerError
 from toolscript.gateway.base import (
     Caller,
-    CatalogueNews,
     Connect,
     Forward,
     Ready,
@@ -26,13 +23,17 @@ from toolscript.gateway.base import (
     SoleOwnership,
 )
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
+from toolscript.gateway.definition_review import DefinitionReview
 from toolscript.gateway.definitions.comparison import HeldTool, Version, held_message
 from toolscript.gateway.definitions.pins import DefinitionPins
 from toolscript.gateway.fair_queue import FairQueue
 from toolscript.gateway.instance import Instance, InstanceEndedError
 from toolscript.gateway.process.process_resources import measure
 from toolscript.gateway.process_limit import ProcessLimit
+from toolscript.gateway.published_catalogue import PublishedCatalogue
+from toolscript.gateway.replica_sync import ReplicaSync
 from toolscript.gateway.server_instances import ServerInstances
+from toolscript.gateway.server_slot import ServerSlot, status_of
 from toolscript.text.display import encodable
 from toolscript.text.timestamps import utc_timestamp
 from toolscript.types import ServerResources, ServerSpec, ServerStatus, ToolSpec, tool_id
@@ -40,27 +41,6 @@ from toolscript.types import ServerResources, ServerSpec, ServerStatus, ToolSpec
 OWNER_PATIENCE_S = 20.0
 """How long the owner of a server, which another replica may have to become, is waited for."""
 OWNER_PAUSE_S = 0.1
-STORE_AGAIN_S = 5.0
-"""The pause after which entries that could not be stored are stored."""
-
-
-@dataclass(eq=False)
-class _Slot:
-    """One server as it is configured now."""
-
-    spec: ServerSpec
-    instances: ServerInstances
-    queue: FairQueue
-    is_owned: bool
-    """Whether this replica lists its tools."""
-    scopes: set[anyio.CancelScope] = field(default_factory=set[anyio.CancelScope])
-    """Of its instances' tasks."""
-    settled: anyio.Event = field(default_factory=anyio.Event)
-    """Set once its tools are known, it has failed, or it has been released."""
-    retry: str = ""
-    """The time of the next attempt: ISO 8601, UTC."""
-    reported: bool = False
-    """Whether it has been connected to, or has failed, in this process."""
 
 
 class Gateway:
@@ -100,9 +80,7 @@ class Gateway:
         forward: Forward | None = None,
     ) -> None:
         self.config = config
-        self.catalogue = known
         self._connector = connector
-        self._pins = pins
         self._starts = starts
         self._idle_s = idle_s
         self._limit = ProcessLimit(max_processes)
@@ -110,16 +88,24 @@ class Gateway:
         self._projects = {project}
         self._tasks: TaskGroup | None = None
         self._ownership = ownership or SoleOwnership()
-        self._shared = shared
         self._forward = forward
         wanted = [spec for spec in _enabled(config) if only in {None, spec.name}]
         self._ownership.follow(wanted)
+        self._published = PublishedCatalogue(known)
         self._slots = {spec.name: self._slot(spec) for spec in wanted}
+        self._review = DefinitionReview(pins, self._published, self._slots)
+        self._sync = ReplicaSync(
+            shared, self._ownership, self._review, self._published, self._slots
+        )
         self._running: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)
         """Held by the task of the server of this name."""
         self._loading = anyio.Lock()
         self._connect: Connect | None = None
-        self._changed = anyio.Event()
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The tools of all servers as they are known now."""
+        return self._published.current
 
     @property
     def settled(self) -> bool:
@@ -138,9 +124,7 @@ class Gateway:
                 self._tasks = tasks
                 for slot in self._slots.values():
                     tasks.start_soon(self._hold, slot, name=slot.spec.name)
-                if self._shared is not None:
-                    tasks.start_soon(self._follow_news, self._shared)
-                    tasks.start_soon(self._store, self._shared)
+                tasks.start_soon(self._sync.run)
                 while True:
                     self._note_owners()
                     await self._ownership.changed()
@@ -162,7 +146,7 @@ class Gateway:
                 self._end(slot)
         for name in [name for name in wanted if name not in self._slots]:
             self._begin(wanted[name])
-        self._publish(self.catalogue.keeping(wanted))
+        self._published.publish(self.catalogue.keeping(wanted))
 
     async def request(
         self, server: str, method: str, params: dict[str, Any], caller: Caller
@@ -199,7 +183,7 @@ class Gateway:
         return await self._request(slot, method, params, caller)
 
     async def _request(
-        self, slot: _Slot, method: str, params: dict[str, Any], caller: Caller
+        self, slot: ServerSlot, method: str, params: dict[str, Any], caller: Caller
     ) -> dict[str, Any]:
         server = slot.spec.name
         async with slot.queue.turn(caller.session_id or id(caller.session_key)):
@@ -261,7 +245,7 @@ class Gateway:
 
     async def versions(self, tool: ToolSpec) -> tuple[Version, ...]:
         """Returns the definitions of a tool that were accepted, the newest last."""
-        return await anyio.to_thread.run_sync(self._pins.versions, tool)
+        return await self._review.versions(tool)
 
     async def approve(self, held: Sequence[HeldTool]) -> None:
         """Accepts the definitions of held tools, which can be found and called from now on.
@@ -269,21 +253,7 @@ class Gateway:
         Raises `DecisionStorageError`.
         """
         for spec, chosen in self._by_server(held):
-            entry = self.catalogue.servers[spec.name]
-            whole = len(chosen) == len(entry.held)
-            await anyio.to_thread.run_sync(partial(self._pins.approve, spec, chosen, whole=whole))
-            entry = self.catalogue.servers.get(spec.name)
-            if entry is None:
-                continue
-            names = {each.tool.name for each in chosen}
-            tools = {tool.name: tool for tool in entry.tools}
-            tools |= {each.tool.name: each.tool for each in entry.held if each in chosen}
-            still = tuple(each for each in entry.held if each not in chosen)
-            recent = {name: each for name, each in entry.recent.items() if name not in names}
-            changed = msgspec.structs.replace(
-                entry, tools=tuple(tools.values()), held=still, recent=recent
-            )
-            self._republish(changed)
+            await self._review.approve(spec, chosen)
 
     async def reject(self, held: Sequence[HeldTool]) -> None:
         """Remembers that these definitions are not wanted; they stay held.
@@ -291,84 +261,11 @@ class Gateway:
         Raises `DecisionStorageError`.
         """
         for spec, chosen in self._by_server(held):
-            await anyio.to_thread.run_sync(self._pins.reject, spec, chosen)
-            entry = self.catalogue.servers.get(spec.name)
-            if entry is None:
-                continue
-            marked = tuple(
-                msgspec.structs.replace(each, rejected=True) if each in chosen else each
-                for each in entry.held
-            )
-            self._republish(msgspec.structs.replace(entry, held=marked))
+            await self._review.reject(spec, chosen)
 
     async def adopt(self, entry: ServerEntry) -> None:
-        """Takes over what the owner of a server has stored, in another replica.
-
-        Its tools are compared with what was accepted, as if they had been listed here.
-        """
-        slot = self._slots.get(entry.name)
-        if slot is None or slot.spec.digest != entry.digest:
-            return
-        # `slot.is_owned` may be late: of a process that was stopped, another may be the owner now.
-        if self._ownership.owns(slot.spec) and entry.name in self.catalogue.servers:
-            return
-        before = self.catalogue.servers.get(entry.name)
-        await self._review(slot, entry)
-        now = self.catalogue.servers.get(entry.name)
-        if before is not None and now is not None and before.held != now.held:
-            _list_again(slot)
-        slot.settled.set()
-
-    async def _adopt_stored(self, slot: _Slot, shared: SharedCatalogue) -> None:
-        """Takes over what was stored of a server before this replica's configuration had it."""
-        try:
-            stored = await anyio.to_thread.run_sync(shared.load, [slot.spec])
-        except DatabaseUnavailableError:
-            return  # the owner is waited for
-        for entry in stored.servers.values():
-            await self.adopt(entry)
-
-    async def _follow_news(self, shared: SharedCatalogue) -> None:
-        held = {tool.tool.server for tool in self.catalogue.held.values()}
-        for slot in list(self._slots.values()):  # some may have been approved before this began
-            await self._follow(slot, CatalogueNews(reviewed=frozenset(held)))
-        while True:
-            news = await shared.news()
-            for entry in news.entries:
-                await self.adopt(entry)
-            for slot in list(self._slots.values()):
-                await self._follow(slot, news)
-
-    async def _follow(self, slot: _Slot, news: CatalogueNews) -> None:
-        name = slot.spec.name
-        entry = self.catalogue.servers.get(name)
-        if entry is not None and (news.reviewed is None or name in news.reviewed):
-            await self._review(slot, entry)
-            if self.catalogue.servers.get(name) is not entry:
-                _list_again(slot)
-        if name in news.stale and slot.is_owned:
-            slot.instances.default.start()
-            _list_again(slot)
-
-    async def _review(self, slot: _Slot, entry: ServerEntry) -> None:
-        """Publishes an entry as the accepted definitions have it now."""
-        if entry.state == "ready":
-            tools = (*entry.tools, *(held.tool for held in entry.held))
-            reviewed = await anyio.to_thread.run_sync(self._pins.review, slot.spec, tools)
-            entry = msgspec.structs.replace(
-                entry, tools=reviewed.accepted, held=reviewed.held, recent=reviewed.recent
-            )
-        is_new = self.catalogue.servers.get(entry.name) != entry
-        if is_new and self._slots.get(entry.name) is slot:
-            self._publish(self.catalogue.replacing(entry))
-
-    async def _store(self, shared: SharedCatalogue) -> None:
-        """Stores what this replica's servers list, as soon as it changes."""
-        while True:
-            catalogue = self.catalogue
-            await anyio.to_thread.run_sync(shared.save, catalogue)
-            with anyio.move_on_after(STORE_AGAIN_S):
-                await self.changed(catalogue)
+        """See `ReplicaSync.adopt`."""
+        await self._sync.adopt(entry)
 
     def _note_owners(self) -> None:
         """Has the servers listed that this replica owns now, and stops those it may not run."""
@@ -382,10 +279,10 @@ class Gateway:
                 self._end(slot)
                 self._begin(slot.spec)
 
-    async def _await_owner(self, slot: _Slot) -> None:
+    async def _await_owner(self, slot: ServerSlot) -> None:
         """Lists a server here that its owner, in another replica, does not list in time."""
-        if self._shared is not None and not slot.settled.is_set():
-            await self._adopt_stored(slot, self._shared)
+        if not slot.settled.is_set():
+            await self._sync.adopt_stored(slot)
         with anyio.move_on_after(OWNER_PATIENCE_S):
             await slot.settled.wait()
         if slot.spec.instances == "one":
@@ -402,11 +299,8 @@ class Gateway:
         if self._tasks is not None:
             self._tasks.start_soon(self._hold, slot, name=spec.name)
 
-    def _end(self, slot: _Slot) -> None:
-        for scope in slot.scopes:
-            scope.cancel()
-        slot.instances.end()
-        slot.settled.set()
+    def _end(self, slot: ServerSlot) -> None:
+        slot.release()
         del self._slots[slot.spec.name]
 
     def _by_server(self, held: Sequence[HeldTool]) -> list[tuple[ServerSpec, list[HeldTool]]]:
@@ -414,18 +308,12 @@ class Gateway:
         chosen = [(s, [each for each in held if each.tool.server == s.name]) for s in specs]
         return [(spec, tools) for spec, tools in chosen if tools]
 
-    def _republish(self, entry: ServerEntry) -> None:
-        """Publishes a reviewed entry, and has a connected server say what it lists now."""
-        self._publish(self.catalogue.replacing(entry))
-        if (slot := self._slots.get(entry.name)) is not None:
-            _list_again(slot)
-
     async def settle(self, server: str | None = None) -> None:
         """Waits until `settled`, or until the given server is."""
         while waiting := [name for name in self.unsettled if server in {None, name}]:
             await self._slots[waiting[0]].settled.wait()
 
-    def _slot(self, spec: ServerSpec) -> _Slot:
+    def _slot(self, spec: ServerSpec) -> ServerSlot:
         known = self._known(spec)
         is_owned = self._ownership.owns(spec)
         rests = not is_owned or (known is not None and not self._starts(spec, known))
@@ -446,12 +334,12 @@ class Gateway:
                 self._tasks.start_soon(self._hold_temporary, slot, instance)
 
         instances = ServerInstances(spec, self._project, make, begin)
-        slot = _Slot(spec, instances, FairQueue(spec.max_concurrent), is_owned)
+        slot = ServerSlot(spec, instances, FairQueue(spec.max_concurrent), is_owned)
         if rests and known is not None:
             slot.settled.set()
         return slot
 
-    async def _hold(self, slot: _Slot) -> None:
+    async def _hold(self, slot: ServerSlot) -> None:
         """Runs one server's instance, once the previous one of the same server has ended."""
         name = slot.spec.name
         try:
@@ -460,27 +348,18 @@ class Gateway:
                     return  # it has been released already
                 if not slot.is_owned and self._tasks is not None:
                     self._tasks.start_soon(self._await_owner, slot)
-                await self._run(slot, slot.instances.default)
+                await slot.run(slot.instances.default)
         finally:
             slot.instances.end()
 
-    async def _hold_temporary(self, slot: _Slot, instance: Instance) -> None:
+    async def _hold_temporary(self, slot: ServerSlot, instance: Instance) -> None:
         """Runs an instance beside a server's default one, until it is idle."""
         try:
             if self._slots.get(slot.spec.name) is slot:
-                await self._run(slot, instance)
+                await slot.run(instance)
         finally:
             instance.end()
             slot.instances.remove(instance)
-
-    @staticmethod
-    async def _run(slot: _Slot, instance: Instance) -> None:
-        with anyio.CancelScope() as scope:
-            slot.scopes.add(scope)
-            try:
-                await instance.run()
-            finally:
-                slot.scopes.discard(scope)
 
     async def _client(self) -> Connect:
         async with self._loading:
@@ -491,13 +370,14 @@ class Gateway:
 
     async def changed(self, seen: Catalogue | None) -> Catalogue:
         """Returns the catalogue, once it is another than ``seen``."""
-        while self.catalogue is seen:
-            await self._changed.wait()
-        return self.catalogue
+        return await self._published.changed(seen)
 
     def statuses(self) -> list[ServerStatus]:
         """Returns every server of the configuration, the unusable ones too, by name."""
-        statuses = [self._status(spec) for spec in self.config.servers]
+        statuses = [
+            status_of(spec, self._published.entry(spec.name), self._slots.get(spec.name))
+            for spec in self.config.servers
+        ]
         for problem in self.config.problems:
             error = encodable(f"{problem.source}: {problem.message}")
             statuses.append(ServerStatus(name=problem.server, state="invalid", error=error))
@@ -528,32 +408,7 @@ class Gateway:
             return f"includeTools or excludeTools keeps it out of {server}"
         return f"the server {server} offers no tool of that name"
 
-    def _status(self, spec: ServerSpec) -> ServerStatus:
-        if spec.disabled:
-            return ServerStatus(name=spec.name, state="disabled")
-        entry = self.catalogue.servers.get(spec.name)
-        if entry is None:
-            return ServerStatus(name=spec.name, state="connecting", transport=spec.transport)
-        slot = self._slots.get(spec.name)
-        rests = entry.state == "ready" and (slot is None or slot.instances.is_resting)
-        waiting = slot is not None and not slot.settled.is_set()
-        if slot is not None and entry.state == "ready" and not rests:
-            waiting = not slot.reported  # it was started, also where its tools are known already
-        return ServerStatus(
-            name=spec.name,
-            state="connecting" if waiting else "resting" if rests else entry.state,
-            transport=spec.transport,
-            tools=len(entry.tools),
-            error=entry.error,
-            since=entry.since,
-            version=entry.version,
-            rejected=entry.rejected,
-            held=len(entry.held),
-            snapshot=slot is None or not slot.reported,
-            retry=slot.retry if slot else "",
-        )
-
-    def _take(self, slot: _Slot, event: Report) -> bool:
+    def _take(self, slot: ServerSlot, event: Report) -> bool:
         """Puts what an upstream reports into the catalogue, unless its server was replaced.
 
         Returns whether the server's tools are known. Where it has several instances, one that
@@ -582,11 +437,11 @@ class Gateway:
                 entry = msgspec.structs.replace(before or entry, state="connecting")
             entry = msgspec.structs.replace(entry, error=event.error)
         if before is None or msgspec.structs.replace(entry, since=before.since) != before:
-            self._publish(self.catalogue.replacing(entry))
+            self._published.publish_entry(entry)
         slot.settled.set()
         return entry.state == "ready"
 
-    def _note_unowned(self, slot: _Slot, before: ServerEntry, event: Report) -> bool:
+    def _note_unowned(self, slot: ServerSlot, before: ServerEntry, event: Report) -> bool:
         """Takes a report of a server whose owner says what it lists.
 
         Returns whether the entry stays as it is: that it fails here says nothing elsewhere. Has
@@ -594,20 +449,9 @@ class Gateway:
         """
         if not isinstance(event, Ready):
             return before.state == "ready"
-        if self._shared is not None and (before.tools, before.held) != (event.tools, event.held):
-            self._shared.report_stale(slot.spec.name)
+        if (before.tools, before.held) != (event.tools, event.held):
+            self._sync.report_stale(slot.spec.name)
         return False
-
-    def _publish(self, catalogue: Catalogue) -> None:
-        self.catalogue = catalogue
-        self._changed.set()
-        self._changed = anyio.Event()
-
-
-def _list_again(slot: _Slot) -> None:
-    """Has a server that is connected say what it lists now."""
-    for instance in slot.instances.all:
-        instance.list_again()
 
 
 def _enabled(config: Config) -> list[ServerSpec]:

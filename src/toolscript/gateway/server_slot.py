@@ -1,0 +1,82 @@
+"""One configured server as the gateway runs it now, and the status that it has."""
+
+from dataclasses import dataclass, field
+
+import anyio
+
+from toolscript.gateway.catalogue import ServerEntry
+from toolscript.gateway.fair_queue import FairQueue
+from toolscript.gateway.instance import Instance
+from toolscript.gateway.server_instances import ServerInstances
+from toolscript.types import ServerSpec, ServerStatus
+
+
+@dataclass(eq=False)
+class ServerSlot:
+    """One server as it is configured now. Another entry of the same name gets another slot."""
+
+    spec: ServerSpec
+    instances: ServerInstances
+    queue: FairQueue
+    is_owned: bool
+    """Whether this replica lists its tools."""
+    scopes: set[anyio.CancelScope] = field(default_factory=set[anyio.CancelScope])
+    """Of its instances' tasks."""
+    settled: anyio.Event = field(default_factory=anyio.Event)
+    """Set once its tools are known, it has failed, or it has been released."""
+    retry: str = ""
+    """The time of the next attempt: ISO 8601, UTC."""
+    reported: bool = False
+    """Whether it has been connected to, or has failed, in this process."""
+
+    async def run(self, instance: Instance) -> None:
+        """Runs one of the instances until it ends, or `release` is called."""
+        with anyio.CancelScope() as scope:
+            self.scopes.add(scope)
+            try:
+                await instance.run()
+            finally:
+                self.scopes.discard(scope)
+
+    def release(self) -> None:
+        """Ends all instances; who waits for the tools goes on."""
+        for scope in self.scopes:
+            scope.cancel()
+        self.instances.end()
+        self.settled.set()
+
+    def list_again(self) -> None:
+        """Has the server, if it is connected, say what it lists now."""
+        for instance in self.instances.all:
+            instance.list_again()
+
+
+def status_of(spec: ServerSpec, entry: ServerEntry | None, slot: ServerSlot | None) -> ServerStatus:
+    """Returns the status of one server.
+
+    Args:
+        spec: How it is configured.
+        entry: What is known of it.
+        slot: How it runs; None where this process does not connect to it.
+    """
+    if spec.disabled:
+        return ServerStatus(name=spec.name, state="disabled")
+    if entry is None:
+        return ServerStatus(name=spec.name, state="connecting", transport=spec.transport)
+    rests = entry.state == "ready" and (slot is None or slot.instances.is_resting)
+    waiting = slot is not None and not slot.settled.is_set()
+    if slot is not None and entry.state == "ready" and not rests:
+        waiting = not slot.reported  # it was started, also where its tools are known already
+    return ServerStatus(
+        name=spec.name,
+        state="connecting" if waiting else "resting" if rests else entry.state,
+        transport=spec.transport,
+        tools=len(entry.tools),
+        error=entry.error,
+        since=entry.since,
+        version=entry.version,
+        rejected=entry.rejected,
+        held=len(entry.held),
+        snapshot=slot is None or not slot.reported,
+        retry=slot.retry if slot else "",
+    )
