@@ -5,11 +5,9 @@ affects no other.
 """
 
 import math
-import shutil
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -20,12 +18,9 @@ import mcp_types
 import msgspec
 from mcp.client.auth.exceptions import OAuthFlowError
 from mcp.client.session import ClientSession, IncomingMessage
-from mcp.client.sse import sse_client
-from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from toolscript import __version__
 from toolscript.config.settings import Settings
 from toolscript.errors import HeldError, NotConnectedError, RefusedError, UpstreamError, innermost
 from toolscript.gateway.base import LAST_WORDS, Caller, Failed, Ready, Report
@@ -42,13 +37,11 @@ from toolscript.gateway.oauth.login import Login, LoginNeededError
 from toolscript.gateway.oauth.pending_logins import PendingLogins
 from toolscript.gateway.process.process_reaper import ProcessReaper
 from toolscript.gateway.process.stderr_log import StderrLog
-from toolscript.gateway.process.stdio_transport import process_streams
 from toolscript.gateway.upstream.backoff import Backoff
-from toolscript.gateway.upstream.http_responses import BoundedResponses
 from toolscript.gateway.upstream.other_lists import has_other_lists, other_lists
 from toolscript.gateway.upstream.output_filter import OutputFilter
-from toolscript.gateway.upstream.raw_dispatcher import RawDispatcher
 from toolscript.gateway.upstream.request_router import RequestRouter
+from toolscript.gateway.upstream.session_factory import SessionFactory
 from toolscript.gateway.upstream.tool_list_changes import ToolListChanges
 from toolscript.gateway.upstream.tool_listing import list_tools
 from toolscript.storage.atomic_files import file_name
@@ -57,8 +50,6 @@ from toolscript.text.display import printable
 from toolscript.text.redaction import redact
 from toolscript.types import ServerSpec, Transport
 
-DISCOVER_TIMEOUT_S = 5.0
-"""How long a server that may not know ``server/discover`` has to say so."""
 LOGIN_POLL_S = 0.25
 LISTING_PAUSE_S = 0.5
 """The least time between two listings: a server may report a change at each."""
@@ -69,7 +60,6 @@ _OTHER_LISTS_CHANGED = (
     mcp_types.PromptListChangedNotification,
     mcp_types.ResourceListChangedNotification,
 )
-_IDENTITY = mcp_types.Implementation(name="toolscript", version=__version__)
 
 
 class McpUpstream:
@@ -82,10 +72,7 @@ class McpUpstream:
         self._report = report
         self._shared = shared
         settings = shared.settings
-        self._connect_s = spec.start_timeout_s or settings.connect_timeout_s
-        self._call_s = spec.call_timeout_s or settings.call_timeout_s
         self._ping_s, self._poll_s = settings.ping_interval_s, settings.poll_interval_s
-        self._message_bytes = settings.message_limit_mib * 2**20
         apart = f".{spec.digest[:8]}" if spec.project else ""
         self._stderr = StderrLog(shared.logs / f"{file_name(spec.name)}{apart}.log")
         stated = any(name.lower() == "authorization" for name in spec.headers)
@@ -93,12 +80,12 @@ class McpUpstream:
         self._login = (
             Login(settings.data_dir / "auth", spec, shared.login_records) if has_login else None
         )
+        self._sessions = SessionFactory(spec, settings, self._stderr, shared.reaper, self._login)
         self._is_connecting = False
         self._tried_login: str | None = None
         """The stamp of the login with which the last attempt was made."""
         self._needs_login = False
         """Whether the last attempt failed for want of a login."""
-        self._pid: int | None = None
         self._wake = anyio.Event()
         self._is_closed = False
         self._is_stale = False
@@ -109,14 +96,12 @@ class McpUpstream:
         self._has_other_lists = False
         """Whether the lists of prompts and resources are those that the server has now."""
         self._noise = ""
-        self._refused = 0
-        """The status of the last POST if that was an error, or 0."""
         self._ready_at = math.inf
         self._listed_at = -math.inf
         self._router = RequestRouter(
             spec.name,
-            self._call_s,
-            self._described,
+            self._sessions.call_s,
+            self._note_failure,
             self._redacted,
             check=self._wake_up,
             admit=self._admit,
@@ -130,7 +115,7 @@ class McpUpstream:
     @property
     def pid(self) -> int | None:
         """See `Upstream.pid`."""
-        return self._pid
+        return self._sessions.pid
 
     async def run(self) -> None:
         """See `Upstream.run`."""
@@ -159,7 +144,7 @@ class McpUpstream:
 
     async def request(self, method: str, params: dict[str, Any], caller: Caller) -> dict[str, Any]:
         """See `Upstream.request`."""
-        deadline = anyio.current_time() + self._connect_s
+        deadline = anyio.current_time() + self._sessions.connect_s
         while True:
             try:
                 result = await self._router.request(method, params, caller)
@@ -194,7 +179,7 @@ class McpUpstream:
     async def _attempt(self) -> str:
         """Connects, stays until the connection ends, and returns why it did."""
         error = await self._connect(self._spec.transport)
-        if self._spec.sse_fallback and not self._was_ready and self._refused:
+        if self._spec.sse_fallback and not self._was_ready and self._sessions.refused:
             needs_login = self._needs_login
             other = await self._connect("sse")
             if self._was_ready:
@@ -203,83 +188,26 @@ class McpUpstream:
         return error
 
     async def _connect(self, transport: Transport) -> str:
-        self._noise, self._refused, self._wake = "", 0, anyio.Event()
+        self._noise, self._wake = "", anyio.Event()
         self._is_stale = self._is_closed = self._has_other_lists = False
-        deadline = anyio.current_time() + self._connect_s
+        deadline = anyio.current_time() + self._sessions.connect_s
         try:
             with anyio.CancelScope(deadline=deadline) as scope:
-                self._check_command()
-                async with self._session(transport) as session:
-                    await self._handshake(session)
-                    async with anyio.create_task_group() as tasks:
-                        changes = ToolListChanges(session, transport)
-                        await changes.begin(tasks, self._note_change)
-                        await self._publish(session)
-                        scope.deadline = math.inf
-                        with self._router.connected(session):
-                            await self._watch(session, changes)
+                opened = self._sessions.open(
+                    transport, self._hear, self._router.elicit, self._note_closed
+                )
+                async with opened as session, anyio.create_task_group() as tasks:
+                    changes = ToolListChanges(session, transport)
+                    await changes.begin(tasks, self._note_change)
+                    await self._publish(session)
+                    scope.deadline = math.inf
+                    with self._router.connected(session):
+                        await self._watch(session, changes)
         except Exception as error:  # noqa: BLE001 - the boundary: whatever one server does stays with it
-            return self._described(error)
+            return self._note_failure(error)
         if scope.cancelled_caught:
-            return self._explained(f"did not answer within {self._connect_s:g} s")
+            return self._explained(f"did not answer within {self._sessions.connect_s:g} s")
         return "the connection ended"
-
-    def _check_command(self) -> None:
-        """Raises a clearer error for a server that cannot be started than starting it would."""
-        spec = self._spec
-        if spec.transport != "stdio":
-            return
-        if spec.cwd and not Path(spec.cwd).is_dir():
-            raise UpstreamError(f"its working directory {self._shown(spec.cwd)} does not exist")
-        local = Path(spec.cwd or ".") / spec.command if "/" in spec.command else None
-        if not shutil.which(str(local or spec.command), path=spec.env.get("PATH")):
-            raise UpstreamError(
-                f"its command {self._shown(spec.command)!r} was not found or may not be run; "
-                "install it or give the full path"
-            )
-
-    @asynccontextmanager
-    async def _session(self, transport: Transport) -> AsyncGenerator[ClientSession]:
-        responses = BoundedResponses(self._message_bytes)
-        async with (
-            self._streams(transport, responses) as (read, write),
-            ClientSession(
-                dispatcher=RawDispatcher(read, write, self._note_closed, responses.restore),
-                message_handler=self._hear,
-                elicitation_callback=self._router.elicit,
-                client_info=_IDENTITY,
-            ) as session,
-        ):
-            yield session
-
-    def _streams(self, transport: Transport, responses: BoundedResponses) -> Any:
-        """Returns a context manager that opens the transport, and yields its two streams."""
-        spec = self._spec
-        if transport == "stdio":
-            return process_streams(
-                spec, self._stderr, self._shared.reaper, self._message_bytes, self._note_pid
-            )
-        auth = self._login.refreshing() if self._login and self._login.exists else None
-        if transport == "sse":
-            factory = responses.client
-            return sse_client(spec.url, spec.headers, auth=auth, httpx_client_factory=factory)
-        # The library's own default of 5 s is too short for tools that work.
-        timeout = httpx2.Timeout(self._connect_s, read=max(300.0, self._call_s))
-        client = responses.client(spec.headers, timeout, auth)
-        client.event_hooks["response"].append(self._note_status)
-        return _http_streams(spec.url, client)
-
-    async def _note_status(self, response: httpx2.Response) -> None:
-        """Keeps the status of a refusal: the library answers it with an error that lacks it."""
-        if response.request.method == "POST":
-            self._refused = response.status_code if response.is_error else 0
-
-    async def _handshake(self, session: ClientSession) -> None:
-        if self._spec.protocol == "auto":
-            with anyio.move_on_after(min(DISCOVER_TIMEOUT_S, self._connect_s / 3)):
-                await _discover(session)
-        if session.discover_result is None:
-            await _initialize(session)
 
     async def _publish(self, session: ClientSession) -> None:
         self._is_stale = False
@@ -330,10 +258,10 @@ class McpUpstream:
     async def _publish_again(self, session: ClientSession) -> None:
         """Lists the tools again, after a pause and within the time to connect: no ping does."""
         await anyio.sleep_until(self._listed_at + LISTING_PAUSE_S)
-        with anyio.move_on_after(self._connect_s) as scope:
+        with anyio.move_on_after(self._sessions.connect_s) as scope:
             await self._publish(session)
         if scope.cancelled_caught:
-            raise UpstreamError(f"did not list its tools within {self._connect_s:g} s")
+            raise UpstreamError(f"did not list its tools within {self._sessions.connect_s:g} s")
 
     def _first_lines(self, rejected: Sequence[str]) -> tuple[str, ...]:
         """Returns the first few lines, and one that says how many more there are."""
@@ -367,7 +295,7 @@ class McpUpstream:
                     await session.send_discover(session.protocol_version or "")
             except MCPError as error:
                 # Any other error is an answer, and so a sign of life.
-                if is_closed(error) or self._refused in _GONE:
+                if is_closed(error) or self._sessions.refused in _GONE:
                     raise
         if scope.cancelled_caught:
             raise UpstreamError(f"did not answer a ping within {self._ping_s:g} s")
@@ -390,9 +318,6 @@ class McpUpstream:
         self._is_stale = True
         self._wake_up()
 
-    def _note_pid(self, pid: int | None) -> None:
-        self._pid = pid
-
     def _note_closed(self) -> None:
         self._is_closed = True
         self._wake_up()
@@ -410,8 +335,11 @@ class McpUpstream:
     def _secrets(self) -> tuple[str, ...]:
         return (*self._spec.secrets, *(self._login.secrets if self._login else ()))
 
-    def _described(self, error: BaseException) -> str:
-        """Returns one line, without secrets, that says what went wrong."""
+    def _note_failure(self, error: BaseException) -> str:
+        """Returns one line, without secrets, that says what went wrong.
+
+        Keeps whether a log-in would help, which `request` offers then.
+        """
         error = innermost(error)
         if isinstance(error, ClosedError) or is_closed(error):
             early = "" if self._was_ready else " before it was ready"
@@ -422,7 +350,7 @@ class McpUpstream:
         elif isinstance(error, httpx2.HTTPStatusError):
             status = error.response.status_code
         elif is_status_only(error):
-            status = self._refused
+            status = self._sessions.refused
         self._needs_login = self._login is not None and status == HTTPStatus.UNAUTHORIZED
         if status:
             return answered(status, self._spec.name if self._login else "")
@@ -467,34 +395,3 @@ class McpConnect:
     def close(self) -> None:
         """See `Connect.close`."""
         self.reaper.close()
-
-
-@asynccontextmanager
-async def _http_streams(url: str, client: httpx2.AsyncClient) -> AsyncGenerator[Any]:
-    async with client, streamable_http_client(url, http_client=client) as streams:
-        yield streams
-
-
-async def _discover(session: ClientSession) -> None:
-    """Speaks the newest protocol if the server does; older servers refuse it in many ways."""
-    try:
-        await session.discover()
-    except MCPError as error:
-        if is_closed(error):
-            raise
-    except (ValidationError, RuntimeError, msgspec.MsgspecError):
-        return
-
-
-async def _initialize(session: ClientSession) -> None:
-    """Speaks the older protocol, unless the server says that it no longer does.
-
-    A server that was slow to start has answered the discovery after its timeout, and
-    from then on speaks only the newest protocol.
-    """
-    try:
-        await session.initialize()
-    except MCPError as error:
-        if error.code != mcp_types.UNSUPPORTED_PROTOCOL_VERSION:
-            raise
-        await session.discover()

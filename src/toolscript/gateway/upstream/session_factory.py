@@ -1,0 +1,185 @@
+"""Opens sessions with one MCP server: starts or reaches it, and agrees on a protocol."""
+
+import shutil
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import mcp_types
+import msgspec
+from mcp.client.session import ClientSession, ElicitationFnT, MessageHandlerFnT
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
+
+from toolscript import __version__
+from toolscript.config.settings import Settings
+from toolscript.errors import UpstreamError
+from toolscript.gateway.diagnosis import is_closed
+from toolscript.gateway.oauth.login import Login
+from toolscript.gateway.process.process_reaper import ProcessReaper
+from toolscript.gateway.process.stderr_log import StderrLog
+from toolscript.gateway.process.stdio_transport import process_streams
+from toolscript.gateway.upstream.http_responses import BoundedResponses
+from toolscript.gateway.upstream.raw_dispatcher import RawDispatcher
+from toolscript.text.display import printable
+from toolscript.text.redaction import redact
+from toolscript.types import ServerSpec, Transport
+
+DISCOVER_TIMEOUT_S = 5.0
+"""How long a server that may not know ``server/discover`` has to say so."""
+READ_TIMEOUT_S = 300.0
+"""The least time that a response over HTTP may pause. The library's own 5 s is too short."""
+_IDENTITY = mcp_types.Implementation(name="toolscript", version=__version__)
+
+
+class SessionFactory:
+    """Opens sessions with one server, one after the other.
+
+    Args:
+        spec: The server.
+        settings: Its times and limits count where the server's entry has none.
+        stderr: Takes what a process writes on standard error.
+        reaper: Ends processes that are left.
+        login: The user's log-in; None where the server needs none.
+    """
+
+    def __init__(
+        self,
+        spec: ServerSpec,
+        settings: Settings,
+        stderr: StderrLog,
+        reaper: ProcessReaper,
+        login: Login | None,
+    ) -> None:
+        self._spec = spec
+        self._stderr = stderr
+        self._reaper = reaper
+        self._login = login
+        self._message_bytes = settings.message_limit_mib * 2**20
+        self.connect_s = spec.start_timeout_s or settings.connect_timeout_s
+        """Seconds in which the server has to answer."""
+        self.call_s = spec.call_timeout_s or settings.call_timeout_s
+        """Seconds that a call may take."""
+        self.pid: int | None = None
+        """The id of the server's process while that runs; see `Upstream.pid`."""
+        self.refused = 0
+        """The status of the last POST if that was an error, or 0."""
+
+    @asynccontextmanager
+    async def open(
+        self,
+        transport: Transport,
+        hear: MessageHandlerFnT,
+        elicit: ElicitationFnT,
+        note_closed: Callable[[], None],
+    ) -> AsyncGenerator[ClientSession]:
+        """Returns a context manager with a session in which the server has answered.
+
+        Args:
+            transport: How the server is reached; one over HTTP may also speak ``sse``.
+            hear: Takes notifications, and errors of messages that are none.
+            elicit: Answers the server's questions.
+            note_closed: Is called once the server has closed the connection.
+
+        Raises:
+            UpstreamError: The server's command or folder is missing.
+            MCPError: The server refuses the session.
+        """
+        self.refused = 0
+        self._check_command()
+        responses = BoundedResponses(self._message_bytes)
+        async with (
+            self._streams(transport, responses) as (read, write),
+            ClientSession(
+                dispatcher=RawDispatcher(read, write, note_closed, responses.restore),
+                message_handler=hear,
+                elicitation_callback=elicit,
+                client_info=_IDENTITY,
+            ) as session,
+        ):
+            await self._handshake(session)
+            yield session
+
+    def _check_command(self) -> None:
+        """Raises a clearer error for a server that cannot be started than starting it would."""
+        spec = self._spec
+        if spec.transport != "stdio":
+            return
+        if spec.cwd and not Path(spec.cwd).is_dir():
+            raise UpstreamError(f"its working directory {self._shown(spec.cwd)} does not exist")
+        local = Path(spec.cwd or ".") / spec.command if "/" in spec.command else None
+        if not shutil.which(str(local or spec.command), path=spec.env.get("PATH")):
+            raise UpstreamError(
+                f"its command {self._shown(spec.command)!r} was not found or may not be run; "
+                "install it or give the full path"
+            )
+
+    def _shown(self, text: str) -> str:
+        return printable(redact(text, self._spec.secrets), 200)
+
+    def _streams(self, transport: Transport, responses: BoundedResponses) -> Any:
+        """Returns a context manager that opens the transport, and yields its two streams."""
+        spec = self._spec
+        if transport == "stdio":
+            return process_streams(
+                spec, self._stderr, self._reaper, self._message_bytes, self._note_pid
+            )
+        auth = self._login.refreshing() if self._login and self._login.exists else None
+        if transport == "sse":
+            factory = responses.client
+            return sse_client(spec.url, spec.headers, auth=auth, httpx_client_factory=factory)
+        timeout = httpx2.Timeout(self.connect_s, read=max(READ_TIMEOUT_S, self.call_s))
+        client = responses.client(spec.headers, timeout, auth)
+        client.event_hooks["response"].append(self._note_status)
+        return _http_streams(spec.url, client)
+
+    def _note_pid(self, pid: int | None) -> None:
+        self.pid = pid
+
+    async def _note_status(self, response: httpx2.Response) -> None:
+        """Keeps the status of a refusal: the library answers it with an error that lacks it."""
+        if response.request.method == "POST":
+            self.refused = response.status_code if response.is_error else 0
+
+    async def _handshake(self, session: ClientSession) -> None:
+        if self._spec.protocol == "auto":
+            with anyio.move_on_after(min(DISCOVER_TIMEOUT_S, self.connect_s / 3)):
+                await _discover(session)
+        if session.discover_result is None:
+            await _initialize(session)
+
+
+@asynccontextmanager
+async def _http_streams(url: str, client: httpx2.AsyncClient) -> AsyncGenerator[Any]:
+    async with client, streamable_http_client(url, http_client=client) as streams:
+        yield streams
+
+
+async def _discover(session: ClientSession) -> None:
+    """Speaks the newest protocol if the server does; older servers refuse it in many ways."""
+    try:
+        await session.discover()
+    except MCPError as error:
+        if is_closed(error):
+            raise
+    except (ValidationError, RuntimeError, msgspec.MsgspecError):
+        return
+
+
+async def _initialize(session: ClientSession) -> None:
+    """Speaks the older protocol, unless the server says that it no longer does.
+
+    A server that was slow to start has answered the discovery after its timeout, and
+    from then on speaks only the newest protocol.
+    """
+    try:
+        await session.initialize()
+    except MCPError as error:
+        if error.code != mcp_types.UNSUPPORTED_PROTOCOL_VERSION:
+            raise
+        await session.discover()
