@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from toolscript.errors import InputError
-from toolscript.text.redaction import (
+from toolscript.text.secret_detection import (
     MAX_WORD,
     argument_secrets,
     is_harmless,

@@ -21,7 +21,8 @@ from toolscript.config.known_keys import (
 )
 from toolscript.storage.atomic_files import expanded
 from toolscript.text.display import encodable, printable
-from toolscript.text.redaction import is_harmless, redact, redactable, url_secrets
+from toolscript.text.redaction import redact
+from toolscript.text.secret_detection import is_harmless, redactable, url_secrets
 from toolscript.types import (
     PROJECT,
     SEPARATOR,
