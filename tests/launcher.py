@@ -37,11 +37,15 @@ import click
 IMPORTED = (
     *("anyio._backends._asyncio", "mcp.client.stdio", "mcp.client.streamable_http"),
     *("toolscript.bootstrap", "toolscript.surfaces.cli.local_client"),
+    *("toolscript.surfaces.http.routes", "toolscript.surfaces.http.gateway_process"),
+    *("toolscript.surfaces.mcp.sdk_server", "toolscript.surfaces.mcp.session_stream"),
+    *("toolscript.surfaces.web.screens", "toolscript.gateway.upstream.connection"),
+    *("toolscript.embedding.onnx", "jsonschema", "uvloop", "httptools"),
     *("uvicorn", "mcp.server.mcpserver", "mcp.server.sse", "mcp.server.subscriptions"),
 )
 """What nearly every command needs, beside its own module; and what servers of the SDK need."""
-_LEFT_OUT = ("huggingface_hub", "onnxruntime")
-"""Reads its settings from the environment as it is imported; begins threads."""
+_LEFT_OUT = "huggingface_hub"
+"""Reads its settings from the environment as it is imported."""
 
 
 def run(
@@ -265,6 +269,20 @@ def _serve(path: str) -> NoReturn:
         _become(request, descriptors)
 
 
+def _load_bundled_model() -> None:
+    """Load the model that nearly every gateway loads, which each fork then has."""
+    onnx: Any = import_module("toolscript.embedding.onnx")
+    make, loaded = onnx.OnnxEncoder, dict[tuple[Any, ...], Any]()
+
+    def encoder(*which: Any) -> Any:
+        if not loaded:
+            loaded[which] = make(*which)
+        return loaded.get(which) or make(*which)
+
+    onnx.OnnxEncoder = encoder
+    import_module("toolscript.embedding.loader").load_model("bundled", "bundled", 1)
+
+
 def _note(_number: int, _frame: object) -> None:
     """A signal that is not ignored wakes `select.select` by the wakeup descriptor."""
 
@@ -385,5 +403,6 @@ if __name__ == "__main__":
         cli.get_command(context, name)
     for name in IMPORTED:
         import_module(name)
-    assert not set(_LEFT_OUT) & set(sys.modules)
+    _load_bundled_model()
+    assert _LEFT_OUT not in sys.modules
     _serve(sys.argv[1])

@@ -3,10 +3,9 @@
 import http.server
 import json
 import socket
-import subprocess
 import threading
 from collections.abc import Generator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -23,6 +22,7 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl
 
+from tests import launcher
 from tests.servers.logins import login_under_way, oauth_server, stored_logins, visit
 from tests.support import FUZZY, Cli, fetch, until
 from toolscript.gateway.oauth.login import Login, LoginNeededError, may_be_asked
@@ -68,14 +68,13 @@ def expire(cli: Cli) -> None:
 
 def listed_at_once(cli: Cli, number: int) -> list[str]:
     """The server's state in so many processes that connect at the same time."""
-    command = cli.command("list-servers", "--refresh", "--output", "json")
-    many = [
-        subprocess.Popen(
-            command, env=cli.environment(), cwd=cli.home, stdout=subprocess.PIPE, text=True
-        )
-        for _ in range(number)
-    ]
-    said = [json.loads(each.communicate(timeout=60)[0]) for each in many]
+    command = ["list-servers", "--refresh", "--output", "json"]
+    with ExitStack() as stack:
+        many = [
+            stack.enter_context(launcher.begin(command, cli.home, cli.environment()))
+            for _ in range(number)
+        ]
+        said = [json.loads(each.communicate(timeout=60)[0]) for each in many]
     return [each["servers"][0]["error"] or each["servers"][0]["state"] for each in said]
 
 
