@@ -82,7 +82,7 @@ def indexed(
 
 
 def test_a_search_goes_on_and_says_so(indexed: Indexed) -> None:
-    same, requests = 0, [*asked(), *grants()[::7]]
+    same, requests = 0, [*asked()[::2], *grants()[::9]]
     for request in requests:
         expected = indexed.find(indexed.database, request)
         found = indexed.find(indexed.away, request)

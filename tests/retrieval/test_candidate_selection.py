@@ -101,10 +101,10 @@ def test_few_documents_give_the_hits_of_all(
     context = (tools[0], tools[350])
     requests = [
         *asked(explain=True),
-        *asked(context=context),
-        *asked(words_only=True),
-        *asked(limit=40, alpha=0.3),
-        *grants(),
+        *asked(context=context)[::2],
+        *asked(words_only=True)[1::2],
+        *asked(limit=40, alpha=0.3)[::2],
+        *grants()[::2],
         SearchRequest(text="execute a shell command"),
         SearchRequest(text="unpack a zip archive and list its files", servers=("shell-3",)),
     ]

@@ -66,7 +66,7 @@ def engine_of(documents: Sequence[Document]) -> SearchEngine:
     steps=st.lists(st.tuples(_changes(), st.sets(st.sampled_from(_SERVERS), max_size=1))),
     padding=st.sampled_from([0, 2 * MIN_CHANGES]),
 )
-@settings(max_examples=50)
+@settings(max_examples=30)
 def test_changes_one_after_the_other_lead_to_the_same_answers(
     start: list[Document], steps: list[tuple[list[Document], set[str]]], padding: int
 ) -> None:
