@@ -186,6 +186,22 @@ def test_a_failure_costs_that_server_only_and_is_shown(stage: Stage) -> None:
     play(scene)
 
 
+def test_a_server_of_several_instances_that_fails_is_settled_with_the_tools_that_are_known(
+    stage: Stage,
+) -> None:
+    spec = msgspec.structs.replace(A, is_shared=False)
+    gateway = make(stage, spec, snapshot=Catalogue.of([known(spec, "x")]))
+
+    async def scene() -> None:
+        async with run(gateway, stage, "a"):
+            assert not gateway.settled
+            stage.tell("a", Failed(error="no such program", retry_s=3600))
+            assert gateway.settled
+            assert list(gateway.catalogue.tools) == ["a__x"]
+
+    play(scene)
+
+
 def test_the_tools_of_a_lost_connection_stay_until_reconnecting_has_failed(stage: Stage) -> None:
     """upstream:isolation"""
     gateway = make(stage, A)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 from tests.gateway.test_gateway import SOURCE, A, B, Stage, known, play, ready, run, states
 from toolscript.config.servers import Config
 from toolscript.errors import NotConnectedError, NotOwnerError
-from toolscript.gateway.base import SILENT_CALLER, Failed, ServerOwnership
+from toolscript.gateway.base import SILENT_CALLER, Caller, Failed, Forward, ServerOwnership
 from toolscript.gateway.catalogue import Catalogue
 from toolscript.gateway.definitions.pins import DefinitionPins
 from toolscript.gateway.gateway import Gateway
@@ -49,13 +50,14 @@ def stage() -> Stage:
     return stage
 
 
-def make(
+def make(  # noqa: PLR0913 - what the gateway is made of
     stage: Stage,
     folder: Path,
     ownership: ServerOwnership,
     *specs: ServerSpec,
     snapshot: Catalogue | None = None,
     eager: bool = False,
+    forward: Forward | None = None,
 ) -> Gateway:
     return Gateway(
         Config((SOURCE,), specs),
@@ -64,6 +66,7 @@ def make(
         DefinitionPins(folder, "k"),
         starts=lambda _spec, _known: eager,
         ownership=ownership,
+        forward=forward,
     )
 
 
@@ -154,6 +157,48 @@ def test_that_it_fails_here_says_nothing_of_a_server_of_another_owner(
             await gateway.request("b", "ping", {}, SILENT_CALLER)
             stage.tell("b", Failed(error="no route"))
             assert list(gateway.catalogue.tools) == ["b__y"]
+
+    play(scene)
+
+
+@pytest.mark.parametrize("what", ["loses", "reconfigures"])
+def test_a_request_goes_to_the_owner_that_there_is_by_then(
+    stage: Stage, tmp_path: Path, *, what: str
+) -> None:
+    """It waits here for a server that another replica gets, or there for an entry that is gone."""
+    ownership, other = Divided(*(["one"] if what == "loses" else [])), replace(ONE, args=("x",))
+    entry = ONE if what == "loses" else other
+
+    async def forward(
+        spec: ServerSpec, method: str, params: dict[str, Any], caller: Caller
+    ) -> dict[str, Any]:
+        del params, caller
+        if spec != entry:
+            raise NotOwnerError("it has another entry")
+        return {"forwarded": method}
+
+    gateway = make(stage, tmp_path, ownership, ONE, forward=forward)
+
+    async def scene() -> None:
+        answers, answered = list[dict[str, Any]](), anyio.Event()
+
+        async def ask() -> None:
+            answers.append(await gateway.request("one", "ping", {}, SILENT_CALLER))
+            answered.set()
+
+        async with anyio.create_task_group() as tasks:
+            if what == "loses":  # before `run`, so that no instance is there yet
+                tasks.start_soon(ask)
+                await anyio.wait_all_tasks_blocked()
+                assert not answers
+            async with run(gateway, stage):
+                ownership.give()
+                if what == "reconfigures":
+                    tasks.start_soon(ask)
+                    await anyio.wait_all_tasks_blocked()
+                    gateway.configure(Config((SOURCE,), (other,)))
+                await answered.wait()
+        assert answers == [{"forwarded": "ping"}]
 
     play(scene)
 

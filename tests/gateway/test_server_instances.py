@@ -8,6 +8,7 @@ import pytest
 
 from tests.gateway.upstream.test_request_router import Asked, call, lines
 from tests.support import Running, Scripted, alive, running, tool, until, write_config
+from toolscript.bootstrap import Wiring
 
 IDLE = {"TOOLSCRIPT_IDLE_TIMEOUT": "0.3"}
 NEVER = {"TOOLSCRIPT_IDLE_TIMEOUT": "0"}
@@ -142,6 +143,26 @@ def test_a_project_lists_what_the_default_could_not(
         app.portal.call(app.app.meet, From(project=str(tmp_path)))
         app.wait_for("s", "ready")
         assert app.tool_ids() == ["s__where"]
+
+
+@pytest.mark.requirement("upstream:instances")
+def test_a_project_lists_what_a_later_entry_could_not(
+    scripted: Scripted, tmp_path: Path, starts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That the project is known already is no reason not to try the entry there."""
+    here = tmp_path / "here"
+    here.mkdir()
+    (tmp_path / "sub").mkdir()
+    caller = From(project=str(tmp_path))
+    config = configured(scripted, tmp_path, starts)
+    monkeypatch.chdir(here)
+    with running(config, NEVER, Wiring(follow=True)) as app:
+        app.settle()
+        app.portal.call(app.app.meet, caller)
+        configured(scripted, tmp_path, starts, cwd="${PROJECT}/sub")
+        app.wait_for("s", "failed")
+        app.portal.call(app.app.meet, caller)
+        app.wait_for("s", "ready")
 
 
 @pytest.mark.requirement("upstream:limits")

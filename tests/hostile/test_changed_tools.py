@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from tests.gateway.upstream.test_request_router import call, lines
 from tests.support import FUZZY, Cli, Running, Scripted, running, until, write_config
 from toolscript.errors import HeldError, UnknownNameError
 from toolscript.gateway.definitions.comparison import HeldTool
@@ -91,8 +92,8 @@ def put(listed: Path, tools: list[Tool]) -> None:
     written.replace(listed)
 
 
-def server(tmp_path: Path, listed: Path) -> Path:
-    entry = Scripted(tmp_path)(tools_file=str(listed), calls=str(tmp_path / "calls"))
+def server(tmp_path: Path, listed: Path, **script: Any) -> Path:
+    entry = Scripted(tmp_path)(tools_file=str(listed), calls=str(tmp_path / "calls"), **script)
     return write_config(tmp_path / "config.json", {"s": entry})
 
 
@@ -177,6 +178,20 @@ def test_a_change_between_list_and_call_is_noticed(tmp_path: Path, listed: Path)
             until(lambda name=before[0]: not _is_called(app, name), "the call is refused")
             app.portal.call(lambda: app.app.review(list(held(app)), approve=True))
             until(lambda: not held(app), "it is approved")
+
+
+def test_a_call_while_the_tools_are_listed_again_waits_for_that(
+    tmp_path: Path, listed: Path
+) -> None:
+    tool, listings = honest(1), tmp_path / "listings"
+    put(listed, [tool])
+    with running(server(tmp_path, listed, list_s=1.0, listings=str(listings))) as app:
+        app.settle()
+        put(listed, [CHANGES["description"](tool)])
+        until(lambda: len(lines(listings)) == 2, "the second listing has begun")
+        with pytest.raises(HeldError, match="its definition has changed since it was accepted"):
+            call(app, f"s__{tool['name']}", customer="ada", limit=1)
+    assert not (tmp_path / "calls").exists()
 
 
 def test_a_server_that_changed_while_it_rested_is_found_out_by_the_first_call(

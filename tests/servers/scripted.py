@@ -21,6 +21,7 @@ It is the server of ``toolscript.testing``, whose keys it knows, with more of th
     dies           while this file exists, the process ends once it has listed its tools
     listings       a file that gets a line with the time (monotonic) at each listing
     lists          only this many listings are answered
+    list_s         how long each listing but the first takes, in seconds
     restless       each listing is followed by list_changed
     calls          a file that gets a line with the parameters at each call
     raw            tool name, or tools/list, to the line that answers it, sent as it stands
@@ -119,12 +120,14 @@ class MisbehavingServer(ScriptedServer):
         if "list_error" in script:
             self.send(id=identifier, error={"code": -32000, "message": script["list_error"]})
             return
-        if next(self.listings) >= script.get("lists", math.inf):
+        listing = next(self.listings)
+        if listing >= script.get("lists", math.inf):
             return
         if "tools/list" in script.get("raw", {}):
             self.send_raw(identifier, "tools/list")
             return
         self.note("listings", time.monotonic())
+        time.sleep(script.get("list_s", 0) if listing else 0)
         modern = _DISCOVERY if script.get("discover") == "answer" else {}
         self.send(id=identifier, result=modern | self.page(params))
         if script.get("restless"):

@@ -23,17 +23,17 @@ from toolscript.gateway.base import (
     SoleOwnership,
 )
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
-from toolscript.gateway.definition_review import DefinitionReview
+from toolscript.gateway.definition_approval import DefinitionApproval
 from toolscript.gateway.definitions.comparison import HeldTool, Version, held_message
 from toolscript.gateway.definitions.pins import DefinitionPins
 from toolscript.gateway.fair_queue import FairQueue
 from toolscript.gateway.instance import Instance, InstanceEndedError
+from toolscript.gateway.managed_server import ManagedServer, status_of
+from toolscript.gateway.observable_catalogue import ObservableCatalogue
 from toolscript.gateway.process.process_resources import measure
 from toolscript.gateway.process_limit import ProcessLimit
-from toolscript.gateway.published_catalogue import PublishedCatalogue
 from toolscript.gateway.replica_sync import ReplicaSync
 from toolscript.gateway.server_instances import ServerInstances
-from toolscript.gateway.server_slot import ServerSlot, status_of
 from toolscript.text.display import encodable
 from toolscript.text.timestamps import utc_timestamp
 from toolscript.types import ServerResources, ServerSpec, ServerStatus, ToolSpec, tool_id
@@ -91,11 +91,11 @@ class Gateway:
         self._forward = forward
         wanted = [spec for spec in _enabled(config) if only in {None, spec.name}]
         self._ownership.follow(wanted)
-        self._published = PublishedCatalogue(known)
-        self._slots = {spec.name: self._slot(spec) for spec in wanted}
-        self._review = DefinitionReview(pins, self._published, self._slots)
+        self._catalogue = ObservableCatalogue(known)
+        self._managed = {spec.name: self._manage(spec) for spec in wanted}
+        self._approval = DefinitionApproval(pins, self._catalogue, self._managed)
         self._sync = ReplicaSync(
-            shared, self._ownership, self._review, self._published, self._slots
+            shared, self._ownership, self._approval, self._catalogue, self._managed
         )
         self._running: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)
         """Held by the task of the server of this name."""
@@ -105,7 +105,11 @@ class Gateway:
     @property
     def catalogue(self) -> Catalogue:
         """The tools of all servers as they are known now."""
-        return self._published.current
+        return self._catalogue.current
+
+    async def changed(self, seen: Catalogue | None) -> Catalogue:
+        """Returns the catalogue, once it is another than ``seen``."""
+        return await self._catalogue.changed(seen)
 
     @property
     def settled(self) -> bool:
@@ -115,15 +119,20 @@ class Gateway:
     @property
     def unsettled(self) -> list[str]:
         """The servers whose tools are not known yet, and that have not failed either."""
-        return [name for name, slot in self._slots.items() if not slot.settled.is_set()]
+        return [name for name, managed in self._managed.items() if not managed.settled.is_set()]
+
+    async def settle(self, server: str | None = None) -> None:
+        """Waits until `settled`, or until the given server is."""
+        while waiting := [name for name in self.unsettled if server in {None, name}]:
+            await self._managed[waiting[0]].settled.wait()
 
     async def run(self) -> None:
         """Runs every upstream until cancelled. No upstream's failure affects another."""
         try:
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
-                for slot in self._slots.values():
-                    tasks.start_soon(self._hold, slot, name=slot.spec.name)
+                for managed in self._managed.values():
+                    tasks.start_soon(self._hold, managed, name=managed.spec.name)
                 tasks.start_soon(self._sync.run)
                 while True:
                     self._note_owners()
@@ -141,12 +150,13 @@ class Gateway:
         wanted = {spec.name: spec for spec in _enabled(config)}
         self.config = config
         self._ownership.follow(wanted.values())
-        for name, slot in list(self._slots.items()):
-            if name not in wanted or wanted[name].digest != slot.spec.digest:
-                self._end(slot)
-        for name in [name for name in wanted if name not in self._slots]:
+        for name, managed in list(self._managed.items()):
+            if name not in wanted or wanted[name].digest != managed.spec.digest:
+                self._end(managed)
+        for name in [name for name in wanted if name not in self._managed]:
             self._begin(wanted[name])
-        self._published.publish(self.catalogue.keeping(wanted))
+            self._projects = {self._project}  # any may have to start it
+        self._catalogue.publish(self.catalogue.keeping(wanted))
 
     async def request(
         self, server: str, method: str, params: dict[str, Any], caller: Caller
@@ -155,20 +165,20 @@ class Gateway:
 
         See `Upstream.request`. A server that one replica runs may be asked in another replica.
         """
-        slot = self._slots.get(server)
-        if slot is None:
-            raise NotConnectedError(f"{server} is not connected to by this process")
-        if self._forward is None or slot.spec.instances == "each":
-            return await self._request(slot, method, params, caller)
         deadline = anyio.current_time() + OWNER_PATIENCE_S
-        while not self._ownership.owns(slot.spec):
+        while True:
+            managed = self._managed.get(server)
+            if managed is None:
+                raise NotConnectedError(f"{server} is not connected to by this process")
+            spec = managed.spec
             try:
-                return await self._forward(slot.spec, method, params, caller)
+                if self._forward and spec.instances == "one" and not self._ownership.owns(spec):
+                    return await self._forward(spec, method, params, caller)
+                return await self._request(managed, method, params, caller)
             except NotOwnerError:
                 if anyio.current_time() > deadline:
                     raise
             await anyio.sleep(OWNER_PAUSE_S)
-        return await self.request_as_owner(server, slot.spec.digest, method, params, caller)
 
     async def request_as_owner(
         self, server: str, digest: str, method: str, params: dict[str, Any], caller: Caller
@@ -177,26 +187,31 @@ class Gateway:
 
         Raises `NotOwnerError` where it is not, or its entry has not this ``digest``.
         """
-        slot = self._slots.get(server)
-        if slot is None or slot.spec.digest != digest or not self._ownership.owns(slot.spec):
-            raise NotOwnerError(f"{server} is not run by this replica; try again")
-        return await self._request(slot, method, params, caller)
+        managed = self._managed.get(server)
+        if (
+            managed is None
+            or managed.spec.digest != digest
+            or not self._ownership.owns(managed.spec)
+        ):
+            raise _not_owner(server)
+        return await self._request(managed, method, params, caller)
 
     async def _request(
-        self, slot: ServerSlot, method: str, params: dict[str, Any], caller: Caller
+        self, managed: ManagedServer, method: str, params: dict[str, Any], caller: Caller
     ) -> dict[str, Any]:
-        server = slot.spec.name
-        async with slot.queue.turn(caller.session_id or id(caller.session_key)):
-            while self._slots.get(server) is slot:
-                instance = slot.instances.of(caller)
+        spec, server = managed.spec, managed.spec.name
+        async with managed.queue.turn(caller.session_id or id(caller.session_key)):
+            while self._managed.get(server) is managed:
+                instance = managed.instances.of(caller)
                 try:
                     return await instance.request(method, params, caller)
-                except (
-                    InstanceEndedError
-                ):  # a temporary one was stopped just now: the next one serves
-                    if instance is slot.instances.default:
+                except InstanceEndedError:
+                    # A temporary one was stopped just now: the next one serves.
+                    if instance is managed.instances.default:
                         break
                     await instance.removed.wait()
+        if spec.instances == "one" and not self._ownership.owns(spec):
+            raise _not_owner(server)
         raise NotConnectedError(f"{server} has just been reconfigured; try again")
 
     @property
@@ -209,30 +224,30 @@ class Gateway:
         if caller.project in self._projects:
             return
         self._projects.add(caller.project)
-        for name, slot in self._slots.items():
+        for name, managed in self._managed.items():
             entry = self.catalogue.servers.get(name)
-            if slot.spec.is_per_project and (entry is None or entry.state != "ready"):
-                slot.instances.of(caller)
+            if managed.spec.is_per_project and (entry is None or entry.state != "ready"):
+                managed.instances.of(caller)
 
     def end_session(self, session: str) -> None:
         """Stops the servers that only this session has used."""
-        for slot in self._slots.values():
-            slot.instances.end_session(session)
+        for managed in self._managed.values():
+            managed.instances.end_session(session)
 
     def resting_list(self, server: str, method: str) -> Sequence[dict[str, Any]] | None:
         """Returns the entries that a resting server last gave; None where it has to be asked.
 
         ``method`` is one such as ``prompts/list``.
         """
-        slot, entry = self._slots.get(server), self.catalogue.servers.get(server)
-        if slot is None or entry is None or not slot.instances.default.is_resting:
+        managed, entry = self._managed.get(server), self.catalogue.servers.get(server)
+        if managed is None or entry is None or not managed.instances.default.is_resting:
             return None
         return None if entry.lists is None else entry.lists.get(method, ())
 
     def secrets_of(self, server: str) -> tuple[str, ...]:
         """Returns the secrets of a server's entry, which nobody may be shown."""
-        slot = self._slots.get(server)
-        return slot.spec.secrets if slot else ()
+        managed = self._managed.get(server)
+        return managed.spec.secrets if managed else ()
 
     def pinned(self) -> list[ToolSpec]:
         """Returns the tools that the configuration pins, by id: models always see them."""
@@ -245,7 +260,7 @@ class Gateway:
 
     async def versions(self, tool: ToolSpec) -> tuple[Version, ...]:
         """Returns the definitions of a tool that were accepted, the newest last."""
-        return await self._review.versions(tool)
+        return await self._approval.versions(tool)
 
     async def approve(self, held: Sequence[HeldTool]) -> None:
         """Accepts the definitions of held tools, which can be found and called from now on.
@@ -253,7 +268,7 @@ class Gateway:
         Raises `DecisionStorageError`.
         """
         for spec, chosen in self._by_server(held):
-            await self._review.approve(spec, chosen)
+            await self._approval.approve(spec, chosen)
 
     async def reject(self, held: Sequence[HeldTool]) -> None:
         """Remembers that these definitions are not wanted; they stay held.
@@ -261,7 +276,7 @@ class Gateway:
         Raises `DecisionStorageError`.
         """
         for spec, chosen in self._by_server(held):
-            await self._review.reject(spec, chosen)
+            await self._approval.reject(spec, chosen)
 
     async def adopt(self, entry: ServerEntry) -> None:
         """See `ReplicaSync.adopt`."""
@@ -269,51 +284,46 @@ class Gateway:
 
     def _note_owners(self) -> None:
         """Has the servers listed that this replica owns now, and stops those it may not run."""
-        for slot in list(self._slots.values()):
-            was_owned, slot.is_owned = slot.is_owned, self._ownership.owns(slot.spec)
-            if slot.is_owned and not was_owned:
-                entry = self._known(slot.spec)
-                if entry is None or self._starts(slot.spec, entry):
-                    slot.instances.default.start()
-            elif was_owned and not slot.is_owned and slot.spec.instances == "one":
-                self._end(slot)
-                self._begin(slot.spec)
+        for managed in list(self._managed.values()):
+            was_owned, managed.is_owned = managed.is_owned, self._ownership.owns(managed.spec)
+            if managed.is_owned and not was_owned:
+                entry = self._known(managed.spec)
+                if entry is None or self._starts(managed.spec, entry):
+                    managed.instances.default.start()
+            elif was_owned and not managed.is_owned and managed.spec.instances == "one":
+                self._end(managed)
+                self._begin(managed.spec)
 
-    async def _await_owner(self, slot: ServerSlot) -> None:
+    async def _await_owner(self, managed: ManagedServer) -> None:
         """Lists a server here that its owner, in another replica, does not list in time."""
-        if not slot.settled.is_set():
-            await self._sync.adopt_stored(slot)
+        if not managed.settled.is_set():
+            await self._sync.adopt_stored(managed)
         with anyio.move_on_after(OWNER_PATIENCE_S):
-            await slot.settled.wait()
-        if slot.spec.instances == "one":
-            slot.settled.set()
-        elif not slot.settled.is_set():
-            slot.instances.default.start()
+            await managed.settled.wait()
+        if managed.spec.instances == "one":
+            managed.settled.set()
+        elif not managed.settled.is_set():
+            managed.instances.default.start()
 
     def _known(self, spec: ServerSpec) -> ServerEntry | None:
         entry = self.catalogue.servers.get(spec.name)
         return entry if entry is not None and entry.digest == spec.digest else None
 
     def _begin(self, spec: ServerSpec) -> None:
-        slot = self._slots[spec.name] = self._slot(spec)
+        managed = self._managed[spec.name] = self._manage(spec)
         if self._tasks is not None:
-            self._tasks.start_soon(self._hold, slot, name=spec.name)
+            self._tasks.start_soon(self._hold, managed, name=spec.name)
 
-    def _end(self, slot: ServerSlot) -> None:
-        slot.release()
-        del self._slots[slot.spec.name]
+    def _end(self, managed: ManagedServer) -> None:
+        managed.release()
+        del self._managed[managed.spec.name]
 
     def _by_server(self, held: Sequence[HeldTool]) -> list[tuple[ServerSpec, list[HeldTool]]]:
         specs = [s for s in self.config.servers if s.name in self.catalogue.servers]
         chosen = [(s, [each for each in held if each.tool.server == s.name]) for s in specs]
         return [(spec, tools) for spec, tools in chosen if tools]
 
-    async def settle(self, server: str | None = None) -> None:
-        """Waits until `settled`, or until the given server is."""
-        while waiting := [name for name in self.unsettled if server in {None, name}]:
-            await self._slots[waiting[0]].settled.wait()
-
-    def _slot(self, spec: ServerSpec) -> ServerSlot:
+    def _manage(self, spec: ServerSpec) -> ManagedServer:
         known = self._known(spec)
         is_owned = self._ownership.owns(spec)
         rests = not is_owned or (known is not None and not self._starts(spec, known))
@@ -322,7 +332,7 @@ class Gateway:
             return Instance(
                 expanded,
                 self._client,
-                lambda event: self._take(slot, event),
+                lambda event: self._take(managed, event),
                 self._limit,
                 idle_s=self._idle_s if spec.idle_timeout_s is None else spec.idle_timeout_s,
                 is_known=rests and not temporary,
@@ -331,35 +341,35 @@ class Gateway:
 
         def begin(instance: Instance) -> None:
             if self._tasks is not None:
-                self._tasks.start_soon(self._hold_temporary, slot, instance)
+                self._tasks.start_soon(self._hold_temporary, managed, instance)
 
         instances = ServerInstances(spec, self._project, make, begin)
-        slot = ServerSlot(spec, instances, FairQueue(spec.max_concurrent), is_owned)
+        managed = ManagedServer(spec, instances, FairQueue(spec.max_concurrent), is_owned)
         if rests and known is not None:
-            slot.settled.set()
-        return slot
+            managed.settled.set()
+        return managed
 
-    async def _hold(self, slot: ServerSlot) -> None:
+    async def _hold(self, managed: ManagedServer) -> None:
         """Runs one server's instance, once the previous one of the same server has ended."""
-        name = slot.spec.name
+        name = managed.spec.name
         try:
             async with self._running[name]:
-                if self._slots.get(name) is not slot:
+                if self._managed.get(name) is not managed:
                     return  # it has been released already
-                if not slot.is_owned and self._tasks is not None:
-                    self._tasks.start_soon(self._await_owner, slot)
-                await slot.run(slot.instances.default)
+                if not managed.is_owned and self._tasks is not None:
+                    self._tasks.start_soon(self._await_owner, managed)
+                await managed.run(managed.instances.default)
         finally:
-            slot.instances.end()
+            managed.instances.end()
 
-    async def _hold_temporary(self, slot: ServerSlot, instance: Instance) -> None:
+    async def _hold_temporary(self, managed: ManagedServer, instance: Instance) -> None:
         """Runs an instance beside a server's default one, until it is idle."""
         try:
-            if self._slots.get(slot.spec.name) is slot:
-                await slot.run(instance)
+            if self._managed.get(managed.spec.name) is managed:
+                await managed.run(instance)
         finally:
             instance.end()
-            slot.instances.remove(instance)
+            managed.instances.remove(instance)
 
     async def _client(self) -> Connect:
         async with self._loading:
@@ -368,14 +378,10 @@ class Gateway:
                 self._connect = await anyio.to_thread.run_sync(self._connector)
             return self._connect
 
-    async def changed(self, seen: Catalogue | None) -> Catalogue:
-        """Returns the catalogue, once it is another than ``seen``."""
-        return await self._published.changed(seen)
-
     def statuses(self) -> list[ServerStatus]:
         """Returns every server of the configuration, the unusable ones too, by name."""
         statuses = [
-            status_of(spec, self._published.entry(spec.name), self._slots.get(spec.name))
+            status_of(spec, self._catalogue.entry(spec.name), self._managed.get(spec.name))
             for spec in self.config.servers
         ]
         for problem in self.config.problems:
@@ -388,8 +394,8 @@ class Gateway:
 
         The result is by the servers' names. It lacks remote and disabled servers.
         """
-        local = [slot for slot in self._slots.values() if slot.spec.transport == "stdio"]
-        pids = {slot.spec.name: slot.instances.pids for slot in local}
+        local = [managed for managed in self._managed.values() if managed.spec.transport == "stdio"]
+        pids = {managed.spec.name: managed.instances.pids for managed in local}
         return await anyio.to_thread.run_sync(measure, pids)
 
     def why_missing(self, server: str, tool: str) -> str:
@@ -408,40 +414,42 @@ class Gateway:
             return f"includeTools or excludeTools keeps it out of {server}"
         return f"the server {server} offers no tool of that name"
 
-    def _take(self, slot: ServerSlot, event: Report) -> bool:
+    def _take(self, managed: ManagedServer, event: Report) -> bool:
         """Puts what an upstream reports into the catalogue, unless its server was replaced.
 
         Returns whether the server's tools are known. Where it has several instances, one that
         fails says nothing about the others.
         """
-        spec = slot.spec
-        if self._slots.get(spec.name) is not slot:
+        spec = managed.spec
+        if self._managed.get(spec.name) is not managed:
             return False
-        slot.reported = True
+        managed.reported = True
         before = self.catalogue.servers.get(spec.name)
         failed_alone = not spec.is_single and not isinstance(event, Ready)
-        if failed_alone and before and before.state == "ready":
-            return True
-        if not slot.is_owned and before and self._note_unowned(slot, before, event):
+        same = self._known(spec)
+        stays = failed_alone and same and same.state == "ready"
+        unowned = before if not managed.is_owned else None
+        if stays or (unowned and self._note_unowned(managed, unowned, event)):
+            managed.settled.set()
             return True
         entry = ServerEntry(
             name=spec.name, digest=spec.digest, state="failed", since=utc_timestamp()
         )
         if isinstance(event, Ready):
-            slot.retry = ""
+            managed.retry = ""
             reported = msgspec.structs.asdict(event)
             entry = msgspec.structs.replace(entry, state="ready", **reported)
         else:
-            slot.retry = utc_timestamp(event.retry_s)
+            managed.retry = utc_timestamp(event.retry_s)
             if event.retrying:
                 entry = msgspec.structs.replace(before or entry, state="connecting")
             entry = msgspec.structs.replace(entry, error=event.error)
         if before is None or msgspec.structs.replace(entry, since=before.since) != before:
-            self._published.publish_entry(entry)
-        slot.settled.set()
+            self._catalogue.publish_entry(entry)
+        managed.settled.set()
         return entry.state == "ready"
 
-    def _note_unowned(self, slot: ServerSlot, before: ServerEntry, event: Report) -> bool:
+    def _note_unowned(self, managed: ManagedServer, before: ServerEntry, event: Report) -> bool:
         """Takes a report of a server whose owner says what it lists.
 
         Returns whether the entry stays as it is: that it fails here says nothing elsewhere. Has
@@ -450,8 +458,12 @@ class Gateway:
         if not isinstance(event, Ready):
             return before.state == "ready"
         if (before.tools, before.held) != (event.tools, event.held):
-            self._sync.report_stale(slot.spec.name)
+            self._sync.report_stale(managed.spec.name)
         return False
+
+
+def _not_owner(server: str) -> NotOwnerError:
+    return NotOwnerError(f"{server} is not run by this replica; try again")
 
 
 def _enabled(config: Config) -> list[ServerSpec]:

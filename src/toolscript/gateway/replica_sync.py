@@ -8,38 +8,38 @@ import anyio.to_thread
 from toolscript.errors import DatabaseUnavailableError
 from toolscript.gateway.base import CatalogueNews, ServerOwnership, SharedCatalogue
 from toolscript.gateway.catalogue import ServerEntry
-from toolscript.gateway.definition_review import DefinitionReview
-from toolscript.gateway.published_catalogue import PublishedCatalogue
-from toolscript.gateway.server_slot import ServerSlot
+from toolscript.gateway.definition_approval import DefinitionApproval
+from toolscript.gateway.managed_server import ManagedServer
+from toolscript.gateway.observable_catalogue import ObservableCatalogue
 
-_STORE_AGAIN_S = 5.0
-"""The pause after which entries that could not be stored are stored."""
+_STORE_RETRY_S = 5.0
+"""The pause before entries are stored again, since storing may have failed."""
 
 
 class ReplicaSync:
-    """Takes over what other replicas list, and stores what this one does.
+    """Adopts the tools that other replicas list, and stores those that this one lists.
 
     Args:
         shared: Where replicas tell each other what servers list; None without other replicas.
         ownership: Says which servers this replica lists.
         review: Compares what is taken over with what was accepted.
-        published: The catalogue.
-        slots: The servers that run, by name.
+        catalogue: The catalogue.
+        managed: The servers that run, by name.
     """
 
     def __init__(
         self,
         shared: SharedCatalogue | None,
         ownership: ServerOwnership,
-        review: DefinitionReview,
-        published: PublishedCatalogue,
-        slots: Mapping[str, ServerSlot],
+        review: DefinitionApproval,
+        catalogue: ObservableCatalogue,
+        managed: Mapping[str, ManagedServer],
     ) -> None:
         self._shared = shared
         self._ownership = ownership
-        self._review = review
-        self._published = published
-        self._slots = slots
+        self._approval = review
+        self._catalogue = catalogue
+        self._managed = managed
 
     async def run(self) -> None:
         """Follows the other replicas, and tells them what this one lists, until cancelled."""
@@ -54,25 +54,25 @@ class ReplicaSync:
 
         Its tools are compared with what was accepted, as if they had been listed here.
         """
-        slot = self._slots.get(entry.name)
-        if slot is None or slot.spec.digest != entry.digest:
+        managed = self._managed.get(entry.name)
+        if managed is None or managed.spec.digest != entry.digest:
             return
-        before = self._published.entry(entry.name)
-        # `slot.is_owned` may be late: of a process that was stopped, another may be the owner now.
-        if self._ownership.owns(slot.spec) and before is not None:
+        before = self._catalogue.entry(entry.name)
+        # `managed.is_owned` may be late: after a pause of this process another may be the owner.
+        if self._ownership.owns(managed.spec) and before is not None:
             return
-        await self._review.review(slot, entry)
-        now = self._published.entry(entry.name)
+        await self._approval.review(managed, entry)
+        now = self._catalogue.entry(entry.name)
         if before is not None and now is not None and before.held != now.held:
-            slot.list_again()
-        slot.settled.set()
+            managed.list_again()
+        managed.settled.set()
 
-    async def adopt_stored(self, slot: ServerSlot) -> None:
+    async def adopt_stored(self, managed: ManagedServer) -> None:
         """Takes over what was stored of a server before this replica's configuration had it."""
         if self._shared is None:
             return
         try:
-            stored = await anyio.to_thread.run_sync(self._shared.load, [slot.spec])
+            stored = await anyio.to_thread.run_sync(self._shared.load, [managed.spec])
         except DatabaseUnavailableError:
             return  # the owner is waited for
         for entry in stored.servers.values():
@@ -84,31 +84,33 @@ class ReplicaSync:
             self._shared.report_stale(server)
 
     async def _follow_news(self, shared: SharedCatalogue) -> None:
-        held = {tool.tool.server for tool in self._published.current.held.values()}
-        for slot in list(self._slots.values()):  # some may have been approved before this began
-            await self._follow(slot, CatalogueNews(reviewed=frozenset(held)))
+        held = {tool.tool.server for tool in self._catalogue.current.held.values()}
+        for managed in list(
+            self._managed.values()
+        ):  # some may have been approved before this began
+            await self._follow(managed, CatalogueNews(reviewed=frozenset(held)))
         while True:
             news = await shared.news()
             for entry in news.entries:
                 await self.adopt(entry)
-            for slot in list(self._slots.values()):
-                await self._follow(slot, news)
+            for managed in list(self._managed.values()):
+                await self._follow(managed, news)
 
-    async def _follow(self, slot: ServerSlot, news: CatalogueNews) -> None:
-        name = slot.spec.name
-        entry = self._published.entry(name)
+    async def _follow(self, managed: ManagedServer, news: CatalogueNews) -> None:
+        name = managed.spec.name
+        entry = self._catalogue.entry(name)
         if entry is not None and (news.reviewed is None or name in news.reviewed):
-            await self._review.review(slot, entry)
-            if self._published.entry(name) is not entry:
-                slot.list_again()
-        if name in news.stale and slot.is_owned:
-            slot.instances.default.start()
-            slot.list_again()
+            await self._approval.review(managed, entry)
+            if self._catalogue.entry(name) is not entry:
+                managed.list_again()
+        if name in news.stale and managed.is_owned:
+            managed.instances.default.start()
+            managed.list_again()
 
     async def _store(self, shared: SharedCatalogue) -> None:
         """Stores what this replica's servers list, as soon as it changes."""
         while True:
-            catalogue = self._published.current
+            catalogue = self._catalogue.current
             await anyio.to_thread.run_sync(shared.save, catalogue)
-            with anyio.move_on_after(_STORE_AGAIN_S):
-                await self._published.changed(catalogue)
+            with anyio.move_on_after(_STORE_RETRY_S):
+                await self._catalogue.changed(catalogue)

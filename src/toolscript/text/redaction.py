@@ -16,9 +16,9 @@ _SPELLED_CHARS = 16_384
 
 
 def redact(text: str, secrets: Iterable[str]) -> str:
-    """Returns the text with ``***`` for secrets in any spelling and for what looks like one.
+    """Returns the text with ``***`` for secrets in any encoding and for what looks like one.
 
-    Logins in URLs are among that. Takes time in proportion to the text, whatever it holds.
+    Credentials in URLs are replaced, too. Takes time in proportion to the text, whatever it holds.
     """
     long, short = _matchers(tuple(secrets))
     looked = _blanked(text[:MAX_CHARS], long, short)

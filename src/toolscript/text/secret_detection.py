@@ -22,8 +22,8 @@ _WORDY = re.compile(r"[\w.-]+")
 _NAME = re.compile(
     r"-[\w.-]*|[A-Z][A-Z0-9_]*|[a-z]+(?:[._-][a-z0-9]+)*|[A-Z][A-Za-z]*(?:-[A-Z][A-Za-z]*)+"
 )
-"""Of an option, a variable, a parameter, a header; anything else before ``=`` may be half a secret.
-"""
+"""The name of an option, a variable, a parameter or a header. Anything else before ``=`` may be
+half a secret."""
 _SECRET_NAME = re.compile(
     r"key|token|secret|pass|pwd|auth|cred|bearer|session|cookie|dsn|jwt|signature|connection"
     r"|(?:^|[-_.])(?:pat|pin|pw|otp|sig|sid)(?:$|[-_.])",

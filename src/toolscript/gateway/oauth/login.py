@@ -105,7 +105,8 @@ class Login:
     @property
     def secrets(self) -> tuple[str, ...]:
         """The tokens and the client's secret, which must not be shown."""
-        tokens, client = self._read().tokens or {}, self._read().client or {}
+        stored = self._read()
+        tokens, client = stored.tokens or {}, stored.client or {}
         secrets = (
             tokens.get("access_token"),
             tokens.get("refresh_token"),

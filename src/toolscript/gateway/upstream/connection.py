@@ -88,8 +88,9 @@ class McpUpstream:
         """Whether the last attempt failed for want of a login."""
         self._wake = anyio.Event()
         self._is_closed = False
-        self._is_stale = False
-        """Whether the server has reported a change of its tools since they were listed."""
+        self._changes = self._listed_changes = 0
+        """How many changes of its tools the server has reported, and how many were there before
+        the last listing began."""
         self._ready = Ready(tools=())
         self._listed = anyio.Event()
         """Set at the end of a listing, or of the connection."""
@@ -109,6 +110,11 @@ class McpUpstream:
         self._output = OutputFilter(spec.output, self._secrets)
 
     @property
+    def _is_stale(self) -> bool:
+        """Whether the tools may have changed since they were listed."""
+        return self._listed_changes < self._changes
+
+    @property
     def _was_ready(self) -> bool:
         return self._ready_at < math.inf
 
@@ -125,8 +131,8 @@ class McpUpstream:
                 self._ready_at = math.inf
                 self._is_connecting, self._tried_login = True, self._login and self._login.stamp
                 error = await self._attempt()
-                self._is_connecting = self._is_stale = False
-                self._note_listed()
+                self._is_connecting = False
+                self._note_listed(self._changes)
                 lasted_s = anyio.current_time() - self._ready_at
                 retrying = self._was_ready and backoff.lost(lasted_s)
                 pause_s = backoff.pause()
@@ -189,7 +195,8 @@ class McpUpstream:
 
     async def _connect(self, transport: Transport) -> str:
         self._noise, self._wake = "", anyio.Event()
-        self._is_stale = self._is_closed = self._has_other_lists = False
+        self._is_closed = self._has_other_lists = False
+        self._listed_changes = self._changes
         deadline = anyio.current_time() + self._sessions.connect_s
         try:
             with anyio.CancelScope(deadline=deadline) as scope:
@@ -206,11 +213,12 @@ class McpUpstream:
         except Exception as error:  # noqa: BLE001 - the boundary: whatever one server does stays with it
             return self._note_failure(error)
         if scope.cancelled_caught:
+            self._needs_login = False
             return self._explained(f"did not answer within {self._sessions.connect_s:g} s")
         return "the connection ended"
 
     async def _publish(self, session: ClientSession) -> None:
-        self._is_stale = False
+        changes = self._changes
         tools, rejected = await list_tools(session, self._spec)
         reviewed = await anyio.to_thread.run_sync(self._shared.pins.review, self._spec, tools)
         info = session.server_info
@@ -227,9 +235,9 @@ class McpUpstream:
             held=reviewed.held,
             recent=reviewed.recent,
         )
-        self._needs_login = False
+        self._needs_login = self._is_connecting = False
         self._report(self._ready)
-        self._note_listed()
+        self._note_listed(changes)
 
     async def _admit(self, method: str, params: dict[str, Any]) -> None:
         """Lets a call pass that the last listing allows; raises `HeldError` for a held tool.
@@ -238,7 +246,8 @@ class McpUpstream:
         """
         if method != "tools/call":
             return
-        while self._is_stale:
+        known = self._changes  # those after the call do not count: there may be no end of them
+        while self._listed_changes < known:
             await self._listed.wait()
         for held in self._ready.held:
             if held.tool.name == params.get("name"):
@@ -309,13 +318,14 @@ class McpUpstream:
         elif isinstance(message, ValidationError) and not self._noise:
             self._noise = self._shown(str(message.errors()[0].get("input")), 60)
 
-    def _note_listed(self) -> None:
-        """Lets the calls go on that wait for a listing."""
+    def _note_listed(self, changes: int) -> None:
+        """Lets the calls go on that wait for a listing: it has taken in so many changes."""
+        self._listed_changes = changes
         self._listed.set()
         self._listed = anyio.Event()
 
     def _note_change(self) -> None:
-        self._is_stale = True
+        self._changes += 1
         self._wake_up()
 
     def _note_closed(self) -> None:
@@ -342,6 +352,7 @@ class McpUpstream:
         """
         error = innermost(error)
         if isinstance(error, ClosedError) or is_closed(error):
+            self._needs_login = False
             early = "" if self._was_ready else " before it was ready"
             return self._explained(f"closed the connection{early}")
         status = 0
@@ -371,7 +382,7 @@ class McpConnect:
         settings: The values of all options.
         config_key: The key of the configuration.
         pins: The definitions that were accepted.
-        logins: Where logins are instead of in the data directory.
+        logins: Where logins are; None for the data directory.
     """
 
     def __init__(

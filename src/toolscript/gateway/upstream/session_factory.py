@@ -1,4 +1,4 @@
-"""Opens sessions with one MCP server: starts or reaches it, and agrees on a protocol."""
+"""Opens sessions with one MCP server: starts or reaches it, and negotiates the protocol."""
 
 import shutil
 from collections.abc import AsyncGenerator, Callable
@@ -33,7 +33,7 @@ from toolscript.types import ServerSpec, Transport
 DISCOVER_TIMEOUT_S = 5.0
 """How long a server that may not know ``server/discover`` has to say so."""
 READ_TIMEOUT_S = 300.0
-"""The least time that a response over HTTP may pause. The library's own 5 s is too short."""
+"""The least timeout for reading a response over HTTP. The library's own 5 s is too short."""
 _IDENTITY = mcp_types.Implementation(name="toolscript", version=__version__)
 
 
@@ -74,17 +74,17 @@ class SessionFactory:
     async def open(
         self,
         transport: Transport,
-        hear: MessageHandlerFnT,
-        elicit: ElicitationFnT,
-        note_closed: Callable[[], None],
+        on_message: MessageHandlerFnT,
+        on_elicitation: ElicitationFnT,
+        on_closed: Callable[[], None],
     ) -> AsyncGenerator[ClientSession]:
         """Returns a context manager with a session in which the server has answered.
 
         Args:
             transport: How the server is reached; one over HTTP may also speak ``sse``.
-            hear: Takes notifications, and errors of messages that are none.
-            elicit: Answers the server's questions.
-            note_closed: Is called once the server has closed the connection.
+            on_message: Takes notifications, and errors of messages that are none.
+            on_elicitation: Answers the server's questions.
+            on_closed: Is called once the server has closed the connection.
 
         Raises:
             UpstreamError: The server's command or folder is missing.
@@ -96,9 +96,9 @@ class SessionFactory:
         async with (
             self._streams(transport, responses) as (read, write),
             ClientSession(
-                dispatcher=RawDispatcher(read, write, note_closed, responses.restore),
-                message_handler=hear,
-                elicitation_callback=elicit,
+                dispatcher=RawDispatcher(read, write, on_closed, responses.restore),
+                message_handler=on_message,
+                elicitation_callback=on_elicitation,
                 client_info=_IDENTITY,
             ) as session,
         ):

@@ -1,4 +1,4 @@
-"""One configured server as the gateway runs it now, and the status that it has."""
+"""One configured server as the gateway runs it, and its status."""
 
 from dataclasses import dataclass, field
 
@@ -12,16 +12,16 @@ from toolscript.types import ServerSpec, ServerStatus
 
 
 @dataclass(eq=False)
-class ServerSlot:
-    """One server as it is configured now. Another entry of the same name gets another slot."""
+class ManagedServer:
+    """One server as it is configured now. A changed entry makes a new one."""
 
     spec: ServerSpec
     instances: ServerInstances
     queue: FairQueue
     is_owned: bool
-    """Whether this replica lists its tools."""
+    """Whether this replica fetches its tools."""
     scopes: set[anyio.CancelScope] = field(default_factory=set[anyio.CancelScope])
-    """Of its instances' tasks."""
+    """They cancel the tasks of its instances."""
     settled: anyio.Event = field(default_factory=anyio.Event)
     """Set once its tools are known, it has failed, or it has been released."""
     retry: str = ""
@@ -51,22 +51,24 @@ class ServerSlot:
             instance.list_again()
 
 
-def status_of(spec: ServerSpec, entry: ServerEntry | None, slot: ServerSlot | None) -> ServerStatus:
+def status_of(
+    spec: ServerSpec, entry: ServerEntry | None, managed: ManagedServer | None
+) -> ServerStatus:
     """Returns the status of one server.
 
     Args:
         spec: How it is configured.
         entry: What is known of it.
-        slot: How it runs; None where this process does not connect to it.
+        managed: How it runs; None where this process does not connect to it.
     """
     if spec.disabled:
         return ServerStatus(name=spec.name, state="disabled")
     if entry is None:
         return ServerStatus(name=spec.name, state="connecting", transport=spec.transport)
-    rests = entry.state == "ready" and (slot is None or slot.instances.is_resting)
-    waiting = slot is not None and not slot.settled.is_set()
-    if slot is not None and entry.state == "ready" and not rests:
-        waiting = not slot.reported  # it was started, also where its tools are known already
+    rests = entry.state == "ready" and (managed is None or managed.instances.is_resting)
+    waiting = managed is not None and not managed.settled.is_set()
+    if managed is not None and entry.state == "ready" and not rests:
+        waiting = not managed.reported  # it was started, also where its tools are known already
     return ServerStatus(
         name=spec.name,
         state="connecting" if waiting else "resting" if rests else entry.state,
@@ -77,6 +79,6 @@ def status_of(spec: ServerSpec, entry: ServerEntry | None, slot: ServerSlot | No
         version=entry.version,
         rejected=entry.rejected,
         held=len(entry.held),
-        snapshot=slot is None or not slot.reported,
-        retry=slot.retry if slot else "",
+        snapshot=managed is None or not managed.reported,
+        retry=managed.retry if managed else "",
     )

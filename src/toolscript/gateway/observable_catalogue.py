@@ -1,11 +1,11 @@
-"""Holds the catalogue that counts now, and tells who waits that it is another."""
+"""Holds the current catalogue, and wakes those who wait for another one."""
 
 import anyio
 
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
 
 
-class PublishedCatalogue:
+class ObservableCatalogue:
     """The current catalogue. One event loop publishes; any thread may read.
 
     Args:
@@ -31,7 +31,7 @@ class PublishedCatalogue:
         return self.current.servers.get(server)
 
     async def changed(self, seen: Catalogue | None) -> Catalogue:
-        """Returns the current catalogue, once it is another than ``seen``."""
+        """Returns the current catalogue, once it differs from ``seen``."""
         while self.current is seen:
             await self._changed.wait()
         return self.current

@@ -1,4 +1,4 @@
-"""Applies the decisions about held definitions to the entries of the catalogue."""
+"""Approves and rejects changed definitions, which are held until a person decides."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -9,26 +9,31 @@ import msgspec
 from toolscript.gateway.catalogue import ServerEntry
 from toolscript.gateway.definitions.comparison import HeldTool, Version
 from toolscript.gateway.definitions.pins import DefinitionPins
-from toolscript.gateway.published_catalogue import PublishedCatalogue
-from toolscript.gateway.server_slot import ServerSlot
+from toolscript.gateway.managed_server import ManagedServer
+from toolscript.gateway.observable_catalogue import ObservableCatalogue
 from toolscript.types import ServerSpec, ToolSpec
 
 
-class DefinitionReview:
-    """Approves and rejects what is held, and compares entries with what was accepted.
+class DefinitionApproval:
+    """Applies the decisions about held definitions to the catalogue.
+
+    Entries of servers are compared with the definitions that were accepted.
 
     Args:
         pins: The definitions that were accepted.
-        published: The catalogue.
-        slots: The servers that run, by name.
+        catalogue: The catalogue.
+        managed: The servers that run, by name.
     """
 
     def __init__(
-        self, pins: DefinitionPins, published: PublishedCatalogue, slots: Mapping[str, ServerSlot]
+        self,
+        pins: DefinitionPins,
+        catalogue: ObservableCatalogue,
+        managed: Mapping[str, ManagedServer],
     ) -> None:
         self._pins = pins
-        self._published = published
-        self._slots = slots
+        self._catalogue = catalogue
+        self._managed = managed
 
     async def versions(self, tool: ToolSpec) -> tuple[Version, ...]:
         """Returns the definitions of a tool that were accepted, the newest last."""
@@ -36,10 +41,10 @@ class DefinitionReview:
 
     async def approve(self, spec: ServerSpec, chosen: Sequence[HeldTool]) -> None:
         """Accepts some held definitions of one server. Raises `DecisionStorageError`."""
-        entry = self._published.entry(spec.name)
+        entry = self._catalogue.entry(spec.name)
         whole = entry is not None and len(chosen) == len(entry.held)
         await anyio.to_thread.run_sync(partial(self._pins.approve, spec, chosen, whole=whole))
-        entry = self._published.entry(spec.name)
+        entry = self._catalogue.entry(spec.name)
         if entry is None:
             return
         names = {each.tool.name for each in chosen}
@@ -54,7 +59,7 @@ class DefinitionReview:
     async def reject(self, spec: ServerSpec, chosen: Sequence[HeldTool]) -> None:
         """Keeps some held definitions of one server held. Raises `DecisionStorageError`."""
         await anyio.to_thread.run_sync(self._pins.reject, spec, chosen)
-        entry = self._published.entry(spec.name)
+        entry = self._catalogue.entry(spec.name)
         if entry is None:
             return
         marked = tuple(
@@ -63,20 +68,20 @@ class DefinitionReview:
         )
         self._republish(msgspec.structs.replace(entry, held=marked))
 
-    async def review(self, slot: ServerSlot, entry: ServerEntry) -> None:
+    async def review(self, managed: ManagedServer, entry: ServerEntry) -> None:
         """Publishes an entry as the accepted definitions have it now."""
         if entry.state == "ready":
             tools = (*entry.tools, *(held.tool for held in entry.held))
-            reviewed = await anyio.to_thread.run_sync(self._pins.review, slot.spec, tools)
+            reviewed = await anyio.to_thread.run_sync(self._pins.review, managed.spec, tools)
             entry = msgspec.structs.replace(
                 entry, tools=reviewed.accepted, held=reviewed.held, recent=reviewed.recent
             )
-        is_new = self._published.entry(entry.name) != entry
-        if is_new and self._slots.get(entry.name) is slot:
-            self._published.publish_entry(entry)
+        is_new = self._catalogue.entry(entry.name) != entry
+        if is_new and self._managed.get(entry.name) is managed:
+            self._catalogue.publish_entry(entry)
 
     def _republish(self, entry: ServerEntry) -> None:
         """Publishes a reviewed entry, and has a connected server say what it lists now."""
-        self._published.publish_entry(entry)
-        if (slot := self._slots.get(entry.name)) is not None:
-            slot.list_again()
+        self._catalogue.publish_entry(entry)
+        if (managed := self._managed.get(entry.name)) is not None:
+            managed.list_again()
