@@ -271,6 +271,8 @@ class Cli:
     env: dict[str, str] = field(default_factory=dict[str, str])
     storage: Mapping[str, str] = field(default_factory=dict[str, str])
     """The variables that name a shared database; none where everything is in files."""
+    patience_s: float = PATIENCE_S
+    """How long a command may take."""
 
     def __call__(
         self,
@@ -281,7 +283,7 @@ class Cli:
     ) -> subprocess.CompletedProcess[str]:
         """Run a command to its end; ``given`` is its standard input."""
         environ = self.environment(env)
-        return launcher.run(arguments, cwd or self.home, environ, PATIENCE_S, given)
+        return launcher.run(arguments, cwd or self.home, environ, self.patience_s, given)
 
     @staticmethod
     def command(*arguments: str) -> list[str]:

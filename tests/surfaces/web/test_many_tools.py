@@ -83,7 +83,7 @@ def dataset_tools(path: Path) -> list[dict[str, Any]]:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[Cli, Browser]]:
     """A gateway with all of them, and its owner."""
     home = tmp_path_factory.mktemp("many")
-    cli, scripted = Cli(home, FUZZY), Scripted(home)
+    cli, scripted = Cli(home, FUZZY, patience_s=240), Scripted(home)
     given = os.environ.get("TOOLSCRIPT_TEST_TOOLS")
     tools = dataset_tools(Path(given)) if given else made_tools(random.Random(20))  # noqa: S311 - no secret
     for number, tool in enumerate(tools):
