@@ -14,6 +14,7 @@ class Delighted:
 
     name = "delighted"
     vectors = None
+    is_incomplete = False
 
     def prepare(self, corpus: Corpus) -> Iterator[int]:
         del corpus

@@ -36,6 +36,7 @@ from toolscript.types import (
     ServerStatus,
     ToolSpec,
     Trust,
+    tool_id,
 )
 
 if TYPE_CHECKING:
@@ -96,7 +97,9 @@ class ScopedCatalogue:
             _, why = self.permissions.decision(self.grant, found)
             return DeniedError(f"{found.id} may not be called: {why}")
         if held is not None and self.grant.allows(held.tool.id):
-            return HeldError(held_message(held))
+            decision, _ = self.permissions.decision(self.grant, held.tool)
+            if decision != "deny" or self.grant.is_owner:
+                return HeldError(held_message(held))
         return None
 
     def held(self) -> list[HeldTool]:
@@ -278,8 +281,9 @@ class ScopedCatalogue:
         if problem := self._withheld(name):
             return MissExplanation(id=name, verdict=str(problem))
         server, _, tool = re.split(f"({SEPARATOR}|:)", name + SEPARATOR, maxsplit=1)
-        shown = self.grant.shows(server)
-        known = self.gateway.why_missing(server, tool[: -len(SEPARATOR)]) if shown else ""
+        tool = tool[: -len(SEPARATOR)]
+        shown = self.grant.allows(tool_id(server, tool))
+        known = self.gateway.why_missing(server, tool) if shown else ""
         known = known if self.grant.is_owner else without_last_words(known)
         return MissExplanation(id=name, verdict=known or self._unknown(name))
 

@@ -329,6 +329,11 @@ class EmbeddingIndex(Protocol):
 class EmbeddingSignal(Protocol):
     """A signal that computes a vector for each document and keeps it."""
 
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether the last `prepare` could not reach the model for some documents."""
+        ...
+
     def prepare(self, corpus: Corpus) -> Iterator[int]:
         """Compute the vectors of a corpus in steps; yields how many documents still wait.
 

@@ -110,6 +110,11 @@ class SearchEngine:
         """How many documents some signal does not cover yet."""
         return self._waiting
 
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether some documents are to be prepared again, since a model could not be reached."""
+        return self._semantic is not None and self._semantic.is_incomplete
+
     def search(self, request: SearchRequest, profile: Profile | None = None) -> SearchResult:
         """Returns the documents of the corpus that answer, best first, ordered by (−score, id).
 

@@ -1,6 +1,7 @@
 """Follows a feed of catalogues with a search engine: tools and skills are both indexed by this."""
 
 import logging
+import math
 from collections.abc import Sequence
 from typing import Generic, Protocol, TypeVar
 
@@ -16,6 +17,9 @@ log = logging.getLogger(__name__)
 C = TypeVar("C")
 """A catalogue: an immutable snapshot."""
 SEARCH_TIMEOUT_S = 10.0
+RETRY_S, MAX_RETRY_S = 5.0, 300.0
+"""The first pause before a catalogue that was not indexed in full is indexed again, and the longest
+one: each is twice as long as the one before."""
 
 
 class Feed(Protocol[C]):
@@ -99,8 +103,12 @@ class LiveIndex(Generic[C]):
 
     async def run(self) -> None:
         """Index and save each catalogue as it comes, until cancelled."""
+        pause_s = RETRY_S
         while True:
-            catalogue = await self._feed.changed(self._indexed)
+            with anyio.move_on_after(math.inf if self._documents is not None else pause_s):
+                await self._feed.changed(self._indexed)
+            catalogue = self._feed.catalogue
+            pause_s = RETRY_S if catalogue is not self._indexed else min(2 * pause_s, MAX_RETRY_S)
             await anyio.to_thread.run_sync(self._update, catalogue)
             self._indexed = catalogue
             self._step.set()
@@ -129,5 +137,6 @@ class LiveIndex(Generic[C]):
             # A boundary: whatever is wrong with one catalogue, the searches go on.
             log.exception("the %s could not be indexed", self._feed.noun)
             self.fault = f"index: out of date ({type(error).__name__}: {error})"
-        if superseded():  # perhaps before every signal was done
+        # Not every signal may be done.
+        if self.fault or superseded() or self.engine.is_incomplete:
             self._documents = None

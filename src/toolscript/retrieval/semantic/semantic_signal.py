@@ -93,6 +93,8 @@ class SemanticSignal:
         self._whole: _Whole | None = None
         """The latest index of very many documents in which every one has a vector."""
         self._queries = QueryVectorCache(self.counters)
+        self.is_incomplete = False
+        """See `EmbeddingSignal`."""
 
     def prepare(self, corpus: Corpus) -> Iterator[int]:
         """Embed the documents of ``corpus`` without a vector in batches, and save the vectors.
@@ -100,6 +102,7 @@ class SemanticSignal:
         Yields how many documents still wait. Vectors of the cache can be found while the
         model is still being loaded.
         """
+        self.is_incomplete = False
         if not len(corpus):
             return
         identity = self.model.begin()
@@ -120,8 +123,9 @@ class SemanticSignal:
             if self._missing(corpus):  # measured before the first search needs it
                 self._curves.of(encoder)
             yield from self._embed_missing(encoder, corpus)
-        except UnreachableError as error:  # the rest waits for the next catalogue
+        except UnreachableError as error:
             log.warning("not all %s are embedded: %s", self._noun, error)
+            self.is_incomplete = True
             self._save(corpus)
             return
         except ModelError as error:

@@ -39,18 +39,18 @@ class BodyLimit:
         if scope["type"] != "http" or scope["method"] != "POST" or is_stream(scope["path"]):
             await self._app(scope, receive, send)
             return
-        data, app = bytearray(), self._app
+        data, app, length = bytearray(), self._app, 0
         try:
-            await self._read(data, receive)
-            receive = _replay(bytes(data), receive)
-        except ClientDisconnect:
-            self._bytes -= len(data)
-            return
-        except ToolscriptError as problem:
-            app = error_response(problem)
-        length = len(data)
-        data.clear()
-        try:
+            try:
+                await self._read(data, receive)
+                receive = _replay(bytes(data), receive)
+            except ClientDisconnect:
+                return
+            except ToolscriptError as problem:
+                app = error_response(problem)
+            finally:  # also where the request is cancelled
+                length = len(data)
+            data.clear()
             await app(scope, receive, send)
         finally:
             self._bytes -= length

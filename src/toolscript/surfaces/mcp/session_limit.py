@@ -57,7 +57,8 @@ class SessionLimit:
         self._open[session.identifier] = session
         self._revocations.add(session, session.holder, lambda: self.finish(session))
         if len(self._open) > self._most:
-            idle = (each for each in self._open.values() if not each.requests)
+            others = (each for each in self._open.values() if each is not session)
+            idle = (each for each in others if not each.requests)
             self.finish(next(idle, next(iter(self._open.values()))))
 
     def find(self, identifier: str) -> OpenSession | None:

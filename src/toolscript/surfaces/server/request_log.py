@@ -22,6 +22,7 @@ _WATCHING = PROBES | {HEALTH}
 """Routes that supervisors ask, who are no clients."""
 CLOSING = "the gateway is closing down; try again"
 _ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
+_CONVERTER = re.compile(r":\w+\}")
 
 
 @dataclass(eq=False, slots=True)
@@ -142,12 +143,12 @@ class RequestLogMiddleware:
 
 def _route(scope: Scope) -> str:
     """Returns the route's path with its parameters' names; never a path that a caller made up."""
-    if "endpoint" not in scope:
+    path: str | None = getattr(scope.get("route"), "path", None)
+    if path is None:
         return "other"
-    path = scope["path"]
-    for name, value in scope["path_params"].items():
-        path = path.removesuffix(value) + f"{{{name}}}"
-    return path
+    mounted = scope["root_path"].removeprefix(scope.get("app_root_path", ""))
+    # What is mounted without routes of its own, such as files, is in `root_path` already.
+    return _CONVERTER.sub("}", mounted if mounted.endswith(path) else mounted + path)
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
