@@ -24,6 +24,7 @@ from toolscript.cluster.nearest_neighbors import DIMS, NearestNeighbors
 from toolscript.cluster.posting_blocks import Entries, blocks_of, entries_of, sorted_entries
 from toolscript.cluster.resident_index import WordCounts
 from toolscript.embedding.base import Vectors
+from toolscript.errors import InputError
 from toolscript.retrieval.capability import CapabilityReader
 from toolscript.retrieval.lexical.analyzer import FIELDS, Analyzer, Stemmer, TokenIds, token_ids
 from toolscript.retrieval.semantic.reduced_vectors import SAMPLE, principal_axes
@@ -121,7 +122,7 @@ class _Builder:
             row[0]
             for row in await connection.fetch(
                 "select id from toolscript.candidate_index "
-                "where catalogue = $1 and id <> $2 and not is_current",
+                "where catalogue = $1 and id < $2 and not is_current",
                 *(catalogue, self.id),
             )
         ]
@@ -139,11 +140,14 @@ class _Builder:
             catalogue,
         )
         lengths = np.concatenate(self.lengths_of_vectors) if self.lengths_of_vectors else np.ones(1)
-        await connection.execute(
+        done = await connection.fetchval(
             "update toolscript.candidate_index set is_current = true, next_number = $2, "
-            "folded_number = $2, folded_size = $2, folded_lengths = $3, scale = $4 where id = $1",
+            "folded_number = $2, folded_size = $2, folded_lengths = $3, scale = $4 where id = $1 "
+            "returning id",
             *(self.id, self.size, self.counts.lengths.tolist(), float(lengths.mean())),
         )
+        if done is None:
+            raise InputError("another rebuild has ended in the meantime; its index is used")
         if feed is not None:
             await feed.add(connection, STORE, "rebuilt")
 

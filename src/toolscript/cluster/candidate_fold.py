@@ -25,6 +25,9 @@ async def fold(connection: Connection, row: IndexRow, stemmer: Stemmer) -> int:
     """
     if not await connection.fetchval("select pg_try_advisory_xact_lock($1, $2)", _FOLDING, row.id):
         return 0
+    row = await IndexRow.by_id(connection, row.id)  # another process may have merged some since
+    if not row.id:
+        return 0
     vocabulary = Vocabulary(stemmer)
     counts = await WordCounts.folded(connection, row, vocabulary)
     contents = await connection.fetch(

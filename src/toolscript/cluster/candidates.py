@@ -104,7 +104,7 @@ class DatabaseCandidates:
 
         Raises `DatabaseUnavailableError`.
         """
-        self._database.run(self._load)
+        self._database.run(self._load_all)
 
     @property
     def is_built(self) -> bool:
@@ -155,13 +155,11 @@ class DatabaseCandidates:
                 self._write_later(_RETRY_S)
 
     def _write_changed(self, superseded: Callable[[], bool]) -> Iterator[int]:
-        documents, model = self._documents, self._memory.model
+        documents, model, written = self._documents, self._memory.model, self._written
         known = documents.keys() | self._memory.server_numbers.keys()
         leases = dict.fromkeys(known, "") if self._leases is None else self._leases.of_servers
         changed = sorted(
-            name
-            for name in known & leases.keys()
-            if self._written.get(name) != documents.get(name, [])
+            name for name in known & leases.keys() if written.get(name) != documents.get(name, [])
         )
         stored = dict(self._database.run(partial(self._digests, changed)))
         left = sum(len(documents.get(name, ())) for name in changed)
@@ -175,8 +173,10 @@ class DatabaseCandidates:
                 vectors = self._vectors(model, tools)
                 is_complete = len(vectors) == len(tools)
                 new = ServerTools(name, tools, vectors, digest if is_complete else "")
-                self._database.run(partial(self._replace, new, leases[name]))
-            self._written[name] = tools
+                if not self._database.run(partial(self._replace, new, leases[name])):
+                    self._write_later(_RETRY_S)  # its lease may be another's, or is taken again
+                    continue
+            written[name] = tools
             left -= len(tools)
         if self.fold_is_due:
             self._database.run(self._fold)
@@ -213,15 +213,22 @@ class DatabaseCandidates:
         await self._database.arun(partial(self._replace, tools, ""))
         await self._database.arun(self._memory.advance)
 
-    async def _replace(self, tools: ServerTools, lease: str, connection: Connection) -> None:
+    async def _replace(self, tools: ServerTools, lease: str, connection: Connection) -> bool:
+        """Returns whether this gateway may write the server's tools."""
         row = await IndexRow.current(connection, self._catalogue, "for update")
         if not row.id or not await self._may_write(connection, lease):
-            return
-        if row.id != self._memory.id:
+            return False
+        if self._is_outdated(row):
             await self._load(connection)
         await self._memory.advance(connection)
         if await replace_server(connection, self._memory, row, tools):
             await self._feed.add(connection, STORE, str(row.position + 1))
+        return True
+
+    def _is_outdated(self, row: IndexRow) -> bool:
+        """Whether the index in memory lacks changes that are no longer kept one by one."""
+        memory = self._memory
+        return row.id != memory.id or row.folded_position > memory.snapshot.position
 
     async def _may_write(self, connection: Connection, lease: str) -> bool:
         return not lease or self._leases is None or await self._leases.fence(connection, lease)
@@ -243,22 +250,32 @@ class DatabaseCandidates:
     async def _changed(self, _: frozenset[str] | None) -> None:
         """Takes what has changed. On the database's loop."""
 
-        async def follow(connection: Connection) -> None:
+        async def follow(connection: Connection) -> bool:
             row = await IndexRow.current(connection, self._catalogue)
-            if row.id != self._memory.id or row.folded_position > self._memory.snapshot.position:
-                await self._load(connection)
-                return
+            if self._is_outdated(row):
+                return False
             await self._memory.advance(connection)
             self._memory.forget_folded(row.folded_number)
+            return True
 
-        await self._database.execute(follow)
+        if not await self._database.execute(follow):
+            await self._database.execute(self._load_all)
+
+    async def _load_all(self, connection: Connection) -> None:
+        """Loads the index as it is at one moment.
+
+        Without a lock, which would give the transaction an id: no gateway sees changes that come
+        later than such a transaction while it goes on.
+        """
+        await connection.execute("set transaction isolation level repeatable read")
+        await self._load(connection)
 
     async def _note_owners(self, _: object) -> None:
         """What the former owner of a server has not written this gateway may have to write."""
         self._write_later(_RETRY_S)
 
     async def _load(self, connection: Connection) -> None:
-        row = await IndexRow.current(connection, self._catalogue, "for share")
+        row = await IndexRow.current(connection, self._catalogue)
         memory = IndexMemory(row, self._stemmer)
         if row.id:
             await memory.load(connection, row)

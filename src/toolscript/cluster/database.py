@@ -27,6 +27,8 @@ MAX_CONNECTIONS = 8
 CONNECT_TIMEOUT_S = 2.0
 """How long a connection, a place in the pool, or the begin of a transaction is waited for."""
 QUERY_TIMEOUT_S = 30.0
+IDLE_TRANSACTION_S = 300
+"""How long a transaction may wait for its process. Refreshing a log-in takes 20 s at most."""
 _CANCELLATIONS, _CANCEL_S = 10, 0.5
 """How often tasks are cancelled at the end, and how long their end is waited for each time."""
 MAX_FAILURES, PAUSE_S = 5, 1.0
@@ -211,6 +213,7 @@ class Database:
             # A pooler in transaction mode gives each transaction another connection.
             statement_cache_size=0,
             reset=keep,
+            init=_limit_idle_transactions,
             server_settings={"application_name": "toolscript"},
         )
 
@@ -250,6 +253,14 @@ class Database:
         if self._pool is not None:
             self._pool.terminate()
         await _cancelled()
+
+
+async def _limit_idle_transactions(connection: Connection) -> None:
+    """Has the database end a transaction of a process that is stopped, or cannot be reached.
+
+    What it has locked nobody else could write, and no gateway would see later changes.
+    """
+    await connection.execute(f"set idle_in_transaction_session_timeout = '{IDLE_TRANSACTION_S}s'")
 
 
 async def _cancelled() -> None:

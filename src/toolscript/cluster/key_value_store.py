@@ -27,11 +27,9 @@ on conflict (catalogue, store, name) do update
 set content = excluded.content, version = record.version + 1, changed_at = clock_timestamp()
 returning version
 """
-_LOCK = """
-insert into toolscript.record (catalogue, store, name) values ($1, $2, $3)
-on conflict (catalogue, store, name) do update set name = excluded.name
-returning name, version, content
-"""
+_LOCK = "select pg_advisory_xact_lock(hashtextextended($1 || '/' || $2 || '/' || $3, 0))"
+"""Not the row's own lock: that gives the transaction an id, and no gateway sees a change that came
+later than a transaction with an id that goes on, such as one that waits for a new token."""
 _DURABLE = "set local synchronous_commit = on"
 
 
@@ -40,6 +38,9 @@ class _Value:
     version: int
     content: bytes | None
     """None once it was deleted: the version goes on, so that no older value comes back."""
+
+
+_ABSENT = _Value(0, None)
 
 
 @dataclass(slots=True)
@@ -77,7 +78,7 @@ class DatabaseRecords:
         self._key = catalogue, store
         self._max_age_s = max_age_s
         self._copy: dict[str, _Value] = {}
-        self._is_loaded = False
+        self._is_loaded = self._is_loading = False
         self._guard = threading.Lock()
         self._locked: dict[str, _Lock] = {}
         """The values that this process has locked, by name."""
@@ -88,6 +89,7 @@ class DatabaseRecords:
 
         Changes are told from the start of the feed on, which has to come before.
         """
+        self._is_loading = True  # what changes from here on is read again
         self._database.run(lambda connection: self._fetch(connection, None))
         self._is_loaded = True
 
@@ -128,15 +130,16 @@ class DatabaseRecords:
 
     @contextmanager
     def locked(self, name: str, timeout_s: float = -1) -> Generator[None]:
-        """See `Records`. Locks the value's row."""
+        """See `Records`."""
 
         async def lock(connection: Connection) -> _Value:
             await connection.execute(_DURABLE)
             if timeout_s >= 0:
                 timeout_ms = max(1, round(timeout_s * 1000))
                 await connection.execute(f"set local lock_timeout = {timeout_ms}")
-            _, version, content = await connection.fetchrow(_LOCK, *self._key, name)
-            return _Value(version, content)
+            await connection.execute(_LOCK, *self._key, name)
+            rows = await connection.fetch(_READ, *self._key, [name])
+            return next((_Value(row["version"], row["content"]) for row in rows), _ABSENT)
 
         with self._database.transaction() as run:
             self._locked[name] = held = _Lock(run, run(lock))
@@ -161,6 +164,7 @@ class DatabaseRecords:
     def _write(self, name: str, content: bytes | None) -> None:
         async def write(connection: Connection) -> _Value:
             await connection.execute(_DURABLE)
+            await connection.execute(_LOCK, *self._key, name)
             await self._feed.add(connection, self._key[1], name)
             version: int = await connection.fetchval(_WRITE, *self._key, name, content)
             return _Value(version, content)
@@ -176,7 +180,7 @@ class DatabaseRecords:
 
         Where any may have changed, what was copied before counts no more.
         """
-        if not self._is_loaded:
+        if not (self._is_loaded or self._is_loading):
             return
         if names is not None:
             await self._database.execute(lambda c: self._fetch(c, sorted(names)))

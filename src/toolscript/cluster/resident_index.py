@@ -103,11 +103,19 @@ class IndexRow:
     @classmethod
     async def current(cls, connection: Connection, catalogue: str, lock: str = "") -> "IndexRow":
         """Returns the row of a catalogue's index; one with the id 0 where there is none."""
+        return await cls._where(connection, f"catalogue = $1 and is_current {lock}", catalogue)
+
+    @classmethod
+    async def by_id(cls, connection: Connection, number: int) -> "IndexRow":
+        """Returns the row of an index; one with the id 0 where it is gone."""
+        return await cls._where(connection, "id = $1", number)
+
+    @classmethod
+    async def _where(cls, connection: Connection, condition: str, value: object) -> "IndexRow":
         columns = ", ".join(field.name for field in fields(cls))
         row = await connection.fetchrow(
-            f"select {columns} from toolscript.candidate_index "  # noqa: S608 - ours
-            f"where catalogue = $1 and is_current {lock}",
-            catalogue,
+            f"select {columns} from toolscript.candidate_index where {condition}",  # noqa: S608 - ours
+            value,
         )
         return cls.none() if row is None else cls(*row)
 

@@ -1,5 +1,6 @@
 """Copies shared data from the files of a data directory into the database, or back."""
 
+import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -25,6 +26,7 @@ from toolscript.storage.activity_log import MAX_ROWS, ActivityLog, ActivityQuery
 from toolscript.storage.base import ActivityStorage, LostRecordError, Records
 from toolscript.storage.file_records import FileRecords
 
+log = logging.getLogger(__name__)
 _ALL_CALLS = ActivityQuery(limit=MAX_ROWS)
 Digests: TypeAlias = Mapping[str, str]
 """The digests of tools, by their ids."""
@@ -202,11 +204,17 @@ def _copy_records(source: Records, target: Records) -> int:
     names = source.names()
     for name in {*target.names()} - {*names}:
         target.delete(name)
+    copied = 0
     for name in names:
-        content = source.read(name)
+        try:
+            content = source.read(name)
+        except LostRecordError as error:  # a log-in that another key has sealed
+            log.warning("%s; it is left out", error)
+            continue
         if content is not None:
             target.write(name, content)
-    return len(names)
+            copied += 1
+    return copied
 
 
 def _copy_entries(source: Side, target: Side) -> int:

@@ -225,7 +225,7 @@ class CatalogueNews(msgspec.Struct, frozen=True):
     entries: tuple[ServerEntry, ...] = ()
     """What the owners of servers have stored."""
     reviewed: frozenset[str] | None = frozenset()
-    """Servers of which definitions were approved or rejected; None for any server."""
+    """The `file_name` of servers of which definitions were approved or rejected; None for any."""
     stale: frozenset[str] = frozenset()
     """Servers of which another replica has seen other tools than are stored."""
 

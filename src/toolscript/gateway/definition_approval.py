@@ -42,8 +42,8 @@ class DefinitionApproval:
     async def approve(self, spec: ServerSpec, chosen: Sequence[HeldTool]) -> None:
         """Accepts some held definitions of one server. Raises `DecisionStorageError`."""
         entry = self._catalogue.entry(spec.name)
-        whole = entry is not None and len(chosen) == len(entry.held)
-        await anyio.to_thread.run_sync(partial(self._pins.approve, spec, chosen, whole=whole))
+        left = [each for each in entry.held if each not in chosen] if entry else []
+        await anyio.to_thread.run_sync(partial(self._pins.approve, spec, chosen, left=left))
         entry = self._catalogue.entry(spec.name)
         if entry is None:
             return

@@ -11,6 +11,7 @@ from toolscript.gateway.catalogue import ServerEntry
 from toolscript.gateway.definition_approval import DefinitionApproval
 from toolscript.gateway.managed_server import ManagedServer
 from toolscript.gateway.observable_catalogue import ObservableCatalogue
+from toolscript.storage.atomic_files import file_name
 
 _STORE_RETRY_S = 5.0
 """The pause before entries are stored again, since storing may have failed."""
@@ -84,7 +85,7 @@ class ReplicaSync:
             self._shared.report_stale(server)
 
     async def _follow_news(self, shared: SharedCatalogue) -> None:
-        held = {tool.tool.server for tool in self._catalogue.current.held.values()}
+        held = {file_name(each.tool.server) for each in self._catalogue.current.held.values()}
         for managed in list(
             self._managed.values()
         ):  # some may have been approved before this began
@@ -99,7 +100,7 @@ class ReplicaSync:
     async def _follow(self, managed: ManagedServer, news: CatalogueNews) -> None:
         name = managed.spec.name
         entry = self._catalogue.entry(name)
-        if entry is not None and (news.reviewed is None or name in news.reviewed):
+        if entry is not None and (news.reviewed is None or file_name(name) in news.reviewed):
             await self._approval.review(managed, entry)
             if self._catalogue.entry(name) is not entry:
                 managed.list_again()

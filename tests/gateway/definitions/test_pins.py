@@ -104,7 +104,7 @@ def test_a_change_is_held_until_it_is_approved(pins: DefinitionPins, kind: str) 
     [held] = reviewed.held
     assert (reviewed.accepted, held.reason, held.rejected) == ((), "changed", False)
     assert changes(held.before, normal_form(tool))
-    pins.approve(GIT, reviewed.held, whole=True)
+    pins.approve(GIT, reviewed.held, left=())
     approved = pins.review(GIT, [tool])
     assert names(approved) == (["commit"], [])
     assert trust_of(approved.recent.get("commit")) == "pinned"
@@ -117,7 +117,7 @@ def test_earlier_versions_are_kept_but_not_all(pins: DefinitionPins) -> None:
     texts = [f"Commit, {number} times." for number in range(MAX_EARLIER + 3)]
     for text in texts:
         tool = changed(description=text)
-        pins.approve(GIT, pins.review(GIT, [tool]).held, whole=True)
+        pins.approve(GIT, pins.review(GIT, [tool]).held, left=())
         pins.reject(GIT, pins.review(GIT, [changed(description="no")]).held)
     kept = [version.definition["description"] for version in pins.versions(TOOL)]
     assert kept == texts[-MAX_EARLIER - 1 :]
@@ -166,7 +166,7 @@ def test_a_rename_is_a_change(pins: DefinitionPins, text: str) -> None:
     reviewed = pins.review(GIT, [renamed(text)])
     assert names(reviewed) == ([], ["record"])
     assert (reviewed.held[0].reason, "'commit'" in reviewed.held[0].why) == ("renamed", True)
-    pins.approve(GIT, reviewed.held, whole=True)
+    pins.approve(GIT, reviewed.held, left=())
     assert names(pins.review(GIT, [renamed(text)])) == (["record"], [])
 
 
@@ -238,7 +238,7 @@ def test_another_command_or_address_is_reviewed_as_a_whole(
     assert names(reviewed) == ([], ["commit", "push"])
     assert {held.reason for held in reviewed.held} == {"server"}
     assert reviewed.held[0].launch_before == "git-server --repo /r"
-    pins.approve(spec, reviewed.held, whole=True)
+    pins.approve(spec, reviewed.held, left=())
     assert names(pins.review(spec, [TOOL, new])) == (["commit", "push"], [])
 
 
@@ -279,9 +279,9 @@ def test_a_damaged_file_means_that_everything_is_held(
     reviewed = DefinitionPins(tmp_path, "key").review(GIT, [TOOL, other])
     assert names(reviewed) == ([], ["commit", "push"])
     assert {held.reason for held in reviewed.held} == {"lost"}
-    pins.approve(GIT, reviewed.held[:1], whole=False)
+    pins.approve(GIT, reviewed.held[:1], left=reviewed.held[1:])
     assert names(pins.review(GIT, [TOOL, other])) == (["commit"], ["push"])
-    pins.approve(GIT, reviewed.held[1:], whole=True)
+    pins.approve(GIT, reviewed.held[1:], left=())
     new = changed(name="weather", description="Forecast for a city.", input_schema={})
     assert names(pins.review(GIT, [TOOL, other, new])) == (["commit", "push", "weather"], [])
 
@@ -369,7 +369,7 @@ def test_a_decision_that_cannot_be_stored_is_an_error(
     folder = tmp_path / "pins"
     folder.rename(tmp_path / "kept")
     folder.write_text("a file where a folder has to be")
-    decision = {"approve": partial(pins.approve, whole=True), "reject": pins.reject}[decide]
+    decision = {"approve": partial(pins.approve, left=()), "reject": pins.reject}[decide]
     with pytest.raises(DecisionStorageError, match="the decision cannot be written"):
         decision(GIT, held)
     folder.unlink()

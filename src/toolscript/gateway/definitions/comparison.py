@@ -60,6 +60,8 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
     """Whether another definition was accepted before it."""
     rejected: str = ""
     """The digest of the definition that a person has rejected."""
+    is_held: bool = False
+    """Whether a person has approved others and not this one, which was never accepted."""
     earlier: tuple[Version, ...] = ()
     """The definitions that were accepted before it, the oldest first; at most `MAX_EARLIER`."""
 
@@ -210,7 +212,9 @@ class Comparison:
             return None
         if self._spec.auto_approve:
             return "autoApprove"
-        is_trusted = reason == "new" and self._trusts_new and len(self.pins) < MAX_PINS
+        pin = self.pins.get(tool.name)
+        trusts = self._trusts_new and not (pin and pin.is_held)
+        is_trusted = reason == "new" and trusts and len(self.pins) < MAX_PINS
         return "first sight" if is_trusted else None
 
     def _is_rejected(self, name: str, definition: Definition) -> bool:

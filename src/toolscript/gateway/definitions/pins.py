@@ -90,23 +90,45 @@ class DefinitionPins:
         What is accepted for the first time is on the disk when this returns. Where nothing can be
         stored it counts in this process alone, which is logged.
         """
-        with self._locked(spec.name):
-            file = self._read(spec.name)
-            is_lost = file is not None and file.lost
-            review = Comparison(
-                spec,
-                file.pins if file else {},
-                is_lost=is_lost,
-                tools=tools,
-                embed=self._embed,
-            )
-            reviewed = review.run(trusts_new=not (self._review_new or is_lost))
-            if file is None or review.pins != file.pins:
-                self._keep(msgspec.structs.replace(file or _empty(spec.name), pins=review.pins))
+        reviewed: Reviewed | None = None
+        kept: _PinFile | None = None
+        try:
+            with self._locked(spec.name):
+                reviewed, kept = self._reviewed(spec, tools)
+                if kept is not None:
+                    self._write(kept)
+        except OSError as error:  # perhaps of the end of the lock, which stores it
+            if reviewed is None:
+                raise
+            if kept is not None:
+                self._unsaved[spec.name] = kept
+                message = "what was accepted of %s cannot be stored: %s; it is forgotten at the end"
+                log.warning(message, spec.name, error, extra=write_failure(error))
         return reviewed
 
-    def approve(self, spec: ServerSpec, held: Iterable[HeldTool], *, whole: bool) -> None:
-        """Accepts the definitions of held tools; ``whole`` says that these are all that are held.
+    def _reviewed(
+        self, spec: ServerSpec, tools: Sequence[ToolSpec]
+    ) -> tuple[Reviewed, _PinFile | None]:
+        """Returns what is accepted and held, and the record to store; None for that there is."""
+        file = self._read(spec.name)
+        is_lost = file is not None and file.lost
+        review = Comparison(
+            spec,
+            file.pins if file else {},
+            is_lost=is_lost,
+            tools=tools,
+            embed=self._embed,
+        )
+        reviewed = review.run(trusts_new=not (self._review_new or is_lost))
+        is_same = file is not None and review.pins == file.pins
+        if is_same and spec.name not in self._unsaved:
+            return reviewed, None
+        return reviewed, msgspec.structs.replace(file or _empty(spec.name), pins=review.pins)
+
+    def approve(
+        self, spec: ServerSpec, held: Iterable[HeldTool], *, left: Sequence[HeldTool]
+    ) -> None:
+        """Accepts the definitions of held tools. Those that are ``left`` stay held.
 
         Raises `DecisionStorageError`.
         """
@@ -125,8 +147,10 @@ class DefinitionPins:
                     is_change=each.before is not None,
                     earlier=earlier_versions(former, definition),
                 )
+            for each in left:  # else they could be trusted as new ones, now that the server is
+                pins.setdefault(each.tool.name, _never_accepted(is_held=True))
             self._write(
-                msgspec.structs.replace(file, pins=pins, lost=file.lost and not whole),
+                msgspec.structs.replace(file, pins=pins, lost=file.lost and bool(left)),
             )
 
     def reject(self, spec: ServerSpec, held: Iterable[HeldTool]) -> None:
@@ -139,9 +163,7 @@ class DefinitionPins:
             pins = dict(file.pins)
             for each in held:
                 digest = sha256_of(normal_form(each.tool))
-                known = pins.get(each.tool.name) or Pin(
-                    definition={}, launch="", accepted_by="person", since=utc_timestamp()
-                )
+                known = pins.get(each.tool.name) or _never_accepted()
                 pins[each.tool.name] = msgspec.structs.replace(known, rejected=digest)
             self._write(msgspec.structs.replace(file, pins=pins))
 
@@ -161,22 +183,28 @@ class DefinitionPins:
             yield
 
     def _read(self, server: str) -> _PinFile | None:
-        """Returns what is stored of a server; None where it was never seen."""
-        if server in self._unsaved:
-            return self._unsaved[server]
+        """Returns what is stored of a server; None where it was never seen.
+
+        What could not be stored counts where nothing else was stored since, by another process.
+        """
+        unsaved = self._unsaved.get(server)
         try:
             content = self._records.read(file_name(server))
             if content is None:
-                return None
+                return unsaved
             sealed = msgspec.json.decode(content, type=_Sealed)
             file = msgspec.json.decode(sealed.content, type=_PinFile)
             if sealed.sha256 == _digest(sealed.content) and file.server == server:
-                return file
+                if unsaved is None:
+                    return file
+                return msgspec.structs.replace(file, pins={**unsaved.pins, **file.pins})
             problem = "its content is not what was written"
         except LostRecordError:
             problem = "it is gone"
         except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
             problem = str(error)
+        if unsaved is not None:
+            return unsaved
         level = logging.DEBUG if server in self._warned else logging.WARNING
         self._warned.add(server)
         log.log(
@@ -187,20 +215,16 @@ class DefinitionPins:
         )
         return _PinFile(VERSION, server, lost=True, pins={})
 
-    def _keep(self, file: _PinFile) -> None:
-        """Stores a file, or remembers it where that is impossible."""
-        try:
-            self._write(file)
-        except OSError as error:
-            self._unsaved[file.server] = file
-            message = "what was accepted of %s cannot be stored: %s; it is forgotten at the end"
-            log.warning(message, file.server, error, extra=write_failure(error))
-
     def _write(self, file: _PinFile) -> None:
         content = msgspec.Raw(msgspec.json.encode(file))
         sealed = msgspec.json.encode(_Sealed(_digest(content), content))
         self._records.write(file_name(file.server), sealed)
         self._unsaved.pop(file.server, None)
+
+
+def _never_accepted(*, is_held: bool = False) -> Pin:
+    since = utc_timestamp()
+    return Pin(definition={}, launch="", accepted_by="person", since=since, is_held=is_held)
 
 
 def _empty(server: str) -> _PinFile:

@@ -116,7 +116,8 @@ class Login:
 
     def forget(self) -> bool:
         """Logs out; returns whether there was a login."""
-        existed = self._records.delete(self._name)
+        with self._records.locked(self._name):  # a refresh under way would store its tokens later
+            existed = self._records.delete(self._name)
         self.request.clear()
         return existed
 

@@ -56,7 +56,8 @@ class PendingLogins:
     def __init__(self, directory: Path, records: Records | None = None) -> None:
         self._directory = directory
         self._records = records
-        self._pending: dict[str, _PendingLogin] = {}
+        self._pending: dict[tuple[str, str], _PendingLogin] = {}
+        """By the server's name and URL."""
 
     async def address(self, spec: ServerSpec) -> str:
         """Returns where the user logs in to a server; empty where the server names no address.
@@ -64,11 +65,11 @@ class PendingLogins:
         The login is begun where none is under way. The connection to the server sees when the
         user has logged in.
         """
-        pending = self._pending.get(spec.name)
+        pending = self._pending.get((spec.name, spec.url))
         if pending is None or not pending.thread.is_alive():
             from toolscript.gateway.oauth.browser import log_in  # noqa: PLC0415 - seldom needed
 
-            pending = self._pending[spec.name] = _PendingLogin(
+            pending = self._pending[spec.name, spec.url] = _PendingLogin(
                 log_in, self._directory, spec, self._records
             )
         await anyio.to_thread.run_sync(pending.begun.wait, BEGIN_TIMEOUT_S, abandon_on_cancel=True)

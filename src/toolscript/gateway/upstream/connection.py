@@ -141,6 +141,7 @@ class McpUpstream:
                 await self._wait_before_retry(pause_s)
         finally:
             self._router.disconnected("its connection was ended", retrying=False)
+            self._note_listed(self._changes)
 
     async def _wait_before_retry(self, pause_s: float) -> None:
         """Waits so long, or until the user has logged in or out."""

@@ -26,8 +26,9 @@ from toolscript.gateway.jsonrpc_reader import (
 from toolscript.gateway.raw_results import in_thread_if_large
 
 _REFERENCE = "toolscript/large"
-_MAX_REFERENCES = 32
-"""Past so many, the oldest is dropped: its request was given up."""
+_MAX_REFERENCES = 512
+"""Past so many, the oldest is dropped: its request was given up. The SDK passes messages on one by
+one, so as many wait as requests are answered at once."""
 _EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _BEFORE_DATA = re.compile(rb"\A.*?^data: ?", re.DOTALL | re.MULTILINE)
 _ENCODINGS = {"gzip", "x-gzip", "deflate"}
