@@ -1,8 +1,9 @@
 """Candidates from a real PostgreSQL give the hits and scores that all tools in memory give."""
 
 import asyncio
+import itertools
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from msgspec.structs import replace
@@ -14,13 +15,14 @@ from toolscript.cluster.candidate_writer import ServerTools
 from toolscript.cluster.candidates import DatabaseCandidates
 from toolscript.cluster.change_feed import ChangeFeed
 from toolscript.cluster.database import Database
-from toolscript.embedding.base import CachedVector, Encoder
+from toolscript.embedding.base import CachedVector, Encoder, Vectors
 from toolscript.embedding.loader import LazyModel
+from toolscript.errors import InputError
 from toolscript.graph.learning import Learning
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
-from toolscript.types import Hit, SearchRequest
+from toolscript.types import Document, Hit, SearchRequest
 
 TOLERANCE = 2e-4
 """Vectors in the database have half the digits."""
@@ -92,6 +94,26 @@ def pair(connect: Callable[[], Database], model: LazyModel, made: Made) -> Pair:
 def test_the_first_hits_are_those_of_all_tools(pair: Pair) -> None:
     assert pair.candidates.size == len(pair.made.documents)
     assert pair.equal([*asked(), *grants()]) >= 0.98
+
+
+def test_a_rebuild_that_another_has_overtaken_leaves_the_index_of_that(
+    connect: Callable[[], Database], encoder: Encoder, made: Made
+) -> None:
+    database, other = connect(), connect()
+    others, readings = list[int](), itertools.count()
+
+    def batches() -> Iterator[tuple[Sequence[Document], Vectors]]:
+        is_first = not next(readings)  # which only finds what all tools have in common
+        for batch in made.batches():
+            yield batch
+            if not (is_first or others):
+                others.append(rebuild(other, "default", encoder.name, made.batches))
+
+    with pytest.raises(InputError, match="another rebuild has ended"):
+        rebuild(database, "default", encoder.name, batches)
+    candidates = DatabaseCandidates(database, ChangeFeed(database, "default"), "default")
+    candidates.open()
+    assert candidates.size == others[0] == len(made.documents)
 
 
 def test_a_search_by_words_and_one_of_some_servers_find_the_same(pair: Pair) -> None:

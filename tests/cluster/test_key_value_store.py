@@ -1,3 +1,4 @@
+import threading
 import time
 from collections.abc import Callable
 
@@ -58,6 +59,31 @@ def test_a_change_counts_for_others_once_its_block_has_ended(connect: Connect) -
 
     assert ours.read("a") == b"1"
     wait_for(lambda: theirs.read("a") == b"1")
+
+
+def test_what_changes_while_a_value_is_locked_is_seen(connect: Connect) -> None:
+    """A gateway may wait for a new token for long."""
+    ours, theirs = followed(connect), followed(connect)
+
+    with ours.locked("a"):
+        theirs.write("b", b"1")
+        wait_for(lambda: ours.read("b") == b"1")
+
+
+def test_a_value_that_is_locked_is_deleted_after_that(connect: Connect) -> None:
+    ours, theirs = followed(connect), followed(connect)
+    theirs.write("a", b"1")
+    wait_for(lambda: ours.read("a") == b"1")
+
+    with ours.locked("a"):
+        deletion = threading.Thread(target=lambda: theirs.delete("a"))
+        deletion.start()
+        deletion.join(0.3)
+        assert deletion.is_alive()
+        ours.write("a", b"2")
+    deletion.join(10)
+
+    wait_for(lambda: ours.read("a") is None)
 
 
 def test_a_block_that_raises_changes_nothing(connect: Connect) -> None:

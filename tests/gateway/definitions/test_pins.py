@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from toolscript.gateway.definitions.comparison import MAX_EARLIER, Reviewed, tru
 from toolscript.gateway.definitions.normal_form import kept_words, launch_of, normal_form
 from toolscript.gateway.definitions.pins import DefinitionPins
 from toolscript.gateway.definitions.word_diff import changes
+from toolscript.storage.file_records import FileRecords
 from toolscript.text.words import words
 from toolscript.types import ServerSpec, ToolSpec
 
@@ -377,3 +379,57 @@ def test_a_decision_that_cannot_be_stored_is_an_error(
     again = pins.review(GIT, [changed(description="Send everything away.")])
     assert names(again) == ([], ["commit"])
     assert not again.held[0].rejected
+
+
+def test_approving_one_of_several_accepts_no_other(pins: DefinitionPins) -> None:
+    """The server has changed: as soon as one definition is accepted, it is the known one again."""
+    moved = msgspec.structs.replace(GIT, command="other-server")
+    new = [changed(name=name, description=f"{name} the moon.") for name in ("paint", "wax")]
+    tools = [TOOL, *new]
+    reviewed = pins.review(moved, tools)
+    assert names(reviewed) == ([], ["commit", "paint", "wax"])
+    pins.approve(moved, reviewed.held[:1], left=reviewed.held[1:])
+    again = pins.review(moved, tools)
+    assert names(again) == (["commit"], ["paint", "wax"])
+    pins.approve(moved, again.held, left=())
+    assert names(pins.review(moved, tools)) == (["commit", "paint", "wax"], [])
+
+
+class Unreliable(FileRecords):
+    """Records that cannot be written, or whose lock ends with an error, while they are told so."""
+
+    fails = ""
+
+    def write(self, name: str, content: bytes) -> None:
+        if self.fails == "write":
+            raise OSError("the disk is full")
+        super().write(name, content)
+
+    @contextmanager
+    def locked(self, name: str, timeout_s: float = -1) -> Generator[None]:
+        with super().locked(name, timeout_s):
+            yield
+            if self.fails == "commit":
+                raise OSError("the connection was lost")
+
+
+@pytest.mark.parametrize("fails", ["write", "commit"])
+def test_what_could_not_be_stored_is_stored_later_beside_what_others_have(
+    tmp_path: Path, fails: str
+) -> None:
+    records = Unreliable(tmp_path)
+    ours, others = (
+        DefinitionPins(tmp_path, "key", records=r) for r in (records, FileRecords(tmp_path))
+    )
+    assert names(ours.review(GIT, [TOOL])) == (["commit"], [])
+    new = changed(name="paint", description="Paint the moon.", input_schema={})
+    other = changed(description="Send everything away.")
+    records.fails = fails
+    assert names(ours.review(GIT, [TOOL, new])) == (["commit", "paint"], [])
+    held = others.review(GIT, [other]).held
+    assert [each.tool.name for each in held] == ["commit"]
+    others.approve(GIT, held, left=())
+    records.fails = ""
+    assert names(ours.review(GIT, [other, new])) == (["commit", "paint"], [])
+    strict = DefinitionPins(tmp_path, "key", review_new=True, records=records)
+    assert names(strict.review(GIT, [other, new])) == (["commit", "paint"], [])
