@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.support import edge_of
 from toolscript.graph.base import Edge, Template, adaptive_alpha
 from toolscript.graph.counts import discount
+from toolscript.graph.related import relations
 from toolscript.graph.tool_graph import EPOCH, MAX_DEPTH, WINDOW, ToolGraph, relatedness
 
 DAY_S = 86_400.0
@@ -292,3 +293,10 @@ def test_what_was_learned_is_handed_over_once_and_restores_the_same_graph() -> N
     assert again.strongest(100) == graph.strongest(100)
     assert again.data.server_steps == graph.data.server_steps
     assert again.data.totals == graph.data.totals
+
+
+def test_a_need_by_way_of_a_tool_that_may_not_be_shown_is_not_shown() -> None:
+    """Its reason would name that tool."""
+    graph = needing("ab", "bc")
+    assert [each.tool for each in relations(graph, "s__a").needs] == ["s__b", "s__c"]
+    assert relations(graph, "s__a", lambda tool: tool != "s__b").needs == ()

@@ -37,6 +37,8 @@ def test_servers_tools_and_requests_are_counted(gateway: Cli) -> None:
     fetch(url, "/search", {"q": "hunter2-horse"})
     for path in ("/nowhere/hunter2-horse", "/nowhere/else"):
         fetch(url, path)
+    for path in ("/ui/static/hunter2-horse.js", "/ui/tools/hunter2-horse.json"):
+        fetch(url, path)
     post(url, "/tools/files__read_file", {})
     post(url, "/tools/files__hunter2-horse", {})
     text, found = told(gateway)
@@ -52,6 +54,7 @@ def test_servers_tools_and_requests_are_counted(gateway: Cli) -> None:
     assert found[key(requests, route="/tools/{tool}", status="404")] == 1
     assert found[key("toolscript_request_seconds_total", route="/search", status="200")] > 0
     assert found[key("toolscript_requests_running")] == 1
+    assert found[key(requests, route="/ui/static", status="404")] == 1
     assert "hunter2" not in text
 
 

@@ -1,0 +1,39 @@
+"""Which session ends where there are too many."""
+
+from toolscript.surfaces.mcp.endpoint import Exposure
+from toolscript.surfaces.mcp.session_limit import OpenSession, SessionLimit
+from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
+
+ALL: Exposure = "all"
+
+
+def opened(name: str) -> OpenSession:
+    return OpenSession(name, name, ALL, "holder")
+
+
+def limit(ended: list[str]) -> SessionLimit:
+    return SessionLimit(
+        lambda session: ended.append(session.identifier), RevocationWatcher(lambda _: True), most=2
+    )
+
+
+def test_idle_sessions_end_first() -> None:
+    ended = list[str]()
+    sessions = limit(ended)
+    busy, idle = opened("busy"), opened("idle")
+    sessions.add(busy)
+    sessions.add(idle)
+    with sessions.using(busy):
+        sessions.add(opened("new"))
+    assert ended == ["idle"]
+
+
+def test_where_all_are_busy_the_oldest_ends_and_not_the_new_one() -> None:
+    ended = list[str]()
+    sessions = limit(ended)
+    first, second = opened("first"), opened("second")
+    sessions.add(first)
+    sessions.add(second)
+    with sessions.using(first), sessions.using(second):
+        sessions.add(opened("new"))
+    assert ended == ["first"]
