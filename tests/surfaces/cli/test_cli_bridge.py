@@ -33,6 +33,10 @@ def gateway_pid(cli: Cli) -> int:
     return int(cli.record()["pid"])
 
 
+def metrics(cli: Cli) -> str:
+    return fetch(cli.record()["url"], "/metrics")[1]
+
+
 @pytest.fixture
 def here(cli: Cli) -> Cli:
     cli.env = FUZZY
@@ -124,6 +128,8 @@ def test_progress_questions_and_cancellation_pass(here: Cli, scripted: Scripted)
         one.send(method="notifications/cancelled", params={"requestId": number})
         until(cancels.exists, "the server hears of it")
         assert one.ask("ping") == {}
+        # Else the gateway would wait for it when it is to end. One is this request.
+        until(lambda: "\ntoolscript_requests_running 1" in metrics(here), "it runs no more")
 
 
 @pytest.mark.requirement("bridge:faithful")

@@ -72,7 +72,21 @@ class _Subscribers:
         self._tools = tools
         self.sessions: dict[Connection, ServerSession] = {}
         self._bus = InMemorySubscriptionBus()
-        self.listen = ListenHandler(self._bus)
+        self._listen = ListenHandler(self._bus)
+        self._listening = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no such client any more."""
+        return not self.sessions and not self._listening
+
+    async def listen(self, ctx: _SdkContext, params: Any) -> Any:
+        """Answers ``subscriptions/listen`` for as long as its client listens."""
+        self._listening += 1
+        try:
+            return await self._listen(ctx, params)
+        finally:
+            self._listening -= 1
 
     async def update(self, tools: list[_Raw]) -> None:
         """Notify every client, unless these are the tools that it knows."""
@@ -148,7 +162,17 @@ class McpServer(Server[Any]):
         return self._subscribers[grant]
 
     async def _listen(self, ctx: _SdkContext, params: Any) -> Any:
-        return await self._subscribers_of(self._grant(ctx)).listen(ctx, params)
+        grant = self._grant(ctx)
+        try:
+            return await self._subscribers_of(grant).listen(ctx, params)
+        finally:
+            self._forget_unused(grant)
+
+    def _forget_unused(self, grant: Grant) -> None:
+        """Keeps no list of tools for a grant that no client has any more."""
+        subscribers = self._subscribers.get(grant)
+        if subscribers is not None and subscribers.is_empty:
+            del self._subscribers[grant]
 
     async def _answer(self, ctx: _SdkContext, checked: types.RequestParams) -> _Raw:
         """Answer a request from its raw parameters, which the SDK has checked by its version.
@@ -212,11 +236,19 @@ class McpServer(Server[Any]):
 
     def _subscribe(self, ctx: _SdkContext) -> None:
         """Notify a client that has listed tools of changes, as long as its connection lives."""
-        connection, sessions = _connection(ctx), self._subscribers_of(self._grant(ctx)).sessions
-        if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS or connection in sessions:
+        if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:  # such a client listens instead
             return
+        connection, grant = _connection(ctx), self._grant(ctx)
+        sessions = self._subscribers_of(grant).sessions
+        if connection in sessions:
+            return
+
+        def end() -> None:
+            sessions.pop(connection, None)
+            self._forget_unused(grant)
+
         sessions[connection] = ctx.session
-        connection.exit_stack.callback(sessions.pop, connection, None)
+        connection.exit_stack.callback(end)
 
 
 class _SdkCaller:

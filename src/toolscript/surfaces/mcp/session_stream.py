@@ -6,6 +6,7 @@ messages reach the gateway as they are, whatever the protocol's version.
 
 import logging
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -93,9 +94,11 @@ class SessionStream:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError as error:
             return error
+        metadata = ServerMessageMetadata(request_context=self._request)
         if isinstance(message, JSONRPCRequest) and message.method != _LISTENING:
             self._count(message.id)
-        return SessionMessage(message, ServerMessageMetadata(request_context=self._request))
+            metadata.on_request_unanswered = partial(self._cancelled, message.id)
+        return SessionMessage(message, metadata)
 
     def _count(self, identifier: str | int) -> None:
         """Counts a request of the client as running until it is answered."""
@@ -110,9 +113,16 @@ class SessionStream:
                 text = message.model_dump_json(by_alias=True, exclude_unset=True)
                 await self._send(text.encode() + b"\n")
                 if isinstance(message, JSONRPCResponse | JSONRPCError):
-                    answered = {each for each in self._under_way if each == message.id}
-                    self._under_way -= answered
-                    self._stats.running -= len(answered)
+                    self._end(message.id)
+
+    async def _cancelled(self, identifier: str | int) -> None:
+        self._end(identifier)
+
+    def _end(self, identifier: str | int | None) -> None:
+        """Counts a request as running no more: it was answered, or cancelled by the client."""
+        ended = {each for each in self._under_way if each == identifier}
+        self._under_way -= ended
+        self._stats.running -= len(ended)
 
     async def _send(self, body: bytes) -> None:
         await self._raw_send({"type": "http.response.body", "body": body, "more_body": True})
