@@ -115,8 +115,14 @@ class Caller(Protocol):
 class SilentCaller(Caller):
     """A caller that ignores progress and answers no questions, such as a script."""
 
-    def __init__(self, project: str = "") -> None:
+    def __init__(self, project: str = "", session_id: str = "") -> None:
         self._project = project
+        self._session_id = session_id
+
+    @property
+    def session_id(self) -> str:
+        """See `Caller`."""
+        return self._session_id
 
     @property
     def project(self) -> str:

@@ -233,3 +233,25 @@ def test_other_machines_with_a_token(cli: Cli, scripted: Scripted) -> None:
     [row] = cli.json("token", "list")["tokens"]
     cli("token", "revoke", row["id"])
     assert fetch(url, "/tools")[0] == 401
+
+
+@pytest.mark.requirement("upstream:instances")
+def test_holders_have_instances_of_their_own(cli: Cli, scripted: Scripted) -> None:
+    """upstream:instances: one does not read the page that another one is logged in to."""
+    cli.env = FUZZY
+    cli.configure(s={**scripted(tool("where"), tells=True), "share": False})
+    cli.start_gateway()
+    tokens = [made(cli, "--name", name) for name in ("one", "other")]
+
+    def process(token: str, **more: str) -> int:
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json", **more}
+        url = cli.record()["url"]
+        status, said = fetch(url, "/tools/s__where", method="POST", headers=headers, body=b"{}")
+        assert status == 200, said
+        return int(json.loads(said["content"][0]["text"])["pid"])
+
+    one, other = map(process, tokens)
+    assert one != other
+    assert process(tokens[0]) == one
+    named = {"Toolscript-Session": "mine"}
+    assert process(tokens[0], **named) == process(tokens[0], **named) != one

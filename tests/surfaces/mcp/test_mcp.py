@@ -594,6 +594,24 @@ def test_over_standard_input_and_output(
     talk(stdio_client(parameters(cli, *way)), work, mode)
 
 
+@pytest.mark.requirement("upstream:instances")
+@WAYS
+@pytest.mark.parametrize("mode", MODES)
+def test_all_calls_of_a_session_reach_the_instance_that_is_its_own(
+    cli: Cli, scripted: Scripted, mode: Mode, way: tuple[str, ...]
+) -> None:
+    """upstream:instances: as a browser's page that one call opens and the next one reads."""
+    cli.env = FUZZY
+    cli.configure(s={**scripted(tool("where") | WRITES, tells=True), "share": False})
+
+    async def work(client: Client) -> None:
+        call = {"tool": "s:where", "arguments": {}}
+        first, second = [await said(client, "call_tool", call) for _ in range(2)]
+        assert first["pid"] == second["pid"]
+
+    talk(stdio_client(parameters(cli, *way)), work, mode)
+
+
 @pytest.mark.requirement("mcp:search_tools")
 def test_the_first_search_waits_for_the_index(cli: Cli, scripted: Scripted) -> None:
     """mcp:search_tools: the server is there, as the call shows, but its tools are not indexed."""

@@ -7,8 +7,10 @@ from collections import OrderedDict
 
 from starlette.requests import Request
 
+from toolscript.gateway.base import Caller, SilentCaller
 from toolscript.surfaces.mcp.endpoint import Session
-from toolscript.surfaces.server.authentication import holder_of
+from toolscript.surfaces.server.authentication import holder_of, holder_session
+from toolscript.surfaces.server.project_header import project_of
 
 HEADER = "toolscript-session"
 MAX_SESSIONS = 1024
@@ -38,3 +40,9 @@ def session_of(request: Request) -> Session:
         return Session()
     sessions: ClientSessions = request.app.state.sessions
     return sessions.get(holder_of(request), name)
+
+
+def caller_of(request: Request, session: Session) -> Caller:
+    """Returns the caller of a request whose session is known."""
+    named = bool(request.headers.get(HEADER))
+    return SilentCaller(project_of(request), session.id if named else holder_session(request))

@@ -21,7 +21,6 @@ from toolscript.app.application import App
 from toolscript.config.access_tokens import TokenStore
 from toolscript.config.settings import Option, Settings
 from toolscript.errors import TaskDiedError, ToolscriptError
-from toolscript.gateway.base import SilentCaller
 from toolscript.gateway.raw_results import RawResult
 from toolscript.surfaces.http import (
     activity_routes,
@@ -34,7 +33,7 @@ from toolscript.surfaces.http import (
     runtime_routes,
     search_routes,
 )
-from toolscript.surfaces.http.client_sessions import ClientSessions, session_of
+from toolscript.surfaces.http.client_sessions import ClientSessions, caller_of, session_of
 from toolscript.surfaces.http.cluster_routes import cluster_routes
 from toolscript.surfaces.http.openapi import BOOLEAN, TEXT, parameter
 from toolscript.surfaces.http.request_input import (
@@ -64,7 +63,6 @@ from toolscript.surfaces.server.authentication import (
 from toolscript.surfaces.server.error_answers import error_response, json_response, refusal
 from toolscript.surfaces.server.error_codes import codes_of
 from toolscript.surfaces.server.page_sessions import PageSessions
-from toolscript.surfaces.server.project_header import project_of
 from toolscript.surfaces.server.request_log import RequestLogMiddleware, RequestStats
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 from toolscript.text.display import printable
@@ -346,7 +344,7 @@ async def called(  # noqa: PLR0913, PLR0917 - what a call consists of
     call = app.call(
         tool,
         arguments,
-        SilentCaller(project_of(request)),
+        caller_of(request, session),
         grant,
         history=session.history,
         session=session.id,
@@ -370,8 +368,8 @@ def _classes(request: Request) -> tuple[ToolClass, ...]:
 async def message(_: App, request: Request) -> Any:
     """One JSON-RPC request of MCP, without a session."""
     sent = await json_value(request)
-    caller = SilentCaller(project_of(request))
-    context = RequestContext(caller, grant_of(request), session_of(request))
+    session = session_of(request)
+    context = RequestContext(caller_of(request, session), grant_of(request), session)
     messages: SessionlessEndpoint = request.app.state.messages
     return await while_connected(request, messages.answer(sent, context))
 

@@ -26,6 +26,7 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp_types.methods import serialize_server_result
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import RootModel, ValidationError
+from starlette.types import Scope
 
 from toolscript import __version__
 from toolscript.app.application import App
@@ -37,7 +38,7 @@ from toolscript.surfaces.mcp.pending_elicitations import PendingElicitations
 from toolscript.surfaces.mcp.session_ids import FOREIGN, ForeignSession
 from toolscript.surfaces.mcp.sessionless import error_fields, mcp_methods
 from toolscript.surfaces.server.audit_log import ANYONE, OWNER
-from toolscript.surfaces.server.authentication import grant_of, holder_of
+from toolscript.surfaces.server.authentication import grant_of, holder_of, holder_session
 from toolscript.surfaces.server.project_header import existing_folder, project_of
 from toolscript.surfaces.server.request_log import is_stream
 from toolscript.types import EVERYTHING, Grant
@@ -133,6 +134,8 @@ class McpServer(Server[Any]):
         for method in self._methods:
             self.add_request_handler(method, types.RequestParams, self._answer)
         self._subscribers: dict[Grant, _Subscribers] = {}
+        self._own_session = Session()
+        """Of the one client that there is without a gateway."""
         self._elicitations = PendingElicitations(replica)
 
     def create_initialization_options(self, *_: Any, **__: Any) -> InitializationOptions:
@@ -210,7 +213,7 @@ class McpServer(Server[Any]):
         return self._elicitations.answer(request, params, context.caller, begin)
 
     async def _context(self, ctx: _SdkContext) -> RequestContext:
-        session, caller = _session(ctx), _SdkCaller(ctx)
+        session, caller = self._session(ctx), _SdkCaller(ctx)
         if self._app.separates_callers:
             if session.project is None:
                 session.project = await _project(ctx)
@@ -221,18 +224,38 @@ class McpServer(Server[Any]):
     def _grant(self, ctx: _SdkContext) -> Grant:
         return self._own if ctx.request is None else grant_of(ctx.request)
 
+    def _session(self, ctx: _SdkContext) -> Session:
+        foreign = _foreign(ctx)
+        if foreign is not None:
+            return foreign.session
+        if not _is_modern(ctx) or _is_single(ctx):
+            return _connection(ctx).state.setdefault(_SESSION, Session())
+        # The SDK has a connection for each request of the newest protocol.
+        if ctx.request is None:
+            return self._own_session
+        return ctx.request.scope.setdefault(_SESSION, Session())
+
     def _session_id(self, ctx: _SdkContext, session: Session) -> str:
-        """Returns the id of a session that lasts, whose end is noticed; else an empty string."""
-        lasts = ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS or not _is_single(ctx)
+        """Returns the id of a session that lasts, whose end is noticed; else one of the holder."""
+        if _is_modern(ctx):
+            if ctx.request is None or not _is_single(ctx):
+                return session.id
+            return holder_session(ctx.request)
         connection = _connection(ctx)
-        if lasts and not connection.state.get(_ENDS):
+        if not connection.state.get(_ENDS):
             connection.state[_ENDS] = True
             connection.exit_stack.callback(self._app.end_session, session.id)
-        return session.id if lasts else ""
+        return session.id
+
+    def end_stream(self, scope: Scope) -> None:
+        """Stops the servers that only the session of a stream has used, which has ended."""
+        session: Session | None = scope.get(_SESSION)
+        if session is not None:
+            self._app.end_session(session.id)
 
     async def _forget_project(self, ctx: _SdkContext, params: Any) -> None:
         del params
-        _session(ctx).project = None
+        self._session(ctx).project = None
 
     def _subscribe(self, ctx: _SdkContext) -> None:
         """Notify a client that has listed tools of changes, as long as its connection lives."""
@@ -294,11 +317,8 @@ def _foreign(ctx: _SdkContext) -> ForeignSession | None:
     return None if ctx.request is None else ctx.request.scope.get(FOREIGN)
 
 
-def _session(ctx: _SdkContext) -> Session:
-    foreign = _foreign(ctx)
-    if foreign is not None:
-        return foreign.session
-    return _connection(ctx).state.setdefault(_SESSION, Session())
+def _is_modern(ctx: _SdkContext) -> bool:
+    return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
 def _is_single(ctx: _SdkContext) -> bool:

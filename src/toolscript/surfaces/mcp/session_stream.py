@@ -64,6 +64,7 @@ class SessionStream:
                 tasks.cancel_scope.cancel()
         finally:
             self._stats.running -= len(self._under_way)
+            server.end_stream(self._request.scope)
         with suppress(OSError):
             await self._raw_send({"type": "http.response.body", "body": b"", "more_body": False})
 

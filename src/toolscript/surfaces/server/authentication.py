@@ -139,6 +139,15 @@ def holder_of(request: HTTPConnection) -> str:
     return access_of(request).holder
 
 
+def holder_session(request: HTTPConnection) -> str:
+    """Returns what stands for the session of a request that names none: its token's holder.
+
+    Empty for this machine's user, and where no token is asked for.
+    """
+    holder = holder_of(request)
+    return "" if holder in {OWNER, ANYONE, ""} else f"holder:{holder}"
+
+
 class OriginGuard:
     """Refuses requests that a foreign web page causes, and gives the others their access.
 
