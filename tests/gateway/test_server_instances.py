@@ -1,12 +1,13 @@
 """Instances per project and per session, over real processes."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.gateway.upstream.test_request_router import Asked, call, lines
+from tests.gateway.upstream.test_request_router import Asked, call, in_background, lines
 from tests.support import Running, Scripted, alive, running, tool, until, write_config
 from toolscript.bootstrap import Wiring
 
@@ -84,6 +85,35 @@ def test_a_server_that_is_not_shared_has_an_instance_for_each_session(
         until(lambda: not alive(a), "the instance of the session that has ended is stopped")
         assert answered(app, From(session_id="b")) == b
         assert app.tool_ids() == ["s__where"]
+
+
+@pytest.mark.requirement("upstream:instances")
+def test_the_instance_of_a_session_that_ends_in_a_call_stops_after_it(
+    scripted: Scripted, tmp_path: Path, starts: Path
+) -> None:
+    own = scripted(tool("hang"), starts=str(starts), calls=str(tmp_path / "calls"), silent=["hang"])
+    config = write_config(tmp_path / "config.json", {"s": {**own, "share": False}})
+    with running(config, NEVER) as app:
+        app.settle()
+        under_way = in_background(app, "s__hang", From(session_id="a"))
+        until((tmp_path / "calls").exists, "it is called")
+        pid = int(lines(starts)[-1])
+        app.portal.call(app.app.end_session, "a")
+        assert alive(pid)
+        under_way.cancel()
+        until(lambda: not alive(pid), "it is stopped")
+
+
+@pytest.mark.requirement("upstream:limits")
+def test_servers_that_fail_do_not_take_each_others_room_all_the_time(
+    scripted: Scripted, tmp_path: Path, starts: Path
+) -> None:
+    failing = scripted(tool("where"), starts=str(starts), exit=3)
+    config = write_config(tmp_path / "config.json", {f"s{n}": failing for n in range(3)})
+    with running(config, {**NEVER, "TOOLSCRIPT_MAX_PROCESSES": "2"}) as app:
+        app.settle()
+        time.sleep(2)
+        assert len(lines(starts)) < 15
 
 
 @pytest.mark.requirement("upstream:instances")

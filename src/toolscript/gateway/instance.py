@@ -22,6 +22,8 @@ FAULT_PAUSE_S = 60.0
 """The pause after a connection that failed for a fault of toolscript's own."""
 
 
+FIRST_PAUSE_S, MAX_PAUSE_S = 1.0, 60.0
+"""How long a server that fails waits before it asks for room again, at first and at most."""
 ROOM_S = 60.0
 """How long a request waits for a server that has to wait for another one's end."""
 
@@ -75,6 +77,10 @@ class Instance:
         """Set once there is an upstream, or there will be none."""
         self._stopped = anyio.Event()
         """Set to stop an idle server before its time."""
+        self._ends_unused = False
+        """Whether it ends as soon as it has no request under way."""
+        self._asked = anyio.Event()
+        """Set by a request that waits for the server."""
         if not is_known:
             self._needed.set()
 
@@ -95,6 +101,7 @@ class Instance:
 
     async def run(self) -> None:
         """Starts the server whenever it is needed, and stops it whenever it is idle."""
+        pause_s = FIRST_PAUSE_S
         try:
             while not self._is_ended:
                 await self._needed.wait()
@@ -103,8 +110,16 @@ class Instance:
                     self._is_known, self.used_at = None, anyio.current_time()
                     tasks.start_soon(self._run_upstream, connect)
                     await self._until_idle()
+                    self._asked = anyio.Event()
                     self._rest()
                     tasks.cancel_scope.cancel()
+                if self._is_known is False and not self._is_ended:
+                    # It has made room for another one, and would take that from a third.
+                    with anyio.move_on_after(pause_s):
+                        await self._asked.wait()
+                    pause_s = min(2 * pause_s, MAX_PAUSE_S)
+                else:
+                    pause_s = FIRST_PAUSE_S
         finally:
             self.end()
 
@@ -136,6 +151,11 @@ class Instance:
         """Stops the server now if it is idle."""
         self._stopped.set()
 
+    def end_unused(self) -> None:
+        """Stops the server now, or at the end of its last request, also while it starts."""
+        self._ends_unused = True
+        self._stopped.set()
+
     async def request(self, method: str, params: dict[str, Any], caller: Caller) -> dict[str, Any]:
         """Passes a request on to the server, which is started if need be.
 
@@ -152,12 +172,15 @@ class Instance:
                 if self._is_ended:
                     raise InstanceEndedError
                 self.start()
+                self._asked.set()
                 await self._room()
             return await upstream.request(method, params, caller)
         finally:
             self._active -= 1
             self.used_at = anyio.current_time()
             self._limit.notify()
+            if self._ends_unused:
+                self._stopped.set()
 
     async def _room(self) -> None:
         """Waits until the upstream is there, which may have to wait for room."""
@@ -193,11 +216,13 @@ class Instance:
                 await self._stopped.wait()
             if self._stopped.is_set():
                 self._stopped = anyio.Event()
-                if self.is_idle:
+                if self.is_idle or (self._ends_unused and not self._active):
                     return
 
     def _busy_s(self) -> float:
         """Returns for how many seconds the server stays started at least."""
-        if self.is_idle and self._is_known:
+        if self._ends_unused and not self._active:
+            return 0
+        if self.is_idle and (self._is_known or self._is_temporary):
             return self.used_at + self._idle_s - anyio.current_time()
         return self._idle_s

@@ -63,10 +63,10 @@ class ServerInstances:
         return self._others[key]
 
     def end_session(self, session: str) -> None:
-        """Stops the instances that are a session's alone, once they are idle."""
+        """Stops the instances that are a session's alone, once they have no request."""
         for (_, owner), instance in self._others.items():
             if owner == session:
-                instance.stop()
+                instance.end_unused()
 
     def remove(self, instance: Instance) -> None:
         """Forgets a temporary instance that has ended, so that the next one may start."""
