@@ -186,6 +186,18 @@ def write_atomically(path: Path, data: bytes) -> os.stat_result:
         return os.fstat(file.fileno())
 
 
+def sync_directory(directory: Path) -> None:
+    """Has the new names in a directory outlive the machine's end, where the system can do that."""
+    if sys.platform == "win32":
+        return
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # some network file systems refuse it
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 @contextlib.contextmanager
 def replacing(path: Path) -> Generator[Path]:
     """Makes an empty file beside ``path`` that takes its name at the end of the block.

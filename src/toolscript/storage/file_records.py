@@ -9,6 +9,7 @@ from toolscript.storage.atomic_files import (
     make_private,
     may_exist,
     stamp,
+    sync_directory,
     write_atomically,
 )
 from toolscript.storage.base import LostRecordError
@@ -55,17 +56,21 @@ class FileRecords:
     def write(self, name: str, content: bytes) -> None:
         """See `Records`."""
         write_atomically(self.path(name), content)
+        sync_directory(self._directory)
         self._mark(name)
 
     def _mark(self, name: str) -> None:
         if self._marker is not None and not may_exist(marker := self._marker(name)):
             make_private(marker.parent)
             marker.touch(mode=0o600)
+            sync_directory(marker.parent)
 
     def delete(self, name: str) -> bool:
         """See `Records`."""
         existed = self.path(name).exists()
         self.path(name).unlink(missing_ok=True)
+        if existed:
+            sync_directory(self._directory)
         if self._marker is not None:
             self._marker(name).unlink(missing_ok=True)
         return existed
