@@ -605,7 +605,7 @@ def test_all_calls_of_a_session_reach_the_instance_that_is_its_own(
     cli.configure(s={**scripted(tool("where") | WRITES, tells=True), "share": False})
 
     async def work(client: Client) -> None:
-        call = {"tool": "s:where", "arguments": {}}
+        call: dict[str, Any] = {"tool": "s:where", "arguments": {}}
         first, second = [await said(client, "call_tool", call) for _ in range(2)]
         assert first["pid"] == second["pid"]
 
