@@ -214,9 +214,11 @@ class DatabaseCandidates:
         await self._database.arun(self._memory.advance)
 
     async def _replace(self, tools: ServerTools, lease: str, connection: Connection) -> bool:
-        """Returns whether this gateway may write the server's tools."""
+        """Returns False where another gateway is to write the server's tools."""
         row = await IndexRow.current(connection, self._catalogue, "for update")
-        if not row.id or not await self._may_write(connection, lease):
+        if not row.id:  # `rebuild` writes all tools
+            return True
+        if not await self._may_write(connection, lease):
             return False
         if self._is_outdated(row):
             await self._load(connection)

@@ -256,9 +256,9 @@ class Database:
 
 
 async def _limit_idle_transactions(connection: Connection) -> None:
-    """Has the database end a transaction of a process that is stopped, or cannot be reached.
+    """Has the database end transactions of processes that are stopped, or cannot be reached.
 
-    What it has locked nobody else could write, and no gateway would see later changes.
+    Such a transaction blocks the writers of its rows, and hides later changes from every gateway.
     """
     await connection.execute(f"set idle_in_transaction_session_timeout = '{IDLE_TRANSACTION_S}s'")
 

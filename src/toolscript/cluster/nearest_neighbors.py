@@ -28,8 +28,8 @@ from toolscript.retrieval.top_k import RunningGreatest
 
 _THREADS = min(4, os.cpu_count() or 1)
 _POOL = ThreadPoolExecutor(_THREADS, "components")
-"""Compares vectors: each search divides them among these threads. NumKong releases the lock of the
-interpreter meanwhile."""
+"""Each search divides the vectors among these threads. NumKong releases the interpreter's lock as
+it compares."""
 Components = NDArray[np.int8]
 DIMS, FIRST_DIMS = 192, 96
 """The number of components that are kept, and of those that are compared for all tools."""

@@ -15,15 +15,12 @@ import anyio
 from toolscript.errors import NotConnectedError
 from toolscript.gateway.base import Caller, Connect, Failed, Report, Upstream
 from toolscript.gateway.process_limit import ProcessLimit
+from toolscript.gateway.upstream.backoff import Backoff
 from toolscript.types import ServerSpec
 
 log = logging.getLogger(__name__)
 FAULT_PAUSE_S = 60.0
 """The pause after a connection that failed for a fault of toolscript's own."""
-
-
-FIRST_PAUSE_S, MAX_PAUSE_S = 1.0, 60.0
-"""How long a server that fails waits before it asks for room again, at first and at most."""
 ROOM_S = 60.0
 """How long a request waits for a server that has to wait for another one's end."""
 
@@ -101,7 +98,7 @@ class Instance:
 
     async def run(self) -> None:
         """Starts the server whenever it is needed, and stops it whenever it is idle."""
-        pause_s = FIRST_PAUSE_S
+        backoff = Backoff()
         try:
             while not self._is_ended:
                 await self._needed.wait()
@@ -115,11 +112,10 @@ class Instance:
                     tasks.cancel_scope.cancel()
                 if self._is_known is False and not self._is_ended:
                     # It has made room for another one, and would take that from a third.
-                    with anyio.move_on_after(pause_s):
+                    with anyio.move_on_after(backoff.pause()):
                         await self._asked.wait()
-                    pause_s = min(2 * pause_s, MAX_PAUSE_S)
                 else:
-                    pause_s = FIRST_PAUSE_S
+                    backoff = Backoff()
         finally:
             self.end()
 
@@ -216,7 +212,7 @@ class Instance:
                 await self._stopped.wait()
             if self._stopped.is_set():
                 self._stopped = anyio.Event()
-                if self.is_idle or (self._ends_unused and not self._active):
+                if self.is_idle:
                     return
 
     def _busy_s(self) -> float:

@@ -23,7 +23,7 @@ class ReplicaSync:
     Args:
         shared: Where replicas tell each other what servers list; None without other replicas.
         ownership: Says which servers this replica lists.
-        review: Compares what is taken over with what was accepted.
+        approval: Compares what is adopted with what was accepted.
         catalogue: The catalogue.
         managed: The servers that run, by name.
     """
@@ -32,13 +32,13 @@ class ReplicaSync:
         self,
         shared: SharedCatalogue | None,
         ownership: ServerOwnership,
-        review: DefinitionApproval,
+        approval: DefinitionApproval,
         catalogue: ObservableCatalogue,
         managed: Mapping[str, ManagedServer],
     ) -> None:
         self._shared = shared
         self._ownership = ownership
-        self._approval = review
+        self._approval = approval
         self._catalogue = catalogue
         self._managed = managed
 
@@ -51,7 +51,7 @@ class ReplicaSync:
             tasks.start_soon(self._store, self._shared)
 
     async def adopt(self, entry: ServerEntry) -> None:
-        """Takes over what the owner of a server has stored, in another replica.
+        """Adopts what the owner of a server, which is another replica, has stored.
 
         Its tools are compared with what was accepted, as if they had been listed here.
         """
@@ -69,7 +69,7 @@ class ReplicaSync:
         managed.settled.set()
 
     async def adopt_stored(self, managed: ManagedServer) -> None:
-        """Takes over what was stored of a server before this replica's configuration had it."""
+        """Adopts what was stored of a server before this replica's configuration had it."""
         if self._shared is None:
             return
         try:
@@ -86,9 +86,8 @@ class ReplicaSync:
 
     async def _follow_news(self, shared: SharedCatalogue) -> None:
         held = {file_name(each.tool.server) for each in self._catalogue.current.held.values()}
-        for managed in list(
-            self._managed.values()
-        ):  # some may have been approved before this began
+        # Some may have been approved before this began.
+        for managed in list(self._managed.values()):
             await self._follow(managed, CatalogueNews(reviewed=frozenset(held)))
         while True:
             news = await shared.news()

@@ -2,7 +2,7 @@
 
 Sessions of the handshake protocols keep the tools that they have chosen, and are notified
 when their list changes. The protocol of 2026-07-28 has no sessions: its clients listen
-for changes by themselves.
+for changes by themselves, and all requests of one stream count as a session.
 """
 
 from collections.abc import Awaitable, Mapping
@@ -259,7 +259,7 @@ class McpServer(Server[Any]):
 
     def _subscribe(self, ctx: _SdkContext) -> None:
         """Notify a client that has listed tools of changes, as long as its connection lives."""
-        if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:  # such a client listens instead
+        if _is_modern(ctx):  # such a client listens instead
             return
         connection, grant = _connection(ctx), self._grant(ctx)
         sessions = self._subscribers_of(grant).sessions
@@ -281,7 +281,7 @@ class _SdkCaller:
         self._ctx = ctx
         self.session_key: object = _connection(ctx)
         self.session_id = self.project = ""
-        self.accepts_input_required = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+        self.accepts_input_required = _is_modern(ctx)
         self.may_log_in = _is_local_user(ctx)
         reachable = ctx.session.can_send_request or self.accepts_input_required
         foreign = _foreign(ctx)

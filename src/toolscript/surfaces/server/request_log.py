@@ -147,7 +147,7 @@ def _route(scope: Scope) -> str:
     if path is None:
         return "other"
     mounted = scope["root_path"].removeprefix(scope.get("app_root_path", ""))
-    # What is mounted without routes of its own, such as files, is in `root_path` already.
+    # `root_path` ends with the path of a mount that has no routes, such as that of files.
     return _CONVERTER.sub("}", mounted if mounted.endswith(path) else mounted + path)
 
 
