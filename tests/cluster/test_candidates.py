@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import random
+import threading
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
@@ -10,7 +11,9 @@ from msgspec.structs import replace
 
 from tests.corpus import ROWS
 from tests.many_tools import QUESTIONS, Made, alike, asked, grants, made_tools
+from tests.support import until
 from toolscript.cluster.candidate_builder import rebuild
+from toolscript.cluster.candidate_rows import STORE
 from toolscript.cluster.candidate_writer import ServerTools
 from toolscript.cluster.candidates import DatabaseCandidates
 from toolscript.cluster.change_feed import ChangeFeed
@@ -26,6 +29,7 @@ from toolscript.types import Document, Hit, SearchRequest
 
 TOLERANCE = 2e-4
 """Vectors in the database have half the digits."""
+WAITING = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
 DRIFT = 2e-3
 """What all tools have in common is that of the last rebuild until the next one."""
 
@@ -253,6 +257,37 @@ def test_another_gateway_sees_a_change_through_the_feed(
         return engine.score(plan, await other.find(plan)).hits
 
     assert asyncio.run(found())[0].document.id == tools[0].id
+
+
+def test_while_an_index_is_loaded_the_feed_goes_on(
+    pair: Pair, connect: Callable[[], Database], model: LazyModel
+) -> None:
+    """For a million tools that takes half a minute: too long for a revoked token to count."""
+    encoder = model.get().encoder
+    assert encoder is not None
+    database = connect()
+    feed = ChangeFeed(database, "default")
+    other = DatabaseCandidates(database, feed, "default")
+    told = threading.Event()
+
+    async def note(_: object) -> None:
+        told.set()
+
+    feed.subscribe("test", note)
+    other.open()
+    feed.start()
+    new = replace(next(iter(pair.made.documents.values())), id="new__wind", name="wind")
+    pair.made.documents[new.id] = replace(new, server="new")
+    pair.made.vectors[new.id] = encoder.query("wind")
+    rebuild(pair.database, "default", encoder.name, pair.made.batches)
+    with connect().transaction() as run:
+        run(lambda c: c.execute("lock toolscript.candidate_tool in access exclusive mode"))
+        pair.database.run(lambda c: pair.feed.add(c, STORE, "rebuilt"))
+        until(lambda: run(lambda c: c.fetchval(WAITING)) > 0, "the index is being loaded")
+        pair.database.run(lambda c: pair.feed.add(c, "test", "a"))
+        assert told.wait(10), "another change is told"
+        assert other.size == len(pair.made.documents) - 1, "the index waits"
+    until(lambda: other.size == len(pair.made.documents), "it is loaded")
 
 
 def test_what_was_learned_from_use_counts(pair: Pair, model: LazyModel) -> None:

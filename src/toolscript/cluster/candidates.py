@@ -93,6 +93,9 @@ class DatabaseCandidates:
         """The servers whose tools are found here; None for all."""
         self._written: dict[str, list[Document]] = {}
         """By server, the tools that the database is known to have."""
+        self._loading: asyncio.Task[None] | None = None
+        """Loads the whole index, of which some changes are no longer kept one by one."""
+        self._must_load = False
         self._later: asyncio.Future[Any] | None = None
         self._waits = False
         """Whether something is about to be written in the background."""
@@ -251,17 +254,37 @@ class DatabaseCandidates:
 
     async def _changed(self, _: frozenset[str] | None) -> None:
         """Takes what has changed. On the database's loop."""
+        if not await self._database.execute(self._advance):
+            self._must_load = True
+            if self._loading is None or self._loading.done():
+                # A task of its own: the feed tells of revoked tokens in the meantime.
+                self._loading = asyncio.create_task(self._load_until_current())
 
-        async def follow(connection: Connection) -> bool:
-            row = await IndexRow.current(connection, self._catalogue)
-            if self._is_outdated(row):
-                return False
-            await self._memory.advance(connection)
-            self._memory.forget_folded(row.folded_number)
-            return True
+    async def _advance(self, connection: Connection) -> bool:
+        """Takes the changes that are kept one by one; returns False where some are not."""
+        row = await IndexRow.current(connection, self._catalogue)
+        if self._is_outdated(row):
+            return False
+        await self._memory.advance(connection)
+        self._memory.forget_folded(row.folded_number)
+        return True
 
-        if not await self._database.execute(follow):
-            await self._database.execute(self._load_all)
+    async def _load_until_current(self) -> None:
+        while self._must_load:
+            self._must_load = False
+            try:
+                await self._database.execute(self._load_all)
+                is_current = await self._database.execute(self._advance)
+            except DatabaseUnavailableError as error:
+                log.debug("the index cannot be loaded now: %s", error)
+            except Exception:
+                # A boundary: without this task searches would stay as they are.
+                log.exception("the index could not be loaded, and is loaded again")
+            else:
+                self._must_load |= not is_current
+                continue
+            self._must_load = True
+            await asyncio.sleep(_RETRY_S)
 
     async def _load_all(self, connection: Connection) -> None:
         """Loads the index as it is at one moment.

@@ -1,7 +1,7 @@
 """Tells a gateway which values other gateways have changed.
 
-Every change adds a row to a table, in its own transaction. A gateway reads the rows of ended
-transactions in their order: an id alone would skip a row whose transaction ends late. A
+Every change adds a row to a table, in its own transaction. A gateway reads the rows that its last
+snapshot of the database does not show: an id alone would skip a row whose transaction ends late. A
 notification only makes it look sooner than it would by itself. Where rows may be missing, as after
 the server was replaced by its standby, every value counts as changed.
 """
@@ -13,6 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from toolscript.cluster.database import Database
@@ -30,18 +31,46 @@ KEPT_S = 3600.0
 """How long rows are kept. A gateway that has read none for half of that reads all values again."""
 TRIM_EVERY_S = 600.0
 _CHANNEL = "toolscript"
-_BATCH = 10_000
+_MOST = 10_000
+"""Where more values have changed since the last look, every value counts as changed."""
 _TRIM = "delete from toolscript.feed where written_at < now() - make_interval(secs => $1)"
-_POSITION = """
-select pg_snapshot_xmin(pg_current_snapshot())::text, pg_postmaster_start_time()::text
+_SNAPSHOT = """
+select pg_current_snapshot()::text, pg_snapshot_xmin(pg_current_snapshot())::text,
+    pg_postmaster_start_time()::text
 """
+# What this shows beyond the snapshot that was taken before it is told twice, and not left out.
 _READ = """
-select xid::text as xid, id, store, name from toolscript.feed
-where catalogue = $1 and xid >= $2::text::xid8 and (xid > $2::text::xid8 or id > $3)
-and xid < pg_snapshot_xmin(pg_current_snapshot()) order by feed.xid, feed.id limit $4
+select distinct store, name from toolscript.feed
+where catalogue = $1 and xid >= pg_snapshot_xmin($2::text::pg_snapshot)
+  and not pg_visible_in_snapshot(xid, $2::text::pg_snapshot) limit $3
 """
 Changed: TypeAlias = Callable[[frozenset[str] | None], Awaitable[object]]
 """Takes the names of values that have changed; None means that any of them may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Snapshot:
+    """The transactions that had ended at one moment."""
+
+    text: str
+    """As PostgreSQL writes it: ``xmin:xmax:xip``."""
+    xmin: int
+    """The oldest transaction that had not ended."""
+    server: str
+    """When the server was started."""
+
+    @classmethod
+    async def taken(cls, connection: Connection) -> "_Snapshot":
+        text, xmin, server = await connection.fetchrow(_SNAPSHOT)
+        return cls(text, int(xmin), server)
+
+    def precedes(self, later: "_Snapshot") -> bool:
+        """Whether both are of one server.
+
+        Another one, such as a standby that was promoted, or one that was restored, may lack the
+        newest transactions, and gives their ids to others.
+        """
+        return self.server == later.server and self.xmin <= later.xmin
 
 
 class ChangeFeed:
@@ -58,9 +87,8 @@ class ChangeFeed:
         self._catalogue = catalogue
         self._direct_url = direct_url
         self._subscribers: defaultdict[str, list[Changed]] = defaultdict(list)
-        self._position = ("0", 0)
-        self._server = ""
-        """When the server was started that the position is of."""
+        self._seen: _Snapshot | None = None
+        """What has been told."""
         self._read_at = self._trimmed_at = -math.inf
         self._wake: asyncio.Event | None = None
         self._rung = False
@@ -84,8 +112,7 @@ class ChangeFeed:
 
         Raises `DatabaseUnavailableError`.
         """
-        xid, self._server = self._database.run(lambda c: c.fetchrow(_POSITION))
-        self._position = xid, 0
+        self._seen = self._database.run(_Snapshot.taken)
         self._read_at = time.monotonic()
         self._task = self._database.submit(self._follow())
 
@@ -113,40 +140,31 @@ class ChangeFeed:
 
     async def _advance(self) -> None:
         """Reads what has changed since the last time, and tells the subscribers."""
-        more = True
-        while more:
-            xid, server, rows = await self._database.execute(self._look)
-            if rows is None:
-                for store in self._subscribers:
-                    await self._tell(store, None)
-                self._position, self._server = (xid, 0), server
-                self._read_at = time.monotonic()
-                continue
+        snapshot, changes = await self._database.execute(self._look)
+        if changes is None:
+            for store in self._subscribers:
+                await self._tell(store, None)
+        else:
             names: defaultdict[str, set[str]] = defaultdict(set)
-            for row in rows:
-                names[row["store"]].add(row["name"])
+            for store, name in changes:
+                names[store].add(name)
             for store, changed in names.items():
                 await self._tell(store, frozenset(changed))
-            if rows:
-                self._position = (rows[-1]["xid"], rows[-1]["id"])
-            more = len(rows) == _BATCH
-        self._read_at = time.monotonic()
+        self._seen, self._read_at = snapshot, time.monotonic()
         if self._read_at - self._trimmed_at > TRIM_EVERY_S:
             self._trimmed_at = self._read_at
             await self._database.execute(lambda c: c.execute(_TRIM, KEPT_S))
 
-    async def _look(self, connection: Connection) -> tuple[str, str, list[Any] | None]:
-        """Returns the newest position, its server, and the next rows; None where some may be gone.
+    async def _look(self, connection: Connection) -> tuple[_Snapshot, list[Any] | None]:
+        """Returns what has ended by now, and the changes in it; None where some may be gone.
 
-        Rows are gone after a while. Another server, such as a standby that was promoted, or one
-        that was restored, may lack the newest transactions, and gives their ids to others.
+        Rows are gone after a while.
         """
-        xid, server = await connection.fetchrow(_POSITION)
-        has_all = server == self._server and int(xid) >= int(self._position[0])
-        if not has_all or self.age_s > KEPT_S / 2:
-            return xid, server, None
-        rows = await connection.fetch(_READ, self._catalogue, *self._position, _BATCH)
-        return xid, server, rows
+        snapshot, seen = await _Snapshot.taken(connection), self._seen
+        if seen is None or not seen.precedes(snapshot) or self.age_s > KEPT_S / 2:
+            return snapshot, None
+        rows = await connection.fetch(_READ, self._catalogue, seen.text, _MOST)
+        return snapshot, rows if len(rows) < _MOST else None
 
     async def _tell(self, store: str, names: frozenset[str] | None) -> None:
         for tell in self._subscribers.get(store, ()):

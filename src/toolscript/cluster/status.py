@@ -18,11 +18,6 @@ _REPLICAS = """
 select catalogue, id, url, version from toolscript.replica
 where expires_at > clock_timestamp() order by catalogue, id
 """
-_LAGS = """
-select catalogue, extract(epoch from clock_timestamp() - min(written_at))::float8
-from toolscript.feed where xid >= pg_snapshot_xmin(pg_current_snapshot()) group by catalogue
-"""
-
 _INDEXES = """
 select catalogue, position,
     (select count(*) from toolscript.candidate_tool where index_id = candidate_index.id)
@@ -51,10 +46,6 @@ class CatalogueStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     indexed: Annotated[int, Meta(description="How many tools are in that index.")]
     index_position: Annotated[
         int, Meta(description="The number of the latest change of the index.")
-    ]
-    lag_s: Annotated[
-        float,
-        Meta(description="For how long an open transaction has kept a change from the gateways."),
     ]
     replicas: tuple[ReplicaStatus, ...]
 
@@ -93,7 +84,6 @@ async def _catalogues(connection: Connection) -> tuple[CatalogueStatus, ...]:
     indexes: dict[str, tuple[int, int]] = {
         name: (tools, position) for name, position, tools in rows
     }
-    lags: dict[str, float] = dict(await connection.fetch(_LAGS))
     return tuple(
         CatalogueStatus(
             name=name,
@@ -105,7 +95,6 @@ async def _catalogues(connection: Connection) -> tuple[CatalogueStatus, ...]:
             has_index=name in indexes,
             indexed=indexes.get(name, (0, 0))[0],
             index_position=indexes.get(name, (0, 0))[1],
-            lag_s=round(lags.get(name, 0.0), 3),
             replicas=tuple(replicas[name]),
         )
         for name in sorted({*counts, *replicas})

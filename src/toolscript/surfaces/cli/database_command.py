@@ -259,7 +259,6 @@ def _print_status(found: "DatabaseStatus") -> None:
             "Pins",
             "Index",
             "Gateways",
-            "Lag",
         ]
         rows = [_row(catalogue) for catalogue in found.catalogues]
         print_table(header, rows, 0)
@@ -273,4 +272,4 @@ def _row(catalogue: "CatalogueStatus") -> list[str]:
     c = catalogue
     counts = c.servers, c.tools, c.tokens, c.logins, c.pins
     index = f"{counted(c.indexed, 'tool')} at change {c.index_position}" if c.has_index else "none"
-    return [c.name, *map(str, counts), index, str(len(c.replicas)), f"{c.lag_s:.1f} s"]
+    return [c.name, *map(str, counts), index, str(len(c.replicas))]
