@@ -56,6 +56,17 @@ class Access:
     grant: Grant
     holder: str
     """The id of a token, `OWNER` or `ANYONE`; empty for a caller who is granted nothing."""
+    problem: ToolscriptError | None = None
+    """Why nothing is granted, where that is not for the lack of a token that is valid."""
+
+    def check(self, advice: str) -> None:
+        """Raises the problem, or `AccessError`, for a caller who is granted nothing.
+
+        Args:
+            advice: What to do without a token that is valid.
+        """
+        if not self.holder:
+            raise self.problem or AccessError(advice)
 
 
 Admit: TypeAlias = Callable[[str], Access]
@@ -239,7 +250,7 @@ class OriginGuard:
             if refused and (token or not public):
                 self._refusals.add(request.client.host if request.client else "here")
             if public:
-                return Access(Grant(), "")
+                return Access(Grant(), "", None if isinstance(error, AccessError) else error)
             raise
 
     def _problem(self, request: HTTPConnection) -> tuple[int, str] | None:

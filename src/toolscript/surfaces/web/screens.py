@@ -137,8 +137,7 @@ def _answering(
         status = HTTPStatus.OK.value
         try:
             app.tasks.check()
-            if not access_of(request).holder:
-                raise AccessError("log in first")
+            access_of(request).check("log in first")
             if request.method == "POST":
                 _check_form(request)
             answer = await screen.handler(app, request)

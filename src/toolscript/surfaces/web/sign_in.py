@@ -7,7 +7,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from toolscript.app.application import App
-from toolscript.errors import AccessError
+from toolscript.errors import ToolscriptError
 from toolscript.surfaces.server.authentication import Access, access_of
 from toolscript.surfaces.server.error_answers import error_response, json_response
 from toolscript.surfaces.server.page_sessions import (
@@ -26,8 +26,10 @@ def routes(app: App, sessions: PageSessions[Access]) -> list[BaseRoute]:
 
     async def link(request: Request) -> Response:
         access = access_of(request)
-        if not access.holder:
-            return error_response(AccessError("send the token that the page is to be opened with"))
+        try:
+            access.check("send the token that the page is to be opened with")
+        except ToolscriptError as error:
+            return error_response(error)
         return json_response({"path": f"{PAGE}/enter?code={sessions.link(access)}"})
 
     async def enter(request: Request) -> Response:
