@@ -1,12 +1,13 @@
 """Signals that rank everything alike; one of them answers late, one fails while it prepares."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Self
 
 import numpy as np
 
 from toolscript.retrieval.base import Corpus, Mask, Query, Ranking, Rows
+from toolscript.types import Document
 
 
 class Delighted:
@@ -29,9 +30,9 @@ class Delighted:
         del query, visible, limit
         return None
 
-    def among(self, corpus: Corpus, rows: Rows) -> Self:
+    def among(self, documents: Sequence[Document], rows: Rows) -> Self:
         del rows
-        return self.index(corpus)
+        return self.index(Corpus(documents))
 
     def rank(self, query: Query, visible: Mask | None = None) -> Ranking:
         del query, visible

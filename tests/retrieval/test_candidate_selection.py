@@ -12,7 +12,7 @@ from toolscript.embedding.loader import LazyModel, Loaded
 from toolscript.errors import UnreachableError
 from toolscript.graph.learning import Learning
 from toolscript.retrieval import candidate_selection
-from toolscript.retrieval.base import Corpus
+from toolscript.retrieval.base import Corpus, Rows, SelectedCorpus
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic import semantic_signal
@@ -72,12 +72,11 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many documents the steps look at, for each search that selects candidates."""
     found: list[int] = []
 
-    def noted(documents: Sequence[object]) -> Corpus:
-        corpus = Corpus(documents)  # type: ignore[arg-type]
-        found.append(len(corpus))
-        return corpus
+    def noted(corpus: Corpus, rows: Rows) -> SelectedCorpus:
+        found.append(rows.size)
+        return SelectedCorpus(corpus, rows)
 
-    monkeypatch.setattr(candidate_selection, "Corpus", noted)
+    monkeypatch.setattr(candidate_selection, "SelectedCorpus", noted)
     return found
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter, is_
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, overload
 from weakref import ReferenceType, ref
 
 import numpy as np
@@ -82,22 +82,28 @@ class Corpus:
     def __init__(self, documents: Iterable[Document], previous: "Corpus | None" = None) -> None:
         self.given = tuple(documents)
         """The documents in the order in which they came."""
-        self.documents = self._sorted(previous)
+        self.documents: Sequence[Document] = self._sorted(previous)
         self._changed: tuple[ReferenceType[Corpus], list[int]] | None = None
         if previous is not None and len(self.documents) == len(previous.documents):
             changed = different(self.documents, previous.documents)
             if all(self.documents[row].id == previous.ids[row] for row in changed):
                 self._changed = ref(previous), changed
-        same = None if self._changed is None else previous
-        self.ids: list[str] = same.ids if same is not None else [each.id for each in self.documents]
-        """The documents' ids, by row."""
-        self.rows: dict[str, int] = (
-            same.rows if same is not None else {each: row for row, each in enumerate(self.ids)}
-        )
+        if previous is not None and self._changed is not None:
+            vars(self)["ids"], vars(self)["rows"] = previous.ids, previous.rows
         parts = None if previous is None else self._parts_since(previous)
-        whole = Part(Segment(self.documents), np.arange(len(self.ids)))
+        whole = Part(Segment(self.documents), np.arange(len(self.documents)))
         self.parts: tuple[Part, ...] = parts or (whole,)
         """What the documents are indexed in: most in the first, perhaps a few in a second."""
+
+    @cached_property
+    def ids(self) -> list[str]:
+        """The documents' ids, by row."""
+        return [document.id for document in self.documents]
+
+    @cached_property
+    def rows(self) -> dict[str, int]:
+        """The row of each document, by its id."""
+        return {identifier: row for row, identifier in enumerate(self.ids)}
 
     def _sorted(self, previous: "Corpus | None") -> tuple[Document, ...]:
         """Returns the documents by id. Few changes of many are put where those were before."""
@@ -157,6 +163,44 @@ class Corpus:
         first: dict[str, int] = {}  # a parent's id sorts before those of its passages
         rows = (first.setdefault(d.parent_id or d.id, row) for row, d in enumerate(self.documents))
         return np.fromiter(rows, np.intp, len(self))
+
+
+class SelectedCorpus(Corpus):
+    """Some documents of a corpus, none of which is a passage.
+
+    A search selects hundreds and shows ten: each is looked up when it is asked for.
+
+    Args:
+        corpus: Has the documents.
+        rows: Theirs, ascending.
+    """
+
+    def __init__(self, corpus: Corpus, rows: Rows) -> None:
+        super().__init__(())
+        self.documents = _DocumentsOfRows(corpus.documents, rows)
+
+    @cached_property
+    def parent_rows(self) -> Rows | None:
+        """None: see `Corpus`."""
+        return None
+
+
+class _DocumentsOfRows(Sequence[Document]):
+    def __init__(self, documents: Sequence[Document], rows: Rows) -> None:
+        self._documents = documents
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return self._rows.size
+
+    @overload
+    def __getitem__(self, index: int) -> Document: ...
+    @overload
+    def __getitem__(self, index: slice) -> "_DocumentsOfRows": ...
+    def __getitem__(self, index: int | slice) -> "Document | _DocumentsOfRows":
+        if isinstance(index, slice):
+            return _DocumentsOfRows(self._documents, self._rows[index])
+        return self._documents[int(self._rows[index])]
 
 
 def different(now: Sequence[object], before: Sequence[object]) -> list[int]:
@@ -296,15 +340,15 @@ class EmbeddingIndex(Protocol):
         ...
 
     def nearest(self, query: Query, visible: Mask | None, limit: int) -> Rows | None:
-        """Returns the ``visible`` rows that `rank` scores highest, about ``limit`` of them.
+        """Returns the ``visible`` rows that `rank` scores highest, at least ``limit`` of them.
 
         And those that decide what use has taught. Of very many one may be missing, and those that
         have nothing in common with the query. None where not every document can be compared.
         """
         ...
 
-    def among(self, corpus: Corpus, rows: Rows) -> "EmbeddingIndex":
-        """Returns the index of a corpus whose documents are the ``rows`` of this one."""
+    def among(self, documents: Sequence[Document], rows: Rows) -> "EmbeddingIndex":
+        """Returns the index of the ``documents`` at some ``rows`` of this one."""
         ...
 
     def cosines(self, query: Query) -> Ranking:

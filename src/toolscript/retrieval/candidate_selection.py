@@ -15,13 +15,13 @@ from toolscript.embedding.base import Vectors
 from toolscript.graph.tool_graph import ToolGraph
 from toolscript.retrieval.base import (
     VERY_MANY,
-    Corpus,
     EmbeddingIndex,
     Mask,
     Plan,
     Query,
     Ranking,
     Rows,
+    SelectedCorpus,
 )
 from toolscript.retrieval.capability import Capability
 from toolscript.retrieval.lexical.bm25f import saturated
@@ -47,9 +47,10 @@ def select_candidates(state: IndexState, plan: Plan) -> IndexState:
         return state
     listed = max(LISTED, 2 * plan.limit)
     visible, reachable = state.visibility.mask(request), state.visibility.reachable(request)
-    masks = [visible]
+    asked = visible
     if request.servers:
-        masks.append(_mask(reachable, len(corpus)))
+        asked = _mask(reachable, len(corpus))
+    masks = [visible] if asked is visible else [visible, asked]
     executors = state.capabilities.executors_for(plan.queries[0], reachable)
     lists = [executors[:listed]]  # what a shell can do raises them whatever the signals say
     if executors.size:
@@ -73,7 +74,8 @@ def select_candidates(state: IndexState, plan: Plan) -> IndexState:
         lists.append(np.array([row for row in used if row >= 0], np.intp))
     selected = _mask(np.concatenate(lists), len(corpus))
     rows = np.flatnonzero(selected if visible is None else selected & visible)
-    return _among(state, rows, reachable, found=found, names=names, expected=expected)
+    within = np.arange(rows.size) if asked is None else np.flatnonzero(asked[rows])
+    return _among(state, rows, within, found=found, names=names, expected=expected)
 
 
 def _mask(rows: Rows, size: int) -> Mask:
@@ -99,26 +101,25 @@ def _nearest(
 def _among(  # noqa: PLR0913 - what was found, each by its name
     state: IndexState,
     rows: Rows,
-    reachable: Rows,
+    within: Rows,
     *,
     found: Mapping[str, "QueryWords"],
     names: Mapping[str, Mapping[int, NameMatch]],
     expected: "_Expected | None",
 ) -> IndexState:
-    """Returns the state of some rows."""
-    numbers: list[int] = rows.tolist()
-    corpus = Corpus([state.corpus.documents[row] for row in numbers])
-    place = {row: number for number, row in enumerate(numbers)}
-    asked = np.flatnonzero(np.isin(rows, reachable, assume_unique=True))
+    """Returns the state of some rows; those at the places ``within`` are asked about."""
+    corpus = SelectedCorpus(state.corpus, rows)
+    named = sorted({row for each in names.values() for row in each})
+    place = dict(zip(named, np.searchsorted(rows, named).tolist(), strict=True))
     words = {text: each.among(rows) for text, each in found.items()}
     return IndexState(
         corpus=corpus,
         lexical=FoundWords(state.lexical, rows, words),
-        semantic=state.semantic and state.semantic.among(corpus, rows),
+        semantic=state.semantic and state.semantic.among(corpus.documents, rows),
         names=FoundNames.among(place, state.names.impersonating, names),
         capabilities=_CapabilitiesAmong(state.capabilities, rows, len(state.corpus)),
         is_action=state.is_action,
-        visibility=Reachable(asked),
+        visibility=Reachable(within),
         forecast=None if expected is None else expected.among(rows),
         known=state.known,
     )

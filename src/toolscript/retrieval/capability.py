@@ -170,7 +170,9 @@ class CapabilityIndex:
         """Returns the ``reachable`` rows that run commands, where a shell can do what is asked."""
         if not self._reader.wants_shell(query):
             return np.empty(0, np.intp)
-        return np.intersect1d(self._executors, reachable, assume_unique=True)
+        mask = np.zeros(len(self._documents), np.bool_)
+        mask[reachable] = True
+        return np.sort(self._executors[mask[self._executors]])
 
     def _rows(self, places: Callable[[_Purposes], list[int]]) -> Rows:
         """Returns the rows of the places that are found in each segment."""

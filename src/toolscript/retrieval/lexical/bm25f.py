@@ -328,7 +328,7 @@ class LexicalIndex:
         totals = np.zeros(self._size, dtype=np.float32)
         for term in self.terms(query):
             rows, impacts = self._impacts(self._stems[term.stem])
-            totals[rows] += term.weight * impacts
+            np.add.at(totals, rows, np.float32(term.weight) * impacts)
         return totals
 
     def evidence(self, query: Query, row: int) -> tuple[str, ...]:
@@ -346,7 +346,7 @@ class LexicalIndex:
         shares = np.zeros(self._size, dtype=np.float32)
         for term in self.terms(query):
             rows, share = self._named(self._stems[term.stem])
-            shares[rows] += term.weight * share
+            np.add.at(shares, rows, np.float32(term.weight) * share)
         return self._per_document(np.minimum(shares, 1.0))
 
     def impact(self, term: Term, row: int) -> float:

@@ -12,7 +12,8 @@ from toolscript.text.display import printable
 
 MAX_EDITS = 6
 """More edits are no misspelling, however long the word: 25 letters and more may have that many."""
-_MANY = 5_000
+_MANY, _MANY_ALIKE = 5_000, 600
+"""Among more words than these, and more of about the length, signatures save time."""
 _LETTERS, _TIMES, _PAIRS = 32, 8, 256
 _CHUNK = 20_000
 
@@ -83,13 +84,14 @@ class Spellings:
     """A list of words, none of them empty, that can be searched for near ones. Immutable.
 
     Distance is optimal string alignment: insertions, deletions, substitutions
-    and transpositions of neighbours cost one each. Among more than ``many`` words of about the
-    length they are looked for by signatures first.
+    and transpositions of neighbours cost one each. Among more than ``many`` words they are looked
+    for by signatures first.
     """
 
     def __init__(self, words: Sequence[str], many: int = _MANY) -> None:
         self.words = words
         self._many = many
+        self._many_alike = min(many, _MANY_ALIKE)
         lengths = np.fromiter(map(len, words), np.int32, len(words))
         self._positions = np.argsort(lengths, kind="stable").astype(np.int32)
         self._lengths = lengths[self._positions]
@@ -110,7 +112,7 @@ class Spellings:
         start, end = (int(each) for each in np.searchsorted(self._lengths, bounds))
         if start == end:
             return []
-        if end - start > self._many:
+        if len(self.words) > self._many and end - start > self._many_alike:
             places = self._positions[self._signatures.near(word, slice(start, end), edits)]
         else:
             places = self._positions[start:end]

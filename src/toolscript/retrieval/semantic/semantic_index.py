@@ -13,7 +13,7 @@ from toolscript.embedding.base import Encoder, Vectors
 from toolscript.embedding.loader import LazyModel
 from toolscript.errors import ModelError, UnreachableError
 from toolscript.graph.usage import Usage
-from toolscript.retrieval.base import Corpus, Mask, Query, Ranking, Rows
+from toolscript.retrieval.base import Mask, Query, Ranking, Rows
 from toolscript.retrieval.semantic.calibration import Curves
 from toolscript.retrieval.semantic.document_text import embedding_inputs
 from toolscript.retrieval.semantic.reduced_vectors import (
@@ -33,8 +33,9 @@ _PART = 1024
 """So many vectors are compared with each part of a question while they are in the cache."""
 _LATEST = 8
 """For so many questions the cosines are kept, until their parts are ranked too."""
-_COMPARED = 4
-"""Of very many vectors so many times as many as are wanted are compared in full."""
+_LISTED = 3
+"""So many times as many as are wanted are listed by their components, which tell only about how
+near they are."""
 PARENT_SHARE = 0.5
 """The share of the parent's cosine in a passage's."""
 
@@ -96,7 +97,7 @@ class SemanticIndex:
     _name: str
     _queries: QueryVectorCache
     _curves: Curves
-    _documents: tuple[Document, ...]
+    _documents: Sequence[Document]
     _known: NDArray[np.intp]
     _parents: NDArray[np.intp] | None
     """For each of the known the place among them of its parent, or its own without one."""
@@ -145,7 +146,7 @@ class SemanticIndex:
         return reduced(len(rows), lambda part: context.moved(rows[part], part), byte_kernels())
 
     def replacing(
-        self, documents: tuple[Document, ...], vectors: Mapping[int, Vectors]
+        self, documents: Sequence[Document], vectors: Mapping[int, Vectors]
     ) -> "SemanticIndex":
         """Returns the index of documents with the same ids, of which few have changed.
 
@@ -180,11 +181,11 @@ class SemanticIndex:
             _latest_products=[],
         )
 
-    def among(self, corpus: Corpus, rows: Rows) -> "SemanticIndex":
+    def among(self, documents: Sequence[Document], rows: Rows) -> "SemanticIndex":
         """See `EmbeddingIndex.among`. Every document has a vector."""
         return replace(
             self,
-            _documents=corpus.documents,
+            _documents=documents,
             _known=np.arange(rows.size),
             _rows=None if self._rows is None else self._rows[rows],
             _given=None if self._context is None else self._context.of_rows(rows),
@@ -208,16 +209,13 @@ class SemanticIndex:
             feedback = self._feedback
         except ModelError:
             return None
-        count, likely = _COMPARED * limit, None if visible is None else np.flatnonzero(visible)
-        if likely is None or likely.size > count:
+        count, found = _LISTED * limit, None if visible is None else np.flatnonzero(visible)
+        if found is None or found.size > count:
             products = _once(self._latest_products, questions, components.products)[place]
-            if likely is None:
-                likely = greatest(products, count)
+            if found is None:
+                found = greatest(products, count)
             else:
-                likely = likely[greatest(products[likely], count)]
-        cosines = self._rows[likely] @ questions[place]
-        moved = context.applied(cosines, questions[place], likely)
-        found = likely[np.argsort(-moved, kind="stable")[:limit]]
+                found = found[greatest(products[found], count)]
         if feedback is None:
             return found
         return np.union1d(found, feedback.nearest(questions[place], visible, limit))

@@ -130,22 +130,15 @@ class ServerContext:
         apart, _ = _apart(vectors, self.basis.common)
         return unit_rows(apart + SHARE * self.means[self.server[rows]])
 
-    def applied(
-        self, cosines: Vectors, question: Vectors, rows: NDArray[np.intp] | None = None
-    ) -> Vectors:
+    def applied(self, cosines: Vectors, question: Vectors) -> Vectors:
         """Returns cosines with w on the scale of those with v: float32 [n].
 
         Args:
             cosines: Those with v: float32 [n].
             question: Of length 1: float32 [dim].
-            rows: Whose cosines they are; None for all.
         """
         before, after = self.lengths
-        if rows is None:
-            beside = (SHARE * (self.means @ question))[self.server]
-        else:  # few: not every server is looked at
-            before, after = before[rows], after[rows]
-            beside = SHARE * (self.means[self.server[rows]] @ question)
+        beside = (SHARE * (self.means @ question))[self.server]
         shared = float(self.basis.common @ question)
         moved = cosines - shared
         moved /= before
