@@ -195,6 +195,10 @@ class DecisionStorageError(ToolscriptError):
     """What a person decided about a tool or a call cannot be written to disk."""
 
 
+class OutdatedDecisionError(ToolscriptError):
+    """What a decision is about has changed since it was looked at."""
+
+
 class ActivityLogError(ToolscriptError):
     """The log of calls cannot be read at the moment."""
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.gateway.upstream.test_request_router import call, lines
 from tests.support import FUZZY, Cli, Running, Scripted, running, until, write_config
-from toolscript.errors import HeldError, UnknownNameError
+from toolscript.errors import HeldError, OutdatedDecisionError, UnknownNameError
 from toolscript.gateway.definitions.comparison import HeldTool
 
 Tool: TypeAlias = dict[str, Any]
@@ -122,6 +122,8 @@ def test_no_changed_tool_can_be_found_or_called_before_it_is_approved(
         assert not calls.exists()
         until(lambda: app.finds(stable["name"], limit=100) == app.tool_ids(), "only that is found")
         some = sorted(held(app))[::7]
+        with pytest.raises(OutdatedDecisionError):
+            app.portal.call(lambda: app.app.review(some, approve=True, seen={}))
         app.portal.call(lambda: app.app.review(some, approve=True))
         some = sorted([*some, f"s__{stable['name']}"])
         assert app.tool_ids() == some
@@ -235,8 +237,31 @@ def test_every_door_says_why_a_held_tool_is_not_there(cli: Cli, listed: Path) ->
     assert (each["toolId"], each["reason"]) == (name, "changed")
     refused = cli("approve", "s__none")
     assert (refused.returncode, "'s__none' is not held" in refused.stderr) == (2, True)
-    assert cli("reject", name).stdout == f"rejected: {name}\n"
+    assert f"digest: {each['digest']}" in shown.stdout
+    assert cli("reject", f"{name}@{each['digest']}").stdout == f"rejected: {name}\n"
     assert "and was rejected" in cli("review", "s").stdout
+
+    def change(*kinds: str) -> str:
+        """Has the server change its tool so; returns what stands for that."""
+        changed = tool
+        for kind in kinds:
+            changed = CHANGES[kind](changed)
+        put(listed, [changed, honest(2)])
+        cli("list-servers", "--refresh")
+        [held] = cli.json("review")["held"]
+        return held["digest"]
+
+    assert change("description", "invisible text") != each["digest"]
+    refused = cli("approve", f"{name}@{each['digest']}")
+    assert refused.returncode == 1
+    assert f"{name} has changed since it was looked at" in refused.stderr
+    mixed = cli("approve", f"{name}@{each['digest']}", "s__none")
+    assert (mixed.returncode, "give it with each" in mixed.stderr) == (2, True)
+    assert change("description") == each["digest"], "it is as it was shown"
+    assert cli("approve", f"{name}@{each['digest']}").stdout == f"approved: {name}\n"
+    change("invisible text")
+    both = cli("approve", "--server", "s", f"{name}@{each['digest']}")
+    assert (both.returncode, "leave it out" in both.stderr) == (2, True)
     assert cli("approve", "--server", "s").stdout == f"approved: {name}\n"
     assert cli("review").stdout == "nothing is held\n"
     done = cli("call", name, '{"customer": "ada", "limit": 1}')

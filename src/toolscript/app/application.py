@@ -30,6 +30,7 @@ from toolscript.config.servers import Config
 from toolscript.errors import (
     DeniedError,
     NotReadyError,
+    OutdatedDecisionError,
     ToolClassError,
     UnknownNameError,
     UpstreamError,
@@ -432,15 +433,20 @@ class App:
         """
         return await self._gateway.request_as_owner(server, digest, method, params, caller)
 
-    async def review(self, names: Collection[str], *, approve: bool) -> list[HeldTool]:
+    async def review(
+        self, names: Collection[str], *, approve: bool, seen: Mapping[str, str] | None = None
+    ) -> list[HeldTool]:
         """Approves or rejects held tools, and returns them.
 
         Args:
             names: The tools' ids.
             approve: Whether they are approved; else they are rejected.
+            seen: The `HeldTool.digest` of each that a person has looked at, by its id; None
+                decides about them as they are now.
 
         Raises:
             UnknownNameError: Nothing is held under one of the ids.
+            OutdatedDecisionError: One of them is another than ``seen`` has it.
             DecisionStorageError: The decision cannot be stored.
         """
         held = self._gateway.catalogue.held
@@ -449,6 +455,12 @@ class App:
                 known = ", ".join(held) or "nothing"
                 raise UnknownNameError(f"{printable(name, 100)!r} is not held; held is: {known}")
         chosen = [held[name] for name in dict.fromkeys(names)]
+        for each in chosen:
+            if seen is not None and seen.get(each.tool.id) != each.digest:
+                raise OutdatedDecisionError(
+                    f"{each.tool.id} has changed since it was looked at, and nothing is decided; "
+                    f"look at it with: toolscript review {each.tool.server}"
+                )
         await (self._gateway.approve if approve else self._gateway.reject)(chosen)
         return chosen
 

@@ -31,6 +31,7 @@ MIN_KEPT_WORDS = 0.8
 MIN_SIMILARITY = 0.9
 """The same for the cosine of the vectors of both texts, with `MIN_KEPT_BESIDE` of the words."""
 MIN_KEPT_BESIDE = 0.4
+DIGEST_CHARS = 32
 
 AcceptedBy: TypeAlias = Literal["first sight", "autoApprove", "person"]
 HoldReason: TypeAlias = Literal["changed", "renamed", "new", "server", "lost"]
@@ -92,6 +93,14 @@ class HeldTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How the server was started or reached then, and is now, where that has changed."""
     rejected: bool = False
     """Whether a person has rejected this definition."""
+
+    @property
+    def digest(self) -> str:
+        """Stands for what a person looks at: the definition, and how its server is started.
+
+        Long enough that no server can make two definitions with the same one.
+        """
+        return sha256_of([normal_form(self.tool), self.launch])[:DIGEST_CHARS]
 
     @property
     def why(self) -> str:

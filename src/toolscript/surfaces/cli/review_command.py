@@ -1,6 +1,7 @@
 """``toolscript review``, ``toolscript approve`` and ``toolscript reject``."""
 
 import json
+import re
 import sys
 from typing import Any
 
@@ -13,6 +14,7 @@ from toolscript.surfaces.cli.options import output_option, settings_options
 from toolscript.surfaces.cli.output import note, print_json
 from toolscript.text.display import harmless, printable
 
+_SEEN = re.compile(r"(.+)@([0-9a-f]{32})", re.DOTALL)
 _MARKS = {"removed": ("[-", "-]", "red"), "added": ("{+", "+}", "green")}
 
 
@@ -37,30 +39,47 @@ def review(server: str | None, output: str, **flags: Any) -> None:
         return
     for each in held:
         _print_held(each)
-    note("approve with: toolscript approve ID, or toolscript approve --server NAME")
+    note("approve with: toolscript approve ID@DIGEST, or toolscript approve --server NAME")
 
 
 @click.command()
-@click.argument("tools", nargs=-1, metavar="[ID]...")
+@click.argument("tools", nargs=-1, metavar="[ID[@DIGEST]]...")
 @click.option("--server", metavar="NAME", help="Approve all held tools of this server.")
 @settings_options("config", "data_dir")
 def approve(tools: tuple[str, ...], server: str | None, **flags: Any) -> None:
-    """Approve held tools: they can be found and called from now on."""
+    """Approve held tools: they can be found and called from now on.
+
+    With the digest that `toolscript review` shows, what has changed again since
+    then is not approved.
+    """
     if not tools and server is None:
         raise InputError("nothing is named; give ids, or --server NAME")
-    decision: dict[str, Any] = {"approve": list(tools)} if tools else {}
-    decision |= {"approveServer": server} if server is not None else {}
+    decision = _about("approve", tools) if tools else {}
+    if server is not None:
+        if "seen" in decision:
+            raise InputError("--server approves what is held now; leave it out, or the digests")
+        decision["approveServer"] = server
     with connected(flags, embed=False) as client:
         _print_done("approved", _decide(client, decision)["approved"])
 
 
 @click.command()
-@click.argument("tools", nargs=-1, required=True, metavar="ID...")
+@click.argument("tools", nargs=-1, required=True, metavar="ID[@DIGEST]...")
 @settings_options("config", "data_dir")
 def reject(tools: tuple[str, ...], **flags: Any) -> None:
     """Reject held tools: they stay held, and are marked as seen."""
     with connected(flags, embed=False) as client:
-        _print_done("rejected", _decide(client, {"reject": list(tools)})["rejected"])
+        _print_done("rejected", _decide(client, _about("reject", tools))["rejected"])
+
+
+def _about(verb: str, tools: tuple[str, ...]) -> dict[str, Any]:
+    """Returns a decision about tools, each by its id, perhaps with its digest."""
+    found = [match.groups() if (match := _SEEN.fullmatch(each)) else (each, "") for each in tools]
+    seen = {name: digest for name, digest in found if digest}
+    names = [name for name, _ in found]
+    if seen and len(seen) < len(set(names)):
+        raise InputError("some ids have a digest and some have none; give it with each, or none")
+    return {verb: names} | ({"seen": seen} if seen else {})
 
 
 def _decide(client: Client, decision: dict[str, Any]) -> dict[str, Any]:
@@ -76,6 +95,7 @@ def _print_done(what: str, tools: list[str]) -> None:
 
 def _print_held(held: dict[str, Any]) -> None:
     click.secho(printable(held["toolId"]), bold=True)
+    click.echo(f"  digest: {printable(held['digest'])}")
     click.echo("  " + printable(f"{held['why']}"))
     if held["launch"]:
         click.echo("  " + printable(f"before: {held['launchBefore'] or '(unknown)'}"))

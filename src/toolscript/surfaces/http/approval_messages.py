@@ -67,6 +67,7 @@ class HeldAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     tool_id: str
     server_name: str
+    digest: Annotated[str, about("Stands for this definition in a decision about it.")]
     reason: HoldReason
     why: Annotated[str, about("The reason as a clause.")]
     rejected: Annotated[bool, about("Whether someone rejected this definition.")]
@@ -100,6 +101,13 @@ class ReviewDecision(
     approve_server: Annotated[str | UnsetType, about("Approve all held tools of this server.")] = (
         UNSET
     )
+    seen: Annotated[
+        dict[str, str] | UnsetType,
+        about(
+            "The `digest` of each tool that was looked at, by the tool's id. Where one is another "
+            "by now, nothing is decided."
+        ),
+    ] = UNSET
 
 
 class CallDecision(msgspec.Struct, frozen=True, kw_only=True):

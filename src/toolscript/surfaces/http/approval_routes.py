@@ -62,8 +62,9 @@ async def decide_review(app: App, request: Request) -> Any:
         approved += [each.tool.id for each in held if each.tool.server == given.approve_server]
     elif not approved and not given.reject:
         raise InputError("the body decides nothing; expected approve, reject or approveServer")
-    done = await app.review(approved, approve=True) if approved else []
-    refused = await app.review(given.reject, approve=False) if given.reject else []
+    seen = None if given.seen is UNSET else given.seen
+    done = await app.review(approved, approve=True, seen=seen) if approved else []
+    refused = await app.review(given.reject, approve=False, seen=seen) if given.reject else []
     return ReviewDone(
         approved=[each.tool.id for each in done], rejected=[each.tool.id for each in refused]
     )
@@ -122,6 +123,7 @@ def _held(held: HeldTool, notes: Sequence[Note]) -> HeldAnswer:
     return HeldAnswer(
         tool_id=held.tool.id,
         server_name=held.tool.server,
+        digest=held.digest,
         reason=held.reason,
         why=held.why,
         rejected=held.rejected,

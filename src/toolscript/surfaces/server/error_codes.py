@@ -42,6 +42,7 @@ BRANCHES: dict[type[errors.ToolscriptError], ErrorCodes] = {
     errors.LearningError: ErrorCodes(503),
     errors.ActivityLogError: ErrorCodes(503),
     errors.DecisionStorageError: ErrorCodes(503),
+    errors.OutdatedDecisionError: ErrorCodes(409),
     errors.TaskDiedError: ErrorCodes(503),
     errors.GatewayMissingError: ErrorCodes(502),
     errors.GatewayRunningError: ErrorCodes(409),

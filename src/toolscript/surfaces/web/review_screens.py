@@ -1,5 +1,6 @@
 """Shows what waits for the owner's approval: changed definitions, and calls on hold."""
 
+from collections import defaultdict
 from typing import Any, cast
 
 import anyio.to_thread
@@ -8,11 +9,13 @@ from starlette.requests import Request
 
 from toolscript.app.application import App
 from toolscript.app.call_approvals import ANSWERS, PendingApproval, PersonsAnswer
-from toolscript.errors import InputError
+from toolscript.errors import InputError, OutdatedDecisionError
 from toolscript.surfaces.http.approval_messages import ReviewAnswer
 from toolscript.surfaces.http.approval_routes import reviewed
 from toolscript.surfaces.server.authentication import grant_of
 from toolscript.surfaces.web.screens import Screens, check_owner, field, form_of, redirect
+from toolscript.text.display import printable
+from toolscript.types import sha256_of
 
 SCREENS = Screens()
 
@@ -22,6 +25,8 @@ class ReviewScreen(Struct, frozen=True, kw_only=True):
 
     review: ReviewAnswer
     pending: list[PendingApproval]
+    servers: dict[str, str]
+    """By the name of a server, what stands for all held definitions of it."""
 
 
 @SCREENS.add("GET", "/review", "review.html")
@@ -30,7 +35,11 @@ async def review(app: App, request: Request) -> Any:
     check_owner(request)
     catalogue = app.catalogue(grant_of(request))
     held = await anyio.to_thread.run_sync(reviewed, catalogue)
-    return ReviewScreen(review=held, pending=app.approvals.pending)
+    digests: defaultdict[str, list[str]] = defaultdict(list)
+    for each in held.held:
+        digests[each.server_name].append(each.digest)
+    servers = {name: sha256_of(each) for name, each in digests.items()}
+    return ReviewScreen(review=held, pending=app.approvals.pending, servers=servers)
 
 
 @SCREENS.add("POST", "/review")
@@ -39,12 +48,18 @@ async def decide(app: App, request: Request) -> Any:
     check_owner(request)
     form = await form_of(request)
     approved, rejected = field(form, "approve"), field(form, "reject")
-    server, call = field(form, "server"), field(form, "call")
+    server, call, seen = (field(form, name) for name in ("server", "call", "seen"))
     if server:
-        held = app.catalogue(grant_of(request)).held()
-        await app.review([e.tool.id for e in held if e.tool.server == server], approve=True)
+        held = [e for e in app.catalogue(grant_of(request)).held() if e.tool.server == server]
+        if sha256_of([each.digest for each in held]) != field(form, "all"):
+            raise OutdatedDecisionError(
+                f"other definitions of {printable(server, 100)} are held than were shown, and "
+                "nothing is decided; look at them again"
+            )
+        await app.review([each.tool.id for each in held], approve=True)
     elif approved or rejected:
-        await app.review([approved or rejected], approve=bool(approved))
+        name = approved or rejected
+        await app.review([name], approve=bool(approved), seen={name: seen})
     elif call and field(form, "answer") in ANSWERS:
         app.approvals.answer(call, cast("PersonsAnswer", field(form, "answer")))
     else:
