@@ -229,6 +229,26 @@ def test_a_grant_is_servers_and_tools_added_up(grant: Grant, tools: str, servers
     assert [name for name in ("git", "github", "time") if grant.shows(name)] == servers.split()
 
 
+@pytest.mark.parametrize(
+    ("tools", "servers"),
+    [
+        ("*", "a git github"),
+        ("git__*", "git"),
+        ("git*", "git github"),
+        ("*__*", "a git github"),
+        ("git__?", ""),
+        ("git__l*", ""),
+        ("?__*", "a"),
+        ("git__log", ""),
+        ("git", ""),
+    ],
+)
+def test_every_tool_of_a_server_is_granted_whatever_its_name(tools: str, servers: str) -> None:
+    """http:others"""
+    grant = Grant(tools=(tools,))
+    assert [name for name in ("a", "git", "github") if grant.allows_server(name)] == servers.split()
+
+
 def test_a_grant_takes_a_name_with_brackets_as_it_stands() -> None:
     """http:others: a server may be called like a pattern."""
     grant = Grant(servers=("a[1]",), tools=("b[2]__x",))

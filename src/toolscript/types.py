@@ -350,6 +350,12 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
         server = identifier.partition(SEPARATOR)[0]
         return _matches(server, self.servers) or _matches(identifier, self.tools)
 
+    def allows_server(self, server: str) -> bool:
+        """Whether the caller may find and call every tool of this server, whatever its name."""
+        split = (pattern.partition(SEPARATOR) for pattern in self.tools)
+        every = (name for name, _, tool in split if tool == "*" or (not tool and name[-1:] == "*"))
+        return _matches(server, self.servers) or _matches(server, every)
+
     def shows(self, server: str) -> bool:
         """Whether the caller may know of this server, because some of its tools may be granted."""
         partly = (pattern.partition(SEPARATOR)[0] for pattern in self.tools)

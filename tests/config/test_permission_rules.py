@@ -25,7 +25,7 @@ def tool(identifier: str, tool_class: ToolClass = "write") -> ToolSpec:
 
 def decision(rules: dict[str, str], of: ToolSpec, server: dict[str, str] | None = None) -> str:
     read = (*rules_of(rules, "permissions"), *rules_of(server, "git.permissions", "git"))
-    rule = decide([read], of)
+    rule = decide([read], of.id, of.tool_class)
     return rule.decision if rule else "none"
 
 
@@ -81,8 +81,8 @@ def test_a_servers_entry_is_about_its_own_tools() -> None:
 
 def test_a_servers_name_with_marks_of_patterns_means_itself() -> None:
     rules = rules_of({"*": "deny"}, "x", "a*b")
-    assert decide([rules], tool("a*b__t")) is not None
-    assert decide([rules], tool("aXb__t")) is None
+    assert decide([rules], "a*b__t", "read") is not None
+    assert decide([rules], "aXb__t", "read") is None
 
 
 def test_of_several_sources_the_strictest_counts() -> None:
@@ -93,7 +93,7 @@ def test_of_several_sources_the_strictest_counts() -> None:
 
 
 def _decided(sources: list[tuple[PermissionRule, ...]]) -> Decision:
-    rule = decide(sources, tool("git__push"))
+    rule = decide(sources, "git__push", "write")
     assert rule is not None
     return rule.decision
 
@@ -101,10 +101,10 @@ def _decided(sources: list[tuple[PermissionRule, ...]]) -> Decision:
 def test_a_profile_that_is_not_configured_denies_everything() -> None:
     grant = Grant(servers=("*",), profiles=("careful", "gone"))
     sources = sources_for(((),), {"careful": rules_of({"*": "allow"}, "careful")}, grant)
-    rule = decide(sources, tool("git__status", "read"))
+    rule = decide(sources, "git__status", "read")
     assert rule is not None
     assert (rule.decision, "'gone', which is not configured" in rule.origin) == ("deny", True)
-    assert decide(sources_for(((),), {}, EVERYTHING), tool("git__status")) is None
+    assert decide(sources_for(((),), {}, EVERYTHING), "git__status", "read") is None
 
 
 @pytest.mark.parametrize(

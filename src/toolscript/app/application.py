@@ -226,6 +226,12 @@ class App:
         """Returns the servers and their tools, as far as ``grant`` lets the caller see them."""
         return ScopedCatalogue(self._gateway, self._builtin_tools, grant, self.permissions)
 
+    def skill_grant(self, grant: Grant) -> Grant:
+        """Returns what rules leave of a grant for skills: see `ToolPermissions.denies_reading`."""
+        skills = [skill.id for skill in self.skills.visible(grant)]
+        left = [each for each in skills if not self.permissions.denies_reading(grant, each)]
+        return grant if left == skills else replace(grant, servers=(), tools=tuple(left))
+
     def health(self, grant: Grant = EVERYTHING) -> Health:
         """Returns how the application is doing, as far as ``grant`` lets the caller know."""
         catalogue = self.catalogue(grant)
@@ -326,7 +332,8 @@ class App:
         self, request: SearchRequest, catalogue: ScopedCatalogue
     ) -> SearchResult:
         tools_only = replace(request, skills=False)
-        skills = await self.skills.search(replace(tools_only, servers=(), why=""))
+        of_skills = replace(tools_only, servers=(), why="", grant=self.skill_grant(request.grant))
+        skills = await self.skills.search(of_skills)
         if not self.searchable and skills.hits:
             return skills
         return _merged(await self._search(tools_only, catalogue), skills)

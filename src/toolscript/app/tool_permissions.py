@@ -18,13 +18,14 @@ _MAX_GRANTS = 256
 class _Denied:
     """What rules deny of one catalogue."""
 
+    config: Config
     catalogue: Catalogue
     by_server: Mapping[str, tuple[str, ...]]
     ids: frozenset[str]
 
 
 class ToolPermissions:
-    """Decides by the gateway's present configuration. For use on the event loop only.
+    """Decides by the gateway's present configuration. Any thread may ask.
 
     Args:
         gateway: Has the configuration, and the tools.
@@ -32,7 +33,6 @@ class ToolPermissions:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self._config: Config | None = None
         self._denied: OrderedDict[Grant, _Denied] = OrderedDict()
 
     @property
@@ -44,7 +44,7 @@ class ToolPermissions:
 
     def rule(self, grant: Grant, tool: ToolSpec) -> PermissionRule | None:
         """Returns the rule that counts for a caller and a tool; None where there is none."""
-        return decide(self._sources(grant), tool)
+        return decide(self._sources(grant), tool.id, tool.tool_class)
 
     def decision(self, grant: Grant, tool: ToolSpec) -> tuple[Decision, str]:
         """Returns what is decided about a call, and why as a clause; "" for the default."""
@@ -56,30 +56,45 @@ class ToolPermissions:
     def denied(self, grant: Grant) -> frozenset[str]:
         """Returns the ids of the granted tools that rules deny: they are not found either."""
         config, catalogue = self._gateway.config, self._gateway.catalogue
-        if self._config is not config:
-            self._config = config
-            self._denied.clear()
         known = self._denied.get(grant)
+        if known is not None and known.config is not config:
+            known = None
         if known is None or known.catalogue is not catalogue:
-            known = self._denied[grant] = self._find_denied(grant, catalogue, known)
+            known = self._denied[grant] = self._find_denied(grant, config, catalogue, known)
             if len(self._denied) > _MAX_GRANTS:
                 self._denied.popitem(last=False)
         return known.ids
 
-    def _find_denied(self, grant: Grant, catalogue: Catalogue, known: _Denied | None) -> _Denied:
+    def denies_reading(self, grant: Grant, identifier: str) -> bool:
+        """Whether rules deny what is no tool: skills, and with them prompts and resources.
+
+        These count as tools that read. That a person is asked first is for calls only.
+
+        Args:
+            grant: The caller's.
+            identifier: A skill's id; ``server__*`` for the prompts and resources of a server.
+        """
+        rule = decide(self._sources(grant), identifier, "read")
+        return rule is not None and rule.decision == "deny"
+
+    def _find_denied(
+        self, grant: Grant, config: Config, catalogue: Catalogue, known: _Denied | None
+    ) -> _Denied:
         """Decides about the tools of servers that were not ``known``, or have changed."""
-        sources = self._sources(grant)
+        sources = sources_for(config.permissions, config.profiles, grant)
         if not any(rule.decision == "deny" for rules in sources for rule in rules):
-            return _Denied(catalogue, {}, frozenset())
+            return _Denied(config, catalogue, {}, frozenset())
         by_server: dict[str, tuple[str, ...]] = {}
         for name, entry in catalogue.servers.items():
             if known is not None and known.catalogue.servers.get(name) is entry:
                 by_server[name] = known.by_server[name]
                 continue
-            rules = ((tool.id, decide(sources, tool)) for tool in entry.tools)
+            rules = ((t.id, decide(sources, t.id, t.tool_class)) for t in entry.tools)
             denied = (each for each, rule in rules if rule and rule.decision == "deny")
             by_server[name] = tuple(filter(grant.allows, denied))
-        return _Denied(catalogue, by_server, frozenset(chain.from_iterable(by_server.values())))
+        return _Denied(
+            config, catalogue, by_server, frozenset(chain.from_iterable(by_server.values()))
+        )
 
     def _sources(self, grant: Grant) -> Sequence[Sequence[PermissionRule]]:
         config = self._gateway.config

@@ -17,7 +17,6 @@ from toolscript.types import (
     Grant,
     PermissionRule,
     ToolClass,
-    ToolSpec,
 )
 
 MAX_RULES = 1_000
@@ -59,9 +58,17 @@ def _rule(key: str, value: Any, origin: str, server: str) -> PermissionRule:
     return PermissionRule(pattern, value, None, origin)
 
 
-def decide(sources: Iterable[Iterable[PermissionRule]], tool: ToolSpec) -> PermissionRule | None:
-    """Returns the rule that counts for a tool; None where no source says anything."""
-    found = [rule for rules in sources if (rule := _most_specific(rules, tool))]
+def decide(
+    sources: Iterable[Iterable[PermissionRule]], identifier: str, tool_class: ToolClass
+) -> PermissionRule | None:
+    """Returns the rule that counts for a tool; None where no source says anything.
+
+    Args:
+        sources: See `sources_for`.
+        identifier: The tool's id; ``server__*`` for what holds for all tools of a server.
+        tool_class: The tool's class.
+    """
+    found = [rule for rules in sources if (rule := _most_specific(rules, identifier, tool_class))]
     return max(found, key=_strictness, default=None)
 
 
@@ -82,8 +89,10 @@ def _unknown(profile: str) -> PermissionRule:
     return PermissionRule("*", "deny", None, f"profile {profile!r}, which is not configured")
 
 
-def _most_specific(rules: Iterable[PermissionRule], tool: ToolSpec) -> PermissionRule | None:
-    about = [rule for rule in rules if rule.covers(tool.id, tool.tool_class)]
+def _most_specific(
+    rules: Iterable[PermissionRule], identifier: str, tool_class: ToolClass
+) -> PermissionRule | None:
+    about = [rule for rule in rules if rule.covers(identifier, tool_class)]
     return max(about, key=lambda rule: (rule.specificity, _strictness(rule)), default=None)
 
 

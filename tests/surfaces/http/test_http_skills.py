@@ -1,5 +1,6 @@
 """Skills over HTTP: a gateway process, asked over sockets."""
 
+import json
 import os
 from collections.abc import Generator
 from typing import Any
@@ -7,6 +8,14 @@ from typing import Any
 import pytest
 from tests.skills.sample import put, serving
 from tests.support import NO_HUB, Cli, fetch, post
+
+NAMES = ["kitchen/bread.md", "notes.txt", "pdf-forms"]
+PROFILES = {
+    "one": {"skills__pdf-*": "deny"},
+    "unread": {"read": "deny"},
+    "reader": {"*": "deny", "read": "allow"},
+    "ask": {"skills__*": "ask"},
+}
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +25,10 @@ def cli(tmp_path_factory: pytest.TempPathFactory) -> Cli:
 
 @pytest.fixture(scope="module")
 def url(cli: Cli) -> Generator[str]:
-    cli.configure()
+    profiles = {name: {"permissions": rules} for name, rules in PROFILES.items()}
+    (cli.home / ".toolscript.json").write_text(
+        json.dumps({"mcpServers": {}, "profiles": profiles}), "utf-8"
+    )
     folder = put(cli.home / ".agents" / "skills")
     (folder / "pdf" / "pipe.md").parent.mkdir(exist_ok=True)
     os.mkfifo(folder / "pdf" / "pipe.md")
@@ -34,11 +46,7 @@ def get(url: str, path: str, **parameters: object) -> Any:
 def test_skills_are_listed(url: str, cli: Cli) -> None:
     """skills:folders"""
     answer = get(url, "/skills")
-    assert [each["name"] for each in answer["skills"]] == [
-        "kitchen/bread.md",
-        "notes.txt",
-        "pdf-forms",
-    ]
+    assert [each["name"] for each in answer["skills"]] == NAMES
     folder = cli.home / ".agents" / "skills"
     assert answer["folders"] == [str(folder)]
     assert answer["skills"][2]["file"] == str(folder / "pdf" / "SKILL.md")
@@ -72,6 +80,30 @@ def test_a_skill_is_read(url: str) -> None:
     assert page["text"].startswith("---\nname: pdf-forms")
     other = get(url, "/skills/read", name="skills__pdf-forms", file="references/fields.md")
     assert other["text"] == "Text, check box, radio button, signature."
+
+
+@pytest.mark.parametrize(
+    ("profile", "names"),
+    [
+        ("one", ["kitchen/bread.md", "notes.txt"]),
+        ("unread", []),
+        ("reader", NAMES),
+        ("ask", NAMES),
+        ("gone", []),
+    ],
+)
+def test_rules_deny_reading_skills(url: str, profile: str, names: list[str]) -> None:
+    def ask(path: str, **parameters: object) -> tuple[int, Any]:
+        return fetch(url, path, parameters, headers={"Toolscript-Profile": profile})
+
+    assert [each["name"] for each in ask("/skills")[1]["skills"]] == names
+    for path in ("/skills/search", "/search"):
+        status, answer = ask(path, q="fill in the fields of a form", skills="true", threshold=0)
+        found = {each["name"] for each in answer["results"]} if status == 200 else set[str]()
+        assert found <= {*names}
+        assert bool(found) == bool(names)
+    for name in ("pdf-forms", "notes.txt"):
+        assert ask("/skills/read", name=name)[0] == (200 if name in names else 404)
 
 
 @pytest.mark.requirement("skills:folders")

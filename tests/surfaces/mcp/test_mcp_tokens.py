@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -209,6 +210,12 @@ def test_prompts_and_resources_of_others_are_not_passed_on(
     bounded = Bounded(cli, scripted, tmp_path, everything=real_servers["everything"])
     prompt: dict[str, Any] = {"name": "everything__args-prompt", "arguments": {"city": "Ghent"}}
     ref = types.PromptReference(type="ref/prompt", name=prompt["name"])
+    bearers = [
+        bounded.token,
+        create_token(cli, "--tool", "everything__?")["token"],
+        create_token(cli, "--permission", "everything__*=deny")["token"],
+        create_token(cli, "--profile", "gone")["token"],
+    ]
 
     async def session() -> None:
         with anyio.fail_after(PATIENCE_S):
@@ -216,17 +223,18 @@ def test_prompts_and_resources_of_others_are_not_passed_on(
                 assert (await owner.list_prompts()).prompts
                 uri = (await owner.list_resources()).resources[0].uri
                 assert (await owner.get_prompt(**prompt)).messages
-            async with bounded.client(bounded.token, "/mcp", mode) as client:
-                assert (await client.list_prompts()).prompts == []
-                assert (await client.list_resources()).resources == []
-                assert (await client.list_resource_templates()).resource_templates == []
-                for denied in (
-                    lambda: client.get_prompt(**prompt),
-                    lambda: client.read_resource(uri),
-                    lambda: client.complete(ref, {"name": "city", "value": "G"}),
-                ):
-                    with pytest.raises(MCPError, match="no server"):
-                        await denied()
+            for bearer in bearers:
+                async with bounded.client(bearer, "/mcp", mode) as client:
+                    assert (await client.list_prompts()).prompts == []
+                    assert (await client.list_resources()).resources == []
+                    assert (await client.list_resource_templates()).resource_templates == []
+                    for denied in (
+                        partial(client.get_prompt, **prompt),
+                        partial(client.read_resource, uri),
+                        partial(client.complete, ref, {"name": "city", "value": "G"}),
+                    ):
+                        with pytest.raises(MCPError, match="no server"):
+                            await denied()
             assert '"prompts": []' in bounded.rpc("prompts/list")
             assert "no server" in bounded.rpc("prompts/get", **prompt)
             assert '"resources": []' in bounded.rpc("resources/list")

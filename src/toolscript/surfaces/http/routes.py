@@ -219,7 +219,7 @@ async def _pieces(text: bytes) -> AsyncGenerator[memoryview]:
 @ENDPOINTS.add("GET", "/skills", answers.SkillsAnswer)
 async def list_skills(app: App, request: Request) -> Any:
     """Every skill."""
-    grant = grant_of(request)
+    grant = app.skill_grant(grant_of(request))
     report, sees_all = app.skills.report(grant), grant.is_everything
     skills = [
         answers.SkillAnswer(
@@ -252,7 +252,7 @@ async def read_skill(app: App, request: Request) -> Any:
     """The whole text of a skill, or of a file of its folder."""
     name = required(request, "name", "the+skill")
     file = request.query_params.get("file", "")
-    page = await app.skills.read(name, file, grant_of(request))
+    page = await app.skills.read(name, file, app.skill_grant(grant_of(request)))
     skill, file = page.skill, printable(page.path)
     return answers.SkillFile(skill_id=skill.id, name=skill.name, file=file, text=page.text)
 

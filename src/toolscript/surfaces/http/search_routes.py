@@ -44,8 +44,9 @@ async def search(app: App, request: Request) -> Any:
 async def search_skills(app: App, request: Request) -> Any:
     """Find the skills that say how something is done."""
     query = required(request, "q", "how+to+do+it", QueryError)
-    result = await app.skills.search(_common(query, request))
-    return search_answer(query, result)
+    asked = _common(query, request)
+    asked = replace(asked, grant=app.skill_grant(asked.grant))
+    return search_answer(query, await app.skills.search(asked))
 
 
 async def answered(

@@ -100,7 +100,7 @@ class ToolEndpoint:
     def tools(self, context: RequestContext) -> list[_Raw]:
         """Returns the entries of ``tools/list``: meta tools, built-in tools, servers' tools."""
         chosen, catalogue = context.session.chosen, self._catalogue(context)
-        skills = len(self._app.skills.visible(context.grant))
+        skills = len(self._app.skills.visible(self._app.skill_grant(context.grant)))
         hidden = set[str]() if skills else set(_SKILLS)
         if self.exposure == "two-phase" and not chosen:
             hidden |= set(_CALLS)
@@ -183,12 +183,15 @@ class ToolEndpoint:
         return wire.answer(wire.tools_chosen(hits, names, tools, missing))
 
     async def _search_skills(self, arguments: _Raw, context: RequestContext) -> _Raw:
-        result = await self._app.skills.search(_request(arguments, context, SEARCH_SKILLS))
+        request = _request(arguments, context, SEARCH_SKILLS)
+        request = replace(request, grant=self._app.skill_grant(request.grant))
+        result = await self._app.skills.search(request)
         return wire.answer(wire.skills_found(arguments["query"], result))
 
     async def _read_skill(self, arguments: _Raw, context: RequestContext) -> _Raw:
         file = arguments.get("file", "")
-        page = await self._app.skills.read(arguments["skill"], file, context.grant)
+        grant = self._app.skill_grant(context.grant)
+        page = await self._app.skills.read(arguments["skill"], file, grant)
         return wire.text(page.text)
 
     async def _describe(self, arguments: _Raw, context: RequestContext) -> _Raw:

@@ -149,9 +149,14 @@ class PromptsAndResources:
         ]
 
     def _servers(self, grant: Grant) -> list[str]:
-        """Returns the servers that work and are granted as a whole."""
-        working = (each for each in self._app.catalogue(grant).servers() if each.works)
-        return [each.name for each in working if grant.allows(tool_id(each.name, "*"))]
+        """Returns the servers that work and that the caller may read all of."""
+        names = (each.name for each in self._app.catalogue(grant).servers() if each.works)
+        denies = self._app.permissions.denies_reading
+        return [
+            name
+            for name in names
+            if grant.allows_server(name) and not denies(grant, tool_id(name, "*"))
+        ]
 
     def _check(self, server: str, grant: Grant) -> None:
         known = self._servers(grant)
