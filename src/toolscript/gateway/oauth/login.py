@@ -33,7 +33,7 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl
 
-from toolscript.gateway.oauth.token_request import TokenAnswer, TokenRequest
+from toolscript.gateway.oauth.token_request import TokenAnswer, TokenRequest, digest_of
 from toolscript.storage.atomic_files import file_name, make_private
 from toolscript.storage.base import Records
 from toolscript.storage.file_records import FileRecords
@@ -309,6 +309,11 @@ class _RefreshingProvider(OAuthClientProvider):
         tokens = self.context.current_tokens
         return tokens.access_token if tokens else ""
 
+    def _sent_token(self) -> str:
+        """Returns the refresh token."""
+        tokens = self.context.current_tokens
+        return (tokens.refresh_token if tokens else None) or ""
+
     async def _refresh(self, refused: str | None) -> None:
         """Refreshes the token, unless another process has just done so.
 
@@ -322,9 +327,14 @@ class _RefreshingProvider(OAuthClientProvider):
             with anyio.CancelScope(shield=True):
                 sent = self._login.request
                 answer = await sent.answer(LOCK_TIMEOUT_S)
+                if answer is not None and answer.used != digest_of(self._sent_token()):
+                    # The user has logged in again while that request was under way.
+                    sent.clear()
+                    answer = None
                 if answer is not None and await self._takes(answer) and not self._is_stale(refused):
                     return
-                await sent.send(await self._refresh_token(), REFRESH_TIMEOUT_S)
+                request = await self._refresh_token()
+                await sent.send(request, self._sent_token(), REFRESH_TIMEOUT_S)
                 answer = await sent.answer(LOCK_TIMEOUT_S)
                 if answer is None:
                     raise httpx2.ConnectError("the answer to the refresh was not stored")

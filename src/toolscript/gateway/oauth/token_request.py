@@ -5,6 +5,7 @@ killed between the request and the answer, the new refresh token would be lost, 
 worth nothing any more. The next process that refreshes takes the answer over.
 """
 
+import hashlib
 import subprocess
 import sys
 import time
@@ -29,6 +30,8 @@ class TokenAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """In seconds since 1970."""
     status: int
     body: bytes
+    used: str = ""
+    """The digest of the refresh token that was sent: see `digest_of`."""
 
 
 class _Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +42,13 @@ class _Order(msgspec.Struct, frozen=True, kw_only=True):
     headers: list[tuple[str, str]]
     body: bytes
     timeout_s: float
+    used: str
+    """See `TokenAnswer.used`."""
+
+
+def digest_of(token: str) -> str:
+    """Returns what stands for a refresh token, which the answer to it does not have."""
+    return hashlib.sha256(token.encode()).hexdigest()
 
 
 class TokenRequest:
@@ -74,8 +84,8 @@ class TokenRequest:
         """Forgets the answer, which has been taken over, or is of another login."""
         self._answer.unlink(missing_ok=True)
 
-    async def send(self, request: httpx2.Request, timeout_s: float) -> None:
-        """Sends a request and waits until its answer is stored.
+    async def send(self, request: httpx2.Request, refresh_token: str, timeout_s: float) -> None:
+        """Sends a request with a refresh token and waits until its answer is stored.
 
         Raises `httpx2.ConnectError` where there is no answer. Not to be cancelled.
         """
@@ -85,6 +95,7 @@ class TokenRequest:
             headers=list(request.headers.items()),
             body=request.content,
             timeout_s=timeout_s,
+            used=digest_of(refresh_token),
         )
         command = [sys.executable, "-P", "-m", __name__, str(self._answer), str(self._lock)]
         process = await anyio.open_process(
@@ -124,7 +135,12 @@ def _main(answer: Path, lock: Path) -> None:
         except httpx2.HTTPError as error:
             _say(f"the provider cannot be reached: {error}")
             return
-        got = TokenAnswer(received=time.time(), status=response.status_code, body=response.content)
+        got = TokenAnswer(
+            received=time.time(),
+            status=response.status_code,
+            body=response.content,
+            used=order.used,
+        )
         write_atomically(answer, msgspec.json.encode(got))
 
 
