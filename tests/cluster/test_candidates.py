@@ -18,6 +18,8 @@ from toolscript.cluster.candidate_writer import ServerTools
 from toolscript.cluster.candidates import DatabaseCandidates
 from toolscript.cluster.change_feed import ChangeFeed
 from toolscript.cluster.database import Database
+from toolscript.cluster.driver import Connection
+from toolscript.cluster.resident_index import IndexMemory, IndexRow
 from toolscript.embedding.base import CachedVector, Encoder, Vectors
 from toolscript.embedding.loader import LazyModel
 from toolscript.errors import InputError
@@ -283,11 +285,70 @@ def test_while_an_index_is_loaded_the_feed_goes_on(
     with connect().transaction() as run:
         run(lambda c: c.execute("lock toolscript.candidate_tool in access exclusive mode"))
         pair.database.run(lambda c: pair.feed.add(c, STORE, "rebuilt"))
-        until(lambda: run(lambda c: c.fetchval(WAITING)) > 0, "the index is being loaded")
+        until(lambda: pair.database.run(lambda c: c.fetchval(WAITING)) > 0, "it is being loaded")
         pair.database.run(lambda c: pair.feed.add(c, "test", "a"))
         assert told.wait(10), "another change is told"
         assert other.size == len(pair.made.documents) - 1, "the index waits"
     until(lambda: other.size == len(pair.made.documents), "it is loaded")
+
+
+def test_what_is_written_while_an_index_is_loaded_fits_it(
+    pair: Pair,
+    connect: Callable[[], Database],
+    encoder: Encoder,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The memory that a write has begun with is not exchanged for an older one."""
+    database = connect()
+    feed = ChangeFeed(database, "default")
+    other = DatabaseCandidates(database, feed, "default")
+    other.open()
+    feed.start()
+    loop = database.run(_running_loop)
+    loaded, go_on = threading.Event(), threading.Event()
+    load, advance = IndexMemory.load, IndexMemory.advance
+
+    async def held_load(self: IndexMemory, connection: Connection, row: IndexRow) -> None:
+        await load(self, connection, row)
+        if asyncio.get_running_loop() is loop and not loaded.is_set():
+            loaded.set()
+            await asyncio.to_thread(go_on.wait, 30)
+
+    async def late_advance(self: IndexMemory, connection: Connection) -> None:
+        if asyncio.get_running_loop() is loop and loaded.is_set():
+            go_on.set()
+            for _ in range(100):  # the other load ends
+                await asyncio.sleep(0.01)
+        await advance(self, connection)
+
+    monkeypatch.setattr(IndexMemory, "load", held_load)
+    rebuild(pair.database, "default", encoder.name, pair.made.batches, feed=pair.feed)
+    assert loaded.wait(30), "everything is read"
+    for server, word in (("git-1", "zanzibar quokka"), ("git-2", "flugelhorn wombat")):
+        tools, _ = pair.made.of(server)
+        pair.made.documents[tools[0].id] = replace(tools[0], description=word, digest=word)
+    pair.write("git-1")
+    monkeypatch.setattr(IndexMemory, "advance", late_advance)
+    asyncio.run(other.replace_server(ServerTools("git-2", *pair.made.of("git-2"))))
+    monkeypatch.undo()
+    fresh = DatabaseCandidates(connect(), pair.feed, "default")
+    fresh.open()
+    for candidates in (pair.candidates, other, fresh):
+        engine = SearchEngine(pair.engine.profile, elsewhere=candidates)
+        for word, server in (("quokka", "git-1"), ("wombat", "git-2")):
+            until(lambda each=(engine, word, server): _is_first(*each), f"{word} is found first")
+
+
+async def _running_loop(_: Connection) -> asyncio.AbstractEventLoop:
+    return asyncio.get_running_loop()
+
+
+def _is_first(engine: SearchEngine, text: str, server: str) -> bool:
+    async def found() -> tuple[Hit, ...]:
+        plan = engine.plan(SearchRequest(text=text, words_only=True))
+        return engine.score(plan, await engine.candidates.find(plan)).hits
+
+    return [hit.document.server for hit in asyncio.run(found())][:1] == [server]
 
 
 def test_what_was_learned_from_use_counts(pair: Pair, model: LazyModel) -> None:

@@ -49,7 +49,12 @@ async def replace_server(
 
     Returns:
         Whether tools or vectors were added, removed or changed.
+
+    Raises:
+        ValueError: The memory is of another moment: numbers would be given twice.
     """
+    if (memory.id, memory.snapshot.position) != (row.id, row.position):
+        raise ValueError("the memory is not as the index is")
     at = memory.server_numbers.get(tools.server, -1)
     if at < 0 and not tools.documents:
         return False

@@ -225,8 +225,9 @@ class DatabaseCandidates:
             return False
         if self._is_outdated(row):
             await self._load(connection)
-        await self._memory.advance(connection)
-        if await replace_server(connection, self._memory, row, tools):
+        memory = self._memory  # one for all of this: another may take its place meanwhile
+        await memory.advance(connection)
+        if await replace_server(connection, memory, row, tools):
             await self._feed.add(connection, STORE, str(row.position + 1))
         return True
 
@@ -263,11 +264,13 @@ class DatabaseCandidates:
     async def _advance(self, connection: Connection) -> bool:
         """Takes the changes that are kept one by one; returns False where some are not."""
         row = await IndexRow.current(connection, self._catalogue)
-        if self._is_outdated(row):
-            return False
-        await self._memory.advance(connection)
-        self._memory.forget_folded(row.folded_number)
-        return True
+        while not self._is_outdated(row):
+            memory = self._memory
+            await memory.advance(connection)
+            memory.forget_folded(row.folded_number)
+            if memory is self._memory:  # else it was loaded in the meantime
+                return True
+        return False
 
     async def _load_until_current(self) -> None:
         while self._must_load:
@@ -304,7 +307,10 @@ class DatabaseCandidates:
         memory = IndexMemory(row, self._stemmer)
         if row.id:
             await memory.load(connection, row)
-        is_another = row.id != self._memory.id
+        known = self._memory
+        if row.id == known.id and memory.snapshot.position < known.snapshot.position:
+            return  # what came in the meantime is in memory already
+        is_another = row.id != known.id
         self._memory, self._written = memory, {}
         if is_another:
             self._write_later(_RETRY_S)
