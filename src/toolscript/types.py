@@ -98,10 +98,16 @@ class PermissionRule(msgspec.Struct, frozen=True):
     """The class of the tools that it is about; None for all."""
     origin: str = ""
     """Where it was written, such as ``permissions``."""
+    servers: tuple[str, ...] | None = None
+    """The servers of whose tools it decides anything; None for all."""
 
     def covers(self, identifier: str, tool_class: ToolClass) -> bool:
         """Whether it is about a tool."""
         return self.tool_class in {None, tool_class} and _matches(identifier, (self.pattern,))
+
+    def decides(self, identifier: str) -> bool:
+        """Whether it decides anything about a tool that it covers."""
+        return self.servers is None or identifier.partition(SEPARATOR)[0] in self.servers
 
     @property
     def specificity(self) -> tuple[bool, int, bool]:

@@ -17,8 +17,16 @@ import pytest
 from tests.support import FUZZY, READ_FILE, SEND_MAIL, Cli, Scripted, fetch, trust, until
 from toolscript.config import locations
 from toolscript.config import servers as configuration
-from toolscript.config.trust import TrustStore
-from toolscript.errors import ConfigError, ConfigMissingError, ConfigUntrustedError
+from toolscript.config.json_document import MAX_DEPTH
+from toolscript.config.permission_rules import decide, sources_for
+from toolscript.config.trust import ProjectFile, TrustStore
+from toolscript.errors import (
+    ConfigError,
+    ConfigMissingError,
+    ConfigSyntaxError,
+    ConfigUntrustedError,
+)
+from toolscript.types import Grant
 
 SECRET = "AKIA-not-for-strangers"  # noqa: S105 - of this test
 COMMANDS = (
@@ -379,3 +387,58 @@ def test_h4_a_gateway_goes_on_with_what_was_trusted(
 def _finds(cli: Cli, cwd: Path) -> "subprocess.CompletedProcess[str] | None":
     done = cli("search", "send_mail", cwd=cwd)
     return done if "mail__send_mail" in done.stdout else None
+
+
+@pytest.mark.parametrize("depth", [MAX_DEPTH, 400, *range(960, 1000, 4), 5000])
+def test_h4_what_cannot_be_shown_cannot_be_trusted(tmp_path: Path, depth: int) -> None:
+    """However deep the parser is called: what one reads, the other one does."""
+    path = tmp_path / "project" / ".toolscript.json"
+    path.parent.mkdir()
+    servers = '{"evil": {"command": "/bin/sh"}}'
+    path.write_text(f'{{"mcpServers": {servers}, "x": {"[" * depth}{"]" * depth}}}', "utf-8")
+    store, file = TrustStore(tmp_path / "data"), ProjectFile.read(path)
+    with pytest.raises(ConfigSyntaxError, match="nested too deeply"):
+        list(file.lines())
+    with pytest.raises(ConfigSyntaxError, match="nested too deeply"):
+        store.decide(file, trusted=True)
+    with pytest.raises(ConfigUntrustedError, match="could not be, either"):
+        configuration.load_config(None, path.parent, {"HOME": str(tmp_path)}, store)
+    path.write_text(f'{{"mcpServers": {servers}, "x": {"[" * 60}{"]" * 60}}}', "utf-8")
+    assert [line[1:] for line in ProjectFile.read(path).lines()] == [("evil", "/bin/sh")]
+
+
+def test_h4_the_user_is_shown_what_a_file_allows(tmp_path: Path) -> None:
+    path = tmp_path / ".toolscript.json"
+    entry = {"command": "x", "autoApprove": True, "permissions": {"*": "allow"}}
+    path.write_text(json.dumps({"mcpServers": {"s": entry}, "permissions": {"*": "allow"}}))
+    shown = {name: what for _, name, what in ProjectFile.read(path).lines()}
+    assert shown["s"] == 'x; autoApprove; permissions {"*": "allow"}'
+    assert shown["(permissions)"] == '{"*": "allow"}'
+
+
+def test_h4_a_project_allows_only_what_its_own_servers_do(tmp_path: Path) -> None:
+    """Else it would spare the user the question before other servers' destructive tools."""
+    home, project = tmp_path / "home", tmp_path / "project"
+    rules = {"*": "allow", "files__send": "deny", "files__look": "allow"}
+    profiles = {"p": {"permissions": {"*": "allow", "files__*": "ask"}}}
+    for folder, name, more in (
+        (home, "files", {}),
+        (project, "docs", {"permissions": rules, "profiles": profiles}),
+    ):
+        folder.mkdir()
+        document = {"mcpServers": {name: {"command": "x"}}, **more}
+        (folder / ".toolscript.json").write_text(json.dumps(document), "utf-8")
+    trust(tmp_path / "data", project / ".toolscript.json")
+    store = TrustStore(tmp_path / "data")
+    config = configuration.load_config(None, project, {"HOME": str(home)}, store)
+
+    def decided(identifier: str, *profiles: str) -> str:
+        grant = Grant(servers=("*",), profiles=profiles)
+        sources = sources_for(config.permissions, config.profiles, grant)
+        rule = decide(sources, identifier, "destructive")
+        return "" if rule is None else rule.decision
+
+    assert [decided(each) for each in ("docs__x", "files__x", "files__look", "files__send")] == [
+        *("allow", "", "", "deny")
+    ]
+    assert [decided(each, "p") for each in ("docs__x", "files__x")] == ["allow", "ask"]

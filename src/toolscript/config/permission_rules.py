@@ -46,7 +46,7 @@ def _rule(key: str, value: Any, origin: str, server: str) -> PermissionRule:
     if value not in DECISIONS:
         expected = ", ".join(DECISIONS)
         raise RuleError(f"{origin}.{key} is {_shown(value)}; expected one of {expected}")
-    every = f"{_literal(server)}{SEPARATOR}*" if server else "*"
+    every = f"{literal(server)}{SEPARATOR}*" if server else "*"
     if key in TOOL_CLASSES:
         return PermissionRule(every, value, key, origin)
     if not server and key != "*" and SEPARATOR not in key:
@@ -54,7 +54,7 @@ def _rule(key: str, value: Any, origin: str, server: str) -> PermissionRule:
             f"{origin} has the key {key[:60]!r}; expected {', '.join(TOOL_CLASSES)}, "
             f"an id such as git{SEPARATOR}push, or a pattern such as git{SEPARATOR}*"
         )
-    pattern = f"{_literal(server)}{SEPARATOR}{key}" if server else key
+    pattern = f"{literal(server)}{SEPARATOR}{key}" if server else key
     return PermissionRule(pattern, value, None, origin)
 
 
@@ -68,8 +68,9 @@ def decide(
         identifier: The tool's id; ``server__*`` for what holds for all tools of a server.
         tool_class: The tool's class.
     """
-    found = [rule for rules in sources if (rule := _most_specific(rules, identifier, tool_class))]
-    return max(found, key=_strictness, default=None)
+    found = (_most_specific(rules, identifier, tool_class) for rules in sources)
+    deciding = [rule for rule in found if rule is not None and rule.decides(identifier)]
+    return max(deciding, key=_strictness, default=None)
 
 
 def sources_for(
@@ -108,9 +109,9 @@ def default_decision(tool_class: ToolClass) -> Decision:
     return "ask" if tool_class == "destructive" else "allow"
 
 
-def _literal(server: str) -> str:
-    """Returns a server's name as a pattern that fits nothing else."""
-    return "".join(f"[{each}]" if each in "*?[" else each for each in server)
+def literal(name: str) -> str:
+    """Returns a name as a pattern that fits nothing else."""
+    return "".join(f"[{each}]" if each in "*?[" else each for each in name)
 
 
 def _shown(value: object) -> str:

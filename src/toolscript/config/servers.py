@@ -7,11 +7,14 @@ file, the server, the key and what was expected.
 import hashlib
 import json
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+from msgspec import structs
+
+from toolscript.config.json_document import parsed
 from toolscript.config.known_keys import SECTIONS, TOP_LEVEL_KEYS, misspelt
 from toolscript.config.locations import EXAMPLE, home_file, key_of, locate, watched
 from toolscript.config.permission_rules import RuleError, rules_of
@@ -23,8 +26,8 @@ from toolscript.text.display import encodable
 from toolscript.types import PermissionRule, ServerSpec
 
 _RULES = ("permissions", "profiles")
-_PROFILE_KEYS = ("permissions",)
 """The keys of a file that say what may be called."""
+_PROFILE_KEYS = ("permissions",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,16 +139,35 @@ def _merge(project: Config, user: Config) -> Config:
         if project.skills is user.skills
         else (project.skills or ()) + (user.skills or ()),
         skills_problem=project.skills_problem or user.skills_problem,
-        permissions=(*project.permissions, *user.permissions),
-        profiles={**project.profiles, **user.profiles},
+        permissions=(
+            *(_limited(rules, own_names) for rules in project.permissions),
+            *user.permissions,
+        ),
+        profiles={
+            **{name: _limited(rules, own_names) for name, rules in project.profiles.items()},
+            **user.profiles,
+        },
         key_problems=project.key_problems + user.key_problems,
+    )
+
+
+def _limited(
+    rules: tuple[PermissionRule, ...], servers: AbstractSet[str]
+) -> tuple[PermissionRule, ...]:
+    """Returns a project's rules: what they allow, they allow of the project's ``servers`` only.
+
+    Else a project could spare the user the question before a destructive tool of another server.
+    """
+    only = tuple(sorted(servers))
+    return tuple(
+        structs.replace(rule, servers=only) if rule.decision == "allow" else rule for rule in rules
     )
 
 
 def _read(path: Path, data: bytes, environ: Mapping[str, str], base: Path | None) -> Config:
     servers: list[ServerSpec] = []
     problems: list[ServerProblem] = []
-    document = _document(path, data)
+    document = parsed(path, data)
     rules: list[PermissionRule] = []
     for name, raw in _section(path, document).items():
         try:
@@ -211,24 +233,6 @@ def _get(raw: Any, key: str) -> Any:
     return cast("dict[str, Any]", raw).get(key) if isinstance(raw, dict) else None
 
 
-def _document(path: Path, data: bytes) -> dict[str, Any]:
-    try:
-        document: Any = json.loads(
-            data.decode("utf-8-sig"), object_pairs_hook=partial(_unique, path)
-        )
-    except json.JSONDecodeError as error:
-        raise ConfigSyntaxError(
-            f"{path} is not valid JSON: line {error.lineno}, column {error.colno}: {error.msg}"
-        ) from None
-    except RecursionError:
-        raise ConfigSyntaxError(f"{path} is nested too deeply") from None
-    except ValueError as error:  # no UTF-8, or a number of thousands of digits
-        raise ConfigSyntaxError(f"{path} cannot be read: {error}") from None
-    if not isinstance(document, dict):
-        raise ConfigSyntaxError(f"{path} must hold a JSON object, such as {EXAMPLE}")
-    return cast("dict[str, Any]", document)
-
-
 def _section(path: Path, document: dict[str, Any]) -> dict[str, Any]:
     section = next((document[key] for key in SECTIONS if key in document), None)
     mistake = misspelt(document, SECTIONS) if section is None else None
@@ -240,13 +244,3 @@ def _section(path: Path, document: dict[str, Any]) -> dict[str, Any]:
             f"{mistake or f'expected {EXAMPLE}'}"
         )
     return cast("dict[str, Any]", section)
-
-
-def _unique(path: Path, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Returns an object of the file; raises `ConfigSyntaxError` where it has a key twice."""
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ConfigSyntaxError(f"{path} has the key {twice!r} twice in one object")
-    return made

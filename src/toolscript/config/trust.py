@@ -17,6 +17,7 @@ from typing import Any, cast
 
 import msgspec
 
+from toolscript.config.json_document import parsed
 from toolscript.config.known_keys import SECTIONS, URL_KEYS
 from toolscript.config.locations import placed, trust_record
 from toolscript.errors import ConfigSyntaxError, ConfigUntrustedError
@@ -75,13 +76,14 @@ class ProjectFile:
         return hashlib.sha256(self.data).hexdigest()
 
     def servers(self) -> dict[str, Any]:
-        """Returns the raw entries by name; none where the content is no configuration."""
-        return _objects(self._document(), *SECTIONS)
+        """Returns the raw entries by name; raises `ConfigSyntaxError`."""
+        return _objects(parsed(self.path, self.data), *SECTIONS)
 
     def lines(self, before: Decision | None = None) -> Iterator[tuple[str, str, str]]:
         """Yields "new", "changed", "same" or "gone", the name and the description of each entry.
 
-        The first says what became of the entry since the decision ``before``.
+        The first says what became of the entry since the decision ``before``. Raises
+        `ConfigSyntaxError`: the user is asked about nothing that cannot be shown.
         """
         known = before.servers if before else {}
         servers = self.servers()
@@ -90,16 +92,10 @@ class ProjectFile:
             yield state, _shown(name), describe(servers[name])
         for name in known.keys() - servers.keys():
             yield "gone", _shown(name), ""
-        skills = self._document().get("skills")
-        if skills:
-            yield "", "(skills)", _shown(json.dumps(skills))
-
-    def _document(self) -> dict[str, Any]:
-        try:
-            document: Any = json.loads(self.data)
-        except (ValueError, RecursionError):
-            return {}
-        return cast("dict[str, Any]", document) if isinstance(document, dict) else {}
+        document = parsed(self.path, self.data)
+        for key in ("skills", "permissions", "profiles"):
+            if document.get(key):
+                yield "", f"({key})", _shown(json.dumps(document[key]))
 
 
 class TrustStore:
@@ -182,7 +178,10 @@ def refusal(file: ProjectFile, before: Decision | None = None) -> str:
             f"{file.path} is not used: {file.flaw}; put that right, "
             "or name the file with --config if you want it all the same"
         )
-    lines = [(state, name, what) for state, name, what in file.lines(before) if state != "same"]
+    try:
+        lines = [line for line in file.lines(before) if line[0] != "same"]
+    except ConfigSyntaxError as error:
+        return f"{file.path} is not trusted, so it is not used; it could not be, either: {error}"
     known = before is not None and before.trusted
     entries = [
         f"{state + ' ' if known else ''}{name}: {what}" for state, name, what in lines[:_MAX_NAMED]
@@ -208,7 +207,8 @@ def describe(entry: object) -> str:
     what = " ".join(filter(None, [command, *(redact(url, ()) for url in urls)]))
     more = [f"{key} {', '.join(_objects(raw, key))}" for key in ("env", "headers") if raw.get(key)]
     more += [f"in {raw['cwd']}"] if raw.get("cwd") else []
-    more += ["disabled"] if raw.get("disabled") is True else []
+    more += [key for key in ("disabled", "autoApprove") if raw.get(key) is True]
+    more += [f"permissions {json.dumps(raw['permissions'])}"] if raw.get("permissions") else []
     return _shown("; ".join(filter(None, [what, *more]))) or "(nothing)"
 
 

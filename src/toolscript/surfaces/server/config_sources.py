@@ -5,6 +5,7 @@ Every command finds it, so what reads it, and judges a project's file, is import
 
 import os
 import sys
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ import click
 
 from toolscript.config.locations import home_file, key_of, locate, project_file, watched
 from toolscript.config.settings import Settings
-from toolscript.errors import ConfigMissingError, ConfigUntrustedError
+from toolscript.errors import ConfigMissingError, ConfigSyntaxError, ConfigUntrustedError
 from toolscript.storage.atomic_files import stamp
 from toolscript.surfaces.server.gateway_file import GatewayFile
 from toolscript.text.display import printable
@@ -80,7 +81,8 @@ def _ask(project: Path, trust: "TrustStore") -> None:
 
     file = ProjectFile.read(project)
     if trust.is_open(file):
-        ask_to_trust(file, trust)
+        with suppress(ConfigSyntaxError):  # what cannot be shown is not asked about, nor used
+            ask_to_trust(file, trust)
 
 
 def show_servers(file: "ProjectFile", trust: "TrustStore") -> None:
