@@ -19,9 +19,18 @@ from tests.support import (
     until,
     write_config,
 )
+from toolscript.app import kept_questions
+from toolscript.app.kept_questions import KeptQuestions
 from toolscript.bootstrap import Wiring
-from toolscript.errors import NotReadyError, QueryError, RangeError, UnknownNameError
-from toolscript.types import Grant
+from toolscript.errors import (
+    InputError,
+    NotReadyError,
+    QueryError,
+    RangeError,
+    UnknownNameError,
+)
+from toolscript.storage.file_records import FileRecords
+from toolscript.types import EVERYTHING, Grant
 
 OFFLINE = Wiring(start="needed")
 FOREVER = {"TOOLSCRIPT_CONNECT_TIMEOUT": "600"}
@@ -334,3 +343,58 @@ def test_a_snapshot_that_cannot_be_written(
         now.settle()
         assert now.finds("read_file") == ["files__read_file"]
         until(lambda: "cannot be written" in caplog.text, "the failure is logged")
+
+
+def test_a_server_with_a_colon_in_its_name_is_waited_for(scripted: Scripted) -> None:
+    program = scripted.directory / "program.py"
+    entry = scripted(tool("t"))
+    late = f"import runpy, time\ntime.sleep(1)\nrunpy.run_path({entry['args'][2]!r})\n"
+    program.write_text(late, "utf-8")
+    entry["args"][2] = str(program)
+    config = write_config(scripted.directory / "servers.json", {"plugin:x": entry, "plugin": entry})
+    with running(config) as now:
+        found = now.portal.call(now.app.catalogue().tool_when_ready, "plugin:x__t")
+        assert found.server == "plugin:x"
+
+
+def test_built_in_tools_that_are_denied_are_not_listed(tmp_path: Path) -> None:
+    for rules, is_listed in (({}, True), ({"Vector__*": "deny"}, False)):
+        config = tmp_path / "servers.json"
+        config.write_text(json.dumps({"mcpServers": {}, "permissions": rules}), "utf-8")
+        with running(config, {"TOOLSCRIPT_SANDBOX": str(tmp_path)}) as now:
+            assert bool(now.app.catalogue().builtin_tools()) == is_listed
+
+
+def test_a_skill_that_is_called_like_a_pattern_opens_no_other(tmp_path: Path) -> None:
+    for number, name in enumerate(("secret", "plain", "s*t", "secre?")):
+        folder = tmp_path / "skills" / str(number)
+        folder.mkdir(parents=True)
+        text = f'---\nname: "{name}"\ndescription: {name}\n---\nText of {name}.\n'
+        (folder / "SKILL.md").write_text(text, "utf-8")
+    config = tmp_path / "servers.json"
+    document = {
+        "mcpServers": {},
+        "skills": [str(tmp_path / "skills")],
+        "permissions": {"skills__secret": "deny"},
+    }
+    config.write_text(json.dumps(document), "utf-8")
+    with running(config, {}, Wiring(skills="scan_once")) as now:
+        now.portal.call(now.app.skills.settled)
+        grant = now.app.skill_grant(EVERYTHING)
+        with pytest.raises(UnknownNameError):
+            now.portal.call(now.app.skills.read, "secret", "", grant)
+        page = now.portal.call(now.app.skills.read, "secre?", "", grant)
+        assert "Text of secre?." in page.text
+
+
+def test_more_questions_than_can_be_read_are_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_questions, "_MAX_BYTES", 1000)
+    questions = KeptQuestions(FileRecords(tmp_path), "questions.jsonl")
+    questions.keep("a" * 500, "s__t")
+    with pytest.raises(InputError, match="at most 1000 bytes"):
+        questions.keep("b" * 500, "s__t")
+    questions.drop("a" * 500)
+    questions.keep("b" * 500, "s__t")
+    assert [each.query for each in questions.all()] == ["b" * 500]

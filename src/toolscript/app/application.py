@@ -26,6 +26,7 @@ from toolscript.app.task_monitor import TaskMonitor
 from toolscript.app.tool_feed import ToolFeed
 from toolscript.app.tool_permissions import ToolPermissions
 from toolscript.config.follower import Follower
+from toolscript.config.permission_rules import literal
 from toolscript.config.servers import Config
 from toolscript.errors import (
     DeniedError,
@@ -230,7 +231,9 @@ class App:
         """Returns what rules leave of a grant for skills: see `ToolPermissions.denies_reading`."""
         skills = [skill.id for skill in self.skills.visible(grant)]
         left = [each for each in skills if not self.permissions.denies_reading(grant, each)]
-        return grant if left == skills else replace(grant, servers=(), tools=tuple(left))
+        if left == skills:
+            return grant
+        return replace(grant, servers=(), tools=tuple(map(literal, left)))
 
     def health(self, grant: Grant = EVERYTHING) -> Health:
         """Returns how the application is doing, as far as ``grant`` lets the caller know."""

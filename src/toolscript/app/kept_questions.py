@@ -62,7 +62,7 @@ class KeptQuestions:
     def all(self) -> list[KeptQuestion]:
         """Returns the questions, the oldest first; raises `InputError` for a damaged file."""
         try:
-            lines = (self._records.read(_NAME) or b"")[:_MAX_BYTES].splitlines()
+            lines = (self._records.read(_NAME) or b"").splitlines()
         except OSError as error:
             why = error.strerror or error
             raise InputError(f"{self.place} cannot be read: {why}") from None
@@ -93,7 +93,10 @@ class KeptQuestions:
 
     def _write(self, questions: dict[str, tuple[str, ...]]) -> None:
         rows = (KeptQuestion(query, relevant) for query, relevant in questions.items())
-        self._records.write(_NAME, b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
+        content = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
+        if len(content) > _MAX_BYTES:
+            raise InputError(f"at most {_MAX_BYTES} bytes of questions are kept; drop some")
+        self._records.write(_NAME, content)
 
 
 async def measured(

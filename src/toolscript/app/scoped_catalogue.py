@@ -148,13 +148,8 @@ class ScopedCatalogue:
         if builtin is not None:
             return builtin.spec.server
         # A tool that is not granted is the same as one that is not there.
-        server = _server_in(name)
-        config = self.gateway.config
-        configured = (
-            *(spec.name for spec in config.servers),
-            *(problem.server for problem in config.problems),
-        )
-        return server if server in configured and self.grant.shows(server) else ""
+        server = self._server_in(name)
+        return server if server in self._configured() and self.grant.shows(server) else ""
 
     def secrets_of(self, name: str) -> tuple[str, ...]:
         """Returns what must not be shown of a call of the tool of a name: see `redact`."""
@@ -169,7 +164,7 @@ class ScopedCatalogue:
         """Does the same as `tool`, having waited for its server if that is still connecting."""
         catalogue = self.gateway.catalogue
         if catalogue.find(name) is None and catalogue.find_held(name) is None:
-            await self.gateway.settle(_server_in(name))
+            await self.gateway.settle(self._server_in(name))
         return self.tool(name)
 
     async def reach_server(self, name: str, caller: Caller) -> None:
@@ -177,7 +172,7 @@ class ScopedCatalogue:
 
         Raises `UpstreamError` where that still has no connection: for want of a login, perhaps.
         """
-        server = _server_in(name)
+        server = self._server_in(name)
         if any(status.name == server and status.state == "failed" for status in self._statuses()):
             with suppress(RefusedError):  # which is an answer: the newest protocol has no pings
                 await self.request(server, "ping", {}, caller)
@@ -195,7 +190,12 @@ class ScopedCatalogue:
     def builtin_tools(self) -> list[ToolSpec]:
         """The built-in tools that are listed for models."""
         specs = [tool.spec for tool in self.builtin if tool.listed]
-        return [spec for spec in specs if self.grant.allows(spec.id)]
+        decision = self.permissions.decision
+        return [
+            spec
+            for spec in specs
+            if self.grant.allows(spec.id) and decision(self.grant, spec)[0] != "deny"
+        ]
 
     def builtin_tool(self, name: str) -> BuiltinTool | None:
         """The built-in tool of a name, unless a server of the configuration has taken it."""
@@ -280,8 +280,8 @@ class ScopedCatalogue:
         """Why a tool that was asked after cannot be found at all."""
         if problem := self._withheld(name):
             return MissExplanation(id=name, verdict=str(problem))
-        server, _, tool = re.split(f"({SEPARATOR}|:)", name + SEPARATOR, maxsplit=1)
-        tool = tool[: -len(SEPARATOR)]
+        server = self._server_in(name)
+        tool = name[len(server) :].removeprefix(SEPARATOR).removeprefix(":")
         shown = self.grant.allows(tool_id(server, tool))
         known = self.gateway.why_missing(server, tool) if shown else ""
         known = known if self.grant.is_owner else without_last_words(known)
@@ -330,6 +330,19 @@ class ScopedCatalogue:
             return replace(status, tools=theirs)
         return replace(status, tools=theirs, rejected=(), held=0)
 
+    def _configured(self) -> set[str]:
+        """Returns the names of all servers of the configuration, also of those that are invalid."""
+        config = self.gateway.config
+        return {each.name for each in config.servers} | {each.server for each in config.problems}
+
+    def _server_in(self, name: str) -> str:
+        """Returns the server's part of a tool's id, or of its name for models.
+
+        A colon parts it from the tool's name, too, and a server's name may have one.
+        """
+        known = [s for s in self._configured() if name.startswith((f"{s}{SEPARATOR}", f"{s}:"))]
+        return max(known, key=len, default=re.split(f"{SEPARATOR}|:", name, maxsplit=1)[0])
+
     def _unknown(self, name: str) -> str:
         return not_known(
             "tool", name, [tool.id for tool in self.tools()], "search for what it should do"
@@ -338,8 +351,3 @@ class ScopedCatalogue:
     def _no_server(self, name: str) -> str:
         known = ", ".join(status.name for status in self._statuses()) or "none"
         return f"no server is called {printable(name, 100)!r}; configured are: {known}"
-
-
-def _server_in(name: str) -> str:
-    """Returns the server's part of a tool's id, or of its name for models."""
-    return re.split(f"{SEPARATOR}|:", name, maxsplit=1)[0]
