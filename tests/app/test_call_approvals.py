@@ -183,3 +183,22 @@ def test_no_more_calls_wait_than_may(tmp_path: Path) -> None:
 
     assert not anyio.run(scene)
     assert asker.pending == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ls; token=$(rm -rf ~)",
+        "ls # cookie: x\nrm -rf ~",
+        "echo -----BEGIN PRIVATE KEY-----; rm -rf ~",
+    ],
+)
+def test_the_question_shows_what_only_looks_like_a_secret(tmp_path: Path, command: str) -> None:
+    """The caller has chosen it, who may want to hide what the tool does."""
+    caller = Answering(accepting("once"))
+
+    async def ask() -> None:
+        await approvals(tmp_path).ask(PUSH, {"c": command}, caller, "owner", "", "a rule", ())
+
+    anyio.run(ask)
+    assert "rm -rf ~" in caller.asked[0]["message"]

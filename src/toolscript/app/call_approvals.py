@@ -20,7 +20,7 @@ from toolscript.gateway.base import Caller
 from toolscript.storage.atomic_files import storing_decision
 from toolscript.storage.base import Records
 from toolscript.text.display import printable
-from toolscript.text.redaction import redact
+from toolscript.text.redaction import redact_known
 from toolscript.text.timestamps import utc_timestamp
 from toolscript.types import ToolClass, ToolSpec
 
@@ -187,7 +187,8 @@ class Approvals:
             server=tool.server,
             tool_class=tool.tool_class,
             holder=holder,
-            arguments=printable(redact(encoded, hidden), MAX_ARGUMENTS_CHARS),
+            # What only looks like a secret stays: it may be a command that hides as one.
+            arguments=printable(redact_known([encoded], hidden)[0], MAX_ARGUMENTS_CHARS),
             since=utc_timestamp(),
             why=why,
         )
