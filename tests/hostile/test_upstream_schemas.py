@@ -89,3 +89,18 @@ def test_h2_a_message_quotes_a_beginning() -> None:
     schema = {"properties": {"x": {"maxLength": 3}, "y": {"enum": ["a", "b"]}}}
     with pytest.raises(ArgumentsError, match=r"x: 'aaa[^']*…' is too long; y: 'c' is not one of"):
         check_arguments("t", schema, {"x": "a" * 100_000, "y": "c"})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {
+            "$schema": "http://json-schema.org/draft-03/schema#",
+            "type": "object",
+            "properties": {"a": {"type": "date"}},
+        },
+        {"properties": {"a": {"$ref": "#/default"}}, "default": {"type": "file"}},
+    ],
+)
+def test_h2_a_type_that_nobody_knows_is_left_to_the_server(schema: dict[str, Any]) -> None:
+    _check(schema, {"a": 1})

@@ -68,7 +68,8 @@ def errors(
 
     The texts in them are short, whatever the arguments hold. Raises `OverBudgetError`.
     """
-    from referencing.exceptions import Unresolvable  # noqa: PLC0415 - only what calls pays for it
+    from jsonschema.exceptions import UnknownType  # noqa: PLC0415 - only what calls pays for it
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415 - the same
 
     token = _BUDGET.set(budget)
     try:
@@ -81,8 +82,10 @@ def errors(
         if room[0] < 0 and not budget.partly:
             return []
         return list(islice(validator.iter_errors(brief), most))
-    except (Unresolvable, RecursionError, TypeError, ValueError, AttributeError, ArithmeticError):
+    except (Unresolvable, UnknownType, RecursionError, TypeError, ValueError, AttributeError):
         return []  # the schema refers to what is not in it, or says what cannot be followed
+    except ArithmeticError:
+        return []  # of a number in it
     finally:
         _BUDGET.reset(token)
 
