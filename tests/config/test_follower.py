@@ -1,11 +1,13 @@
 """An edited configuration is noticed: upstream:live."""
 
 import json
+import resource
 from pathlib import Path
 
 import pytest
 
 from tests.support import trust
+from toolscript.config import follower as following
 from toolscript.config import locations
 from toolscript.config import servers as configuration
 from toolscript.config.follower import Follower
@@ -103,3 +105,35 @@ def test_another_gateways_configuration_is_not_taken_over(tmp_path: Path, projec
     write(project, b=GOOD)
     assert followed.poll() is None
     assert followed.problem.startswith(f"the configuration would now be {project}, which is")
+
+
+def test_a_file_that_is_back_as_it_was_is_no_problem(
+    followed: Follower, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """upstream:live: as after a remount, with nothing that has changed."""
+    monkeypatch.setattr(following, "RETRY_S", 0.0)
+    followed.poll()
+    away = project.with_suffix(".away")
+    project.rename(away)
+    assert followed.poll() is None
+    assert followed.problem
+    away.rename(project)
+    assert followed.poll() is None
+    assert followed.problem == ""
+
+
+def test_a_change_that_cannot_be_read_at_first_is_read_later(
+    followed: Follower, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """upstream:live: a failure of the moment leaves the file as it is."""
+    monkeypatch.setattr(following, "RETRY_S", 0.0)
+    followed.poll()
+    write(project, b=GOOD)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+    try:
+        assert followed.poll() is None
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert "Too many open files" in followed.problem
+    assert names(followed.poll()) == ["b"]

@@ -74,8 +74,8 @@ class TokenStore:
         """The file, where there are no ``records``."""
         self._records: Records = records or files
         self._place = "the database" if records else str(self.path)
-        self._stamp: str | None = None
-        self._tokens: tuple[Token, ...] = ()
+        self._known: tuple[str, tuple[Token, ...]] | None = None
+        """The stamp of what was read last, and the tokens; set at once, as several threads ask."""
 
     @property
     def protected(self) -> bool:
@@ -92,11 +92,10 @@ class TokenStore:
 
         Raises `TokenFileError` for a file that cannot be read or that another user may have made.
         """
-        current = self._current_stamp()
-        if current != self._stamp:
-            self._tokens = self._read()
-            self._stamp = current
-        return self._tokens
+        current, known = self._current_stamp(), self._known
+        if known is None or known[0] != current:
+            known = self._known = current, self._read()
+        return known[1]
 
     def create(self, grant: Grant, name: str = "", days: float | None = None) -> tuple[Token, str]:
         """Creates a token; returns what is stored, and the token itself, which is not stored.
@@ -172,7 +171,7 @@ class TokenStore:
 
     def _write(self, tokens: tuple[Token, ...]) -> None:
         self._records.write(_NAME, msgspec.json.encode(_TokenFile(VERSION, tokens)))
-        self._stamp, self._tokens = self._current_stamp(), tokens
+        self._known = self._current_stamp(), tokens
 
 
 def grant_for(

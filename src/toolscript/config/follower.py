@@ -5,6 +5,8 @@ files that do not exist yet, and takes a few microseconds each time.
 """
 
 import logging
+import math
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +19,9 @@ from toolscript.storage.atomic_files import stamp
 
 log = logging.getLogger(__name__)
 POLL_S = 0.25
+RETRY_S = 5.0
+"""How long a configuration that could not be used is left before it is read again: what kept it
+from being read may be over, with the file as it was."""
 
 
 class Follower:
@@ -31,6 +36,7 @@ class Follower:
     ) -> None:
         self._current = current
         self._stamp = ""
+        self._retry_at = math.inf
         self._watched = watched
         self._load = load
         self.problem = ""
@@ -47,7 +53,7 @@ class Follower:
         """Returns the configuration if it has changed since the last call and can be used."""
         try:
             current = stamp(self._watched())
-            if current == self._stamp:
+            if current == self._stamp and time.monotonic() < self._retry_at:
                 return None
             self._stamp = current
             config = self._load()
@@ -66,7 +72,7 @@ class Follower:
                 "which is another gateway's; start one there"
             )
             return None
-        self.problem = ""
+        self.problem, self._retry_at = "", math.inf
         if config == self._current:
             return None
         self._current = config
@@ -75,4 +81,4 @@ class Follower:
     def _report(self, problem: str) -> None:
         if problem != self.problem:
             log.warning("the configuration stays as it was: %s", problem)
-        self.problem = problem
+        self.problem, self._retry_at = problem, time.monotonic() + RETRY_S
