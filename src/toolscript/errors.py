@@ -34,6 +34,7 @@
     ├── LearningError            usage data cannot be written
     ├── ActivityLogError         the log of calls cannot be read
     ├── DecisionStorageError     what a person decided cannot be stored
+    ├── OutdatedDecisionError    what was decided about has changed since it was shown
     ├── TaskDiedError            a background task of the process has failed
     ├── SandboxError             a script cannot be run, or was stopped
     └── GatewayError             the gateway process cannot be used
