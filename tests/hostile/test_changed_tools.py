@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -9,7 +10,7 @@ import pytest
 
 from tests.gateway.upstream.test_request_router import call, lines
 from tests.support import FUZZY, Cli, Running, Scripted, running, until, write_config
-from toolscript.errors import HeldError, OutdatedDecisionError, UnknownNameError
+from toolscript.errors import HeldError, InputError, OutdatedDecisionError, UnknownNameError
 from toolscript.gateway.definitions.comparison import HeldTool
 
 Tool: TypeAlias = dict[str, Any]
@@ -123,8 +124,18 @@ def test_no_changed_tool_can_be_found_or_called_before_it_is_approved(
         until(lambda: app.finds(stable["name"], limit=100) == app.tool_ids(), "only that is found")
         some = sorted(held(app))[::7]
         with pytest.raises(OutdatedDecisionError):
-            app.portal.call(lambda: app.app.review(some, approve=True, seen={}))
-        app.portal.call(lambda: app.app.review(some, approve=True))
+            app.portal.call(lambda: app.app.review(some, seen={}))
+        other = next(name for name in sorted(held(app)) if name not in some)
+        seen = {name: held(app)[name].digest for name in some}
+        for rejected, error in (
+            ([other], OutdatedDecisionError),
+            (["s__none"], UnknownNameError),
+            (some[:1], InputError),
+        ):
+            with pytest.raises(error):
+                app.portal.call(partial(app.app.review, some, rejected, seen=seen))
+            assert len(held(app)) == len(tools), "all is decided, or nothing"
+        app.portal.call(partial(app.app.review, some, seen=seen))
         some = sorted([*some, f"s__{stable['name']}"])
         assert app.tool_ids() == some
         until(
@@ -132,7 +143,7 @@ def test_no_changed_tool_can_be_found_or_called_before_it_is_approved(
         )
         assert [name for name in some if not _is_called(app, name)] == []
         rest = sorted(held(app))
-        app.portal.call(lambda: app.app.review(rest[:1], approve=False))
+        app.portal.call(lambda: app.app.review((), rest[:1]))
         until(lambda: held(app)[rest[0]].rejected, "the rejected one stays")
         assert not _is_called(app, rest[0])
     with running(tmp_path / "config.json") as app:  # a new process knows all that
@@ -178,7 +189,7 @@ def test_a_change_between_list_and_call_is_noticed(tmp_path: Path, listed: Path)
             put(listed, [changed])
             # The server looks at its file every few milliseconds.
             until(lambda name=before[0]: not _is_called(app, name), "the call is refused")
-            app.portal.call(lambda: app.app.review(list(held(app)), approve=True))
+            app.portal.call(lambda: app.app.review(list(held(app))))
             until(lambda: not held(app), "it is approved")
 
 

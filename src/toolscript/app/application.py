@@ -30,6 +30,7 @@ from toolscript.config.permission_rules import literal
 from toolscript.config.servers import Config
 from toolscript.errors import (
     DeniedError,
+    InputError,
     NotReadyError,
     OutdatedDecisionError,
     ToolClassError,
@@ -444,21 +445,33 @@ class App:
         return await self._gateway.request_as_owner(server, digest, method, params, caller)
 
     async def review(
-        self, names: Collection[str], *, approve: bool, seen: Mapping[str, str] | None = None
-    ) -> list[HeldTool]:
-        """Approves or rejects held tools, and returns them.
+        self,
+        approved: Collection[str] = (),
+        rejected: Collection[str] = (),
+        *,
+        seen: Mapping[str, str] | None = None,
+    ) -> None:
+        """Approves and rejects held tools: all of them, or none where an error is raised.
 
         Args:
-            names: The tools' ids.
-            approve: Whether they are approved; else they are rejected.
+            approved: The ids of the tools that are approved.
+            rejected: Of those that are rejected.
             seen: The `HeldTool.digest` of each that a person has looked at, by its id; None
                 decides about them as they are now.
 
         Raises:
+            InputError: A tool is both approved and rejected.
             UnknownNameError: Nothing is held under one of the ids.
             OutdatedDecisionError: One of them is another than ``seen`` has it.
             DecisionStorageError: The decision cannot be stored.
         """
+        for name in {*approved} & {*rejected}:
+            raise InputError(f"{printable(name, 100)!r} is to be approved and rejected; choose one")
+        chosen = [self._held(names, seen) for names in (approved, rejected)]
+        await self._gateway.approve(chosen[0])
+        await self._gateway.reject(chosen[1])
+
+    def _held(self, names: Collection[str], seen: Mapping[str, str] | None) -> list[HeldTool]:
         held = self._gateway.catalogue.held
         for name in names:
             if name not in held:
@@ -471,7 +484,6 @@ class App:
                     f"{each.tool.id} has changed since it was looked at, and nothing is decided; "
                     f"look at it with: toolscript review {each.tool.server}"
                 )
-        await (self._gateway.approve if approve else self._gateway.reject)(chosen)
         return chosen
 
     def _learn(self, history: SessionHistory, tool: str, *, succeeded: bool) -> None:

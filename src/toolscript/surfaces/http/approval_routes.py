@@ -63,11 +63,8 @@ async def decide_review(app: App, request: Request) -> Any:
     elif not approved and not given.reject:
         raise InputError("the body decides nothing; expected approve, reject or approveServer")
     seen = None if given.seen is UNSET else given.seen
-    done = await app.review(approved, approve=True, seen=seen) if approved else []
-    refused = await app.review(given.reject, approve=False, seen=seen) if given.reject else []
-    return ReviewDone(
-        approved=[each.tool.id for each in done], rejected=[each.tool.id for each in refused]
-    )
+    await app.review(approved, given.reject, seen=seen)
+    return ReviewDone(approved=_each_once(approved), rejected=_each_once(given.reject))
 
 
 @ENDPOINTS.add("GET", "/pending", PendingCalls)
@@ -112,6 +109,10 @@ async def revoke_permission(app: App, request: Request) -> Any:
     identifier = (await json_struct(request, Revocation)).id
     revoke = app.approvals.remembered.revoke
     return RevokedAnswer(revoked=await anyio.to_thread.run_sync(revoke, identifier))
+
+
+def _each_once(names: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(names))
 
 
 def _check_owner(request: Request) -> None:

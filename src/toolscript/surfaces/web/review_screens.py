@@ -56,10 +56,10 @@ async def decide(app: App, request: Request) -> Any:
                 f"other definitions of {printable(server, 100)} are held than were shown, and "
                 "nothing is decided; look at them again"
             )
-        await app.review([each.tool.id for each in held], approve=True)
+        await app.review([each.tool.id for each in held])
     elif approved or rejected:
-        name = approved or rejected
-        await app.review([name], approve=bool(approved), seen={name: seen})
+        names = [approved] if approved else [], [] if approved else [rejected]
+        await app.review(*names, seen={approved or rejected: seen})
     elif call and field(form, "answer") in ANSWERS:
         app.approvals.answer(call, cast("PersonsAnswer", field(form, "answer")))
     else:
