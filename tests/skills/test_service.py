@@ -14,7 +14,7 @@ from toolscript.errors import SkillError
 from toolscript.skills.folders import AddedFolders
 from toolscript.skills.scanner import MADE_BY
 from toolscript.storage.blob_store import BlobStore, BlobTable
-from toolscript.types import SearchRequest
+from toolscript.types import Grant, SearchRequest
 
 BUNDLED = {"TOOLSCRIPT_SEARCH_MODEL": "bundled"}
 
@@ -193,6 +193,42 @@ def test_a_second_start_embeds_nothing(folder: Path, tmp_path: Path) -> None:
     assert counts[0]["passagesEmbedded"] == counts[0]["passages"] == 8
     assert counts[1]["passagesEmbedded"] == 0
     assert counts[1]["passagesFromCache"] == 8
+
+
+MANIFEST = "---\nname: {name}\ndescription: About {name}.\n---\nThe text of {name}.\n"
+
+
+@pytest.mark.requirement("skills:folders")
+@pytest.mark.parametrize("outer", ["", "office/"])
+def test_a_skill_within_another_is_read_by_those_only_who_may(
+    folder: Path, tmp_path: Path, outer: str
+) -> None:
+    """skills:folders: whatever way its files are named, and also below a broken manifest."""
+    for path, name in ((outer, "outer"), (f"{outer}a/inner/", "inner"), (f"{outer}broken/", "")):
+        file = folder / path / "SKILL.md"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(MANIFEST.format(name=name), "utf-8")
+    for path in ("a/note.txt", "a/inner/deep/key.txt", "broken/key.txt"):
+        file = folder / outer / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("A note.", "utf-8")
+    config = write_config(tmp_path / "servers.json", {})
+    theirs = ("a/inner/SKILL.md", "./a//inner/SKILL.md", "a/Inner/skill.md", "a/inner/deep/key.txt")
+    with running(config, BUNDLED, Wiring(skills="scan_once")) as now:
+        now.settle()
+
+        def read(file: str, grant: Grant) -> str:
+            return now.portal.call(now.app.skills.read, "outer", file, grant).text
+
+        outer_only = Grant(tools=("skills__outer",))
+        both = Grant(tools=("skills__outer", "skills__inner"))
+        assert read("a/note.txt", outer_only) == "A note."
+        for file in (*theirs, "broken/SKILL.md", "broken/key.txt", "a/inner/none.txt"):
+            with pytest.raises(SkillError, match=r"' does not exist$"):
+                read(file, outer_only)
+        assert read("a/inner/SKILL.md", both).endswith("The text of inner.\n")
+        assert read("a/inner/deep/key.txt", both) == "A note."
+        assert read("broken/key.txt", Grant(servers=("*",))) == "A note."
 
 
 @pytest.mark.requirement("skills:folders")

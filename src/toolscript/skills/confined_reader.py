@@ -199,6 +199,11 @@ def relative(path: str) -> str:
     return "/".join(_parts(path))
 
 
+def missing(path: str) -> SkillError:
+    """Returns what `ConfinedReader.read` raises where there is nothing."""
+    return SkillError(f"{_shown(path)} {_REASONS[errno.ENOENT]}")
+
+
 def stamp_of(status: os.stat_result) -> Stamp:
     """See `Stamp`."""
     times = status.st_mtime_ns, status.st_ctime_ns

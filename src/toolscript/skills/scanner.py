@@ -7,7 +7,9 @@ one by itself. Only what changed since the last look is read again.
 import hashlib
 import logging
 import posixpath
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -108,6 +110,9 @@ class SkillCatalogue:
     skills: Mapping[str, Skill] = field(default_factory=dict[str, Skill])
     problems: tuple[str, ...] = ()
     """What was left out, and why: a line each."""
+    ids: Mapping[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    """By root and path, the skill of every file that was read as one, also of those left out;
+    one that could not be read has the id of no name."""
 
     @cached_property
     def documents(self) -> list[Document]:
@@ -118,6 +123,26 @@ class SkillCatalogue:
         """The skill of a name or an id, whichever way that is spelled."""
         bare = name.removeprefix(f"{SKILLS}:").removeprefix(skill_id(""))
         return self.skills.get(name) or self.skills.get(bare)
+
+    def owners(self, root: str, path: str) -> AbstractSet[str]:
+        """The ids of the skills that a file belongs to: its own, or of the nearest manifest above.
+
+        These are several only where paths differ in nothing but case, which many file systems
+        do not tell apart.
+        """
+        place = _folded(path)
+        while place and (root, place) not in self._places:
+            place = place.rpartition("/")[0]
+        return self._places.get((root, place), frozenset())
+
+    @cached_property
+    def _places(self) -> dict[tuple[str, str], set[str]]:
+        """By root and path: the ids of what is a file, or a folder with a manifest, there."""
+        places: dict[tuple[str, str], set[str]] = {}
+        for (root, path), identifier in self.ids.items():
+            place = path.rpartition("/")[0] if is_manifest(path) else path
+            places.setdefault((root, _folded(place)), set()).add(identifier)
+        return places
 
 
 class _ReadFile(msgspec.Struct, frozen=True, array_like=True):
@@ -154,7 +179,7 @@ class SkillScanner:
         for root in roots:
             left = self._scan_root(root, known, problems, left)
         self._known = known
-        catalogue = _catalogue_of(known.values(), problems)
+        catalogue = _catalogue_of(known, problems)
         return before if catalogue == before else catalogue
 
     def save(self) -> None:
@@ -249,9 +274,9 @@ def _stands_alone(path: str, owned: set[str]) -> bool:
     return folder not in owned
 
 
-def _catalogue_of(read: Iterable[_ReadFile], problems: list[str]) -> SkillCatalogue:
+def _catalogue_of(read: Mapping[tuple[str, str], _ReadFile], problems: list[str]) -> SkillCatalogue:
     skills: dict[str, Skill] = {}
-    for each in read:
+    for each in read.values():
         if each.skill is None:
             problems.append(each.problem)
         elif each.skill.name in skills:
@@ -261,9 +286,15 @@ def _catalogue_of(read: Iterable[_ReadFile], problems: list[str]) -> SkillCatalo
             skills[each.skill.name] = each.skill
     more = len(problems) - MAX_PROBLEMS
     told = [*problems[:MAX_PROBLEMS], *([f"and {more} more"] if more > 0 else [])]
+    ids = {key: each.skill.id if each.skill else skill_id("") for key, each in read.items()}
     return SkillCatalogue(
-        dict(sorted(skills.items())), tuple(printable(line, 500) for line in told)
+        dict(sorted(skills.items())), tuple(printable(line, 500) for line in told), ids
     )
+
+
+def _folded(path: str) -> str:
+    """A path as a file system compares it that minds neither case nor composition."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())
 
 
 def read_skill(root: str, path: str, text: str) -> Skill:

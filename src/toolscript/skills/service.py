@@ -13,7 +13,7 @@ from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.lexical.spelling import not_known
 from toolscript.retrieval.live_index import LiveIndex
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
-from toolscript.skills.confined_reader import ConfinedReader, relative
+from toolscript.skills.confined_reader import ConfinedReader, missing, relative
 from toolscript.skills.scanner import Skill
 from toolscript.skills.skill_feed import SkillFeed
 from toolscript.types import EVERYTHING, Grant, SearchRequest, SearchResult
@@ -125,11 +125,16 @@ class SkillService:
     async def read(self, name: str, file: str = "", grant: Grant = EVERYTHING) -> SkillPage:
         """Returns what a skill says, or another text file of its folder, as it is now.
 
-        Raises `UnknownNameError` and what `ConfinedReader.read` raises.
+        A file that belongs to another skill, whose folder lies in this one's, is there for
+        those only who may read that one, too. Raises `UnknownNameError` and what
+        `ConfinedReader.read` raises.
         """
         skill = self.find(name, grant)
         if file and not skill.folder:
             raise SkillError(f"{skill.name} is a single file; leave the file out")
-        path = f"{skill.folder}/{relative(file)}" if file else skill.path
+        path = relative(f"{skill.folder}/{relative(file)}") if file else skill.path
+        owners = self.feed.catalogue.owners(skill.root, path) if file else ()
+        if not all(map(grant.allows, owners)):
+            raise missing(path)
         content = await anyio.to_thread.run_sync(ConfinedReader(Path(skill.root)).read, path)
         return SkillPage(skill, path, content.text)
