@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.embedding.conftest import TABLE, WORDS, TinyModel
 from toolscript.embedding.base import Encoder, Vectors
-from toolscript.embedding.loader import BUNDLED_FOLDER
+from toolscript.embedding.loader import BUNDLED_FOLDER, load_model
 from toolscript.embedding.model_layout import find_weights
 from toolscript.embedding.models import ModelSpec, Pooling
 from toolscript.embedding.onnx import BATCH_TEXTS, OnnxEncoder
@@ -235,6 +235,52 @@ def test_a_damaged_file_is_refused_naming_it(
     with pytest.raises(ModelError) as caught:
         OnnxEncoder(folder, spec())
     assert broken in str(caught.value)
+
+
+@pytest.mark.requirement("model:select")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AA=="}},
+        {
+            "post_processor": {
+                "type": "TemplateProcessing",
+                "single": [{"SpecialToken": {"id": "[X]", "type_id": 0}}],
+                "pair": [],
+                "special_tokens": {},
+            }
+        },
+        {"model": {"type": "Unigram", "vocab": [], "unk_id": None}},
+        {
+            "model": {
+                "type": "WordPiece",
+                "unk_token": "[NONE]",
+                "continuing_subword_prefix": "##",
+                "max_input_chars_per_word": 100,
+                "vocab": {"tool": 0},
+            }
+        },
+    ],
+    ids=["panics while it is loaded", "panics at a text", "no word", "no unknown word"],
+)
+def test_a_tokenizer_that_fails_at_every_text_has_the_bundled_model_stand_in(
+    tiny_model: TinyModel, changes: dict[str, Any]
+) -> None:
+    """model:select"""
+    folder = tiny_model()
+    (folder / "config.json").write_text('{"hidden_size": 4, "max_position_embeddings": 64}')
+    assert load_model(str(folder), "bundled", 1).degraded == ""
+    file = folder / "tokenizer.json"
+    file.write_text(json.dumps(json.loads(file.read_text("utf-8")) | changes), "utf-8")
+    loaded = load_model(str(folder), "bundled", 1)
+    assert loaded.encoder is not None
+    assert loaded.encoder.model == "toolscript-minilm-l6"
+    assert f"{file} is no usable tokenizer: " in loaded.degraded
+
+
+def test_half_a_surrogate_pair_is_a_letter_that_no_model_knows(encoder: Encoder) -> None:
+    """search:limits"""
+    assert np.array_equal(encoder.query("a \ud800 b"), encoder.query("a ? b"))
 
 
 def test_a_model_of_other_dimensions_is_refused_at_once(tiny_model: TinyModel) -> None:

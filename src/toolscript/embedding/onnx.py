@@ -3,14 +3,15 @@
 import logging
 import mmap
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnxruntime  # pyright: ignore[reportMissingTypeStubs]
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
 
 from toolscript.embedding import device as devices
 from toolscript.embedding.base import Vectors, unit_rows
@@ -31,6 +32,8 @@ _HEAD_BYTES = 65536
 """How far into the file the table begins at most."""
 _UNKNOWN = frozenset({"[UNK]", "<unk>"})
 _LETTERS_A_PIECE = 3
+_PROBE = "tool \N{LINEAR B SYLLABLE B008 A}"
+"""A word, and a letter that hardly any vocabulary has."""
 
 
 class OnnxEncoder:
@@ -46,7 +49,9 @@ class OnnxEncoder:
         providers = devices.choose(device, devices.offered())
         weights = find_weights(folder, gpu=providers[0] != devices.CPU)
         self._spec = spec
-        self._tokenizer = _tokenizer(folder / "tokenizer.json", spec.max_tokens)
+        self._tokenizer_file = folder / "tokenizer.json"
+        self._tokenizer = _tokenizer(self._tokenizer_file, spec.max_tokens)
+        self._encode(_PROBE)
         self._words = _WordTable.find(weights, spec, self._tokenizer)
         self._session = _any_session(weights, threads, providers, device, self._words)
         self.device = devices.running_on(device, self._session.get_providers())
@@ -63,14 +68,14 @@ class OnnxEncoder:
     def documents(self, texts: Sequence[str]) -> Vectors:
         """See `Encoder.documents`."""
         out = np.zeros((len(texts), self.dim), dtype=np.float32)
-        encoded = [self._tokenizer.encode(text).ids for text in texts]
+        encoded = [self._encode(text).ids for text in texts]
         for rows in _batches([len(ids) for ids in encoded], self._batch):
             out[rows] = self._run([encoded[row] for row in rows])
         return out
 
     def knows(self, word: str) -> bool:
         """See `Encoder.knows`: one piece, or pieces of three letters and more on average."""
-        pieces = self._tokenizer.encode(word, add_special_tokens=False).tokens
+        pieces = self._encode(word, special=False).tokens
         return not _UNKNOWN & set(pieces) and (
             len(pieces) == 1 or len(pieces) * _LETTERS_A_PIECE <= len(word)
         )
@@ -90,7 +95,7 @@ class OnnxEncoder:
         texts = [prefix + each for each in (text, *parts)]
         if not parts or self._spec.pooling != "mean":
             return self.documents(texts)
-        encoded = self._tokenizer.encode(texts[0])
+        encoded = self._encode(texts[0])
         hidden, mask = self._hidden([encoded.ids])
         of_parts = [_tokens_within(encoded.offsets, span) for span in _spans(texts[0], parts)]
         masks = np.array([mask[0], *of_parts], dtype=np.int64)
@@ -98,6 +103,12 @@ class OnnxEncoder:
         cut_off = np.flatnonzero(~masks.any(axis=1))
         pooled[cut_off] = self.documents([texts[row] for row in cut_off])
         return pooled
+
+    def _encode(self, text: str, *, special: bool = True) -> Encoding:
+        # Half a surrogate pair is no text to the library: the caller's mistake, not the model's.
+        whole = text.encode("utf-8", "replace").decode()
+        with _refusing(self._tokenizer_file):
+            return self._tokenizer.encode(whole, add_special_tokens=special)
 
     def _run(self, ids: list[list[int]]) -> Vectors:
         hidden, mask = self._hidden(ids)
@@ -156,20 +167,30 @@ class _WordTable:
             self._file.madvise(mmap.MADV_DONTNEED)
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: BaseException) -> str:
     return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def _tokenizer(path: Path, max_tokens: int) -> Tokenizer:
-    try:
+    with _refusing(path):
         tokenizer = Tokenizer.from_file(str(path))
-    except Exception as error:  # noqa: BLE001 - the library raises bare Exception
-        raise ModelError(f"{path} is no usable tokenizer: {error}") from None
-    # Published files carry the settings of their training: padding every text
-    # to 128 tokens would cost every query 128 tokens.
-    tokenizer.no_padding()
-    tokenizer.enable_truncation(max_tokens)  # pyright: ignore[reportUnknownMemberType]
-    return tokenizer
+        # Published files carry the settings of their training: padding every text
+        # to 128 tokens would cost every query 128 tokens.
+        tokenizer.no_padding()
+        tokenizer.enable_truncation(max_tokens)  # pyright: ignore[reportUnknownMemberType]
+        return tokenizer
+
+
+@contextmanager
+def _refusing(path: Path) -> Generator[None]:
+    """What the tokenizers library raises, as `ModelError`: bare `Exception`, and its panics."""
+    try:
+        yield
+    except BaseException as error:
+        # A panic of Rust derives from BaseException alone, and its class cannot be imported.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise ModelError(f"{path} is no usable tokenizer: {_first_line(error)}") from None
 
 
 def _any_session(
