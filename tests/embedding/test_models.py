@@ -168,3 +168,11 @@ def test_files_that_do_not_say_enough_are_refused(
     """model:select"""
     with pytest.raises(ModelError, match=message):
         spec_of(folder_with(tmp_path / "m", config, pooling), "unheard-of")
+
+
+def test_a_file_that_is_nested_too_deeply_is_refused(tmp_path: Path) -> None:
+    """model:select"""
+    folder = folder_with(tmp_path / "m", SIZES)
+    (folder / "config.json").write_text("[" * 500_000, "utf-8")
+    with pytest.raises(ModelError, match=r"config\.json cannot be read"):
+        spec_of(folder, "unheard-of")

@@ -278,6 +278,17 @@ def test_a_tokenizer_that_fails_at_every_text_has_the_bundled_model_stand_in(
     assert f"{file} is no usable tokenizer: " in loaded.degraded
 
 
+@pytest.mark.parametrize("dimensions", [4, 10**30])
+def test_weights_that_end_within_the_table_of_words_are_refused(
+    tiny_model: TinyModel, dimensions: int
+) -> None:
+    """model:select"""
+    folder = tiny_model()
+    (folder / "onnx" / "model.onnx").write_bytes(b"word_embeddings.int8\x4aAAAAxxx")
+    with pytest.raises(ModelError, match=r"model\.onnx is no usable model"):
+        OnnxEncoder(folder, spec(dimensions=dimensions))
+
+
 def test_half_a_surrogate_pair_is_a_letter_that_no_model_knows(encoder: Encoder) -> None:
     """search:limits"""
     assert np.array_equal(encoder.query("a \ud800 b"), encoder.query("a ? b"))

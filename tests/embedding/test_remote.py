@@ -254,12 +254,22 @@ def test_a_failure_that_may_pass_is_one_that_is_asked_again(server: Server, stat
         b'{"embeddings": [[1e999, 2]]}',
         b'{"embeddings": [[null]]}',
         b'{"embeddings": 7}',
+        b'{"embeddings": [[1%s]]}' % (b"0" * 400),
+        b"[" * 200_000,
     ],
+    ids=lambda body: body[:40],
 )
 def test_an_answer_that_is_no_embedding_is_refused(server: Server, body: bytes) -> None:
     """model:select"""
     server.body = body
     why(server)
+
+
+@pytest.mark.parametrize("index", [b"Infinity", b"NaN", b"null", b"[]"])
+def test_an_answer_in_no_order_is_refused(server: Server, index: bytes) -> None:
+    """model:select"""
+    server.body = b'{"data": [{"index": %s, "embedding": [1, 2]}]}' % index
+    why(server, "openai")
 
 
 def test_another_number_of_dimensions_is_refused(server: Server) -> None:

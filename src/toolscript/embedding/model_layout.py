@@ -113,7 +113,7 @@ def _json(path: Path) -> dict[str, Any]:
         if path.stat().st_size > _MAX_JSON_BYTES:
             raise ModelError(f"{path} has more than {_MAX_JSON_BYTES} bytes")
         content: Any = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path} cannot be read: {error}") from None
     if not isinstance(content, dict):
         raise ModelError(f"{path} is no JSON object")

@@ -152,14 +152,21 @@ class _WordTable:
 
     @classmethod
     def find(cls, weights: Path, spec: ModelSpec, tokenizer: Tokenizer) -> "_WordTable | None":
-        """Returns the table of a model's file; None for other models than the bundled one."""
+        """Returns the table of a model's file; None for other models than the bundled one.
+
+        Raises `ModelError`.
+        """
         header = re.compile(rb"%b\x4a.{4}" % _WORD_TABLE.encode(), re.DOTALL)
-        with weights.open("rb") as file:
-            found = header.search(file.read(_HEAD_BYTES))
-            if not found:
-                return None
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        return cls(mapped, found.end(), (tokenizer.get_vocab_size(), spec.dimensions))
+        shape = tokenizer.get_vocab_size(), spec.dimensions
+        try:
+            with weights.open("rb") as file:
+                found = header.search(file.read(_HEAD_BYTES))
+                if not found:
+                    return None
+                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            return cls(mapped, found.end(), shape)
+        except (OSError, ValueError, OverflowError) as error:
+            raise ModelError(f"{weights} is no usable model: {error}") from None
 
     def release(self) -> None:
         """Takes the pages that were read out of this process's memory; the system keeps them."""

@@ -165,7 +165,7 @@ class RemoteEncoder:
     def _answer(self, status: int, data: bytes) -> Any:
         try:
             answer: Any = json.loads(data)
-        except ValueError:
+        except (ValueError, RecursionError):
             answer = None
         if status != http.client.OK:
             reason = self._reason(answer)
@@ -187,7 +187,7 @@ class RemoteEncoder:
             rows: Vectors = np.array(data, dtype=np.float32)
             if rows.shape[:-1] != (count,):
                 raise ValueError(rows.shape)  # noqa: TRY301 - as what cannot be read at all
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             rows = np.zeros((count, 0), dtype=np.float32)
         dim = int(rows.shape[-1])
         if not 0 < dim <= MAX_DIMENSIONS or not np.isfinite(rows).all():
