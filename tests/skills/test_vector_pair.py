@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,10 +12,10 @@ import numpy as np
 import pytest
 
 from tests.skills.process import update_many
-from toolscript.embedding.base import CachedVector, Encoder
+from toolscript.embedding.base import CachedVector, Encoder, Vectors
 from toolscript.embedding.loader import LazyModel, Loaded, load_model
 from toolscript.embedding.vector_cache import SqliteVectorCache
-from toolscript.errors import ArgumentsError, ModelError
+from toolscript.errors import ArgumentsError, ModelError, UnreachableError
 from toolscript.skills.vector_pair import VectorPair
 from toolscript.storage.blob_store import BlobStore
 from toolscript.testing import WordEncoder
@@ -254,6 +255,43 @@ def test_a_damaged_store_is_written_again(sandbox: Path, model: LazyModel) -> No
     assert found(again, "How do I add two numbers?") == {}
     assert again.VectorUpdate(MATH) == "OK"
     assert list(found(kept(sandbox, model), "How do I add two numbers?")) == [MATH]
+
+
+class HiccupEncoder(WordEncoder):
+    """An encoder that fails once."""
+
+    failed = False
+
+    def documents(self, texts: Sequence[str]) -> Vectors:
+        if not self.failed:
+            self.failed = True
+            raise UnreachableError("the server is restarting")
+        return super().documents(texts)
+
+
+@pytest.mark.requirement("skills:update")
+def test_what_could_not_be_embedded_is_embedded_at_the_next_search(
+    sandbox: Path, model: LazyModel
+) -> None:
+    """skills:update: though the store has not changed since."""
+    kept(sandbox, model).VectorUpdate(MATH)
+    encoder = HiccupEncoder()
+    again = kept(sandbox, LazyModel(lambda: Loaded(encoder)))
+    text = (sandbox / MATH).read_text("utf-8")
+    assert again.SearchSkills(text).endswith(
+        "embedding generation failed: the server is restarting"
+    )
+    assert list(found(again, text)) == [MATH]
+
+
+@pytest.mark.requirement("skills:update")
+def test_a_file_whose_name_begins_with_anothers_is_kept(sandbox: Path) -> None:
+    """skills:update: names may have line feeds."""
+    words = LazyModel(lambda: Loaded(WordEncoder()))
+    for name, text in (("x\ny", "beta gamma"), ("x", "alpha")):
+        (sandbox / name).write_text(text, "utf-8")
+        assert kept(sandbox, words).VectorUpdate(name) == "OK"
+    assert list(found(kept(sandbox, words), "beta gamma")) == ["x\ny"]
 
 
 @pytest.mark.requirement("skills:update")

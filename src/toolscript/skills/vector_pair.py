@@ -86,7 +86,8 @@ class VectorPair:
         try:
             encoder, passages = self._encoder(), _passages(path, text)
             with self._lock:
-                self._index(encoder, {**self._stored(), path: passages})
+                seen, files = self._stored()
+                self._index(encoder, {**files, path: passages}, seen)
                 self._save(path, passages)
         except ModelError as error:
             return f"VectorUpdate embedding generation failed: {error}"
@@ -104,7 +105,8 @@ class VectorPair:
         try:
             encoder = self._encoder()
             with self._lock:
-                self._index(encoder, self._stored())
+                seen, files = self._stored()
+                self._index(encoder, files, seen)
             hits = self._engine.search(SearchRequest(text=query)).hits if query.strip() else ()
         except ModelError as error:
             return f"SearchSkills embedding generation failed: {error}"
@@ -119,28 +121,30 @@ class VectorPair:
             raise ModelError(loaded.degraded)
         return loaded.encoder
 
-    def _stored(self) -> dict[str, tuple[str, ...]]:
-        """Every file that this process or another has updated; read where the store has changed."""
+    def _stored(self) -> tuple[str, dict[str, tuple[str, ...]]]:
+        """The store's state, and every file that this process or another has updated.
+
+        They are read where the store has changed since it was indexed.
+        """
         now = stamp([self._store.path]) if self._store else ""
         if self._store is None or now == self._seen:
-            return self._files
+            return self._seen, self._files
         rows = self._store.load("files", _WRITER)
-        self._seen = now if rows else ""
         decode = msgspec.msgpack.Decoder(tuple[str, ...]).decode
-        return {key.rpartition("\n")[0]: decode(value) for key, value in rows.items()}
+        return now if rows else "", {_row_path(key): decode(row) for key, row in rows.items()}
 
     def _save(self, path: str, passages: tuple[str, ...]) -> None:
         if self._store is not None:
             data = msgspec.msgpack.encode(passages)
             key = f"{path}\n{hashlib.sha256(data).hexdigest()}"
-            others = f"{path}\n"
             self._store.sync(
-                "files", _WRITER, [key], lambda _: data, lambda each: not each.startswith(others)
+                "files", _WRITER, [key], lambda _: data, lambda each: _row_path(each) != path
             )
 
-    def _index(self, encoder: Encoder, files: dict[str, tuple[str, ...]]) -> None:
-        """Have the engine search these files, by vectors of this encoder."""
+    def _index(self, encoder: Encoder, files: dict[str, tuple[str, ...]], seen: str) -> None:
+        """Have the engine search these files, of that state, by vectors of this encoder."""
         if (encoder.name, files) == (self._name, self._files):
+            self._seen = seen
             return
         texts = {f"{path}#{n}": text for path in files for n, text in enumerate(files[path])}
         digests = {each: hashlib.sha256(text.encode()).hexdigest() for each, text in texts.items()}
@@ -157,6 +161,7 @@ class VectorPair:
         if cache and missing:
             cache.save(encoder.name, vectors, keep=lambda each: path_of(each) not in files)
         self._name, self._files, self._vectors = encoder.name, files, vectors
+        self._seen = seen  # only now: what could not be embedded is looked at again
         self._semantic.take(encoder.name, dict(vectors))
         self._engine.update(
             Document(id=each, parent_id=path_of(each), server=BUILTIN, name=each, digest=digest)
@@ -167,6 +172,11 @@ class VectorPair:
 def path_of(identifier: str) -> str:
     """Returns the file of a passage's id, ``path#number``."""
     return identifier.rpartition("#")[0]
+
+
+def _row_path(key: str) -> str:
+    """The file of a row's key, which ends with a line feed and a digest; a path may have both."""
+    return key.rpartition("\n")[0]
 
 
 def _check(name: str, parameter: str, value: object) -> None:
