@@ -77,6 +77,11 @@ class UnknownNameError(InputError):
 class SkillError(InputError):
     """A file cannot be read as a skill; the message says why and what to do."""
 
+    def __init__(self, message: str, *, passing: bool = False) -> None:
+        super().__init__(message)
+        self.passing = passing
+        """Whether it may be read at another time though nobody changes it."""
+
 
 class ConfigError(ToolscriptError):
     """The configuration as a whole cannot be used."""

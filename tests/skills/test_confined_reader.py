@@ -299,6 +299,15 @@ def test_a_file_that_somebody_has_open_to_write_is_refused(root: Path) -> None:
     assert ConfinedReader(root).read("folder/notes.md").text == "outide"
 
 
+@pytest.mark.parametrize(("path", "passing"), [("none.md", True), ("binary", False)])
+def test_an_error_says_whether_it_may_pass(root: Path, path: str, *, passing: bool) -> None:
+    """skills:folders: what the system refuses may; what is in a file stays there."""
+    (root / "binary").write_bytes(b"\0")
+    with pytest.raises(SkillError) as caught:
+        ConfinedReader(root).read(path)
+    assert caught.value.passing is passing
+
+
 # Walking
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import sys
 from pathlib import Path
 
 import msgspec
@@ -255,3 +256,16 @@ def test_a_broken_file_that_is_repaired_is_a_skill(tmp_path: Path) -> None:
     assert library.files_read == 1
     write(tmp_path, "a.md", "---\nname: one\n---\nx")
     until(lambda: scan(tmp_path, library=library).skills, "it is read again")
+
+
+@pytest.mark.requirement("skills:folders")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux can tell")
+def test_a_file_that_could_not_be_read_for_the_moment_is_read_by_the_next_scan(
+    tmp_path: Path,
+) -> None:
+    """skills:folders: though it has not changed since."""
+    library = SkillScanner()
+    with write(tmp_path, "a.md").open("r+b"):
+        busy = scan(tmp_path, library=library)
+    assert "changes while it is read" in busy.problems[0]
+    assert list(scan(tmp_path, library=library, before=busy).skills) == ["a.md"]

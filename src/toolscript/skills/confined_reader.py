@@ -105,7 +105,8 @@ class ConfinedReader:
                 if content is not None:
                     return content
                 time.sleep(QUIET_S)
-        raise SkillError(f"{_shown(path)} changes while it is read; try again when it is whole")
+        told = f"{_shown(path)} changes while it is read; try again when it is whole"
+        raise SkillError(told, passing=True)
 
     def walk(self) -> "Walk":
         """Returns every regular file below the root; symbolic links are not followed.
@@ -276,7 +277,8 @@ def _refusing(path: str) -> Generator[None]:
     try:
         yield
     except (OSError, UnicodeEncodeError) as error:
-        raise SkillError(f"{_shown(path)} {_reason(error)}") from None
+        told = f"{_shown(path)} {_reason(error)}"
+        raise SkillError(told, passing=isinstance(error, OSError)) from None
 
 
 _REASONS = {

@@ -38,6 +38,8 @@ _NOT_SKILLS = frozenset(
 MAX_PROBLEMS = 200
 MAX_TOTAL_BYTES = 64 * 1024 * 1024
 """Of all files that are skills; what comes later in the order of the folders is left out."""
+_NEVER: Stamp = (-1, -1, -1, -1, -1)
+"""The stamp of no file."""
 MADE_BY = "5"
 """Raised when a text is read or cut differently: what is kept of unchanged files is then of no
 use any more."""
@@ -243,7 +245,8 @@ class SkillScanner:
             skill = read_skill(str(sandbox.root), found.path, content.text)
         except SkillError as error:
             # The stamp of the walk: as long as the file stays so, it is not read again.
-            return _ReadFile(found.stamp, None, f"{sandbox.root}/{found.path}: {error}")
+            stamp = _NEVER if error.passing else found.stamp
+            return _ReadFile(stamp, None, f"{sandbox.root}/{found.path}: {error}")
         except Exception as error:
             # A boundary: whatever is wrong with one file, the others are read.
             log.exception("the skill %s/%s could not be read", sandbox.root, found.path)
