@@ -80,13 +80,24 @@ def test_what_is_searched(tmp_path: Path) -> None:
     write(tmp_path, "pdf/SKILL.md", PDF)
     documents = scan(tmp_path).documents
     whole = "skills__pdf-forms"
-    assert [each.id for each in documents] == [whole, f"{whole}#0", f"{whole}#1"]
+    assert [each.id for each in documents] == [whole, f"{whole}\n0", f"{whole}\n1"]
     assert {each.parent_id for each in documents} == {whole}
     said = documents[0].description
     assert said.startswith("Fill in the fields of a PDF form.")
     assert all(each.title in said and each.description in said for each in documents)
     assert documents[2].title == "PDF forms > Filling"
     assert len({document.digest for document in documents}) == 3
+
+
+@pytest.mark.requirement("skills:folders")
+@pytest.mark.parametrize("name", ["'pdf-forms#0'", '"pdf-forms\\n0"'])
+def test_no_skill_is_called_like_a_passage_of_another(tmp_path: Path, name: str) -> None:
+    """skills:folders: both are searched."""
+    write(tmp_path, "pdf/SKILL.md", PDF)
+    write(tmp_path, "other.md", f"---\nname: {name}\n---\nBananas and pancakes.")
+    catalogue = scan(tmp_path)
+    assert len(catalogue.skills) == 2
+    assert len({each.id for each in catalogue.documents}) == len(catalogue.documents) == 5
 
 
 @pytest.mark.parametrize("name", ["pdf-forms", "skills:pdf-forms", "skills__pdf-forms"])

@@ -93,7 +93,8 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
         whole = Passage("", "\n\n".join(filter(None, (self.description, *texts))))
         return [
             Document(
-                id=mine if number == 0 else f"{mine}#{number - 1}",
+                # No name has a line feed, so that no skill is called like another's passage.
+                id=mine if number == 0 else f"{mine}\n{number - 1}",
                 parent_id=mine,
                 server=SKILLS,
                 name=called,
