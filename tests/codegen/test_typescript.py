@@ -296,3 +296,56 @@ def test_the_largest_schemas_are_cut() -> None:
         own, others = {"$ref": f"#/$defs/{name}"}, {"$ref": f"#/$defs/{other}"}
         twins[name] = {"allOf": [others, obj(left=own, right=others)]}
     typescript.spell(read({"$ref": "#/$defs/a", "$defs": twins}).root, T)
+
+
+def merged_pairs(levels: int) -> dict[str, Any]:
+    """Definitions of which each has the former twice, merged with another property."""
+    defs: dict[str, Any] = {"d0": obj(v=TEXT)}
+    for at in range(1, levels):
+        former = {"$ref": f"#/$defs/d{at - 1}"}
+        defs[f"d{at}"] = obj(p={"allOf": [former, obj(a=TEXT)]}, q={"allOf": [former, obj(b=TEXT)]})
+    return {**obj(**{name: {"$ref": f"#/$defs/{name}"} for name in defs}), "$defs": defs}
+
+
+@pytest.mark.requirement("types:typescript")
+@pytest.mark.parametrize("also", [{}, {"nullable": True}], ids=str)
+def test_copies_of_copies_do_not_grow_without_end(also: dict[str, Any]) -> None:
+    """types:typescript: each level of merged references would double what is written."""
+    schema = merged_pairs(60)
+    last = {"allOf": [{"$ref": "#/$defs/d59"}, obj(k=TEXT)], **also}
+    tool = ToolSpec(server="s", name="t", input_schema={**schema, "properties": {"z": last}})
+    made = typescript.module([tool], names_of(tool))
+    assert "the schema is too large" in made
+    assert len(made) < 2_000_000
+
+
+def test_large_descriptions_are_not_copied_without_end() -> None:
+    """types:typescript: texts count, too."""
+    large = obj(**{f"p{at}": {"description": "x" * 1000} for at in range(100)})
+    part = {"allOf": [{"$ref": "#/$defs/large"}, obj(k=TEXT)]}
+    schema = {**obj(**{f"q{at}": part for at in range(2000)}), "$defs": {"large": large}}
+    tool = ToolSpec(server="s", name="t", input_schema=schema)
+    assert len(typescript.module([tool], names_of(tool))) < 4_000_000
+
+
+def test_types_of_further_properties_do_not_double_with_each_level() -> None:
+    """types:typescript: every property has to fit the index, so it is written there once more."""
+    schema: dict[str, Any] = TEXT
+    for _ in range(30):
+        schema = {**obj(a=schema), "additionalProperties": NUMBER}
+    spelled = typescript.spell(read(schema).root, T)
+    assert "[key: string]: unknown;" in spelled
+    assert "[key: string]: number | string;" in spelled
+    assert len(spelled) < 200_000
+
+
+def test_references_in_references_within_deep_schemas_end() -> None:
+    """types:typescript: an intersection reads its target wherever it is needed."""
+    defs: dict[str, Any] = {"d20": obj(a=TEXT)}
+    for at in range(20):
+        schema: Any = {"allOf": [{"$ref": f"#/$defs/d{at + 1}"}, obj(b=TEXT)]}
+        for _ in range(30):
+            schema = {**obj(p=schema), "allOf": [obj(q=TEXT)]}
+        defs[f"d{at}"] = schema
+    shape = read({**obj(a={"$ref": "#/$defs/d0"}), "$defs": defs})
+    assert "D20" in shape.definitions

@@ -19,12 +19,9 @@ from toolscript.codegen.identifiers import numbered, pascal
 from toolscript.codegen.references import NOWHERE, find
 
 MAX_NODES = 20_000
-"""Steps that reading one schema may take; what is left then is any value."""
-MAX_NESTED = 8
-"""References in references that an intersection follows."""
+"""Steps that reading one schema may take, and types that are copied; the rest is any value."""
 
 _Schema = dict[str, Any]
-_DEEP, _LARGE = tree.Unknown("nested too deeply"), tree.Unknown("the schema is too large")
 _SCALARS: dict[str, tree.Scalar] = {
     "string": tree.STRING,
     "number": tree.Scalar("number"),
@@ -89,7 +86,8 @@ class _Reader:
         """Name → schema."""
         self._types: dict[str, tree.Type | None] = {"": None}
         """Name → type; None while it is being read."""
-        self._nested = 0
+        self._levels = 0
+        """Schemas that are being read, one for the sake of the other."""
         self._both = tree.Intersection(self._resolved, self._is_spent).of
 
     def finished(self, root: tree.Type) -> tree.Shape:
@@ -112,13 +110,15 @@ class _Reader:
         if type(schema) is not dict:
             return tree.Unknown("the schema is neither an object nor true or false")
         if depth > tree.MAX_DEPTH:
-            return _DEEP
+            return tree.DEEP
         if self._steps_left < 0:
-            return _LARGE
+            return tree.LARGE
         schema = cast("_Schema", schema)
-        if _COMBINING.isdisjoint(schema):
-            return self._by_type(schema, depth)
-        return self._combined(schema, depth)
+        self._levels += 1
+        read = self._by_type if _COMBINING.isdisjoint(schema) else self._combined
+        kind = read(schema, depth)
+        self._levels -= 1
+        return kind
 
     # Several statements about one value
 
@@ -266,14 +266,12 @@ class _Reader:
     def _resolved(self, kind: tree.Type) -> tree.Type | None:
         if type(kind) is not tree.Reference:
             return kind
-        if kind.name not in self._types and self._nested < MAX_NESTED:
-            self._nested += 1
+        if kind.name not in self._types and self._levels <= tree.MAX_DEPTH:
             self._define(kind.name)
-            self._nested -= 1
         return self._types.get(kind.name)
 
-    def _is_spent(self) -> bool:
-        self._steps_left -= 1
+    def _is_spent(self, steps: int) -> bool:
+        self._steps_left -= steps
         return self._steps_left < 0
 
     def _name(self, where: str) -> str:
@@ -322,7 +320,7 @@ def _tags(schema: _Schema) -> tuple[tuple[str, str], ...]:
 
 def _constant(value: object, depth: int = 0) -> tree.Type:
     if depth > tree.MAX_DEPTH:
-        return _DEEP
+        return tree.DEEP
     if isinstance(value, list):
         items = [_constant(each, depth + 1) for each in cast("list[Any]", value)]
         return tree.Tuple(tuple(items), len(items))

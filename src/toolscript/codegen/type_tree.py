@@ -9,6 +9,12 @@ MAX_DEPTH = 32
 """Levels of nested types; a deeper one is any value."""
 MAX_BRANCHES = 64
 """Members that an intersection of unions may have."""
+MAX_INDEX = 1000
+"""Size of the types that TypeScript may write once more, for any property of an object."""
+_CHARS = 64
+"""Characters that count as much as a type."""
+_FIELDS = 32
+"""Properties that are merged in one step."""
 ScalarKind = Literal["string", "number", "integer", "boolean", "null"]
 
 
@@ -92,6 +98,10 @@ class Shape(msgspec.Struct, frozen=True):
 
 
 UNKNOWN = Unknown()
+DEEP, LARGE = Unknown("nested too deeply"), Unknown("the schema is too large")
+CIRCULAR = Unknown("it cannot be merged with what refers to it")
+_CUT = (DEEP, LARGE, CIRCULAR)
+"""Stand for types of which nothing is known, not even their properties."""
 NEVER = Never()
 STRING, NULL = Scalar("string"), Scalar("null")
 
@@ -115,26 +125,64 @@ def may_be_empty(kind: Type) -> bool:
     return type(kind) is Object and not any(field.required for field in kind.fields)
 
 
+def size(kind: Type) -> int:
+    """Returns how many types and properties are written for a type; long texts count as some."""
+    match kind:
+        case Constant():
+            return 1 + len(kind.json) // _CHARS
+        case Array():
+            return 1 + size(kind.item)
+        case Tuple():
+            return 1 + sum(map(size, kind.items)) + (size(kind.rest) if kind.rest else 0)
+        case Object():
+            inside = sum(map(_size_of_field, kind.fields))
+            return 1 + inside + (min(inside + size(kind.extra), MAX_INDEX) if kind.extra else 0)
+        case Union():
+            return 1 + sum(map(size, kind.members))
+        case _:
+            return 1
+
+
+def _size_of_field(field: Field) -> int:
+    texts = len(field.name) + len(field.doc) + sum(len(value) for _, value in field.tags)
+    return 1 + texts // _CHARS + size(field.type)
+
+
+def _is_flat(kind: Type) -> bool:
+    """Whether no value of the type has properties or items."""
+    if type(kind) is Union:
+        return all(map(_is_flat, kind.members))
+    return type(kind) in (Never, Scalar, Constant)
+
+
+def _rank(kind: Type) -> int:
+    """Returns which of two types counts, if one is any value: the lower."""
+    if type(kind) is not Unknown:
+        return 1
+    return 0 if kind in _CUT else 2 if kind.why else 3
+
+
 class Intersection:
     """Intersects types.
 
     ``resolve`` returns a type with a reference replaced by its target, or None while that is still
-    being read. ``is_spent`` counts a step, and returns whether there were too many.
+    being read. ``is_spent`` counts some steps, and returns whether there were too many: one for a
+    call, and the size of every type that is copied, since copies of copies grow without end.
     """
 
     def __init__(
-        self, resolve: Callable[[Type], Type | None], is_spent: Callable[[], bool]
+        self, resolve: Callable[[Type], Type | None], is_spent: Callable[[int], bool]
     ) -> None:
         self._resolve = resolve
         self._is_spent = is_spent
 
     def of(self, one: Type, other: Type, depth: int = 0) -> Type:
         """Returns a type of the values that fit both; where that is unclear, a wider one."""
-        spent = self._is_spent()
-        if type(one) is Unknown and not (type(other) is Unknown and one.why):
-            return other
-        if type(other) is Unknown or one is other or spent or depth > MAX_DEPTH:
-            return one
+        spent = self._is_spent(1)
+        if one is other or type(one) is Unknown or type(other) is Unknown:
+            return min(one, other, key=_rank)
+        if spent or depth > MAX_DEPTH:
+            return next(filter(_is_flat, (one, other)), LARGE if spent else DEEP)
         if type(one) is Reference or type(other) is Reference:
             return self._of_referred(one, other, depth)
         if type(one) is Union:
@@ -146,16 +194,25 @@ class Intersection:
     def _of_referred(self, one: Type, other: Type, depth: int) -> Type:
         if one == other:
             return one
-        first, second = self._resolve(one), self._resolve(other)
-        if first is None or second is None:  # still being read
-            return one if first is not None else other
+        first, second = self._copied(one), self._copied(other)
         return self.of(first, second, depth + 1)
+
+    def _copied(self, kind: Type) -> Type:
+        """Returns a type with a reference replaced by its target."""
+        if type(kind) is not Reference:
+            return kind
+        target = self._resolve(kind)
+        if target is None:
+            return CIRCULAR
+        return LARGE if self._is_spent(size(target)) else target
 
     def _of_unions(self, one: Union, other: Type, depth: int) -> Type:
         count = len(one.members) * (len(other.members) if type(other) is Union else 1)
         constants = all(type(member) is Constant for member in one.members)
         if count > MAX_BRANCHES and not constants:
             return other if type(other) is not Union else one
+        if not constants and self._is_spent((len(one.members) - 1) * size(other)):
+            return LARGE
         return union([self.of(member, other, depth + 1) for member in one.members])
 
     def _of_plain(self, one: Type, other: Type, depth: int) -> Type:
@@ -178,6 +235,7 @@ class Intersection:
         for field in other.fields:
             known = fields.get(field.name)
             fields[field.name] = self._of_fields(known, field, depth) if known else field
+        self._is_spent(len(fields) // _FIELDS)
         extra = one.extra or other.extra
         if one.extra and other.extra:
             extra = self.of(one.extra, other.extra, depth + 1)

@@ -137,7 +137,8 @@ def _index(kind: tree.Object, owner: TypeOwner, indent: str) -> str:
         return "never" if kind.sealed else "unknown"
     missing = [] if all(field.required for field in kind.fields) else [_UNDEFINED]
     every = tree.union([kind.extra, *map(_type_of, kind.fields), *missing])
-    return spell(every, owner, indent)
+    # Spelled within each other, they would double with each level.
+    return spell(every, owner, indent) if tree.size(every) <= tree.MAX_INDEX else "unknown"
 
 
 def _key(name: str) -> str:

@@ -98,7 +98,8 @@ async def try_tool(app: App, request: Request) -> Any:
     values = {name: each[0] for name, each in form.items()}
     arguments: dict[str, Any] | None = None
     try:
-        arguments = arguments_of(fields_of(known.spec.input_schema), form)
+        fields = await anyio.to_thread.run_sync(fields_of, known.spec.input_schema)
+        arguments = arguments_of(fields, form)
         most = len(TOOL_CLASSES) if "sure" in form else TOOL_CLASSES.index("destructive")
         classes, session = TOOL_CLASSES[:most], _session(request)
         result = await called(app, request, known.spec.id, arguments, session, classes)
@@ -123,7 +124,9 @@ async def _screen(
     app: App, request: Request, known: KnownTool, arguments: Mapping[str, Any] | None = None
 ) -> ToolScreen:
     spec, catalogue = known.spec, app.catalogue(grant_of(request))
-    shown: Any = sample(read(spec.input_schema)) if arguments is None else arguments
+    # A hostile schema may take a while: not in the event loop.
+    example, fields = await anyio.to_thread.run_sync(_from_schema, spec.input_schema)
+    shown = example if arguments is None else arguments
     code = await catalogue.code(spec, shown)
     given = msgspec.json.encode(shown).decode()
     url = f"{str(request.base_url).rstrip('/').removesuffix(PAGE)}/tools/{quote(spec.id)}"
@@ -137,12 +140,17 @@ async def _screen(
         code=code,
         curl=f"curl {shlex.quote(url)}{token} --json {shlex.quote(given)}",
         command=f"toolscript call {shlex.quote(spec.id)} {shlex.quote(given)}",
-        fields=fields_of(spec.input_schema),
+        fields=fields,
         figures=call_figures(calls, lambda _: "").get(""),
         calls=calls[:_LATEST],
         related=_related(app, request, spec.id),
         versions=_versions(await catalogue.versions(spec)),
     )
+
+
+def _from_schema(schema: dict[str, Any]) -> tuple[Any, tuple[FormField, ...]]:
+    """Returns arguments that fit a schema, and the fields for them."""
+    return sample(read(schema)), fields_of(schema)
 
 
 def _versions(accepted: Sequence[Version]) -> list[AcceptedVersion]:
