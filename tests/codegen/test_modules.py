@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from tests.codegen.schemas import Case, anything, cases, shown
 from toolscript.codegen.schema import read
-from toolscript.codegen.typed_clients import make_module
+from toolscript.codegen.type_tree import Unknown
+from toolscript.codegen.typed_clients import make_module, tool_code
 from toolscript.types import ToolSpec
 
 IN_BULK = settings(
@@ -140,6 +141,41 @@ def test_anything_at_all_gives_modules_that_compile(
     assert not tsc([files["full.ts"], files["short.ts"]]), about
     assert not deno_check([files["full.ts"], files["short.ts"]]), about
     assert not pyright(folder), about
+
+
+def test_an_index_with_too_many_digits_is_nowhere() -> None:
+    """types:typescript: Python refuses to convert it."""
+    schema: dict[str, Any] = {"$ref": f"#/allOf/{'9' * 5000}", "allOf": [{}]}
+    assert read(schema).root == Unknown("it refers to what is not in the schema")
+
+
+@pytest.mark.requirement("types:typescript", "types:python")
+def test_a_tool_whose_schema_fails_leaves_the_others_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """types:typescript, types:python: what is unforeseen costs one tool its types."""
+    text: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "string"}}}
+    odd: dict[str, Any] = {"type": "object", "properties": Unforeseen(a=text)}
+    tools = [
+        ToolSpec(server="s", name="odd", input_schema=odd, output_schema=odd),
+        ToolSpec(server="s", name="plain", input_schema=text, output_schema=text),
+    ]
+    known = {tool.id: tool for tool in tools}
+    module = make_module(known, "ts", tuple(known)).text.decode()
+    assert "export type SOddParams = unknown;" in module
+    assert "export interface SPlainParams {\n  a?: string;\n}" in module
+    module = make_module(known, "py", tuple(known)).text.decode()
+    assert 'SOddResult: TypeAlias = "Any"' in module
+    assert "class SPlainResult(TypedDict):\n    a: NotRequired[str]" in module
+    assert "tools.s.odd(" in tool_code(known, "s__odd", {})["py"].usage
+    assert "no types can be made for the tool s__odd" in caplog.text
+
+
+class Unforeseen(dict[str, Any]):
+    """Fails when it is read."""
+
+    def items(self) -> Any:
+        raise RuntimeError("unforeseen")
 
 
 @pytest.mark.requirement("types:typescript", "types:python")

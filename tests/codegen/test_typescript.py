@@ -349,3 +349,45 @@ def test_references_in_references_within_deep_schemas_end() -> None:
         defs[f"d{at}"] = schema
     shape = read({**obj(a={"$ref": "#/$defs/d0"}), "$defs": defs})
     assert "D20" in shape.definitions
+
+
+COUNT = 8000
+FAR: dict[str, Any] = {
+    "chain": {
+        **obj(a={"$ref": "#/$defs/d0"}),
+        "$defs": {f"d{at}": {"$ref": f"#/$defs/d{at + 1}", "x": 1} for at in range(2 * COUNT)},
+    },
+    "anchors": {
+        **obj(**{f"p{at}": {"$ref": f"#a{at}"} for at in range(COUNT)}),
+        "$defs": {f"d{at}": {"$anchor": f"a{at}", "enum": [at]} for at in range(COUNT)},
+    },
+    "types": {
+        "type": ["object", "dict", "object x"] * COUNT,
+        "properties": {f"p{at}": {} for at in range(COUNT)},
+    },
+    "types of a target": {
+        **obj(**{f"p{at}": {"$ref": "#/$defs/a"} for at in range(COUNT)}),
+        "$defs": {"a": {"type": ["object", "string"] * COUNT}},
+    },
+    "names": {
+        **obj(**{f"p{at}": {"$ref": f"#/$defs/{at}"} for at in range(2 * COUNT)}),
+        "$defs": {str(at): {"enum": [at]} for at in range(2 * COUNT)},
+    },
+    "spellings": {
+        **obj(
+            **{
+                f"p{at}": {"$ref": "#/$defs/" + f"{at:013b}".replace("1", "%30")}
+                for at in range(COUNT)
+            }
+        ),
+        "$defs": {"0" * 13: {"enum": [*range(COUNT)]}},
+    },
+}
+
+
+@pytest.mark.requirement("types:typescript")
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("name", FAR)
+def test_time_grows_with_the_schema_and_not_with_its_square(name: str) -> None:
+    """types:typescript: each of these once took minutes."""
+    typescript.spell(read(FAR[name]).root, T)

@@ -8,9 +8,8 @@ import hashlib
 import keyword
 import re
 import unicodedata
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
-from itertools import chain, count
 from typing import TypeVar
 
 from toolscript.types import tool_id
@@ -77,10 +76,22 @@ def _no_keyword(name: str) -> str:
     return f"{name}_" if keyword.iskeyword(name) else name
 
 
-def numbered(name: str, used: Container[str]) -> str:
-    """Returns the name, followed by 2 or more where it is in use already."""
-    spellings = chain([name], (f"{name}{number}" for number in count(2)))
-    return next(each for each in spellings if each not in used)
+class Numbering:
+    """Makes names distinct by the numbers that follow them."""
+
+    def __init__(self, used: Iterable[str]) -> None:
+        self._used = set(used)
+        self._last: dict[str, int] = {}
+        """Name → number that followed it last."""
+
+    def new(self, name: str) -> str:
+        """Returns the name, followed by 2 or more where it is in use already."""
+        spelled = name
+        while spelled in self._used:
+            self._last[name] = self._last.get(name, 1) + 1
+            spelled = f"{name}{self._last[name]}"
+        self._used.add(spelled)
+        return spelled
 
 
 def distinct(names: Iterable[_Key], make: Callable[[_Key], str]) -> dict[_Key, str]:

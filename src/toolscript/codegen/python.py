@@ -6,15 +6,17 @@ The module needs only Python 3.11, and type-checks under pyright's strict mode.
 import json
 import keyword
 from collections.abc import Iterable
+from functools import partial
 from itertools import groupby
 from typing import Any, cast
 
 from toolscript.codegen import comments
 from toolscript.codegen import type_tree as tree
-from toolscript.codegen.identifiers import TYPE_ENDINGS, Identifiers, numbered, pascal
+from toolscript.codegen.identifiers import TYPE_ENDINGS, Identifiers, Numbering, pascal
 from toolscript.codegen.runtimes import PYTHON
 from toolscript.codegen.sample import sample
 from toolscript.codegen.schema import read
+from toolscript.codegen.unforeseen import written
 from toolscript.types import ToolSpec
 
 _HEAD = """\
@@ -50,13 +52,11 @@ class _Declarations:
         self.written: list[str] = []
         self.remarks: list[str] = []
         """Why parts of the type that was written last are any value."""
-        self._used = set(used)
+        self._numbering = Numbering(used)
 
     def name(self, hint: str) -> str:
         """Returns a name that no other type of the schema has."""
-        local = numbered(hint[:_HINT_CHARS] or "Fields", self._used)
-        self._used.add(local)
-        return local
+        return self._numbering.new(hint[:_HINT_CHARS] or "Fields")
 
     def remark(self) -> str:
         """Returns the first remark as a comment for the end of the line, and forgets all."""
@@ -204,15 +204,27 @@ def module(tools: Iterable[ToolSpec], identifiers: Identifiers, *, compact: bool
     for server, own in groupby(tools, lambda tool: tool.server):
         methods: list[str] = []
         for tool in own:
-            stem, params = identifiers.stems[server, tool.name], read(tool.input_schema)
-            types += declarations(tool, identifiers, compact=compact)
-            method = identifiers.methods[server][tool.name]
-            methods += _method(tool, method, stem, params, compact=compact)
+            write = partial(_client, identifiers=identifiers, compact=compact)
+            declared, method = written(tool, write)
+            types += declared
+            methods += method
         name = identifiers.classes[server]
         servers.append("\n".join([f"class {name}:", *methods, ""]))
         attributes.append(f"    {identifiers.snake[server]} = {name}()")
     table = ["class _Tools:", *(attributes or ["    pass"]), "\n", "tools = _Tools()\n"]
     return "\n".join([_HEAD, *types, *servers, *table, PYTHON])
+
+
+def _client(
+    tool: ToolSpec, identifiers: Identifiers, *, compact: bool
+) -> tuple[list[str], list[str]]:
+    """Returns the declarations of a tool, and its method."""
+    stem, params = identifiers.stems[tool.server, tool.name], read(tool.input_schema)
+    method = identifiers.methods[tool.server][tool.name]
+    return (
+        declarations(tool, identifiers, compact=compact),
+        _method(tool, method, stem, params, compact=compact),
+    )
 
 
 def declarations(tool: ToolSpec, identifiers: Identifiers, *, compact: bool = False) -> list[str]:

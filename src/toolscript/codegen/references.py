@@ -1,29 +1,59 @@
 """Resolves the references of a JSON Schema inside its own document; nothing is fetched."""
 
+from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, cast
 from urllib.parse import unquote
 
 MAX_STEPS = 20_000
-"""Values that are searched for a label."""
+"""Values that are searched for labels."""
 NOWHERE = object()
+_MAX_DIGITS = 9
+"""Digits of an index in a pointer."""
+_MAX_ENDS = 8
+"""Parts at the end of an address that may stand for all of it."""
 
 
-def find(document: Any, where: str) -> Any:
-    """Returns the schema that a pointer, an anchor or an id refers to, or `NOWHERE`."""
-    base, _, fragment = where.partition("#")
-    target = document
-    if base:
-        target = _labelled(document, "$id", base)
-        if target is NOWHERE:
-            return target
-    fragment = unquote(fragment)
-    if fragment and not fragment.startswith("/"):
-        for key, label in (("$anchor", fragment), ("$dynamicAnchor", fragment)):
-            anchored = _labelled(target, key, label)
-            if anchored is not NOWHERE:
-                return anchored
-        return _labelled(target, "$id", f"#{fragment}")
-    return _pointed(target, fragment.split("/")[1:])
+class References:
+    """The schemas of a document that a reference may mean."""
+
+    def __init__(self, document: Any) -> None:
+        self._document = document
+
+    def find(self, where: str) -> Any:
+        """Returns the schema that a pointer, an anchor or an id refers to, or `NOWHERE`."""
+        base, _, fragment = where.partition("#")
+        target = self._labels.get((0, base), NOWHERE) if base else self._document
+        fragment = unquote(fragment)
+        if fragment and not fragment.startswith("/"):
+            return self._labels.get((id(target), fragment), NOWHERE)
+        return target if target is NOWHERE else _pointed(target, fragment.split("/")[1:])
+
+    @cached_property
+    def _labels(self) -> dict[tuple[int, str], Any]:
+        """Identity of a schema with an id, and an anchor in it → schema; 0 and an id → schema.
+
+        What the whole document has is searched without regard to the ids between.
+        """
+        labels: dict[tuple[int, str], Any] = {}
+        ahead, left = [(self._document, self._document)], MAX_STEPS
+        while ahead and left:
+            left -= 1
+            value, resource = ahead.pop()
+            if isinstance(value, dict):
+                schema = cast("dict[str, Any]", value)
+                own = schema.get("$id")
+                if isinstance(own, str) and not own.startswith("#"):
+                    resource = schema
+                    for end in _ends(own):
+                        labels.setdefault((0, end), schema)
+                for anchor in _anchors(schema):
+                    labels.setdefault((id(resource), anchor), schema)
+                    labels.setdefault((id(self._document), anchor), schema)
+                ahead += [(each, resource) for each in schema.values()]
+            elif isinstance(value, list):
+                ahead += [(each, resource) for each in cast("list[Any]", value)]
+        return labels
 
 
 def _pointed(document: Any, parts: list[str]) -> Any:
@@ -31,25 +61,28 @@ def _pointed(document: Any, parts: list[str]) -> Any:
         key = part.replace("~1", "/").replace("~0", "~")
         if isinstance(document, dict) and key in document:
             document = cast("dict[str, Any]", document)[key]
-        elif isinstance(document, list) and key.isdecimal() and int(key) < len(document):  # pyright: ignore[reportUnknownArgumentType] - third-party JSON
+        elif isinstance(document, list) and _is_index(key, cast("list[Any]", document)):
             document = cast("list[Any]", document)[int(key)]
         else:
             return NOWHERE
     return document
 
 
-def _labelled(document: Any, key: str, label: str) -> Any:
-    """Returns the first schema with this label at ``key``; the end of an address is enough."""
-    ahead, left = [document], MAX_STEPS
-    while ahead and left:
-        left -= 1
-        value = ahead.pop()
-        if isinstance(value, dict):
-            schema = cast("dict[str, Any]", value)
-            own = schema.get(key)
-            if isinstance(own, str) and (own == label or own.endswith(f"/{label}")):
-                return schema
-            ahead += schema.values()
-        elif isinstance(value, list):
-            ahead += cast("list[Any]", value)
-    return NOWHERE
+def _is_index(key: str, values: list[Any]) -> bool:
+    # Python refuses to convert very many digits.
+    return key.isdecimal() and len(key) <= _MAX_DIGITS and int(key) < len(values)
+
+
+def _ends(address: str) -> Iterator[str]:
+    """Returns an address, and its last parts, which are enough."""
+    yield address
+    parts = address.rsplit("/", _MAX_ENDS)[1:]
+    yield from ("/".join(parts[at:]) for at in range(len(parts)))
+
+
+def _anchors(schema: dict[str, Any]) -> Iterator[str]:
+    for key in ("$anchor", "$dynamicAnchor"):
+        if isinstance(schema.get(key), str):
+            yield schema[key]
+    if isinstance(own := schema.get("$id"), str) and own.startswith("#"):  # before 2019
+        yield own[1:]

@@ -15,8 +15,8 @@ from urllib.parse import unquote
 import msgspec
 
 from toolscript.codegen import type_tree as tree
-from toolscript.codegen.identifiers import numbered, pascal
-from toolscript.codegen.references import NOWHERE, find
+from toolscript.codegen.identifiers import Numbering, pascal
+from toolscript.codegen.references import NOWHERE, References
 
 MAX_NODES = 20_000
 """Steps that reading one schema may take, and types that are copied; the rest is any value."""
@@ -75,15 +75,20 @@ class _Reader:
     """Reads one schema and resolves its references."""
 
     def __init__(self, document: Any) -> None:
-        self._document = document
+        self._references = References(document)
         dialect = _mapping({"": document}, "").get("$schema")
         self._alone = isinstance(dialect, str) and bool(_DIALECT.search(dialect))
         """Whether a ``$ref`` hides the keys beside it, as before 2019."""
         self._steps_left = MAX_NODES
         self._names: dict[str, str] = {}
         """Reference → name of the type it means."""
+        self._named = {id(document): ""}
+        """Identity of a schema → name of its type."""
         self._targets: dict[str, Any] = {"": document}
         """Name → schema."""
+        self._waiting: list[str] = []
+        """Names in the order of their first use."""
+        self._numbering = Numbering(self._targets)
         self._types: dict[str, tree.Type | None] = {"": None}
         """Name → type; None while it is being read."""
         self._levels = 0
@@ -93,13 +98,12 @@ class _Reader:
     def finished(self, root: tree.Type) -> tree.Shape:
         """Returns the root and the named types; a type that only refers to itself is any value."""
         self._types[""] = root
-        while waiting := [name for name in self._targets if name not in self._types]:
-            for name in waiting:
+        for name in self._waiting:  # it grows meanwhile
+            if name not in self._types:
                 self._define(name)
         types = {name: _some(kind or tree.UNKNOWN) for name, kind in self._types.items()}
-        for name in types:
-            if _is_circular(name, types):
-                types[name] = tree.Unknown("refers to itself without end")
+        for name in _circular(types):
+            types[name] = tree.Unknown("refers to itself without end")
         return tree.Shape(types.pop(""), {name: types[name] for name in self._targets if name})
 
     def read(self, schema: Any, depth: int = 0) -> tree.Type:
@@ -166,10 +170,12 @@ class _Reader:
     def _by_type(self, schema: _Schema, depth: int) -> tree.Type:
         kind = schema.get("type")
         if type(kind) is str:
-            return self._of_type(kind, schema, depth)
+            return self._of_type(_standard(kind), schema, depth)
         if isinstance(kind, list) and kind:
             kinds = cast("list[Any]", kind)
-            return tree.union([self._of_type(str(each), schema, depth) for each in kinds])
+            self._steps_left -= len(kinds)
+            standard = dict.fromkeys(_standard(each) for each in kinds)
+            return tree.union([self._of_type(each, schema, depth) for each in standard])
         if kind is not None:
             return tree.Unknown("its type is not a name")
         if any(key in schema for key in _OBJECT_KEYS):
@@ -182,13 +188,8 @@ class _Reader:
             return self._object(schema, depth)
         if kind == "array":
             return self._array(schema, depth)
-        if kind in _SCALARS:
-            return _SCALARS[kind]
-        word = re.match(r"\w*", kind.strip())
-        standard = _OTHER_NAMES.get(word[0].casefold() if word else "")
-        if standard is None:
-            return tree.Unknown("its type is none that JSON Schema has")
-        return self._of_type(standard, schema, depth)
+        unheard = tree.Unknown("its type is none that JSON Schema has")
+        return _SCALARS.get(kind, unheard)
 
     def _object(self, schema: _Schema, depth: int) -> tree.Type:
         properties = _mapping(schema, "properties")
@@ -247,16 +248,17 @@ class _Reader:
         if type(where) is not str:
             return tree.Unknown("its reference is not a text")
         if where not in self._names:
-            target = find(self._document, where)
+            target = self._references.find(where)
             if target is NOWHERE:
                 return tree.Unknown("it refers to what is not in the schema")
-            if target is self._document:
-                self._names[where] = ""
-            elif type(target) is dict and target.keys() <= _PLAIN:
-                return self.read(target)
-            else:
-                self._names[where] = name = self._name(where)
+            key = id(target)
+            if key not in self._named:
+                if type(target) is dict and target.keys() <= _PLAIN:
+                    return self.read(target)
+                self._named[key] = name = self._name(where)
                 self._targets[name] = target
+                self._waiting.append(name)
+            self._names[where] = self._named[key]
         return tree.Reference(self._names[where])
 
     def _define(self, name: str) -> None:
@@ -278,7 +280,7 @@ class _Reader:
         parts = [
             part for part in re.split("[/#]", unquote(where)) if not _STRUCTURE.fullmatch(part)
         ]
-        return numbered(pascal(parts[-1][:_MAX_NAME] if parts else ""), self._targets)
+        return self._numbering.new(pascal(parts[-1][:_MAX_NAME] if parts else ""))
 
 
 def _mapping(schema: _Schema, key: str) -> dict[str, Any]:
@@ -289,6 +291,16 @@ def _mapping(schema: _Schema, key: str) -> dict[str, Any]:
 def _list(schema: _Schema, key: str) -> list[Any]:
     value = schema.get(key)
     return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def _standard(kind: Any) -> str:
+    """Returns the name that JSON Schema has for a type, or "" where it has none."""
+    if type(kind) is not str:
+        return ""
+    if kind in _SCALARS:
+        return kind
+    word = re.match(r"\w*", kind.strip())
+    return _OTHER_NAMES.get(word[0].casefold() if word else "", "")
 
 
 def _conditional(schema: _Schema) -> Iterator[Any]:
@@ -338,16 +350,29 @@ def _some(kind: tree.Type) -> tree.Type:
     return tree.Unknown("no value fits the schema") if type(kind) is tree.Never else kind
 
 
-def _is_circular(name: str, definitions: Mapping[str, tree.Type]) -> bool:
-    """Whether a named type is defined as itself, with no object, array or tuple between."""
-    ahead, seen = [definitions[name]], set[str]()
-    while ahead:
-        kind = ahead.pop()
-        if type(kind) is tree.Union:
-            ahead += kind.members
-        elif type(kind) is tree.Reference and kind.name not in seen:
-            if kind.name == name:
-                return True
-            seen.add(kind.name)
-            ahead += [definitions[kind.name]] if kind.name in definitions else []
-    return False
+def _circular(types: Mapping[str, tree.Type]) -> set[str]:
+    """Returns where types are defined as themselves, with no object, array or tuple between.
+
+    With these as any value, none is left.
+    """
+    found, done = set[str](), set[str]()
+    for first in types:
+        path = {} if first in done else {first: _direct(types[first])}
+        while path:
+            name, ahead = path.popitem()
+            following = next(ahead, None)
+            if following is None:
+                done.add(name)
+                continue
+            path[name] = ahead
+            if following in path:
+                found.add(following)
+            elif following in types and following not in done:
+                path[following] = _direct(types[following])
+    return found
+
+
+def _direct(kind: tree.Type) -> Iterator[str]:
+    """Returns the names that a type is, or may be."""
+    members = kind.members if type(kind) is tree.Union else (kind,)
+    return (each.name for each in members if type(each) is tree.Reference)

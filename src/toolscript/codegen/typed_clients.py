@@ -2,12 +2,14 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from toolscript.codegen import python, typescript
 from toolscript.codegen.identifiers import Identifiers
+from toolscript.codegen.unforeseen import written
 from toolscript.types import ToolSpec
 
 Language: TypeAlias = Literal["ts", "py"]
@@ -46,13 +48,12 @@ def tool_code(
     """
     identifiers = Identifiers((tool.server, tool.name) for tool in tools.values())
     tool = tools[chosen]
-    return {
-        language: ToolCode(
-            "\n".join(writer.declarations(tool, identifiers)).strip(),
-            writer.usage(tool, identifiers, arguments),
-        )
-        for language, writer in _WRITERS.items()
-    }
+
+    def code(writer: Any, tool: ToolSpec) -> ToolCode:
+        types = "\n".join(writer.declarations(tool, identifiers)).strip()
+        return ToolCode(types, writer.usage(tool, identifiers, arguments))
+
+    return {language: written(tool, partial(code, writer)) for language, writer in _WRITERS.items()}
 
 
 def make_module(
@@ -71,5 +72,5 @@ def make_module(
     identifiers = Identifiers((tool.server, tool.name) for tool in tools.values())
     ids = tuple(sorted(set(chosen)))
     text = writer.module([tools[each] for each in ids], identifiers, compact=compact).encode()
-    usage = writer.usage(tools[chosen[0]], identifiers)
+    usage = written(tools[chosen[0]], lambda tool: writer.usage(tool, identifiers))
     return Module(text, hashlib.sha256(text).hexdigest()[:32], usage, ids)

@@ -6,6 +6,7 @@ It type-checks under ``tsc --strict`` and Deno, and is JavaScript once the types
 import json
 import re
 from collections.abc import Iterable
+from functools import partial
 from itertools import groupby
 from typing import Any, cast
 from urllib.parse import quote
@@ -18,6 +19,7 @@ from toolscript.codegen.identifiers import Identifiers
 from toolscript.codegen.runtimes import TYPESCRIPT, TYPESCRIPT_CALL
 from toolscript.codegen.sample import sample
 from toolscript.codegen.schema import read
+from toolscript.codegen.unforeseen import written
 from toolscript.types import ToolSpec
 
 HEADER = """\
@@ -194,14 +196,22 @@ def module(tools: Iterable[ToolSpec], identifiers: Identifiers, *, compact: bool
     for server, own in groupby(tools, lambda tool: tool.server):
         methods: list[str] = []
         for tool in own:
-            stem, params = identifiers.stems[server, tool.name], read(tool.input_schema)
-            types += declarations(tool, identifiers, compact=compact)
-            methods.append(_method(tool, stem, params, compact=compact))
+            write = partial(_client, identifiers=identifiers, compact=compact)
+            declared, method = written(tool, write)
+            types += declared
+            methods.append(method)
         body = ",\n".join(methods)
         servers.append(f"  {identifiers.camel[server]}: {{\n{body}\n  }}")
     table = ",\n".join(servers)
     runtime = [TYPESCRIPT, TYPESCRIPT_CALL] if compact else [TYPESCRIPT]
     return "\n".join([HEADER, *types, f"export const tools = {{\n{table}\n}};\n", *runtime])
+
+
+def _client(tool: ToolSpec, identifiers: Identifiers, *, compact: bool) -> tuple[list[str], str]:
+    """Returns the declarations of a tool, and its method."""
+    stem, params = identifiers.stems[tool.server, tool.name], read(tool.input_schema)
+    declared = declarations(tool, identifiers, compact=compact)
+    return declared, _method(tool, stem, params, compact=compact)
 
 
 def declarations(tool: ToolSpec, identifiers: Identifiers, *, compact: bool = False) -> list[str]:

@@ -34,6 +34,11 @@ ODD: list[dict[str, Any]] = [
     {"$ref": "#"},
     {"anyOf": [{}, True]},
 ]
+DIGITS: dict[str, Any] = {
+    "type": "object",
+    "properties": {"far": {"$ref": f"#/allOf/{'9' * 5000}"}},
+    "allOf": [{}],
+}
 RESULTS: dict[str, Any] = {
     "picture": {"content": [{"type": "image", "mimeType": "image/png", "data": PIXEL}]},
     "vector": {"content": [{"type": "image", "mimeType": "image/svg+xml", "data": PIXEL}]},
@@ -51,6 +56,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[Cli, Brows
         tool("read", "Read a file", inputSchema=SCHEMA, **READS),
         tool("wipe", "Delete everything"),
         tool("write", "Write a file", **WRITES),
+        tool("digits", "Refer far", inputSchema=DIGITS, **READS),
         *(tool(name, f"Return {name}", **READS) for name in RESULTS),
         results=RESULTS,
     )
@@ -66,6 +72,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[Cli, Brows
 @pytest.fixture
 def browser(site: tuple[Cli, Browser]) -> Browser:
     return site[1]
+
+
+def test_a_schema_that_is_hard_to_read_gives_a_form(browser: Browser) -> None:
+    form = browser.page("/ui/tools/files__digits").one("form", class_="arguments")
+    assert [each.text for each in form.all("label")][:1] == ["far"]
 
 
 def test_the_form_is_made_from_the_schema(browser: Browser) -> None:
