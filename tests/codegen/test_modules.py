@@ -143,6 +143,65 @@ def test_anything_at_all_gives_modules_that_compile(
     assert not pyright(folder), about
 
 
+def when(kind: str, then: Any) -> dict[str, Any]:
+    return {"if": {"properties": {"kind": {"const": kind}}}, "then": then}
+
+
+def of(**types: str) -> dict[str, Any]:
+    return {"properties": {name: {"type": kind} for name, kind in types.items()}}
+
+
+BASE: dict[str, Any] = {"type": "object", **of(kind="string")}
+NESTED: dict[str, Any] = {"properties": {"in": {"type": "object", **of(y="string")}}}
+CONDITIONAL: list[tuple[dict[str, Any], Any]] = [
+    ({**BASE, "allOf": [when("a", of(a="string")), when("b", of(b="number"))]}, {"b": 1}),
+    ({**BASE, **when("a", of(a="string")), "else": when("b", of(b="number"))}, {"b": 1}),
+    ({**BASE, **when("a", {"$ref": "#/$defs/a"}), "$defs": {"a": of(a="string")}}, {"a": "x"}),
+    (
+        {**BASE, "dependentSchemas": {"kind": {"$ref": "#/$defs/a"}}, "$defs": {"a": of(a="null")}},
+        {"kind": "b", "a": None},
+    ),
+    ({**BASE, **when("a", {"oneOf": [of(a="string"), of(b="string")]})}, {"b": "x"}),
+    ({"$ref": "#/$defs/k", **when("a", of(a="null")), "$defs": {"k": BASE}}, {"a": None}),
+    (
+        {"type": "object", "properties": {"in": {"type": "object", **of(x="null")}},
+         **when("a", NESTED)},
+        {"in": {"x": None, "y": "x"}},
+    ),
+    ({**BASE, "anyOf": [of(a="string"), {"not": {"required": ["a"]}}]}, {"kind": "x", "a": "x"}),
+    ({**BASE, "dependentRequired": {"kind": ["a"]}}, {"kind": "x", "a": 1}),
+    ({**BASE, "oneOf": [of(**{f"p{at}": "number"}) for at in range(70)]}, {"kind": "x", "p69": 1}),
+    (
+        {"type": "object", "properties": {
+            "id": {"type": "string"}, "child": {"$ref": "#", "required": ["id"]}}},
+        {"child": {"id": "x", "child": {"id": "y"}}},
+    ),
+    ({"properties": {"n": {"type": "integer", "enum": [1.0, 2.0, 3]}}}, {"n": 2}),
+    ({"properties": {"n": {"enum": [1, 2], "allOf": [{"enum": [2.0, 3]}]}}}, {"n": 2}),
+    (
+        {"properties": {"t": {"prefixItems": [of(a="null")], "allOf": [{"items": of(b="null")}]}}},
+        {"t": [{"a": None, "b": None}]},
+    ),
+]  # fmt: skip
+"""Schemas, and a value of each that is only told by a condition, or among very many branches."""
+
+
+@pytest.mark.requirement("types:typescript", "types:python")
+def test_what_cannot_be_merged_makes_types_wider(tmp_path: Path) -> None:
+    """types:typescript, types:python: never narrower."""
+    cases = [Case(schema, (value,)) for schema, value in CONDITIONAL]
+    write(tmp_path, tools_of(cases))
+    script, python = ['import type * as m from "./full.ts";'], ["import full as m"]
+    for at, case in enumerate(cases):
+        script.append(f"export const v{at}: m.ST{at}Params = {json.dumps(case.values[0])};")
+        python.append(f"v{at}: m.ST{at}Params = {case.values[0]!r}")
+    (tmp_path / "values.ts").write_text("\n".join(script), "utf-8")
+    (tmp_path / "values.py").write_text("\n".join(python), "utf-8")
+    wrong = tsc([*tmp_path.glob("*.ts")], "--allowImportingTsExtensions")
+    assert not wrong
+    assert not pyright(tmp_path)
+
+
 def test_an_index_with_too_many_digits_is_nowhere() -> None:
     """types:typescript: Python refuses to convert it."""
     schema: dict[str, Any] = {"$ref": f"#/allOf/{'9' * 5000}", "allOf": [{}]}

@@ -1,9 +1,10 @@
 """Reads a JSON Schema, draft-07 to 2020-12, into a type tree.
 
 Every schema gives a type, valid or not, and every value that the schema allows fits that type.
-What a type cannot express (``not``, bounds, patterns, ``contains``) is left out. Two things are
+What a type cannot express (``not``, bounds, patterns, ``contains``) is left out. Three things are
 narrower than the specification, as their authors mean them: a schema with ``properties`` and no
-``type`` is an object, and properties that no schema mentions are not offered.
+``type`` is an object, properties that no schema mentions are not offered, and one that only
+conditions mention has one of the types that it has there.
 """
 
 import json
@@ -11,8 +12,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 from urllib.parse import unquote
-
-import msgspec
 
 from toolscript.codegen import type_tree as tree
 from toolscript.codegen.identifiers import Numbering, pascal
@@ -52,7 +51,7 @@ _OBJECT_KEYS = ("properties", "required", "additionalProperties", "patternProper
 _ARRAY_KEYS = ("items", "prefixItems")
 _PLAIN = frozenset(("type", "title", "description", "format"))
 _REFERRING = ("$ref", "$dynamicRef", "$recursiveRef")
-_CONDITIONAL = ("if", "then", "else", "dependentSchemas", "dependencies")
+_CONDITIONAL = ("if", "then", "else", "dependentSchemas", "dependencies", "dependentRequired")
 _COMBINING = frozenset(
     (*_REFERRING, "allOf", "anyOf", "oneOf", "enum", "const", "nullable", *_CONDITIONAL)
 )
@@ -93,7 +92,8 @@ class _Reader:
         """Name → type; None while it is being read."""
         self._levels = 0
         """Schemas that are being read, one for the sake of the other."""
-        self._both = tree.Intersection(self._resolved, self._is_spent).of
+        merging = tree.Intersection(self._resolved, self._is_spent)
+        self._both, self._offered = merging.of, merging.offered
 
     def finished(self, root: tree.Type) -> tree.Shape:
         """Returns the root and the named types; a type that only refers to itself is any value."""
@@ -140,7 +140,8 @@ class _Reader:
                 members = tree.union([self.read(each, depth + 1) for each in branches])
                 merged = self._both(merged, members)
         if not schema.keys().isdisjoint(_CONDITIONAL):
-            merged = self._with_conditional(merged, schema, depth)
+            branches = [self.read(each, depth + 1) for each in _conditional(schema)]
+            merged = self._offered(merged, branches)
         return tree.union([merged, tree.NULL]) if schema.get("nullable") is True else merged
 
     def _own(self, schema: _Schema, depth: int) -> tree.Type:
@@ -153,17 +154,6 @@ class _Reader:
         fitting = self._both(constants, own)
         # Where type and enum contradict each other, the constants count.
         return constants if type(fitting) is tree.Never else fitting
-
-    def _with_conditional(self, kind: tree.Type, schema: _Schema, depth: int) -> tree.Type:
-        """Returns the type with the properties that a condition mentions, as optional ones."""
-        fields: dict[str, tree.Field] = {}
-        for each in _conditional(schema):
-            branch = self.read(each, depth + 1)
-            for field in branch.fields if type(branch) is tree.Object else ():
-                known = fields.get(field.name)
-                merged = tree.union([known.type, field.type]) if known else field.type
-                fields[field.name] = msgspec.structs.replace(field, type=merged, required=False)
-        return _with_fields(kind, fields)
 
     # By type
 
@@ -306,19 +296,9 @@ def _standard(kind: Any) -> str:
 def _conditional(schema: _Schema) -> Iterator[Any]:
     if "if" in schema:
         yield from (schema[key] for key in ("then", "else") if key in schema)
-    for key in ("dependentSchemas", "dependencies"):
-        yield from (each for each in _mapping(schema, key).values() if isinstance(each, dict))
-
-
-def _with_fields(kind: tree.Type, fields: Mapping[str, tree.Field]) -> tree.Type:
-    """Returns the type with those of the fields that it does not have."""
-    if type(kind) is tree.Union:
-        return tree.union([_with_fields(member, fields) for member in kind.members])
-    if type(kind) is not tree.Object:
-        return kind
-    known = {field.name for field in kind.fields}
-    added = tuple(field for name, field in fields.items() if name not in known)
-    return tree.Object((*kind.fields, *added), kind.extra, kind.sealed) if added else kind
+    for key in ("dependentSchemas", "dependencies", "dependentRequired"):
+        for each in _mapping(schema, key).values():
+            yield {"required": each} if isinstance(each, list) else each
 
 
 def _tags(schema: _Schema) -> tuple[tuple[str, str], ...]:

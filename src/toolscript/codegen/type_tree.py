@@ -1,6 +1,8 @@
 """The types that a JSON Schema is read into: those that TypeScript and Python both can express."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import filterfalse
+from math import nan
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -18,10 +20,12 @@ _FIELDS = 32
 ScalarKind = Literal["string", "number", "integer", "boolean", "null"]
 
 
-class Unknown(msgspec.Struct, frozen=True, gc=False):
+class Unknown(msgspec.Struct, frozen=True):
     """Any value. ``why`` says why a schema could not be read; it becomes a comment."""
 
     why: str = ""
+    perhaps: "tuple[Type, ...]" = ()
+    """Types that a value may fit as well, and whose properties it then has."""
 
 
 class Never(msgspec.Struct, frozen=True, gc=False):
@@ -110,10 +114,11 @@ def union(members: "list[Type]") -> Type:
     """Returns the type of the values that fit one of these: flat, each member once."""
     flat: dict[Type, None] = {}
     for member in members:
-        for each in member.members if type(member) is Union else (member,):
-            if type(each) is Unknown:
-                return each
-            flat[each] = None
+        flat |= dict.fromkeys(member.members if type(member) is Union else (member,))
+    unknown = [each for each in flat if type(each) is Unknown]
+    if unknown:
+        first = min(unknown, key=_rank)
+        return first if first in _CUT else Unknown(first.why, tuple(filter(_is_deep, flat)))
     flat.pop(NEVER, None)
     if not flat:
         return NEVER
@@ -137,8 +142,8 @@ def size(kind: Type) -> int:
         case Object():
             inside = sum(map(_size_of_field, kind.fields))
             return 1 + inside + (min(inside + size(kind.extra), MAX_INDEX) if kind.extra else 0)
-        case Union():
-            return 1 + sum(map(size, kind.members))
+        case Union(members=parts) | Unknown(perhaps=parts):
+            return 1 + sum(map(size, parts))
         case _:
             return 1
 
@@ -148,11 +153,19 @@ def _size_of_field(field: Field) -> int:
     return 1 + texts // _CHARS + size(field.type)
 
 
-def _is_flat(kind: Type) -> bool:
-    """Whether no value of the type has properties or items."""
+def _is_deep(kind: Type) -> bool:
+    """Whether the type says, or may say, which properties or items its values have."""
     if type(kind) is Union:
-        return all(map(_is_flat, kind.members))
-    return type(kind) in (Never, Scalar, Constant)
+        return any(map(_is_deep, kind.members))
+    if type(kind) is Unknown:
+        return bool(kind.perhaps) or kind in _CUT
+    return type(kind) not in (Never, Scalar, Constant)
+
+
+def _items(kind: Type) -> list[Type]:
+    if type(kind) is Array:
+        return [kind.item]
+    return [*kind.items, *([kind.rest] if kind.rest else [])] if type(kind) is Tuple else []
 
 
 def _rank(kind: Type) -> int:
@@ -180,9 +193,11 @@ class Intersection:
         """Returns a type of the values that fit both; where that is unclear, a wider one."""
         spent = self._is_spent(1)
         if one is other or type(one) is Unknown or type(other) is Unknown:
-            return min(one, other, key=_rank)
+            known, unknown = sorted((one, other), key=_rank)
+            perhaps = unknown.perhaps if type(unknown) is Unknown else ()
+            return self.offered(known, perhaps, depth)
         if spent or depth > MAX_DEPTH:
-            return next(filter(_is_flat, (one, other)), LARGE if spent else DEEP)
+            return next(filterfalse(_is_deep, (one, other)), LARGE if spent else DEEP)
         if type(one) is Reference or type(other) is Reference:
             return self._of_referred(one, other, depth)
         if type(one) is Union:
@@ -210,7 +225,7 @@ class Intersection:
         count = len(one.members) * (len(other.members) if type(other) is Union else 1)
         constants = all(type(member) is Constant for member in one.members)
         if count > MAX_BRANCHES and not constants:
-            return other if type(other) is not Union else one
+            return self.offered(other, [one], depth)
         if not constants and self._is_spent((len(one.members) - 1) * size(other)):
             return LARGE
         return union([self.of(member, other, depth + 1) for member in one.members])
@@ -222,9 +237,9 @@ class Intersection:
             case Array(), Array():
                 return Array(self.of(one.item, other.item, depth + 1))
             case (Tuple(), Array() | Tuple()):
-                return one
+                return self.offered(one, [other], depth)
             case (Array(), Tuple()):
-                return other
+                return self.offered(other, [one], depth)
             case (Scalar() | Constant(), Scalar() | Constant()):
                 return _of_scalars(one, other)
             case _:  # of two kinds, or one of them is never
@@ -250,13 +265,90 @@ class Intersection:
             one.tags or other.tags,
         )
 
+    def offered(self, kind: Type, others: Iterable[Type], depth: int = 0) -> Type:
+        """Returns the type of values that may fit any of the others, too.
+
+        It has all their properties, those that are new as optional ones.
+        """
+        others = [each for each in others if each != kind and _is_deep(each)]
+        if not others or kind in _CUT or not (_is_deep(kind) or type(kind) is Unknown):
+            return kind
+        if type(kind) is Unknown:
+            return Unknown(kind.why, (*kind.perhaps, *others))
+        if self._is_spent(1) or depth > MAX_DEPTH:
+            return LARGE
+        if type(kind) is Reference:
+            return self.offered(self._copied(kind), others, depth + 1)
+        parts = self._parts(others)
+        cut = next((part for part in parts if part in _CUT), None)
+        return cut or self._with_parts(kind, parts, depth)
+
+    def _parts(self, kinds: list[Type]) -> list[Type]:
+        """Returns the objects, arrays and tuples that types may be, and what is cut."""
+        parts, seen = list[Type](), set[Type]()
+        for kind in kinds:  # it grows meanwhile
+            if type(kind) is Reference and kind not in seen:
+                seen.add(kind)
+                kinds.append(self._copied(kind))
+            elif type(kind) is Union:
+                kinds += kind.members
+            elif type(kind) is Unknown and kind not in _CUT:
+                kinds += kind.perhaps
+            elif type(kind) is not Reference and _is_deep(kind):
+                parts.append(kind)
+        return parts
+
+    def _with_parts(self, kind: Type, parts: list[Type], depth: int) -> Type:
+        items = [item for part in parts for item in _items(part)]
+        match kind:
+            case Union():
+                if self._is_spent((len(kind.members) - 1) * sum(map(size, parts))):
+                    return LARGE
+                return union([self.offered(each, parts, depth + 1) for each in kind.members])
+            case Object():
+                return self._with_fields(kind, [p for p in parts if type(p) is Object], depth)
+            case Array():
+                return Array(self.offered(kind.item, items, depth + 1))
+            case Tuple():
+                places = tuple(self.offered(each, items, depth + 1) for each in kind.items)
+                rest = kind.rest and self.offered(kind.rest, items, depth + 1)
+                return Tuple(places, kind.required, rest)
+            case _:
+                return kind
+
+    def _with_fields(self, kind: Object, parts: list[Object], depth: int) -> Type:
+        new: dict[str, list[Field]] = {}
+        for field in (field for part in parts for field in part.fields):
+            new.setdefault(field.name, []).append(field)
+        self._is_spent((len(kind.fields) + len(new)) // _FIELDS)
+        fields: list[Field] = []
+        for field in kind.fields:
+            types = [each.type for each in new.pop(field.name, ())]
+            merged = self.offered(field.type, types, depth + 1)
+            fields.append(msgspec.structs.replace(field, type=merged))
+        for same in new.values():
+            merged = union([field.type for field in same])
+            fields.append(msgspec.structs.replace(same[0], type=merged, required=False))
+        extras = [part.extra for part in parts if part.extra]
+        extra = self.offered(kind.extra, extras, depth + 1) if kind.extra else None
+        return Object(tuple(fields), extra or (union(extras) if extras else None), kind.sealed)
+
 
 def _of_scalars(one: Scalar | Constant, other: Scalar | Constant) -> Type:
     if type(one) is Constant and type(other) is Constant:
-        return one if one == other else NEVER
+        return one if one == other or _number(one) == _number(other) else NEVER
     narrow, wide = (one, other) if type(one) is Constant else (other, one)
     if narrow.kind == wide.kind or (narrow.kind, wide.kind) == ("integer", "number"):
         return narrow
-    if (narrow.kind, wide.kind) == ("number", "integer") and type(narrow) is Scalar:
-        return wide
+    if (narrow.kind, wide.kind) == ("number", "integer"):
+        if type(narrow) is Scalar:
+            return wide
+        return narrow if _number(narrow).is_integer() else NEVER  # 1.0 is an integer
     return NEVER
+
+
+def _number(kind: Scalar | Constant) -> float:
+    """Returns the number that a constant is, or what equals nothing."""
+    if type(kind) is Constant and kind.kind in {"integer", "number"}:
+        return float(kind.json)
+    return nan
