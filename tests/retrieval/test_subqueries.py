@@ -53,6 +53,15 @@ def test_a_question_of_one_piece_is_left_alone(text: str) -> None:
     assert split(text, ACTIONS.__contains__) == []
 
 
+@pytest.mark.parametrize("before", ["", ","])
+def test_white_space_of_any_length_is_read_once(before: str) -> None:
+    """search:intent: nothing else runs while a gateway takes a question apart."""
+    gap = " " * 1_000_000
+    text = f"find{gap}the invoice{before}{gap}and{gap}mail it to Ana"
+    parts = [f"find{gap}the invoice", "mail it to Ana"]
+    assert split(text, ACTIONS.__contains__) == parts
+
+
 @given(st.text(alphabet="ab .,;!?\n。and then the", max_size=200))
 def test_parts_are_few_and_in_the_question(text: str) -> None:
     parts = split(text, lambda _: True)

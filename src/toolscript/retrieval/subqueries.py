@@ -28,8 +28,10 @@ SHORTEST_ACTION = 3
 
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|(?<=[\u3002\uff01\uff1f\uff1b])\s*|\n+")
 _JOINT = re.compile(
-    r"(?:[,;]\s*|\s+)(?:(?:and|or)(?:\s+(?:then|also|finally))?|then|after that|afterwards|also"
-    r"|finally)\s+|,\s+",
+    # A run of white space is tried from its first character alone: a long one takes no longer.
+    r"(?:[,;]\s*|(?<!\s)\s+)"
+    r"(?:(?:and|or)(?:\s+(?:then|also|finally))?|then|after that|afterwards|also|finally)\s+"
+    r"|,\s+",
     re.IGNORECASE,
 )
 _OBJECTS = frozenset(
