@@ -55,6 +55,10 @@ class Segment:
             self._derived[make] = make(self.documents)
         return self._derived[make]
 
+    def forget(self, make: Callable[[tuple[Document, ...]], object]) -> None:
+        """Drop what `derived` keeps for ``make``, which is not asked for any more."""
+        self._derived.pop(make, None)
+
 
 @dataclass(frozen=True, slots=True)
 class Part:

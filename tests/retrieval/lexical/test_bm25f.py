@@ -1,10 +1,12 @@
+import gc
 import math
+from weakref import ReferenceType, ref
 
 import numpy as np
 import pytest
 
 from toolscript.retrieval.base import Corpus, Query
-from toolscript.retrieval.lexical.analyzer import Stemmer
+from toolscript.retrieval.lexical.analyzer import Stemmer, Vocabulary
 from toolscript.retrieval.lexical.bm25f import LexicalIndex, LexicalSignal, saturated
 from toolscript.types import Document
 
@@ -144,6 +146,20 @@ def test_words_that_are_gone_are_forgotten_in_the_end() -> None:
         assert scores(found, f"{part}77")[0] > 0
         assert not found.knows("a77") or part == "a"
     assert known == [0, 10_500, 21_000, 0]
+
+
+def test_words_that_are_gone_are_not_kept_by_the_documents_that_stay() -> None:
+    """upstream:live"""
+    signal, corpus = LexicalSignal(), None
+    stable = [document(f"stable_{number}", "reads a file") for number in range(100)]
+    vocabularies: list[ReferenceType[Vocabulary]] = []
+    for number in range(8):
+        words = " ".join(f"word{number}x{each}" for each in range(8_000))
+        corpus = Corpus([*stable, document("changing", words)], corpus)
+        vocabularies.append(ref(signal.index(corpus).statistics.vocabulary))
+        assert len(corpus.parts) == min(2, 1 + number)
+    gc.collect()
+    assert len({id(kept) for each in vocabularies if (kept := each()) is not None}) <= 1
 
 
 def test_what_is_said_of_a_name_counts_by_rarity() -> None:

@@ -70,6 +70,8 @@ class LexicalSignal:
         postings = [each.segment.derived(self._postings) for each in corpus.parts]
         statistics = WordStatistics.of(corpus.parts, postings, self._analyzer)
         if statistics.unused_words > max(_MAX_UNUSED_WORDS, statistics.used_words):
+            for each in corpus.parts:  # the first segment may stay, and would keep all words
+                each.segment.forget(self._postings)
             self._analyzer = Analyzer(self.stemmer)
             self._postings = _postings_by(self._analyzer)
         parts = [
