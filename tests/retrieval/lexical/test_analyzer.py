@@ -1,6 +1,13 @@
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
-from toolscript.retrieval.lexical.analyzer import FIELDS, Analyzer, Stemmer
+from toolscript.retrieval.lexical.analyzer import (
+    FIELDS,
+    MAX_STEM_CHARS,
+    MAX_STEMS,
+    Analyzer,
+    Stemmer,
+)
 from toolscript.types import Document
 
 
@@ -60,3 +67,17 @@ def test_threads_that_ask_at_once_get_the_right_stems() -> None:
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(ask, range(8)))
     assert found == [[alone(word) for word in words]] * 8
+
+
+def test_stems_of_words_that_questions_ask_for_are_not_kept_without_end() -> None:
+    stemmer = Stemmer()
+    tracemalloc.start()
+    for number in range(MAX_STEMS):
+        stemmer(f"walking{number}")
+    before, _ = tracemalloc.get_traced_memory()
+    assert stemmer("walking") == "walk"
+    for number in range(1_000):
+        stemmer(f"{number}{'x' * 100 * MAX_STEM_CHARS}")
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert after < before / 10

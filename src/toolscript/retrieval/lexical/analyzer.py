@@ -21,8 +21,12 @@ _ROOM = 1024
 """For so many words a vocabulary has room at first."""
 
 
+MAX_STEMS, MAX_STEM_CHARS = 200_000, 64
+"""The most stems that are remembered, and the length of the longest word whose stem is."""
+
+
 class Stemmer:
-    """English stems, each word's computed once. Any thread may ask."""
+    """English stems, remembered. Any thread may ask."""
 
     def __init__(self) -> None:
         stemmer: Any = cast("Any", SnowballStemmer)("english", 0)  # without its own cache
@@ -35,7 +39,11 @@ class Stemmer:
         known = self._known.get(word)
         if known is None:
             with self._lock:  # the stemmer keeps the word that it works on
-                known = self._known[word] = self._stem(word)
+                known = self._stem(word)
+                if len(word) <= MAX_STEM_CHARS:
+                    if len(self._known) >= MAX_STEMS:
+                        self._known.clear()
+                    self._known[word] = known
         return known
 
 
