@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from toolscript.graph.inference import inferred
+from toolscript.graph.inference import MAX_MENTIONS, MAX_NEEDS, MAX_TOOLS, inferred
 from toolscript.types import ToolSpec
 
 
@@ -52,6 +52,36 @@ def test_a_description_that_names_another_tool_for_other_reasons(said: str) -> N
 
 def test_a_name_that_is_a_plain_word_is_no_evidence() -> None:
     assert inferred([tool("describe_table", "Use search first."), tool("search")]) == {}
+
+
+def test_of_names_that_stand_in_one_another_the_longest_is_meant() -> None:
+    names = ["read_file", "files.read_file", "files.read_file/all", "@files/read_file"]
+    said = {name: f"Use after {name}." for name in names}
+    found = inferred([tool("edit", " ".join(said.values())), *map(tool, names)])
+    assert sorted(found["s__edit"]) == sorted(f"s__{name}" for name in names)
+    for name, text in said.items():
+        assert list(inferred([tool("edit", text), *map(tool, names)])["s__edit"]) == [f"s__{name}"]
+    assert inferred([tool("edit", "Use after files.read_file_2."), *map(tool, names)]) == {}
+
+
+def test_very_many_names_that_are_nearly_alike_are_looked_for_at_once() -> None:
+    """graph:learning: it would take minutes to try one name after the other."""
+    alike = "c" * 100
+    names = [f"{'pq'[number % 2]}{alike}_{number:05}" for number in range(MAX_TOOLS)]
+    text = f"p{alike}_99999 " * 70
+    found = inferred([tool(name, f"Use after {names[0]}. {text}") for name in names])
+    assert set(map(len, found.values())) == {1}
+    assert len(found) == len(names) - 1
+
+
+def test_a_tool_needs_only_so_many_others() -> None:
+    names = [f"tool_{number}" for number in range(MAX_MENTIONS + 1)]
+    passed_over = "".join(f" {name}" for name in names[:MAX_MENTIONS])
+    every = "".join(f" Use after {name}." for name in names)
+    late = f"{passed_over}. Use after {names[-1]}."
+    found = inferred([tool("much", every), tool("late", late), *map(tool, names)])
+    assert list(found) == ["s__much"]
+    assert list(found["s__much"]) == [f"s__{name}" for name in names[:MAX_NEEDS]]
 
 
 def test_an_identifier_that_one_result_has_and_a_parameter_requires() -> None:

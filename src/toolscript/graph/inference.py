@@ -10,7 +10,8 @@ Only where that is hardly ambiguous, and only within a server:
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, cast
 
 from toolscript.types import ToolSpec
@@ -18,6 +19,14 @@ from toolscript.types import ToolSpec
 MAX_AROUND_CHARS = 120
 """The characters before and after a name that are read."""
 MAX_TOOLS = 5000
+MAX_MENTIONS = 100
+"""Of so many places in a description where a tool's name may stand the first are read."""
+MAX_NEEDS = 20
+"""Of a tool."""
+_MAX_DESCRIPTION_CHARS = 8000
+_TOKEN = re.compile(r"[\w-]+|(?<![\w-])[^\w-]")
+"""What a name may begin with in a text: all letters up to a separator, or one separator."""
+_WORD = re.compile(r"[\w-]")
 _BEFORE = re.compile(
     r"(?:\bfirst,?\s+(?:use|call|run|invoke)|\bafter(?:\s+(?:using|calling|running))?|\bfrom"
     r"|\b(?:returned|provided|given)\s+by|\b(?:obtained|retrieved)\s+(?:by|from|via|using|with)"
@@ -46,7 +55,8 @@ def inferred(tools: Iterable[ToolSpec]) -> dict[str, dict[str, str]]:
     needs: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for server in servers.values():
         for tool, needed, why in (*_named(server[:MAX_TOOLS]), *_provided(server[:MAX_TOOLS])):
-            needs[tool].setdefault(needed, why)
+            if len(needs[tool]) < MAX_NEEDS:
+                needs[tool].setdefault(needed, why)
     one_way = {  # two tools that need each other, or one that needs itself, mean nothing
         tool: {other: why for other, why in needed.items() if tool not in needs.get(other, {})}
         for tool, needed in needs.items()
@@ -57,20 +67,39 @@ def inferred(tools: Iterable[ToolSpec]) -> dict[str, dict[str, str]]:
 def _named(tools: list[ToolSpec]) -> Iterator[tuple[str, str, str]]:
     # names that no sentence contains by chance
     names = {tool.name: tool.id for tool in tools if _COMPOUND.search(tool.name)}
-    if not names:
-        return
-    ordered = sorted(names, key=lambda name: (-len(name), name))
-    pattern = re.compile(rf"(?<![\w-])({'|'.join(map(re.escape, ordered))})(?![\w-])")
+    lengths: dict[str, list[int]] = {}  # of the names that begin with a token, longest first
+    for length, token in sorted({(-len(name), _TOKEN.findall(name)[0]) for name in names}):
+        lengths.setdefault(token, []).append(-length)
     for tool in tools:
-        for match in pattern.finditer(tool.description[:8000]):
-            if names[match[1]] != tool.id and _comes_first(tool.description, match):
-                yield tool.id, names[match[1]], f"its description names {match[1]} first"
+        for start, end in _mentions(tool.description[:_MAX_DESCRIPTION_CHARS], names, lengths):
+            name = tool.description[start:end]
+            if names[name] != tool.id and _comes_first(tool.description, start, end):
+                yield tool.id, names[name], f"its description names {name} first"
 
 
-def _comes_first(text: str, match: "re.Match[str]") -> bool:
-    sentence = max(text.rfind(stop, 0, match.start()) for stop in (". ", "\n", ";")) + 1
-    before = text[max(sentence, match.start() - MAX_AROUND_CHARS) : match.start()]
-    after = text[match.end() : match.end() + MAX_AROUND_CHARS]
+def _mentions(
+    text: str, names: Container[str], lengths: Mapping[str, list[int]]
+) -> Iterator[tuple[int, int]]:
+    """Yields where names stand alone in a text, from left to right, of several the longest."""
+    if lengths.keys().isdisjoint(_TOKEN.findall(text)):
+        return
+    end = 0
+    tokens = (token for token in _TOKEN.finditer(text) if token[0] in lengths)
+    for token in islice(tokens, MAX_MENTIONS):
+        start = token.start()
+        ends = (start + length for length in lengths[token[0]]) if start >= end else ()
+        for each in ends:
+            if text[start:each] in names and not _WORD.match(text, each):
+                end = each
+                yield start, end
+                break
+
+
+def _comes_first(text: str, start: int, end: int) -> bool:
+    first = max(0, start - MAX_AROUND_CHARS)
+    sentence = max(text.rfind(stop, first, start) for stop in (". ", "\n", ";")) + 1
+    before = text[max(sentence, first) : start]
+    after = text[end : end + MAX_AROUND_CHARS]
     if _NOT.search(before) or _NOT.search(after.split(".")[0]):
         return False
     return bool(_BEFORE.search(before) or _FIRST.search(after))
