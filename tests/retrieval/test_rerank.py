@@ -173,6 +173,34 @@ def test_a_context_keeps_nothing_out_that_passed(habitual: SearchEngine) -> None
     assert passing <= set(hits(habitual, "read a file", threshold=0.5, context=tuple(HABIT[:1])))
 
 
+@pytest.mark.requirement("graph:context")
+def test_what_a_context_raises_but_does_not_pass_takes_no_place(habitual: SearchEngine) -> None:
+    """graph:context"""
+    text, context = "read a file", tuple(HABIT[:1])
+    # More sure without the context than another is with it, and yet behind that.
+    of_habit = hits(habitual, text, context=context)[HABIT[1]]
+    other = next(
+        hit
+        for hit in hits(habitual, text, context=context).values()
+        if hit.own is not None and hit.score < of_habit.score < hit.own
+    )
+    assert other.own is not None
+    threshold = (of_habit.score + other.own) / 2
+    every = hits(habitual, text, context=context, threshold=threshold)
+    assert other.document.id in every
+    assert HABIT[1] not in every
+    for limit in range(1, 1 + len(every)):
+        request = SearchRequest(text=text, context=context, limit=limit, threshold=threshold)
+        result = habitual.search(request)
+        assert [hit.document.id for hit in result.hits] == list(every)[:limit]
+        assert result.below is None
+    for number, tool in enumerate(every, 1):
+        request = SearchRequest(text=text, context=context, limit=1, threshold=threshold, why=tool)
+        why = habitual.search(request).why
+        assert why is not None
+        assert f"number {number}" in why.verdict
+
+
 @settings(max_examples=20)
 @given(context=st.lists(st.sampled_from([*HABIT, "x__gone", "fetch__fetch"]), max_size=5))
 def test_scores_stay_in_0_to_1_and_in_order(habitual: SearchEngine, context: list[str]) -> None:

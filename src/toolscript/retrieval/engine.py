@@ -248,17 +248,22 @@ def select(trace: Trace, candidates: Rows) -> tuple[list[int], int | None]:
 
     The latter only where there is no hit. Rows are sorted by id already.
     """
-    scores, limit = trace.scores, trace.limit
-    if candidates.size > limit:  # sorting ten thousand rows takes as long as ranking them
-        shown = scores[candidates]
-        least = np.partition(shown, candidates.size - limit)[candidates.size - limit]
-        candidates = candidates[shown >= least]
-    order = candidates[np.argsort(-scores[candidates], kind="stable")[:limit]].tolist()
-    # A context keeps nothing out.
-    surest = scores if trace.own is None else np.maximum(scores, trace.own)
-    passing = [row for row in order if surest[row] >= trace.threshold]
-    below = (row for row in order if 0 < surest[row] < trace.threshold)
-    return passing, None if passing else next(below, None)
+    surest = trace.surest[candidates]
+    passing = candidates[surest >= trace.threshold]
+    if passing.size:
+        return _best(trace, passing, trace.limit), None
+    below = _best(trace, candidates[surest > 0], 1)
+    return [], below[0] if below else None
+
+
+def _best(trace: Trace, rows: Rows, limit: int) -> list[int]:
+    """The first ``limit`` of the rows by (−score, id)."""
+    scores = trace.scores
+    if rows.size > limit:  # sorting ten thousand rows takes as long as ranking them
+        shown = scores[rows]
+        least = np.partition(shown, rows.size - limit)[rows.size - limit]
+        rows = rows[shown >= least]
+    return rows[np.argsort(-scores[rows], kind="stable")[:limit]].tolist()
 
 
 def hit(trace: Trace, row: int, *, explained: bool = False) -> Hit:
@@ -326,13 +331,15 @@ def why_missing(trace: Trace, candidates: Rows) -> MissExplanation | None:
         verdict = f"it is not among the servers that were asked for; its server is {server}"
         return MissExplanation(id=documents[row].id, verdict=verdict)
     score = scores[row]
+    if trace.surest[row] >= trace.threshold:
+        candidates = candidates[trace.surest[candidates] >= trace.threshold]
     rank = 1 + int((scores[candidates] > score).sum())
     rank += int((scores[candidates[candidates < row]] == score).sum())
     return MissExplanation(
         id=documents[row].id,
         rank=rank,
         hit=hit(trace, row, explained=True),
-        verdict=_verdict(trace, float(score), rank),
+        verdict=_verdict(trace, float(trace.surest[row]), rank),
     )
 
 

@@ -209,6 +209,11 @@ class Trace:
         return None if self.columns[-1].alpha is None else self.columns[-2].scores[0]
 
     @property
+    def surest(self) -> NDArray[np.floating]:
+        """What the threshold is held against: [n]. A context keeps nothing out."""
+        return self.scores if self.own is None else np.maximum(self.scores, self.own)
+
+    @property
     def alpha(self) -> float:
         """What the search's own scores weigh beside the graph; 1 where it says nothing."""
         alpha = self.columns[-1].alpha
