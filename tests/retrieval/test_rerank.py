@@ -253,6 +253,28 @@ def test_a1_what_a_tool_out_of_reach_needs_is_not_raised(
     assert everything.reason == f"Needed by {HABIT[2]}"
 
 
+def test_what_is_needed_over_a_tool_out_of_reach_is_not_raised(
+    model: LazyModel, documents: tuple[Document, ...]
+) -> None:
+    """graph:learning"""
+    learning = Learning()
+    engine = engine_of(model, documents, learning)
+    needed = "time__get_current_time"
+    learning.graph.add_dependencies([(HABIT[2], "fetch__fetch"), ("fetch__fetch", needed)])
+    text, mine = "commit my changes to git", Grant(servers=("git", "time"))
+    assert hits(engine, text, needed=True)[needed].reason == f"Needed by {HABIT[2]}"
+    plain = hits(engine, text, grant=mine)[needed]
+    found = hits(engine, text, grant=mine, needed=True)[needed]
+    assert (found.score, found.reason) == (plain.score, plain.reason)
+    # A way that is longer and the caller's own counts.
+    learning.graph.add_dependencies([*pairwise([HABIT[2], HABIT[1], HABIT[0], needed])])
+    request = SearchRequest(text=text, limit=1, grant=mine, needed=True, why=needed)
+    result = engine.search(request)
+    assert result.why is not None
+    assert result.why.hit is not None
+    assert result.why.hit.score == pytest.approx(result.hits[0].score * NEEDED**3, abs=2e-6)
+
+
 def test_related_tools_come_with_their_evidence_and_only_those_that_are_the_callers(
     model: LazyModel, documents: tuple[Document, ...]
 ) -> None:

@@ -26,11 +26,7 @@ def relations(
     """
     with graph.lock:
         node = graph.data.nodes.get(tool, ToolNode())
-        needed = [
-            need
-            for need in graph.dependencies(tool, NEED_DEPTH)
-            if all(map(known, (*need.path[1:], need.tool)))
-        ]
+        needed = graph.dependencies(tool, NEED_DEPTH, known)
         return Relations(
             before=_beside(graph, node.into, "before", known, limit),
             after=_beside(graph, node.out, "after", known, limit),

@@ -260,15 +260,20 @@ class ToolGraph:
             if other not in declared
         }
 
-    def dependencies(self, tool: str, depth: int = MAX_DEPTH) -> list[Dependency]:
-        """Returns what a tool needs, and what that needs, nearest first, then by id."""
+    def dependencies(
+        self, tool: str, depth: int = MAX_DEPTH, allows: Callable[[str], bool] = lambda _: True
+    ) -> list[Dependency]:
+        """Returns what a tool needs, and what that needs, nearest first, then by id.
+
+        Only over tools that ``allows`` accepts.
+        """
         found: dict[str, Dependency] = {}
         front: list[tuple[str, tuple[str, ...]]] = [(tool, ())]
         for steps in range(1, depth + 1):
             reached: dict[str, tuple[str, ...]] = {}
             for source, path in front:
                 for target in self.needs(source):
-                    if target != tool and target not in found:
+                    if target != tool and target not in found and allows(target):
                         reached.setdefault(target, (*path, source))
             front = sorted(reached.items())
             for target, path in front:

@@ -31,8 +31,8 @@ _STRONGER = {"name", "capability"}
 def rerank_by_context(trace: Trace) -> Column | None:
     """Raise what goes with the tools used before, and what the best tools need.
 
-    Only what the best of the reachable rows need is raised: a tool that the
-    caller may not see gives no reason to show another.
+    Only what the best of the reachable rows need is raised, and only over tools that
+    the caller may see: another gives no reason to show one.
     """
     request, forecast, own = trace.request, trace.state.forecast, trace.scores
     if forecast is None or not (request.context or request.needed):
@@ -74,7 +74,7 @@ def _raise_needed(trace: Trace, scores: Scores, graph: ToolGraph) -> tuple[Score
     best: list[int] = order[: trace.limit].tolist()
     for row in best:
         by = corpus.documents[row].id
-        for dependency in graph.dependencies(by):
+        for dependency in graph.dependencies(by, allows=trace.request.shows):
             needed = corpus.rows.get(dependency.tool)
             why = graph.needs(dependency.path[-1]).get(dependency.tool, "")
             factor = NEEDED if why == DECLARED else SUPPOSED
