@@ -13,9 +13,10 @@ import pytest
 
 from tests.graph.test_tool_graph import Clock, graph_of
 from tests.support import edge_of
-from toolscript.graph.base import LearnedCounts
+from toolscript.errors import InputError
+from toolscript.graph.base import LearnedCounts, Template
 from toolscript.graph.counts import GraphDelta
-from toolscript.graph.graph_files import read
+from toolscript.graph.graph_files import ImportedGraph, read
 from toolscript.graph.graph_store import GraphStore
 from toolscript.graph.learning import MAX_WAITING, Learning
 from toolscript.graph.session_history import PAUSE_S, SessionHistory
@@ -224,6 +225,27 @@ class TestLearning:
             read('{"sequences": [["s:a", "s:b"], ["s:a", "s:b"], ["s:a", "s:b"]]}')
         )
         assert learning.graph.data.totals.foreseen == 1
+
+    def test_more_stated_pairs_than_are_kept_are_refused(self) -> None:
+        """graph:learning"""
+        learning = Learning(graph=ToolGraph(max_edges=20))
+
+        def pairs(first: int, last: int) -> list[tuple[str, str]]:
+            return [(f"s__{number}", f"s__{number + 1}") for number in range(first, last)]
+
+        def given(last: int) -> ImportedGraph:
+            return ImportedGraph(
+                templates=(Template(pairs=tuple(pairs(8, last))),), dependencies=tuple(pairs(0, 9))
+            )
+
+        with pytest.raises(InputError, match=r"19 pairs of tools .* at most 18 are kept"):
+            learning.import_known(given(19))
+        assert learning.graph.edge_count == 0
+        for _ in range(2):  # what is given once more needs no more room
+            assert learning.import_known(given(18))["total"] == 18
+        with pytest.raises(InputError):
+            learning.import_known(ImportedGraph(dependencies=(("s__a", "s__b"),)))
+        assert learning.graph.edge_count == 18
 
 
 KILLED = """

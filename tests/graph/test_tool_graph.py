@@ -228,6 +228,18 @@ def test_the_weakest_edges_go_where_there_are_too_many_and_stated_ones_stay() ->
     assert graph.neighbors("s__a") == ["s__b"]
 
 
+def test_what_is_stated_stays_when_it_is_most_of_all_edges() -> None:
+    """graph:learning"""
+    graph = ToolGraph(max_edges=20, clock=Clock())
+    stated = [(f"s__{number}", f"s__{number + 1}") for number in range(19)]
+    graph.bootstrap_from_templates([Template(pairs=tuple(stated[:10]))])
+    graph.add_dependencies(stated[10:])
+    for number in range(10):
+        graph.learn([f"s__a{number}", f"s__b{number}"])
+        assert graph.edge_count <= 20
+        assert all(edge_of(graph, *pair) for pair in stated)
+
+
 def test_an_id_that_is_too_long_is_not_learned() -> None:
     graph = ToolGraph()
     graph.learn(["s__a", "s__" + "b" * 1000, "s__c"])

@@ -19,6 +19,8 @@ Everything: TypeAlias = Callable[[], tuple["GraphDelta", "UsageChange"]]
 
 OBSERVED, TEMPLATE, DEPENDENCY = 1, 2, 4
 """Bits of an edge's kinds: it may have several at once."""
+STATED = TEMPLATE | DEPENDENCY
+"""Those that somebody has said, and nobody has seen."""
 
 
 class Template(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from msgspec.structs import astuple, replace
 
-from toolscript.graph.base import DEPENDENCY, TEMPLATE
+from toolscript.graph.base import STATED
 from toolscript.graph.counts import EdgeCounts, GlobalCounts, GraphDelta, ToolCounts
 from toolscript.types import SEPARATOR
 
 MAX_TOOLS = 50_000
 MAX_ID_CHARS = 512
 KEPT_SHARE = 0.9
-"""The share of the largest number of edges that is left when there were more."""
+"""The share of the largest number of edges that is left when there were more, and that may be
+stated."""
 
 
 @dataclass(eq=False, slots=True)
@@ -112,13 +113,15 @@ class GraphData:
                 yield source, target, counts
 
     def prune(self, max_edges: int) -> None:
-        """Remove the weakest edges; those that were stated stay."""
+        """Remove the weakest edges; those that were stated stay, up to ``max_edges``."""
 
         def strength(edge: tuple[str, str, EdgeCounts]) -> float:
-            return math.inf if edge[2].kinds & (TEMPLATE | DEPENDENCY) else edge[2].later
+            return math.inf if edge[2].kinds & STATED else edge[2].later
 
         ranked = sorted(self.edges(), key=strength, reverse=True)
-        for source, target, counts in ranked[int(KEPT_SHARE * max_edges) :]:
+        stated = sum(bool(counts.kinds & STATED) for _, _, counts in ranked)
+        kept = max(int(KEPT_SHARE * max_edges), min(stated, max_edges))
+        for source, target, counts in ranked[kept:]:
             one, other = self.nodes[source], self.nodes[target]
             del one.out[target], other.into[source]
             one.version += 1

@@ -111,8 +111,11 @@ class Learning:
     def import_known(self, given: ImportedGraph) -> dict[str, int]:
         """Add templates and dependencies, and learn sequences; returns the numbers added.
 
-        Raises `LearningError` where they are learned, but could not be stored.
+        Raises `InputError` where templates and dependencies are too many, and `LearningError`
+        where they are learned, but could not be stored.
         """
+        pairs = (pair for template in given.templates for pair in template.pairs)
+        self.graph.check_room((*pairs, *given.dependencies))
         before = self.graph.edge_count
         self.graph.bootstrap_from_templates(given.templates)
         self.graph.add_dependencies(given.dependencies)

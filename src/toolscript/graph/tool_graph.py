@@ -18,10 +18,12 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from toolscript.errors import InputError
 from toolscript.graph.base import (
     DEPENDENCY,
     KINDS,
     OBSERVED,
+    STATED,
     TEMPLATE,
     Dependency,
     Direction,
@@ -31,7 +33,7 @@ from toolscript.graph.base import (
     adaptive_alpha,
 )
 from toolscript.graph.counts import EdgeCounts, GlobalCounts, GraphDelta, ToolCounts
-from toolscript.graph.graph_data import GraphData, ToolNode, server_of
+from toolscript.graph.graph_data import KEPT_SHARE, GraphData, ToolNode, server_of
 from toolscript.types import Grant
 
 EPOCH = 1_767_225_600.0
@@ -171,6 +173,20 @@ class ToolGraph:
     def add_dependencies(self, pairs: Iterable[tuple[str, str]]) -> int:
         """Add that the first tool of each pair needs the second; returns how many are new."""
         return self._state(dict.fromkeys(pairs), EdgeCounts(kinds=DEPENDENCY))
+
+    def check_room(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Raise `InputError` where there is no room for all these pairs to be stated.
+
+        What is stated is not pruned, and use needs room beside it.
+        """
+        with self.lock:
+            known = {(a, b) for a, b, counts in self.data.edges() if counts.kinds & STATED}
+        stated, most = len(known.union(pairs)), int(KEPT_SHARE * self._max_edges)
+        if stated > most:
+            raise InputError(
+                f"with these there would be {stated} pairs of tools from templates and "
+                f"dependencies; at most {most} are kept, so import fewer"
+            )
 
     def _state(self, pairs: Iterable[tuple[str, str]], counts: EdgeCounts) -> int:
         with self.lock:
