@@ -248,6 +248,15 @@ class TestLearning:
         assert learning.graph.edge_count == 18
 
 
+def test_vectors_of_another_length_replace_those_before() -> None:
+    """graph:learning: a model that was exchanged may keep its name."""
+    usage = Usage()
+    for length in (2, 3, 3):
+        usage.learn("s__a", "m", np.ones(length, dtype=np.float32))
+    count, total = usage.of("m")["s__a"]
+    assert (count, total.tolist()) == (2.0, [2.0, 2.0, 2.0])
+
+
 KILLED = """
 import sys
 from pathlib import Path

@@ -36,8 +36,14 @@ class UsageChange:
         return bool(self.learned) or self.whole
 
     def add(self, tool: str, model: str, vector: Vectors, count: float = 1.0) -> None:
-        """Add one question, or a sum of several."""
-        known, total = self.learned.get((tool, model), (0.0, np.zeros_like(vector)))
+        """Add one question, or a sum of several.
+
+        Where the model's vectors have another length than before, those before are dropped.
+        """
+        none = (0.0, np.zeros_like(vector))
+        known, total = self.learned.get((tool, model), none)
+        if total.shape != vector.shape:
+            known, total = none
         known, total = known + count, total + vector
         if known > MAX_COUNT:
             total, known = (total * (MAX_COUNT / known)).astype(np.float32), MAX_COUNT
