@@ -135,7 +135,6 @@ def test_what_is_imported_is_shown_and_exported(sharing: Cli, scripted: Scripted
     counts = {"servers": 1, "tools": 1, "tokens": 1, "logins": 0, "pins": 1}
     assert counts.items() <= catalogue.items()
     assert (catalogue["name"], catalogue["replicas"]) == ("default", [])
-    assert catalogue["lagS"] >= 0
     shown = sharing("database", "status").stdout
     assert "PostgreSQL" in shown
     assert "default" in shown

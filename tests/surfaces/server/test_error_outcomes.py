@@ -23,6 +23,7 @@ INTERNAL = {
     errors.LearningError,
     errors.ActivityLogError,
     errors.DecisionStorageError,
+    errors.OutdatedDecisionError,
     errors.TaskDiedError,
     errors.SandboxError,
     errors.GatewayError,
