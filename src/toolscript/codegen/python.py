@@ -12,11 +12,11 @@ from typing import Any, cast
 
 from toolscript.codegen import comments
 from toolscript.codegen import type_tree as tree
+from toolscript.codegen.error_isolation import isolated
 from toolscript.codegen.identifiers import TYPE_ENDINGS, Identifiers, Numbering, pascal
 from toolscript.codegen.runtimes import PYTHON
 from toolscript.codegen.sample import sample
 from toolscript.codegen.schema import read
-from toolscript.codegen.unforeseen import written
 from toolscript.types import ToolSpec
 
 _HEAD = """\
@@ -205,7 +205,7 @@ def module(tools: Iterable[ToolSpec], identifiers: Identifiers, *, compact: bool
         methods: list[str] = []
         for tool in own:
             write = partial(_client, identifiers=identifiers, compact=compact)
-            declared, method = written(tool, write)
+            declared, method = isolated(tool, write)
             types += declared
             methods += method
         name = identifiers.classes[server]

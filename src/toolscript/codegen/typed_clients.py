@@ -8,8 +8,8 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from toolscript.codegen import python, typescript
+from toolscript.codegen.error_isolation import isolated
 from toolscript.codegen.identifiers import Identifiers
-from toolscript.codegen.unforeseen import written
 from toolscript.types import ToolSpec
 
 Language: TypeAlias = Literal["ts", "py"]
@@ -53,7 +53,9 @@ def tool_code(
         types = "\n".join(writer.declarations(tool, identifiers)).strip()
         return ToolCode(types, writer.usage(tool, identifiers, arguments))
 
-    return {language: written(tool, partial(code, writer)) for language, writer in _WRITERS.items()}
+    return {
+        language: isolated(tool, partial(code, writer)) for language, writer in _WRITERS.items()
+    }
 
 
 def make_module(
@@ -72,5 +74,5 @@ def make_module(
     identifiers = Identifiers((tool.server, tool.name) for tool in tools.values())
     ids = tuple(sorted(set(chosen)))
     text = writer.module([tools[each] for each in ids], identifiers, compact=compact).encode()
-    usage = written(tools[chosen[0]], lambda tool: writer.usage(tool, identifiers))
+    usage = isolated(tools[chosen[0]], lambda tool: writer.usage(tool, identifiers))
     return Module(text, hashlib.sha256(text).hexdigest()[:32], usage, ids)

@@ -15,11 +15,11 @@ import msgspec
 
 from toolscript.codegen import comments
 from toolscript.codegen import type_tree as tree
+from toolscript.codegen.error_isolation import isolated
 from toolscript.codegen.identifiers import Identifiers
 from toolscript.codegen.runtimes import TYPESCRIPT, TYPESCRIPT_CALL
 from toolscript.codegen.sample import sample
 from toolscript.codegen.schema import read
-from toolscript.codegen.unforeseen import written
 from toolscript.types import ToolSpec
 
 HEADER = """\
@@ -197,7 +197,7 @@ def module(tools: Iterable[ToolSpec], identifiers: Identifiers, *, compact: bool
         methods: list[str] = []
         for tool in own:
             write = partial(_client, identifiers=identifiers, compact=compact)
-            declared, method = written(tool, write)
+            declared, method = isolated(tool, write)
             types += declared
             methods.append(method)
         body = ",\n".join(methods)

@@ -1,4 +1,4 @@
-"""Keeps what is unforeseen in one tool's schema away from the other tools."""
+"""Isolates errors in writing one tool's types, so that the other tools get theirs."""
 
 import logging
 from collections.abc import Callable
@@ -12,8 +12,11 @@ log = logging.getLogger(__name__)
 _Written = TypeVar("_Written")
 
 
-def written(tool: ToolSpec, write: Callable[[ToolSpec], _Written]) -> _Written:
-    """Returns what ``write`` makes of a tool; where that fails, with any value for its types."""
+def isolated(tool: ToolSpec, write: Callable[[ToolSpec], _Written]) -> _Written:
+    """Returns what ``write`` makes of a tool; of one without schemas where that fails.
+
+    Its types are then any value, and the log says why.
+    """
     try:
         return write(tool)
     except Exception:
