@@ -80,7 +80,7 @@ class SkillError(InputError):
     def __init__(self, message: str, *, passing: bool = False) -> None:
         super().__init__(message)
         self.passing = passing
-        """Whether it may be read at another time though nobody changes it."""
+        """Whether a later attempt may succeed with the file as it is."""
 
 
 class ConfigError(ToolscriptError):

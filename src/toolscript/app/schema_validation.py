@@ -82,10 +82,11 @@ def errors(
         if room[0] < 0 and not budget.partly:
             return []
         return list(islice(validator.iter_errors(brief), most))
-    except (Unresolvable, UnknownType, RecursionError, TypeError, ValueError, AttributeError):
+    except (
+        *(Unresolvable, UnknownType, RecursionError),
+        *(TypeError, ValueError, AttributeError, ArithmeticError),
+    ):
         return []  # the schema refers to what is not in it, or says what cannot be followed
-    except ArithmeticError:
-        return []  # of a number in it
     finally:
         _BUDGET.reset(token)
 

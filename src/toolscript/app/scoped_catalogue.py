@@ -281,7 +281,7 @@ class ScopedCatalogue:
         if problem := self._withheld(name):
             return MissExplanation(id=name, verdict=str(problem))
         server = self._server_in(name)
-        tool = name[len(server) :].removeprefix(SEPARATOR).removeprefix(":")
+        tool = re.sub(f"^(?:{SEPARATOR}|:)", "", name[len(server) :])
         shown = self.grant.allows(tool_id(server, tool))
         known = self.gateway.why_missing(server, tool) if shown else ""
         known = known if self.grant.is_owner else without_last_words(known)

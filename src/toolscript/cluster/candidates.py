@@ -225,7 +225,7 @@ class DatabaseCandidates:
             return False
         if self._is_outdated(row):
             await self._load(connection)
-        memory = self._memory  # one for all of this: another may take its place meanwhile
+        memory = self._memory  # another task may exchange `self._memory` during the awaits
         await memory.advance(connection)
         if await replace_server(connection, memory, row, tools):
             await self._feed.add(connection, STORE, str(row.position + 1))
@@ -258,7 +258,7 @@ class DatabaseCandidates:
         if not await self._database.execute(self._advance):
             self._must_load = True
             if self._loading is None or self._loading.done():
-                # A task of its own: the feed tells of revoked tokens in the meantime.
+                # The load runs in its own task, so that the feed goes on to tell of revoked tokens.
                 self._loading = asyncio.create_task(self._load_until_current())
 
     async def _advance(self, connection: Connection) -> bool:

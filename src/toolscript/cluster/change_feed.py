@@ -35,8 +35,7 @@ _MOST = 10_000
 """Where more values have changed since the last look, every value counts as changed."""
 _TRIM = "delete from toolscript.feed where written_at < now() - make_interval(secs => $1)"
 _SNAPSHOT = """
-select pg_current_snapshot()::text, pg_snapshot_xmin(pg_current_snapshot())::text,
-    pg_postmaster_start_time()::text
+select pg_current_snapshot()::text, pg_postmaster_start_time()::text
 """
 # What this shows beyond the snapshot that was taken before it is told twice, and not left out.
 _READ = """
@@ -54,15 +53,18 @@ class _Snapshot:
 
     text: str
     """As PostgreSQL writes it: ``xmin:xmax:xip``."""
-    xmin: int
-    """The oldest transaction that had not ended."""
     server: str
     """When the server was started."""
 
     @classmethod
     async def taken(cls, connection: Connection) -> "_Snapshot":
-        text, xmin, server = await connection.fetchrow(_SNAPSHOT)
-        return cls(text, int(xmin), server)
+        text, server = await connection.fetchrow(_SNAPSHOT)
+        return cls(text, server)
+
+    @property
+    def xmin(self) -> int:
+        """The oldest transaction that had not ended."""
+        return int(self.text.partition(":")[0])
 
     def precedes(self, later: "_Snapshot") -> bool:
         """Whether both are of one server.

@@ -98,7 +98,7 @@ class _Reader:
     def finished(self, root: tree.Type) -> tree.Shape:
         """Returns the root and the named types; a type that only refers to itself is any value."""
         self._types[""] = root
-        for name in self._waiting:  # it grows meanwhile
+        for name in self._waiting:  # the loop appends to this list
             if name not in self._types:
                 self._define(name)
         types = {name: _some(kind or tree.UNKNOWN) for name, kind in self._types.items()}

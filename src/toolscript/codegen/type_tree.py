@@ -286,7 +286,7 @@ class Intersection:
     def _parts(self, kinds: list[Type]) -> list[Type]:
         """Returns the objects, arrays and tuples that types may be, and what is cut."""
         parts, seen = list[Type](), set[Type]()
-        for kind in kinds:  # it grows meanwhile
+        for kind in kinds:  # the loop appends to this list
             if type(kind) is Reference and kind not in seen:
                 seen.add(kind)
                 kinds.append(self._copied(kind))

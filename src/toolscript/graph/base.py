@@ -20,7 +20,7 @@ Everything: TypeAlias = Callable[[], tuple["GraphDelta", "UsageChange"]]
 OBSERVED, TEMPLATE, DEPENDENCY = 1, 2, 4
 """Bits of an edge's kinds: it may have several at once."""
 STATED = TEMPLATE | DEPENDENCY
-"""Those that somebody has said, and nobody has seen."""
+"""The kinds that people or configurations state; use does not make them."""
 
 
 class Template(msgspec.Struct, frozen=True, kw_only=True):

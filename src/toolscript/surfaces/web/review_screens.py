@@ -38,7 +38,7 @@ async def review(app: App, request: Request) -> Any:
     digests: defaultdict[str, list[str]] = defaultdict(list)
     for each in held.held:
         digests[each.server_name].append(each.digest)
-    servers = {name: sha256_of(each) for name, each in digests.items()}
+    servers = {name: _digest_of_all(each) for name, each in digests.items()}
     return ReviewScreen(review=held, pending=app.approvals.pending, servers=servers)
 
 
@@ -51,7 +51,7 @@ async def decide(app: App, request: Request) -> Any:
     server, call, seen = (field(form, name) for name in ("server", "call", "seen"))
     if server:
         held = [e for e in app.catalogue(grant_of(request)).held() if e.tool.server == server]
-        if sha256_of([each.digest for each in held]) != field(form, "all"):
+        if _digest_of_all([each.digest for each in held]) != field(form, "all"):
             raise OutdatedDecisionError(
                 f"other definitions of {printable(server, 100)} are held than were shown, and "
                 "nothing is decided; look at them again"
@@ -65,3 +65,8 @@ async def decide(app: App, request: Request) -> Any:
     else:
         raise InputError("the form has nothing to decide")
     return redirect("/review")
+
+
+def _digest_of_all(digests: list[str]) -> str:
+    """Returns what stands for all held definitions of a server, given by their digests."""
+    return sha256_of(digests)
