@@ -17,7 +17,7 @@ import pytest
 from tests.support import FUZZY, READ_FILE, SEND_MAIL, Cli, Scripted, fetch, trust, until
 from toolscript.config import locations
 from toolscript.config import servers as configuration
-from toolscript.config.json_document import MAX_DEPTH
+from toolscript.config.file_parser import MAX_DEPTH
 from toolscript.config.permission_rules import decide, sources_for
 from toolscript.config.trust import ProjectFile, TrustStore
 from toolscript.errors import (

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from msgspec import structs
 
-from toolscript.config.json_document import parsed
+from toolscript.config.file_parser import parsed
 from toolscript.config.known_keys import SECTIONS, TOP_LEVEL_KEYS, misspelt
 from toolscript.config.locations import EXAMPLE, home_file, key_of, locate, watched
 from toolscript.config.permission_rules import RuleError, rules_of

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import msgspec
 
-from toolscript.config.json_document import parsed
+from toolscript.config.file_parser import parsed
 from toolscript.config.known_keys import SECTIONS, URL_KEYS
 from toolscript.config.locations import placed, trust_record
 from toolscript.errors import ConfigSyntaxError, ConfigUntrustedError

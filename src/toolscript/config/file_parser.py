@@ -1,4 +1,4 @@
-"""Parses a configuration file, for the loader and for the user who is asked to trust it alike."""
+"""Parses the content of a configuration file, in one way for the loader and the trust prompt."""
 
 import json
 from functools import partial
