@@ -136,27 +136,28 @@ class PostingList:
 def best_tools(
     postings: Mapping[int, PostingList],
     queries: Sequence[Weights],
-    visible: Mask,
+    masks: Sequence[Mask],
     limit: int,
     range_: int = RANGE,
 ) -> list[Rows]:
-    """Returns, by query, the ``visible`` tools with the greatest weighted sums of impacts.
+    """Returns the tools with the greatest weighted sums of impacts, a list for each mask and query.
 
     Of equal ones the first. One range of numbers after the other, whose sums stay in the cache.
 
     Args:
         postings: The lists of the queries' stems.
         queries: What the impacts on each list are multiplied with.
-        visible: By a tool's number, whether it counts.
+        masks: By a tool's number, whether it counts: bool [n] each.
         limit: How many tools are returned at most; all have a sum above 0.
         range_: How many numbers a range has.
     """
-    bounds = np.arange(0, visible.size + range_, range_, dtype=np.int32)
+    size = masks[0].size
+    bounds = np.arange(0, size + range_, range_, dtype=np.int32)
     ends = {stem: np.searchsorted(each.tools, bounds).tolist() for stem, each in postings.items()}
-    buffer = np.empty((len(queries), min(range_, visible.size)), np.float32)
-    found = [RunningGreatest(limit, 0.0) for _ in queries]
-    for number, first in enumerate(range(0, visible.size, range_)):
-        sums = buffer[:, : visible.size - first]
+    buffer = np.empty((len(queries), min(range_, size)), np.float32)
+    found = [[RunningGreatest(limit, 0.0) for _ in queries] for _ in masks]
+    for number, first in enumerate(range(0, size, range_)):
+        sums = buffer[:, : size - first]
         sums.fill(0)
         for stem, each in postings.items():
             entries = slice(ends[stem][number], ends[stem][number + 1])
@@ -164,6 +165,7 @@ def best_tools(
             for row, weights in zip(sums, queries, strict=True):
                 if stem in weights:
                     np.add.at(row, places, np.float32(weights[stem]) * each.impacts[entries])
-        for best, row in zip(found, sums, strict=True):
-            best.add(row, first, visible[first : first + range_])
-    return [best.places for best in found]
+        for bests, mask in zip(found, masks, strict=True):
+            for best, row in zip(bests, sums, strict=True):
+                best.add(row, first, mask[first : first + range_])
+    return [best.places for bests in found for best in bests]

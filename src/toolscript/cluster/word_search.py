@@ -30,7 +30,7 @@ class WordLists:
     weights: Sequence[Weights]
     """By query, those of its stems."""
     lists: list[Rows]
-    """The numbers of the tools with the greatest sums, a list for each query and mask."""
+    """The numbers of the tools with the greatest sums, a list for each mask and query."""
     problem: str = ""
     """Why some postings are missing; empty where none is."""
 
@@ -88,8 +88,7 @@ class WordSearch:
             stem: each.with_later(later.get(stem, ()), size) for stem, each in postings.items()
         }
         known = {stem: each for stem, each in known.items() if each.tools.size}
-        found = (best_tools(known, queries, mask, self._listed) for mask in masks)
-        return WordLists(known, queries, [rows for lists in found for rows in lists])
+        return WordLists(known, queries, best_tools(known, queries, masks, self._listed))
 
     async def _read(self, snapshot: Snapshot, stems: set[int]) -> dict[int, PostingList]:
         """Returns the posting lists of some stems, without what has changed since the last fold."""

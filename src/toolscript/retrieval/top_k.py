@@ -67,9 +67,8 @@ class RunningGreatest:
             first: How many values came before.
             mask: Which of these count: bool [n]; None for all.
         """
-        found = np.flatnonzero(values > self._least)
-        if mask is not None:
-            found = found[mask[found]]
+        counted = values > self._least
+        found = np.flatnonzero(counted if mask is None else counted & mask)
         if found.size:
             self._take(found + first, values[found])
 
