@@ -1,6 +1,9 @@
 """See `benchmarks.scale.measure`."""
 
+import os
 import sys
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as in a gateway, for the baseline too
 
 from benchmarks.scale.measure import main
 

@@ -1,0 +1,30 @@
+"""What every command starts with."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import sys
+from contextlib import suppress
+from pathlib import Path
+from toolscript.surfaces.cli.main import main
+
+sys.argv = ["toolscript", "--version"]
+with suppress(SystemExit):
+    main()
+import numpy
+print(len(list(Path("/proc/self/task").iterdir())))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
+def test_numpy_has_no_threads_of_its_own() -> None:
+    """But where somebody asks for some."""
+    for asked, threads in ({}, 1), ({"OPENBLAS_NUM_THREADS": "2"}, min(2, os.cpu_count() or 1)):
+        environment = {k: v for k, v in os.environ.items() if k != "OPENBLAS_NUM_THREADS"} | asked
+        command = [sys.executable, "-c", PROGRAM]
+        output = subprocess.check_output(command, text=True, env=environment)
+        assert output.split()[-1] == str(threads)
