@@ -48,6 +48,7 @@ from toolscript.embedding.base import CachedVector, Vectors
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
+from toolscript.surfaces.server.process_memory import limit_heap, release_heap
 from toolscript.types import Document, SearchRequest, SearchResult
 
 FIRST = 10
@@ -144,6 +145,7 @@ def _memory(options: argparse.Namespace, size: int) -> Figures:
 
 
 def _in_memory(options: argparse.Namespace, size: int) -> tuple[Figures, dict[str, list[Ten]]]:
+    limit_heap()  # as a gateway does
     catalogue = Catalogue(options.data, options.vectors)
     documents: list[Document] = []
     vectors: dict[str, CachedVector] = {}
@@ -261,6 +263,7 @@ def _changed_server(catalogue: Catalogue) -> tuple[list[Document], Vectors]:
 def _opened(
     url: str, listed: int = LISTED
 ) -> tuple[Database, tuple[DatabaseCandidates, SemanticSignal], float]:
+    limit_heap()  # as a gateway does
     database = Database(url)
     database.open()
     feed = ChangeFeed(database, "default", url)
@@ -384,6 +387,7 @@ def _cpu_s() -> float:
 
 
 def _rss_mb() -> float:
+    release_heap()  # as a gateway does twice a minute
     with suppress(OSError):
         lines = Path("/proc/self/status").read_text().splitlines()
         return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))

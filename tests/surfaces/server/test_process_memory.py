@@ -74,3 +74,33 @@ print(MCPServer.__name__, AnyName.__name__, Context.__name__)
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
     )
     assert ran.stdout == "MCPServer AnyName Context\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the allocator is another")
+def test_freed_memory_is_handed_back() -> None:
+    """Large blocks at once, and the others when that is asked for."""
+    program = """
+from pathlib import Path
+from toolscript.surfaces.server.process_memory import limit_heap, release_heap
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 >> 20
+
+limit_heap()
+sizes = [resident()]
+large = b"x" * (200 << 20)
+del large
+sizes.append(resident())
+small = [b"x" * (1 << 16) for _ in range(3200)]
+end = b"x" * (1 << 16)  # what lies behind keeps the heap as long as it is
+del small
+sizes.append(resident())
+release_heap()
+sizes.append(resident())
+print(*sizes)
+"""
+    output = subprocess.check_output([sys.executable, "-c", program], text=True)
+    begun, large, freed, released = map(int, output.split())
+    assert large - begun < 20
+    assert freed - begun > 150
+    assert released - begun < 20
