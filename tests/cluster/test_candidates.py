@@ -6,6 +6,8 @@ import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
+import msgspec
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
@@ -24,7 +26,9 @@ from toolscript.embedding.base import CachedVector, Encoder, Vectors
 from toolscript.embedding.loader import LazyModel
 from toolscript.errors import InputError
 from toolscript.graph.learning import Learning
+from toolscript.retrieval.capability import CapabilityReader, shell_capabilities
 from toolscript.retrieval.engine import SearchEngine
+from toolscript.retrieval.lexical.analyzer import Stemmer
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.types import Document, Hit, SearchRequest
@@ -163,6 +167,47 @@ def test_what_changes_is_found_and_what_is_removed_is_not(pair: Pair) -> None:
     assert pair.equal([*asked(), *grants()[::3], *changed], DRIFT) >= 0.98
     hits = pair.find(SearchRequest(text="plot_quarks5"))
     assert hits[0].document.name == "plot_quarks5"
+
+
+def test_what_tools_are_for_is_known_of_all_tools_and_of_changed_ones(pair: Pair) -> None:
+    """And one that an earlier version wrote may be for anything."""
+    reader = CapabilityReader(Stemmer())
+
+    async def loaded(connection: Connection) -> IndexMemory:
+        row = await IndexRow.current(connection, "default")
+        memory = IndexMemory(row, Stemmer())
+        await memory.load(connection, row)
+        return memory
+
+    def known(memory: IndexMemory, identifier: str) -> set[str]:
+        numbers = np.array(list(memory.names.by_id(identifier, memory.snapshot.alive)), np.intp)
+        has = memory.snapshot.has_capability
+        return {name for name in shell_capabilities() if has(numbers, name).any()}
+
+    def wanted(document: Document) -> set[str]:
+        return set(reader.purpose(document).capabilities) & set(shell_capabilities())
+
+    memory, later = pair.database.run(loaded), pair.database.run(loaded)
+    some = list(pair.made.documents.values())[::40]
+    assert [known(memory, each.id) for each in some] == [wanted(each) for each in some]
+    assert any(map(wanted, some))
+    tools, _ = pair.made.of("git-1")
+    changed = replace(tools[0], description="Unpacks a zip archive.", digest="changed")
+    pair.made.documents[changed.id] = changed
+    pair.write("git-1")
+    pair.database.run(memory.advance)
+    assert known(memory, changed.id) == wanted(changed) != wanted(tools[0])
+
+    async def written_by_an_earlier_version(connection: Connection) -> None:
+        content = await connection.fetchval("select content from toolscript.candidate_change")
+        change = msgspec.msgpack.decode(content)
+        change[3] = [record[:7] for record in change[3]]
+        earlier = msgspec.msgpack.encode(change)
+        await connection.execute("update toolscript.candidate_change set content = $1", earlier)
+
+    pair.database.run(written_by_an_earlier_version)
+    pair.database.run(later.advance)
+    assert known(later, changed.id) == set(shell_capabilities())
 
 
 def test_searches_go_on_while_tools_are_added(pair: Pair) -> None:

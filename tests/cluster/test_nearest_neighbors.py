@@ -55,6 +55,17 @@ def test_the_nearest_are_found_whatever_may_be_seen(
         assert set(best.tolist()) <= set(found.tolist())
 
 
+def test_a_sample_that_is_nearer_than_the_others_misleads_nobody(vectors: Vectors) -> None:
+    """One of 32 tools tells how near the nearest are."""
+    everything = np.vstack([vectors, vectors])
+    everything[::32] = vectors[0]
+    index = index_of(everything, len(everything))
+    for limit in (5, LISTED):
+        [found] = index.nearest(vectors[:1], np.ones(len(everything), np.bool_), limit)
+        assert found.size == len(set(found.tolist())) == limit
+        assert np.count_nonzero(everything[found] @ vectors[0] > 0.99) >= min(limit, 90)
+
+
 def test_the_products_are_nearly_those_of_the_vectors(vectors: Vectors, questions: Vectors) -> None:
     index = index_of(vectors, len(vectors))
     numbers = np.arange(3, len(vectors), 7)

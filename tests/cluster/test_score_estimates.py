@@ -1,6 +1,7 @@
 """Those that are the best by all steps are among those that are likely to be."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ from toolscript.cluster.score_estimates import Kept, SignalScores, likely_best
 from toolscript.embedding.base import CachedVector, Encoder
 from toolscript.embedding.loader import LazyModel
 from toolscript.retrieval.base import Plan
+from toolscript.retrieval.capability import DEDICATED, CapabilityReader
 from toolscript.retrieval.engine import CorpusCandidates, SearchEngine
+from toolscript.retrieval.lexical.analyzer import Stemmer
 from toolscript.retrieval.lexical.bm25f import LexicalIndex
 from toolscript.retrieval.pipeline import begin
 from toolscript.retrieval.profiles import search_profile
@@ -72,3 +75,29 @@ def test_the_hits_are_among_the_likely_best(engine: SearchEngine, made: Made) ->
         assert hits[0] in likely
         lost += not set(hits) <= set(likely)
     assert lost == 0
+
+
+def test_what_decides_about_a_shell_is_among_them(engine: SearchEngine) -> None:
+    """Of the tools that do what a shell can do too, the one that does it best."""
+    candidates = engine.candidates
+    assert isinstance(candidates, CorpusCandidates)
+    state = candidates.state
+    everything = np.ones(len(state.corpus), np.bool_)
+    decided = 0
+    profile = replace(engine.profile, limit=None)
+    for text in ("unpack a zip archive", "list the files of a folder", "clone a git repository"):
+        plan = engine.plan(SearchRequest(text=text, threshold=0.0))
+        scores = {hit.document.id: hit.score for hit in engine.search(plan.request, profile).hits}
+        reader = CapabilityReader(Stemmer())
+        purposes = [reader.purpose(document) for document in state.corpus.documents]
+        others = np.array([not purpose.executes for purpose in purposes])
+        for wanted in reader.wanted(plan.queries[0]):
+            dedicated = others & [wanted.name in purpose.capabilities for purpose in purposes]
+            kept = Kept(1, [everything], others, [dedicated])
+            rows: list[int] = likely_best(state, plan, signals(state, plan), kept).tolist()
+            doing = [scores.get(state.corpus.ids[row], 0.0) for row in np.flatnonzero(dedicated)]
+            found = [scores.get(state.corpus.ids[row], 0.0) for row in rows if dedicated[row]]
+            assert max(found, default=0.0) == max(doing, default=0.0) or max(doing) < DEDICATED
+            decided += max(doing, default=0.0) >= DEDICATED
+            assert len(rows) < 100
+    assert decided

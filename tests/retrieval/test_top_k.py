@@ -20,11 +20,8 @@ def test_the_greatest_of_parts_are_the_greatest_of_all(
         (n for n, value in enumerate(values) if counts[n] and value > least),
         key=lambda n: (-values[n], n),
     )
-    found, later = RunningGreatest(limit, least), RunningGreatest(limit, least)
-    middle = chance.randrange(len(values) + 1)
+    found = RunningGreatest(limit, least)
     for first in range(0, len(values), part):
         taken = slice(first, first + part)
-        each = found if first < middle else later
-        each.add(np.array(values[taken]), first, np.array(counts[taken]))
-    found.merge(later)
+        found.add(np.array(values[taken]), first, np.array(counts[taken]))
     assert found.places.tolist() == expected[:limit]

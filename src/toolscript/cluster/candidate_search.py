@@ -8,8 +8,9 @@ and vector from its row, and the statistics of all tools from `IndexMemory`.
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import anyio.to_thread
@@ -47,9 +48,8 @@ from toolscript.candidate_tool as tool join toolscript.candidate_server as of_to
 on of_tool.index_id = tool.index_id and of_tool.number = server
 where tool.index_id = $1 and tool.number = any($2)
 """
-_NEAREST = 3
-"""So many times as many are listed by their components, which tell only about how near they are.
-With twice as many one of 24 first tens among a million tools had another tool."""
+_NEAREST = 2
+"""So many times as many are listed by their components, which tell only about how near they are."""
 _COSINE_MARGIN = 0.025
 """How much greater a cosine usually is at most than by components."""
 
@@ -86,8 +86,15 @@ class _Named:
 
     matches: dict[str, dict[int, NameMatch]]
     """By the text of a query, the tools whose names it spells."""
-    numbers: Rows
-    """Theirs, and those of other tools that are named, used, expected, or run commands."""
+    groups: list[Rows]
+    """The numbers of those whose names match the same query equally well."""
+    others: Rows
+    """The numbers of other tools that are named, used, expected, or run commands."""
+
+    @property
+    def numbers(self) -> Rows:
+        """The numbers of all of them."""
+        return np.concatenate([*self.groups, self.others])
 
 
 class CandidateSearch:
@@ -179,10 +186,13 @@ class CandidateSearch:
         wants_all = question.plan.limit is None or request.context or request.why
         if wants_all or not numbers.size:  # what a context raises is not estimated
             return numbers
-        return np.union1d(self._best(question, numbers, words), named.numbers)
+        return self._best(question, numbers, words, named)
 
-    def _best(self, question: _Question, numbers: Rows, words: WordLists) -> Rows:
-        """Returns the numbers of the candidates that may be the best."""
+    def _best(self, question: _Question, numbers: Rows, words: WordLists, named: _Named) -> Rows:
+        """Returns the numbers of the candidates that may be the best, or that are named.
+
+        Of very many that are named alike, the best are taken.
+        """
         memory, vectors = question.memory, question.vectors
         semantic: list[Vectors] = []
         if self._semantic is not None and vectors is not None:
@@ -191,14 +201,27 @@ class CandidateSearch:
                 cosines = memory.basis.rescale(each, vectors)
                 scores = self._semantic.calibrated(memory.model, cosines)
                 semantic += [] if scores is None else [scores]
-        others = None
+        count = max(self._listed // 2, 3 * (question.plan.limit or 0))
+        masks = [mask[numbers] for mask in question.masks]
+        masks += [np.isin(numbers, group) for group in named.groups if group.size > count]
+        few = [group for group in named.groups if group.size <= count]
+        kept = Kept(count, masks)
         if question.executors is not None:
             others = question.asked[numbers] & ~question.executors[numbers]
-        count = max(self._listed // 2, 3 * (question.plan.limit or 0))
-        kept = Kept(count, [mask[numbers] for mask in question.masks], others)
+            wanted = self._capabilities.wanted(question.plan.queries[0])
+            kept = replace(
+                kept,
+                others=others,
+                dedicated=[
+                    others & question.snapshot.has_capability(numbers, each.name)
+                    for each in wanted
+                    if each.shell
+                ],
+            )
         signals = SignalScores(words.sums(numbers), semantic)
         state = self._without_rows(question)
-        return numbers[likely_best(state, question.plan, signals, kept)]
+        best = numbers[likely_best(state, question.plan, signals, kept)]
+        return np.unique(np.concatenate([best, *few, named.others]))
 
     def _without_rows(self, question: _Question) -> IndexState:
         """Returns what is known of all tools, and of no single one."""
@@ -272,7 +295,11 @@ class CandidateSearch:
         names = memory.names
         texts = dict.fromkeys(query.text for query in question.plan.queries)
         matches = {text: names.match(Query(text), mask) for text in texts}
-        found = {number for each in matches.values() for number in each}
+        groups: defaultdict[tuple[str, NameMatch], list[int]] = defaultdict(list)
+        for text, each in matches.items():
+            for number, match in each.items():
+                groups[text, match].append(number)
+        found: set[int] = set()
         used = self._used(memory.model, question.vectors)
         for identifier in (*self._beside(request.context), *used):
             found.update(names.by_id(identifier, mask))
@@ -280,7 +307,8 @@ class CandidateSearch:
             found.update(names.spelled(compact(request.why), mask))
         if question.executors is not None:  # a shell is raised whatever the signals say
             found.update(np.flatnonzero(question.executors)[: self._listed].tolist())
-        return _Named(matches, np.fromiter(found, np.intp, len(found)))
+        others = np.fromiter(found, np.intp, len(found))
+        return _Named(matches, [np.array(each, np.intp) for each in groups.values()], others)
 
     def _executors(self, plan: Plan, snapshot: Snapshot, mask: Mask) -> Mask | None:
         """Returns the tools that run commands, where the question wants what a shell can do."""

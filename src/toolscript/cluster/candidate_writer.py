@@ -86,10 +86,12 @@ async def replace_server(
         numbers[document.id] = row.next_number + len(added)
         purpose = capabilities.purpose(document)
         columns = tool_columns(document, token_ids(document, number_of), purpose)
-        identifier, name, _, words, lengths, _, executes = columns
+        identifier, name, _, words, lengths, text, executes = columns
         rows.append((row.id, numbers[document.id], number, *columns, None, None))
         added.append(
-            ToolRecord(numbers[identifier], number, identifier, name, words, lengths, executes)
+            ToolRecord(
+                numbers[identifier], number, identifier, name, words, lengths, executes, text
+            )
         )
     removed = [
         ToolRecord(

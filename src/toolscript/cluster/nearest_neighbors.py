@@ -1,15 +1,18 @@
 """Searches a gateway's memory for the tools whose vectors are about the nearest to a question's.
 
 Each gateway keeps the leading principal components of every tool's vector, one byte for each. A
-search compares half of these components for all tools, and all of them for the candidates. It takes
-about as long as a search of a graph of the vectors, and stays accurate where a caller may find only
-a few tools.
+search compares a third of these components for all tools, and all of them for the nearest by those.
+It takes less time than a search of a graph of the vectors, and stays accurate where a caller may
+find only a few tools.
 """
 
+import math
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import chain
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,22 +24,31 @@ from toolscript.retrieval.semantic.reduced_vectors import (
     GREATEST,
     byte_kernels,
     component_bytes,
-    dot_products,
     question_bytes,
 )
-from toolscript.retrieval.top_k import RunningGreatest
+from toolscript.retrieval.top_k import greatest_of_rows
 
 _THREADS = min(4, os.cpu_count() or 1)
 _POOL = ThreadPoolExecutor(_THREADS, "components")
 """Each search divides the vectors among these threads. NumKong releases the interpreter's lock as
 it compares."""
 Components = NDArray[np.int8]
-DIMS, FIRST_DIMS = 192, 96
+DIMS, FIRST_DIMS = 192, 64
 """The number of components that are kept, and of those that are compared for all tools."""
 _PART = 1 << 15
 """The number of tools that are compared at once: their products stay in the processor's cache."""
 _FEW = 16
 """Where less than one of so many tools counts, these are looked up one by one."""
+_NEAREST = 8
+"""About so many times as many as are returned are compared by all their components."""
+_SAMPLE, _MARGIN = 32, 1.25
+"""One of so many tools tells how near those are; what is expected of it is taken so many times."""
+
+
+_LEAST = -DIMS * GREATEST**2
+"""No product of components as bytes is less."""
+_Near: TypeAlias = tuple[Rows, NDArray[Any]]
+"""The numbers of tools near a question, and their products with it by the first components."""
 
 
 class NearestNeighbors:
@@ -50,8 +62,12 @@ class NearestNeighbors:
     def __init__(self, axes: Vectors, size: int) -> None:
         self._axes = axes
         self._kernels = byte_kernels()
+        size = _whole_parts(size)
         self._first: Components = np.zeros((size, min(FIRST_DIMS, axes.shape[1])), np.int8)
         self._others: Components = np.zeros((size, axes.shape[1] - self._first.shape[1]), np.int8)
+        self._packed: list[Any] = []
+        """The first components of `_PART` tools each, in the order in which NumKong reads them."""
+        self._sample = self._pack(self._first[:0])
 
     def components_of(self, vectors: Vectors) -> Components:
         """Returns the components of some vectors: int8 [n, components].
@@ -65,10 +81,34 @@ class NearestNeighbors:
         """Takes the components of some tools, given by their ``numbers``."""
         size = int(np.max(numbers)) + 1
         if size > len(self._first):
-            added = (0, size + size // 8 - len(self._first)), (0, 0)
+            added = (0, _whole_parts(size + size // 8) - len(self._first)), (0, 0)
             self._others, self._first = np.pad(self._others, added), np.pad(self._first, added)
         count = self._first.shape[1]
         self._first[numbers], self._others[numbers] = components[:, :count], components[:, count:]
+        parts = np.unique(np.asarray(numbers) // _PART).tolist()
+        for part in chain(range(len(self._packed), parts[-1] + 1), parts):
+            rows = self._first[part * _PART : (part + 1) * _PART]
+            self._packed[part : part + 1] = [self._pack(rows)]
+        self._sample = self._pack(self._first[::_SAMPLE])
+
+    def _pack(self, rows: Components) -> Any:
+        """Returns some components as `_dot_products` takes them."""
+        if self._kernels is None:
+            return rows
+        return self._kernels.dots_pack(np.ascontiguousarray(rows), dtype="int8")
+
+    def _dot_products(self, questions: Components, packed: Any, room: Any = None) -> Vectors:
+        """Returns the dot product of each question with each of some rows: [questions, rows].
+
+        Args:
+            questions: int8 [questions, components].
+            packed: The rows.
+            room: Takes the products, where there is one: a tensor of NumKong's.
+        """
+        if self._kernels is None:
+            return questions.astype(np.float32) @ packed.astype(np.float32).T
+        questions = np.ascontiguousarray(questions)
+        return np.asarray(self._kernels.dots_packed(questions, packed, out=room))
 
     def nearest(self, questions: Vectors, mask: Mask, limit: int) -> list[Rows]:
         """Returns the numbers of the tools that are nearest to each question, about so.
@@ -78,35 +118,71 @@ class NearestNeighbors:
             mask: By a tool's number, whether it counts.
             limit: How many are returned of each question at most.
         """
-        rows = self._first[: mask.size]
-        mask = mask[: len(rows)]
-        asked, _ = question_bytes(questions @ self._axes[:, : rows.shape[1]])
-        few = None
-        if np.count_nonzero(mask) * _FEW < mask.size:
+        mask = mask[: len(self._first)]
+        asked, _ = question_bytes(questions @ self._axes)
+        count = self._first.shape[1]
+        visible = int(np.count_nonzero(mask))
+        if visible * _FEW < mask.size:
             few = np.flatnonzero(mask)
-            rows = rows[few]
-        compare = partial(self._compared, rows, asked, None if few is not None else mask, limit)
-        first, *others = _POOL.map(compare, _shares(len(rows)))
-        for other in others:
-            for best, later in zip(first, other, strict=True):
-                best.merge(later)
-        return [best.places if few is None else few[best.places] for best in first]
+            packed = self._pack(np.take(self._first, few, axis=0))
+            found = [(few, products) for products in self._dot_products(asked[:, :count], packed)]
+        else:
+            least = min(limit, visible)
+            found = self._near(asked[:, :count], mask, _NEAREST * limit, least)
+        others = asked[:, count:]
+        return [self._best(*each, limit) for each in zip(others, found, strict=True)]
+
+    def _best(self, question: Components, near: _Near, limit: int) -> Rows:
+        """Returns those of some tools that are nearest to a question by all their components.
+
+        Args:
+            question: Its other components.
+            near: The tools, and their products by the first components.
+            limit: How many are returned.
+        """
+        numbers, products = near
+        [places] = greatest_of_rows(products[None], _NEAREST * limit)
+        numbers, products = numbers[places], products[places]
+        rows = self._pack(np.take(self._others, numbers, axis=0))
+        [places] = greatest_of_rows(products + self._dot_products(question[None], rows), limit)
+        return numbers[places]
+
+    def _near(self, questions: Components, mask: Mask, count: int, least: int) -> list[_Near]:
+        """Returns about ``count`` tools for each question, and at least ``least``."""
+        sampled = self._dot_products(questions, self._sample)
+        sampled = sampled[:, : -(-mask.size // _SAMPLE)][:, mask[::_SAMPLE]]
+        while True:
+            rank = math.ceil(count / _SAMPLE * _MARGIN)
+            limits = np.full(len(questions), _LEAST, sampled.dtype)
+            if rank < sampled.shape[1]:
+                limits = np.partition(sampled, -rank, axis=1)[:, -rank]
+            compare = partial(self._compared, questions, mask, limits)
+            shares = _shares(min(len(self._packed), -(-mask.size // _PART)))
+            parts = chain.from_iterable(_POOL.map(compare, shares))
+            found = [
+                (np.concatenate(numbers), np.concatenate(products))
+                for numbers, products in (
+                    zip(*each, strict=True) for each in zip(*parts, strict=True)
+                )
+            ]
+            if rank >= sampled.shape[1] or all(numbers.size >= least for numbers, _ in found):
+                return found
+            count *= 4  # the sample told too little
 
     def _compared(
-        self,
-        rows: Components,
-        questions: Components,
-        mask: Mask | None,
-        limit: int,
-        share: range,
-    ) -> list[RunningGreatest]:
-        """Returns the rows of a share that are nearest to each question."""
-        found = [RunningGreatest(limit) for _ in questions]
-        for first in share:
-            part = slice(first, first + _PART)
-            products = dot_products(rows[part], questions, self._kernels)
-            for best, values in zip(found, products, strict=True):
-                best.add(values, first, None if mask is None else mask[part])
+        self, questions: Components, mask: Mask, limits: NDArray[Any], share: range
+    ) -> list[list[_Near]]:
+        """Returns, for each part of a share, the tools that reach each question's limit."""
+        found: list[list[_Near]] = []
+        room = self._kernels and self._kernels.zeros((len(questions), _PART), dtype="int32")
+        for part in share:
+            counted = mask[part * _PART : (part + 1) * _PART]
+            products = self._dot_products(questions, self._packed[part], room)[:, : counted.size]
+            reached = (products >= limits[:, None]) & counted
+            rows = [np.flatnonzero(row) for row in reached]
+            found.append(
+                [(each + part * _PART, row[each]) for each, row in zip(rows, products, strict=True)]
+            )
         return found
 
     def products(self, questions: Vectors, numbers: Rows) -> Vectors:
@@ -119,7 +195,7 @@ class NearestNeighbors:
         Returns:
             float32 [questions, tools], NaN where a tool has no vector.
         """
-        found = self._components(numbers)
+        found = self._components(numbers).astype(np.float32)
         asked = (questions @ self._axes / GREATEST).astype(np.float32)
         products: Vectors = asked @ found.T
         products[:, ~found.any(axis=1)] = np.nan
@@ -129,17 +205,21 @@ class NearestNeighbors:
         """Returns about the vectors of some tools: float32 [tools, dim], unit rows, or zeros."""
         return unit_rows(self._components(numbers) @ self._axes.T)
 
-    def _components(self, numbers: Rows) -> Vectors:
-        """Returns the components of some tools, times 127: float32 [tools, components]."""
+    def _components(self, numbers: Rows) -> Components:
+        """Returns the components of some tools, times 127: int8 [tools, components]."""
         first, others = self._first, self._others
-        found = np.zeros((numbers.size, self._axes.shape[1]), np.float32)
+        found = np.zeros((numbers.size, self._axes.shape[1]), np.int8)
         known = numbers < len(first)
         found[known] = np.hstack([first[numbers[known]], others[numbers[known]]])
         return found
 
 
-def _shares(size: int) -> list[range]:
-    """Returns the beginnings of the parts of ``size`` rows, divided among the threads."""
-    starts = range(0, size, _PART)
-    each = max(1, -(-len(starts) // _THREADS))
-    return [starts[n : n + each] for n in range(0, len(starts), each)] or [starts]
+def _whole_parts(size: int) -> int:
+    """Returns how many tools the parts have that hold ``size`` of them."""
+    return -(-size // _PART) * _PART
+
+
+def _shares(parts: int) -> list[range]:
+    """Returns so many parts, divided among the threads."""
+    each = max(1, -(-parts // _THREADS))
+    return [range(n, min(parts, n + each)) for n in range(0, parts, each)] or [range(0)]

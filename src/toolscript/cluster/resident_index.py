@@ -15,7 +15,8 @@ from toolscript.cluster.driver import Connection
 from toolscript.cluster.name_hash_index import NameTable, Tool
 from toolscript.cluster.nearest_neighbors import NearestNeighbors
 from toolscript.cluster.posting_blocks import entries_of
-from toolscript.retrieval.base import Mask
+from toolscript.retrieval.base import Mask, Rows
+from toolscript.retrieval.capability import shell_capabilities
 from toolscript.retrieval.lexical.analyzer import FIELDS, Numbers, Stemmer, TokenIds, Vocabulary
 from toolscript.retrieval.lexical.bm25f import WordStatistics
 from toolscript.retrieval.lexical.postings import Counts
@@ -29,8 +30,10 @@ Later = Mapping[int, Sequence[tuple[int, float]]]
 """By stem, the tools that are in no block yet, ascending, and their impacts."""
 _CHUNK = 20_000
 """So many tools are read at once."""
+_BITS = {name: 1 << bit for bit, name in enumerate(shell_capabilities())}
+_ALL_BITS = sum(_BITS.values())
 _TOOLS = """
-select number, server, id, name, executes, components from toolscript.candidate_tool
+select number, server, id, name, executes, components, purpose from toolscript.candidate_tool
 where index_id = $1 and number > $2 order by number limit $3
 """
 _CHANGES = """
@@ -49,6 +52,8 @@ class ToolRecord(msgspec.Struct, frozen=True, array_like=True):
     words: bytes
     lengths: bytes
     executes: bool
+    purpose: str | None = None
+    """The names of its capabilities, one on each line; None where an earlier version wrote it."""
 
     @property
     def token_ids(self) -> TokenIds:
@@ -136,8 +141,14 @@ class Snapshot:
     """By stem, how many texts begin with it."""
     executors: Numbers
     """The numbers of the tools that run commands."""
+    capabilities: Numbers
+    """By a tool's number, a bit for each capability that a shell has too: int32 [numbers]."""
     folds: Folds
     later: Later
+
+    def has_capability(self, tools: Rows, name: str) -> Mask:
+        """Returns which of some tools have a capability of a shell's: bool [tools]."""
+        return (self.capabilities[tools] & _BITS[name]) != 0
 
     def is_action(self, word: str) -> bool:
         """Whether several tools' texts begin with a word."""
@@ -221,6 +232,7 @@ class IndexMemory:
         self._counts = WordCounts(self.vocabulary)
         self._spellings = [Spellings([])]
         self._executors: set[int] = set()
+        self._capabilities = np.empty(0, np.int32)
         self._base_words = 0
         self.names = NameTable(self._knows)
         self.components = row.nearest_neighbors()
@@ -255,6 +267,7 @@ class IndexMemory:
             alive[numbers], server[numbers] = True, servers
             self._take_components([(row[0], row[5]) for row in rows if row[5]])
             self._executors.update(row[0] for row in rows if row[4])
+            self._take_capabilities((row[0], row[6]) for row in rows)
             tools: list[Tool] = [
                 (number, at, self.servers[at], identifier, name)
                 for number, at, identifier, name, *_ in rows
@@ -276,6 +289,13 @@ class IndexMemory:
             rows = np.frombuffer(b"".join(each for _, each in known), np.int8)
             self.components.put([number for number, _ in known], rows.reshape(len(known), -1))
 
+    def _take_capabilities(self, known: Iterable[tuple[int, str | None]]) -> None:
+        """Takes what some tools are for, in a new array: snapshots have the former one."""
+        bits = {number: _bits_of(purpose) for number, purpose in known}
+        grown = max(bits, default=-1) + 1 - self._capabilities.size
+        self._capabilities = np.pad(self._capabilities, (0, max(0, grown)))
+        self._capabilities[list(bits)] = list(bits.values())
+
     def _apply(self, position: int, change: IndexChange) -> None:
         known = self.snapshot
         new = max((tool.number + 1 for tool in change.added), default=0)
@@ -292,6 +312,7 @@ class IndexMemory:
             self.names.add((tool.number, tool.server, name, tool.id, tool.name))
             if tool.executes:
                 self._executors.add(tool.number)
+        self._take_capabilities((tool.number, tool.purpose) for tool in change.added)
         self._take_components(change.components)
         self._publish(position, alive, server)
 
@@ -364,9 +385,16 @@ class IndexMemory:
             statistics,
             openings,
             executors,
+            self._capabilities,
             (self.id, self._folded_number),
             self._later,
         )
+
+
+def _bits_of(purpose: str | None) -> int:
+    if purpose is None:
+        return _ALL_BITS
+    return sum(_BITS.get(name, 0) for name in purpose.split("\n"))
 
 
 def token_ids_of(words: bytes, lengths: bytes) -> TokenIds:

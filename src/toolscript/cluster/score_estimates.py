@@ -21,6 +21,8 @@ from toolscript.retrieval.trace import IndexState, Trace
 
 _MARGIN = 0.05
 """How far an estimate may be off."""
+DECIDING = 16
+"""So many are kept that decide whether a shell is raised."""
 LEADING = 4
 """So many are kept of each signal and step: what is best scales the scores of the others."""
 
@@ -45,8 +47,10 @@ class Kept:
     masks: Sequence[Mask]
     """bool [n] each."""
     others: Mask | None = None
-    """Those that run no commands, where a shell may do what is asked: bool [n]. Unless one of them
-    answers well, all are kept that may decide whether the shell is raised."""
+    """Those that run no commands, where a shell may do what is asked: bool [n]."""
+    dedicated: Sequence[Mask] = ()
+    """For each thing that is asked of a shell, those of the others that do it: bool [n]. Unless one
+    of the others answers well, some are kept that decide whether the shell is raised."""
 
 
 def likely_best(state: IndexState, plan: Plan, signals: SignalScores, kept: Kept) -> Rows:
@@ -60,15 +64,18 @@ def likely_best(state: IndexState, plan: Plan, signals: SignalScores, kept: Kept
     """
     least, most = _estimated(state, plan, signals)
     found: list[Rows] = []
+    estimates = np.stack([least.scores, most.scores])
     if kept.others is not None and kept.others.any():
-        answered = min(float(each.scores[kept.others].max()) for each in (least, most))
+        answered = estimates[:, kept.others].max(axis=1).min()
         if answered < ANSWERED + _MARGIN:
-            scores = np.maximum(least.scores, most.scores)
-            found.append(np.flatnonzero((scores >= DEDICATED - _MARGIN) & kept.others))
+            may_decide = estimates.max(axis=0) >= DEDICATED - _MARGIN
+            for mask in kept.dedicated:
+                places = np.flatnonzero(mask & may_decide)
+                best = greatest_of_rows(estimates[:, places], DECIDING)
+                found += [places[rows] for rows in best]
     rankings = [each.scores for ranking in least.rankings for each in ranking.values()]
     columns = [column.scores for column in (*least.columns, *most.columns)]
     scores = np.nan_to_num(np.concatenate([np.stack(rankings), *columns]))
-    estimates = np.stack([least.scores, most.scores])
     for mask in kept.masks:
         places = np.flatnonzero(mask)
         found += [places[rows] for rows in greatest_of_rows(scores[:, places], LEADING)]

@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 _CHUNK = 64
 """So many values, each as far from the next, are looked at as one."""
+_HEAD = 8
+"""This part of the first values is compared before the rest, most of which it rules out."""
 
 
 def greatest(values: NDArray[np.floating[Any]], limit: int) -> NDArray[np.intp]:
@@ -47,12 +49,12 @@ class RunningGreatest:
         least: Only greater values count.
     """
 
-    __slots__ = ("_least", "_limit", "_waiting", "parts")
+    __slots__ = ("_least", "_limit", "_parts", "_waiting")
 
     def __init__(self, limit: int, least: float = -np.inf) -> None:
         self._limit = limit
         self._least = least
-        self.parts: list[tuple[NDArray[np.intp], NDArray[Any]]] = []
+        self._parts: list[tuple[NDArray[np.intp], NDArray[Any]]] = []
         """Places and values that may be among the greatest, ascending by place."""
         self._waiting = 0
         """How many were added since they were last compared."""
@@ -67,17 +69,21 @@ class RunningGreatest:
             first: How many values came before.
             mask: Which of these count: bool [n]; None for all.
         """
+        if not self._parts and values.size > _HEAD * self._limit:
+            head = values.size // _HEAD
+            self.add(values[:head], first, None if mask is None else mask[:head])
+            values, first = values[head:], first + head
+            mask = None if mask is None else mask[head:]
         counted = values > self._least
         found = np.flatnonzero(counted if mask is None else counted & mask)
-        if found.size:
-            self._take(found + first, values[found])
+        self._parts.append((found + first, values[found]))
+        self._waiting += found.size
+        if self._waiting >= self._limit:
+            self._compare()
 
-    def _take(self, places: NDArray[np.intp], values: NDArray[Any]) -> None:
-        self.parts.append((places, values))
-        self._waiting += values.size
-        if self._waiting < self._limit:
-            return
-        places, values = (np.concatenate(each) for each in zip(*self.parts, strict=True))
+    def _compare(self) -> None:
+        """Leaves only the greatest."""
+        places, values = (np.concatenate(each) for each in zip(*self._parts, strict=True))
         if values.size > self._limit:
             least = np.partition(values, -self._limit)[-self._limit]
             kept = np.flatnonzero(values > least)
@@ -85,18 +91,12 @@ class RunningGreatest:
             equal = np.flatnonzero(values == least)[: self._limit - kept.size]
             kept = np.sort(np.append(kept, equal))
             places, values, self._least = places[kept], values[kept], least
-        self.parts, self._waiting = [(places, values)], 0
-
-    def merge(self, later: "RunningGreatest") -> None:
-        """Takes what another one has found among the values after these."""
-        for places, values in later.parts:
-            found = values > self._least
-            self._take(places[found], values[found])
+        self._parts, self._waiting = [(places, values)], 0
 
     @property
     def places(self) -> NDArray[np.intp]:
         """Where they are among all values, the greatest first: [at most ``limit``]."""
-        if not self.parts:
+        if not self._parts:
             return np.empty(0, np.intp)
-        places, values = (np.concatenate(each) for each in zip(*self.parts, strict=True))
+        places, values = (np.concatenate(each) for each in zip(*self._parts, strict=True))
         return places[np.argsort(-values, kind="stable")[: self._limit]]

@@ -139,20 +139,6 @@ def question_bytes(components: Vectors) -> tuple[NDArray[np.int8], Vectors]:
     return component_bytes(components / greatest), greatest
 
 
-def dot_products(rows: NDArray[np.int8], questions: NDArray[np.int8], kernels: Any) -> NDArray[Any]:
-    """Returns the dot product of each question with each row: [questions, rows], whole numbers.
-
-    Args:
-        rows: [n, components].
-        questions: [questions, components].
-        kernels: See `byte_kernels`; with None this takes several times as long.
-    """
-    if kernels is None:
-        return questions.astype(np.float32) @ rows.astype(np.float32).T
-    packed = kernels.dots_pack(questions, dtype="int8")
-    return np.asarray(kernels.dots_packed(rows, packed)).T
-
-
 def inner_products(questions: Vectors, rows: Vectors, part: int) -> Vectors:
     """Returns the inner product of each question with each row: float32 [questions, rows].
 
