@@ -48,7 +48,7 @@ from toolscript.candidate_tool as tool join toolscript.candidate_server as of_to
 on of_tool.index_id = tool.index_id and of_tool.number = server
 where tool.index_id = $1 and tool.number = any($2)
 """
-_NEAREST = 2
+_NEAREST = 3
 """So many times as many are listed by their components, which tell only about how near they are."""
 _COSINE_MARGIN = 0.025
 """How much greater a cosine usually is at most than by components."""
