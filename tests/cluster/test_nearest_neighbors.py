@@ -76,6 +76,18 @@ def test_the_products_are_nearly_those_of_the_vectors(vectors: Vectors, question
     assert sorted(nearest.tolist()) == [0, 10]
 
 
+def test_vectors_may_have_few_numbers() -> None:
+    vectors = np.random.default_rng(4).standard_normal((300, 32)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    index = index_of(vectors, 10)
+    for share in (1.0, 0.03):
+        mask = np.random.default_rng(3).random(len(vectors)) < share
+        mask[7] = True
+        [found] = index.nearest(vectors[7:8], mask, 3)
+        assert found.size == min(3, np.count_nonzero(mask))
+        assert 7 in found
+
+
 def test_of_a_tool_without_a_vector_no_product_is_known(vectors: Vectors) -> None:
     index = NearestNeighbors(principal_axes(vectors, DIMS), 4)
     index.put([2], index.components_of(vectors[:1]))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,12 +43,21 @@ _NEAREST = 8
 """About so many times as many as are returned are compared by all their components."""
 _SAMPLE, _MARGIN = 32, 1.25
 """One of so many tools tells how near those are; what is expected of it is taken so many times."""
-
-
 _LEAST = -DIMS * GREATEST**2
 """No product of components as bytes is less."""
 _Near: TypeAlias = tuple[Rows, NDArray[Any]]
 """The numbers of tools near a question, and their products with it by the first components."""
+
+
+class _Packed(NamedTuple):
+    """The first components of all tools, in the order in which NumKong reads them."""
+
+    parts: list[Any]
+    """Of `_PART` tools each."""
+    sample: Any
+    """Of one in `_SAMPLE` tools."""
+    size: int
+    """The number of all tools."""
 
 
 class NearestNeighbors:
@@ -65,9 +74,7 @@ class NearestNeighbors:
         size = _whole_parts(size)
         self._first: Components = np.zeros((size, min(FIRST_DIMS, axes.shape[1])), np.int8)
         self._others: Components = np.zeros((size, axes.shape[1] - self._first.shape[1]), np.int8)
-        self._packed: list[Any] = []
-        """The first components of `_PART` tools each, in the order in which NumKong reads them."""
-        self._sample = self._pack(self._first[:0])
+        self._packed = _Packed([], self._pack(self._first[:0]), 0)
 
     def components_of(self, vectors: Vectors) -> Components:
         """Returns the components of some vectors: int8 [n, components].
@@ -85,11 +92,14 @@ class NearestNeighbors:
             self._others, self._first = np.pad(self._others, added), np.pad(self._first, added)
         count = self._first.shape[1]
         self._first[numbers], self._others[numbers] = components[:, :count], components[:, count:]
-        parts = np.unique(np.asarray(numbers) // _PART).tolist()
-        for part in chain(range(len(self._packed), parts[-1] + 1), parts):
+        packed = self._packed.parts[:]
+        changed = np.unique(np.asarray(numbers) // _PART).tolist()
+        for part in chain(range(len(packed), changed[-1]), changed):
             rows = self._first[part * _PART : (part + 1) * _PART]
-            self._packed[part : part + 1] = [self._pack(rows)]
-        self._sample = self._pack(self._first[::_SAMPLE])
+            packed[part : part + 1] = [self._pack(rows)]
+        # Replaced as one: searches go on in other threads.
+        size = len(packed) * _PART
+        self._packed = _Packed(packed, self._pack(self._first[:size:_SAMPLE]), size)
 
     def _pack(self, rows: Components) -> Any:
         """Returns some components as `_dot_products` takes them."""
@@ -118,17 +128,18 @@ class NearestNeighbors:
             mask: By a tool's number, whether it counts.
             limit: How many are returned of each question at most.
         """
-        mask = mask[: len(self._first)]
+        packed = self._packed
+        mask = mask[: packed.size]
         asked, _ = question_bytes(questions @ self._axes)
         count = self._first.shape[1]
         visible = int(np.count_nonzero(mask))
         if visible * _FEW < mask.size:
             few = np.flatnonzero(mask)
-            packed = self._pack(np.take(self._first, few, axis=0))
-            found = [(few, products) for products in self._dot_products(asked[:, :count], packed)]
+            rows = self._pack(np.take(self._first, few, axis=0))
+            found = [(few, products) for products in self._dot_products(asked[:, :count], rows)]
         else:
             least = min(limit, visible)
-            found = self._near(asked[:, :count], mask, _NEAREST * limit, least)
+            found = self._near(packed, asked[:, :count], mask, _NEAREST * limit, least)
         others = asked[:, count:]
         return [self._best(*each, limit) for each in zip(others, found, strict=True)]
 
@@ -147,17 +158,19 @@ class NearestNeighbors:
         [places] = greatest_of_rows(products + self._dot_products(question[None], rows), limit)
         return numbers[places]
 
-    def _near(self, questions: Components, mask: Mask, count: int, least: int) -> list[_Near]:
+    def _near(
+        self, packed: _Packed, questions: Components, mask: Mask, count: int, least: int
+    ) -> list[_Near]:
         """Returns about ``count`` tools for each question, and at least ``least``."""
-        sampled = self._dot_products(questions, self._sample)
+        sampled = self._dot_products(questions, packed.sample)
         sampled = sampled[:, : -(-mask.size // _SAMPLE)][:, mask[::_SAMPLE]]
         while True:
             rank = math.ceil(count / _SAMPLE * _MARGIN)
             limits = np.full(len(questions), _LEAST, sampled.dtype)
             if rank < sampled.shape[1]:
                 limits = np.partition(sampled, -rank, axis=1)[:, -rank]
-            compare = partial(self._compared, questions, mask, limits)
-            shares = _shares(min(len(self._packed), -(-mask.size // _PART)))
+            compare = partial(self._compared, packed, questions, mask, limits)
+            shares = _shares(-(-mask.size // _PART))
             parts = chain.from_iterable(_POOL.map(compare, shares))
             found = [
                 (np.concatenate(numbers), np.concatenate(products))
@@ -170,14 +183,19 @@ class NearestNeighbors:
             count *= 4  # the sample told too little
 
     def _compared(
-        self, questions: Components, mask: Mask, limits: NDArray[Any], share: range
+        self,
+        packed: _Packed,
+        questions: Components,
+        mask: Mask,
+        limits: NDArray[Any],
+        share: range,
     ) -> list[list[_Near]]:
         """Returns, for each part of a share, the tools that reach each question's limit."""
         found: list[list[_Near]] = []
         room = self._kernels and self._kernels.zeros((len(questions), _PART), dtype="int32")
         for part in share:
             counted = mask[part * _PART : (part + 1) * _PART]
-            products = self._dot_products(questions, self._packed[part], room)[:, : counted.size]
+            products = self._dot_products(questions, packed.parts[part], room)[:, : counted.size]
             reached = (products >= limits[:, None]) & counted
             rows = [np.flatnonzero(row) for row in reached]
             found.append(
