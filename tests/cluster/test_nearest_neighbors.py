@@ -56,14 +56,39 @@ def test_the_nearest_are_found_whatever_may_be_seen(
 
 
 def test_a_sample_that_is_nearer_than_the_others_misleads_nobody(vectors: Vectors) -> None:
-    """One of 32 tools tells how near the nearest are."""
     everything = np.vstack([vectors, vectors])
-    everything[::32] = vectors[0]
+    everything[:: nearest_neighbors.SAMPLE] = vectors[0]
     index = index_of(everything, len(everything))
     for limit in (5, LISTED):
         [found] = index.nearest(vectors[:1], np.ones(len(everything), np.bool_), limit)
         assert found.size == len(set(found.tolist())) == limit
-        assert np.count_nonzero(everything[found] @ vectors[0] > 0.99) >= min(limit, 90)
+        assert np.count_nonzero(everything[found] @ vectors[0] > 0.99) >= min(limit, 75)
+
+
+def test_of_tools_that_are_equally_near_the_first_are_found(vectors: Vectors) -> None:
+    everything = vectors.copy()
+    everything[100:1000] = vectors[0]
+    index = index_of(everything, len(everything))
+    [found] = index.nearest(vectors[:1], np.ones(len(everything), np.bool_), 50)
+    assert found.tolist() == [0, *range(100, 149)]
+
+
+@pytest.mark.parametrize("without_kernels", [False, True])
+def test_where_no_tool_has_a_vector_none_is_near(
+    vectors: Vectors,
+    without_kernels: bool,  # noqa: FBT001 - a parameter of the test
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if without_kernels:
+        monkeypatch.setattr(nearest_neighbors, "byte_kernels", lambda: None)
+    index = NearestNeighbors(principal_axes(vectors, DIMS), 10)
+    asked, everything = vectors[:2], np.ones(5000, np.bool_)
+    assert [rows.size for rows in index.nearest(asked, everything, 5)] == [0, 0]
+    index.put([3, 4001], index.components_of(vectors[:2]))
+    for mask in (everything, everything[:10]):
+        seen = {3, 4001} if mask.size > 10 else {3}
+        assert [set(rows.tolist()) for rows in index.nearest(asked, mask, 5)] == [seen] * 2
+    assert [rows.size for rows in index.nearest(asked, ~everything, 5)] == [0, 0]
 
 
 def test_the_products_are_nearly_those_of_the_vectors(vectors: Vectors, questions: Vectors) -> None:

@@ -93,7 +93,7 @@ def test_what_decides_about_a_shell_is_among_them(engine: SearchEngine) -> None:
         others = np.array([not purpose.executes for purpose in purposes])
         for wanted in reader.wanted(plan.queries[0]):
             dedicated = others & [wanted.name in purpose.capabilities for purpose in purposes]
-            kept = Kept(1, [everything], others, [dedicated])
+            kept = Kept(1, [everything], others=others, dedicated=[dedicated])
             rows: list[int] = likely_best(state, plan, signals(state, plan), kept).tolist()
             doing = [scores.get(state.corpus.ids[row], 0.0) for row in np.flatnonzero(dedicated)]
             found = [scores.get(state.corpus.ids[row], 0.0) for row in rows if dedicated[row]]

@@ -26,7 +26,7 @@ from toolscript.retrieval.semantic.reduced_vectors import (
     component_bytes,
     question_bytes,
 )
-from toolscript.retrieval.top_k import greatest_of_rows
+from toolscript.retrieval.top_k import RunningGreatest
 
 _THREADS = min(4, os.cpu_count() or 1)
 _POOL = ThreadPoolExecutor(_THREADS, "components")
@@ -39,10 +39,12 @@ _PART = 1 << 15
 """The number of tools that are compared at once: their products stay in the processor's cache."""
 _FEW = 16
 """Where less than one of so many tools counts, these are looked up one by one."""
-_NEAREST = 8
-"""About so many times as many as are returned are compared by all their components."""
-_SAMPLE, _MARGIN = 32, 1.25
-"""One of so many tools tells how near those are; what is expected of it is taken so many times."""
+_COMPARED = 8
+"""So many times as many as are returned are compared by all their components."""
+SAMPLE = 37
+"""One of so many tools tells how near those are. A prime: servers may have 8 or 32 tools each."""
+_MARGIN = 1.25
+"""So many times as many as are wanted are expected to be near enough, so that seldom fewer are."""
 _LEAST = -DIMS * GREATEST**2
 """No product of components as bytes is less."""
 _Near: TypeAlias = tuple[Rows, NDArray[Any]]
@@ -55,9 +57,9 @@ class _Packed(NamedTuple):
     parts: list[Any]
     """Of `_PART` tools each."""
     sample: Any
-    """Of one in `_SAMPLE` tools."""
-    size: int
-    """The number of all tools."""
+    """Of one in `SAMPLE` tools."""
+    known: Mask
+    """By a tool's number, whether it has a vector; as many numbers as the parts have room for."""
 
 
 class NearestNeighbors:
@@ -74,7 +76,7 @@ class NearestNeighbors:
         size = _whole_parts(size)
         self._first: Components = np.zeros((size, min(FIRST_DIMS, axes.shape[1])), np.int8)
         self._others: Components = np.zeros((size, axes.shape[1] - self._first.shape[1]), np.int8)
-        self._packed = _Packed([], self._pack(self._first[:0]), 0)
+        self._packed = _Packed([], self._pack(self._first[:0]), np.zeros(0, np.bool_))
 
     def components_of(self, vectors: Vectors) -> Components:
         """Returns the components of some vectors: int8 [n, components].
@@ -92,19 +94,22 @@ class NearestNeighbors:
             self._others, self._first = np.pad(self._others, added), np.pad(self._first, added)
         count = self._first.shape[1]
         self._first[numbers], self._others[numbers] = components[:, :count], components[:, count:]
-        packed = self._packed.parts[:]
+        packed, _, known = self._packed
+        packed = packed[:]
         changed = np.unique(np.asarray(numbers) // _PART).tolist()
         for part in chain(range(len(packed), changed[-1]), changed):
             rows = self._first[part * _PART : (part + 1) * _PART]
             packed[part : part + 1] = [self._pack(rows)]
-        # Replaced as one: searches go on in other threads.
         size = len(packed) * _PART
-        self._packed = _Packed(packed, self._pack(self._first[:size:_SAMPLE]), size)
+        known = np.pad(known, (0, size - known.size))
+        known[numbers] = components.any(axis=1)
+        # Replaced as one: searches go on in other threads.
+        self._packed = _Packed(packed, self._pack(self._first[:size:SAMPLE]), known)
 
     def _pack(self, rows: Components) -> Any:
         """Returns some components as `_dot_products` takes them."""
         if self._kernels is None:
-            return rows
+            return rows.copy()  # a view would keep what is outgrown
         return self._kernels.dots_pack(np.ascontiguousarray(rows), dtype="int8")
 
     def _dot_products(self, questions: Components, packed: Any, room: Any = None) -> Vectors:
@@ -129,17 +134,20 @@ class NearestNeighbors:
             limit: How many are returned of each question at most.
         """
         packed = self._packed
-        mask = mask[: packed.size]
+        size = min(mask.size, packed.known.size)
+        mask = mask[:size] & packed.known[:size]
         asked, _ = question_bytes(questions @ self._axes)
         count = self._first.shape[1]
         visible = int(np.count_nonzero(mask))
+        if not visible:
+            return [np.empty(0, np.intp)] * len(questions)
         if visible * _FEW < mask.size:
             few = np.flatnonzero(mask)
             rows = self._pack(np.take(self._first, few, axis=0))
             found = [(few, products) for products in self._dot_products(asked[:, :count], rows)]
         else:
-            least = min(limit, visible)
-            found = self._near(packed, asked[:, :count], mask, _NEAREST * limit, least)
+            wanted = min(_COMPARED * limit, visible)
+            found = self._near(packed, asked[:, :count], mask, wanted)
         others = asked[:, count:]
         return [self._best(*each, limit) for each in zip(others, found, strict=True)]
 
@@ -152,20 +160,20 @@ class NearestNeighbors:
             limit: How many are returned.
         """
         numbers, products = near
-        [places] = greatest_of_rows(products[None], _NEAREST * limit)
+        places = np.sort(_greatest(products, _COMPARED * limit))
         numbers, products = numbers[places], products[places]
-        rows = self._pack(np.take(self._others, numbers, axis=0))
-        [places] = greatest_of_rows(products + self._dot_products(question[None], rows), limit)
-        return numbers[places]
+        if question.size:  # NumKong computes nothing of no components
+            rows = self._pack(np.take(self._others, numbers, axis=0))
+            products = products + self._dot_products(question[None], rows)[0]
+        return numbers[_greatest(products, limit)]
 
-    def _near(
-        self, packed: _Packed, questions: Components, mask: Mask, count: int, least: int
-    ) -> list[_Near]:
-        """Returns about ``count`` tools for each question, and at least ``least``."""
+    def _near(self, packed: _Packed, questions: Components, mask: Mask, wanted: int) -> list[_Near]:
+        """Returns about ``wanted`` tools for each question, and at least half of these."""
         sampled = self._dot_products(questions, packed.sample)
-        sampled = sampled[:, : -(-mask.size // _SAMPLE)][:, mask[::_SAMPLE]]
+        sampled = sampled[:, : -(-mask.size // SAMPLE)][:, mask[::SAMPLE]]
+        expected = wanted * _MARGIN
         while True:
-            rank = math.ceil(count / _SAMPLE * _MARGIN)
+            rank = math.ceil(expected / SAMPLE)
             limits = np.full(len(questions), _LEAST, sampled.dtype)
             if rank < sampled.shape[1]:
                 limits = np.partition(sampled, -rank, axis=1)[:, -rank]
@@ -178,9 +186,10 @@ class NearestNeighbors:
                     zip(*each, strict=True) for each in zip(*parts, strict=True)
                 )
             ]
-            if rank >= sampled.shape[1] or all(numbers.size >= least for numbers, _ in found):
+            enough = all(numbers.size >= wanted // 2 for numbers, _ in found)
+            if enough or rank >= sampled.shape[1]:
                 return found
-            count *= 4  # the sample told too little
+            expected *= 4  # the sample told too little
 
     def _compared(
         self,
@@ -230,6 +239,13 @@ class NearestNeighbors:
         known = numbers < len(first)
         found[known] = np.hstack([first[numbers[known]], others[numbers[known]]])
         return found
+
+
+def _greatest(products: NDArray[Any], limit: int) -> Rows:
+    """Returns the places of the greatest products; of equal ones the first."""
+    found = RunningGreatest(limit)
+    found.add(products)
+    return found.places
 
 
 def _whole_parts(size: int) -> int:

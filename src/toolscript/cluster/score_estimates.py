@@ -21,6 +21,8 @@ from toolscript.retrieval.trace import IndexState, Trace
 
 _MARGIN = 0.05
 """How far an estimate may be off."""
+ALIKE = 200
+"""So many are kept of those that are named alike: more than a search may show."""
 DECIDING = 16
 """So many are kept that decide whether a shell is raised."""
 LEADING = 4
@@ -46,6 +48,8 @@ class Kept:
     """So many of the best of each mask."""
     masks: Sequence[Mask]
     """bool [n] each."""
+    alike: Sequence[Mask] = ()
+    """Those whose names match a query equally well, many of each: bool [n] each."""
     others: Mask | None = None
     """Those that run no commands, where a shell may do what is asked: bool [n]."""
     dedicated: Sequence[Mask] = ()
@@ -80,6 +84,9 @@ def likely_best(state: IndexState, plan: Plan, signals: SignalScores, kept: Kept
         places = np.flatnonzero(mask)
         found += [places[rows] for rows in greatest_of_rows(scores[:, places], LEADING)]
         found += [places[rows] for rows in greatest_of_rows(estimates[:, places], kept.count)]
+    for mask in kept.alike:
+        places = np.flatnonzero(mask)
+        found += [places[rows] for rows in greatest_of_rows(estimates[:, places], ALIKE)]
     return np.unique(np.concatenate(found))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
-from tests.support import WRITES, Cli, Scripted, fetch, processes, stop_all, tool
+from tests.support import WRITES, Cli, Scripted, fetch, processes, stop_all, tool, until
 from tests.surfaces.web.browser import Browser
 
 from toolscript.errors import ArgumentsError
@@ -197,7 +197,12 @@ def test_calls_and_neighbours_of_a_tool(browser: Browser) -> None:
     answer = browser.open("/ui/tools/files__write.json").json
     assert answer["figures"]["calls"] == len(answer["calls"]) >= 2
     assert answer["figures"]["errors"] == 0
-    assert "files__numbers" in {each["tool"] for each in answer["related"]["before"]}
+
+    def is_learned() -> bool:  # calls are learned beside the answers
+        related = browser.open("/ui/tools/files__write.json").json["related"]
+        return "files__numbers" in {each["tool"] for each in related["before"]}
+
+    until(is_learned, "one is used before the other")
     assert "used right before it" in browser.page("/ui/tools/files__write").one("main").text
 
 

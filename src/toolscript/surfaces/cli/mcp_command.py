@@ -82,7 +82,7 @@ def _serve_alone(settings: Settings) -> None:
     from toolscript.surfaces.mcp.stdio_server import serve_stdio  # noqa: PLC0415 - the same
     from toolscript.types import owned  # noqa: PLC0415 - the same
 
-    process_memory.release_heap()
+    process_memory.keep_heap_small()
     app = bootstrap.application(settings, config)
     process_memory.freeze_gc()
     anyio.run(serve_stdio, app, cast("Exposure", settings.exposure), owned(settings.profile))

@@ -33,16 +33,13 @@ from toolscript.surfaces.server.garbage_collection import collect_as_usual
 from toolscript.surfaces.server.gateway_file import GatewayFile, GatewayRecord
 from toolscript.surfaces.server.process_memory import (
     freeze_gc,
-    limit_heap,
-    release_heap,
+    keep_heap_small,
     skip_sdk_framework,
 )
 from toolscript.surfaces.server.request_log import RequestStats
 from toolscript.surfaces.server.signals import end_signals
 
 log = logging.getLogger(__name__)
-_RELEASED_TICKS = 300
-"""How many tenths of a second are between two releases of freed memory."""
 GRACE_S = 30.0
 """How long calls under way may go on once the gateway is asked to end."""
 _TRACE_VARIABLES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
@@ -72,7 +69,7 @@ def serve(settings: Settings, pages: Pages, *, on_demand: bool = False) -> None:
     """
     logs.set_up(settings.log_level, settings.log_format)
     collect_as_usual()
-    limit_heap()
+    keep_heap_small()
     skip_sdk_framework()
     config = load(settings)
     file = GatewayFile(settings.data_dir, config.key)
@@ -205,8 +202,6 @@ class _Server(uvicorn.Server):
         if not self._was_ready and self.app.health().ready:
             self._was_ready = True
             freeze_gc()
-        if not counter % _RELEASED_TICKS:
-            release_heap()
         if self.idle_s and self._stats.is_idle(self.idle_s) and not self._stats.closed:
             log.warning("stopping: no client has been there for %g s", self.idle_s)
             self._stats.closed = True
