@@ -26,7 +26,7 @@ from toolscript.retrieval.semantic.reduced_vectors import (
     component_bytes,
     question_bytes,
 )
-from toolscript.retrieval.top_k import RunningGreatest
+from toolscript.retrieval.top_k import RunningGreatest, greatest_of_rows
 
 _THREADS = min(4, os.cpu_count() or 1)
 _POOL = ThreadPoolExecutor(_THREADS, "components")
@@ -40,7 +40,7 @@ _PART = 1 << 15
 _FEW = 16
 """Where less than one of so many tools counts, these are looked up one by one."""
 _COMPARED = 8
-"""So many times as many as are returned are compared by all their components."""
+"""About so many times as many as are returned are compared by all their components."""
 SAMPLE = 37
 """One of so many tools tells how near those are. A prime: servers may have 8 or 32 tools each."""
 _MARGIN = 1.25
@@ -144,7 +144,9 @@ class NearestNeighbors:
         if visible * _FEW < mask.size:
             few = np.flatnonzero(mask)
             rows = self._pack(np.take(self._first, few, axis=0))
-            found = [(few, products) for products in self._dot_products(asked[:, :count], rows)]
+            products = self._dot_products(asked[:, :count], rows)
+            nearest = map(np.sort, greatest_of_rows(products, _COMPARED * limit))
+            found = [(few[rows], row[rows]) for row, rows in zip(products, nearest, strict=True)]
         else:
             wanted = min(_COMPARED * limit, visible)
             found = self._near(packed, asked[:, :count], mask, wanted)
@@ -160,12 +162,12 @@ class NearestNeighbors:
             limit: How many are returned.
         """
         numbers, products = near
-        places = np.sort(_greatest(products, _COMPARED * limit))
-        numbers, products = numbers[places], products[places]
         if question.size:  # NumKong computes nothing of no components
             rows = self._pack(np.take(self._others, numbers, axis=0))
             products = products + self._dot_products(question[None], rows)[0]
-        return numbers[_greatest(products, limit)]
+        best = RunningGreatest(limit)
+        best.add(products)
+        return numbers[best.places]
 
     def _near(self, packed: _Packed, questions: Components, mask: Mask, wanted: int) -> list[_Near]:
         """Returns about ``wanted`` tools for each question, and at least half of these."""
@@ -239,13 +241,6 @@ class NearestNeighbors:
         known = numbers < len(first)
         found[known] = np.hstack([first[numbers[known]], others[numbers[known]]])
         return found
-
-
-def _greatest(products: NDArray[Any], limit: int) -> Rows:
-    """Returns the places of the greatest products; of equal ones the first."""
-    found = RunningGreatest(limit)
-    found.add(products)
-    return found.places
 
 
 def _whole_parts(size: int) -> int:
