@@ -24,6 +24,13 @@ def questions(encoder: Encoder) -> Vectors:
     return np.stack([encoder.query(text) for text in texts])
 
 
+@pytest.fixture(params=[True, False])
+def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With NumKong, and without."""
+    if not request.param:
+        monkeypatch.setattr(nearest_neighbors, "byte_kernels", lambda: None)
+
+
 def index_of(vectors: Vectors, size: int) -> NearestNeighbors:
     """An index with room for ``size`` tools, filled in two steps."""
     index = NearestNeighbors(principal_axes(vectors, DIMS), size)
@@ -33,17 +40,14 @@ def index_of(vectors: Vectors, size: int) -> NearestNeighbors:
     return index
 
 
-@pytest.mark.parametrize("without_kernels", [False, True])
+@pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.02])
 def test_the_nearest_are_found_whatever_may_be_seen(
     vectors: Vectors,
     questions: Vectors,
     share: float,
-    without_kernels: bool,  # noqa: FBT001 - a parameter of the test
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if without_kernels:
-        monkeypatch.setattr(nearest_neighbors, "byte_kernels", lambda: None)
     monkeypatch.setattr(nearest_neighbors, "_PART", 256)
     index = index_of(vectors, 10)
     mask = np.random.default_rng(3).random(len(vectors)) < share
@@ -73,14 +77,10 @@ def test_of_tools_that_are_equally_near_the_first_are_found(vectors: Vectors) ->
     assert found.tolist() == [0, *range(100, 149)]
 
 
-@pytest.mark.parametrize("without_kernels", [False, True])
+@pytest.mark.usefixtures("kernels")
 def test_where_no_tool_has_a_vector_none_is_near(
     vectors: Vectors,
-    without_kernels: bool,  # noqa: FBT001 - a parameter of the test
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if without_kernels:
-        monkeypatch.setattr(nearest_neighbors, "byte_kernels", lambda: None)
     index = NearestNeighbors(principal_axes(vectors, DIMS), 10)
     asked, everything = vectors[:2], np.ones(5000, np.bool_)
     assert [rows.size for rows in index.nearest(asked, everything, 5)] == [0, 0]

@@ -89,7 +89,8 @@ class _Named:
     matches: dict[str, dict[int, NameMatch]]
     """By the text of a query, the tools whose names it spells."""
     groups: list[Rows]
-    """The numbers of those whose names match the same query equally well."""
+    """The numbers of those whose names match the same query equally well, and which were asked for,
+    or were not."""
     others: Rows
     """The numbers of other tools that are named, used, expected, or run commands."""
 
@@ -203,30 +204,29 @@ class CandidateSearch:
                 cosines = memory.basis.rescale(each, vectors)
                 scores = self._semantic.calibrated(memory.model, cosines)
                 semantic += [] if scores is None else [scores]
-        count = max(self._listed // 2, 3 * (question.plan.limit or 0))
-        groups = [part for each in named.groups for part in _divided(each, question.asked)]
-        kept = Kept(
-            count,
-            [mask[numbers] for mask in question.masks],
-            [np.isin(numbers, group) for group in groups if group.size > ALIKE],
-        )
-        few = [group for group in groups if group.size <= ALIKE]
-        if question.executors is not None:
-            others = question.asked[numbers] & ~question.executors[numbers]
-            wanted = self._capabilities.wanted(question.plan.queries[0])
-            kept = replace(
-                kept,
-                others=others,
-                dedicated=[
-                    others & question.snapshot.has_capability(numbers, each.name)
-                    for each in wanted
-                    if each.shell
-                ],
-            )
         signals = SignalScores(words.sums(numbers), semantic)
         state = self._without_rows(question)
+        kept = self._kept(question, numbers, named)
         best = numbers[likely_best(state, question.plan, signals, kept)]
+        few = (group for group in named.groups if group.size <= ALIKE)
         return np.unique(np.concatenate([best, *few, named.others]))
+
+    def _kept(self, question: _Question, numbers: Rows, named: _Named) -> Kept:
+        """Returns which of some candidates have to be kept."""
+        kept = Kept(
+            max(self._listed // 2, 3 * (question.plan.limit or 0)),
+            [mask[numbers] for mask in question.masks],
+            [np.isin(numbers, group) for group in named.groups if group.size > ALIKE],
+        )
+        if question.executors is None:
+            return kept
+        others = question.asked[numbers] & ~question.executors[numbers]
+        dedicated = [
+            others & question.snapshot.has_capability(numbers, each.name)
+            for each in self._capabilities.wanted(question.plan.queries[0])
+            if each.shell
+        ]
+        return replace(kept, others=others, dedicated=dedicated)
 
     def _without_rows(self, question: _Question) -> IndexState:
         """Returns what is known of all tools, and of no single one."""
@@ -300,10 +300,10 @@ class CandidateSearch:
         names = memory.names
         texts = dict.fromkeys(query.text for query in question.plan.queries)
         matches = {text: names.match(Query(text), mask) for text in texts}
-        groups: defaultdict[tuple[str, NameMatch], list[int]] = defaultdict(list)
+        groups: defaultdict[tuple[str, NameMatch, bool], list[int]] = defaultdict(list)
         for text, each in matches.items():
             for number, match in each.items():
-                groups[text, match].append(number)
+                groups[text, match, bool(question.asked[number])].append(number)
         found: set[int] = set()
         used = self._used(memory.model, question.vectors)
         for identifier in (*self._beside(request.context), *used):
@@ -430,12 +430,6 @@ class _KnownIds:
 
     def __contains__(self, identifier: object) -> bool:
         return bool(self.memory.names.by_id(str(identifier), self.mask))
-
-
-def _divided(tools: Rows, mask: Mask) -> tuple[Rows, Rows]:
-    """Returns those of some tools that count, and the others."""
-    counted = mask[tools]
-    return tools[counted], tools[~counted]
 
 
 def _decode(document: bytes) -> Document:

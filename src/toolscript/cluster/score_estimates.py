@@ -74,20 +74,22 @@ def likely_best(state: IndexState, plan: Plan, signals: SignalScores, kept: Kept
         if answered < ANSWERED + _MARGIN:
             may_decide = estimates.max(axis=0) >= DEDICATED - _MARGIN
             for mask in kept.dedicated:
-                places = np.flatnonzero(mask & may_decide)
-                best = greatest_of_rows(estimates[:, places], DECIDING)
-                found += [places[rows] for rows in best]
+                found += _greatest_of(estimates, mask & may_decide, DECIDING)
     rankings = [each.scores for ranking in least.rankings for each in ranking.values()]
     columns = [column.scores for column in (*least.columns, *most.columns)]
     scores = np.nan_to_num(np.concatenate([np.stack(rankings), *columns]))
     for mask in kept.masks:
-        places = np.flatnonzero(mask)
-        found += [places[rows] for rows in greatest_of_rows(scores[:, places], LEADING)]
-        found += [places[rows] for rows in greatest_of_rows(estimates[:, places], kept.count)]
+        found += _greatest_of(scores, mask, LEADING)
+        found += _greatest_of(estimates, mask, kept.count)
     for mask in kept.alike:
-        places = np.flatnonzero(mask)
-        found += [places[rows] for rows in greatest_of_rows(estimates[:, places], ALIKE)]
+        found += _greatest_of(estimates, mask, ALIKE)
     return np.unique(np.concatenate(found))
+
+
+def _greatest_of(values: Vectors, mask: Mask, limit: int) -> list[Rows]:
+    """Returns where the greatest values of each row are, of those that count."""
+    places = np.flatnonzero(mask)
+    return [places[rows] for rows in greatest_of_rows(values[:, places], limit)]
 
 
 def _estimated(state: IndexState, plan: Plan, signals: SignalScores) -> tuple[Trace, Trace]:
