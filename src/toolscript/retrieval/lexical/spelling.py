@@ -36,13 +36,17 @@ class _Signatures:
             positions: list[int] = order[chunk].tolist()
             taken = [words[position] for position in positions]
             self.letters[:, chunk], self.pairs[:, chunk] = _bits(taken)
+        self.first: Bits = self.letters[0]
+        """Whether a word has one of each letter, and two."""
+        self.counts = np.bitwise_count(self.first)
 
     def near(self, word: str, among: slice, edits: int) -> NDArray[np.intp]:
         """Returns the places of the words that may be at most so many edits away."""
         letters, pairs = _bits([word])
         # Most words differ in the letters that they have once or twice.
-        first = _different(letters[:1], self.letters[:1, among])
-        places = np.flatnonzero(first <= edits) + among.start
+        shared = np.bitwise_count(letters[0] & self.first[among])
+        most = np.maximum(self.counts[among], np.bitwise_count(letters[0]))
+        places = np.flatnonzero(most - shared <= edits) + among.start
         different = _different(letters, self.letters[:, places])
         places, different = places[different <= edits], different[different <= edits]
         pairs_different = _different(pairs, self.pairs[:, places])
