@@ -29,7 +29,7 @@ from toolscript.embedding.base import Vectors, unit_rows
 from toolscript.errors import DatabaseUnavailableError
 from toolscript.graph.forecast import Forecast
 from toolscript.graph.learning import Learning
-from toolscript.retrieval.base import Corpus, EmbeddingIndex, Mask, Plan, Query, Rows
+from toolscript.retrieval.base import Corpus, EmbeddingIndex, Mask, Plan, Rows
 from toolscript.retrieval.candidate_selection import FoundNames, Reachable
 from toolscript.retrieval.capability import CapabilityIndex, CapabilityReader, Purpose
 from toolscript.retrieval.lexical.analyzer import Stemmer
@@ -299,7 +299,7 @@ class CandidateSearch:
         memory, mask, request = question.memory, question.visible, question.plan.request
         names = memory.names
         texts = dict.fromkeys(query.text for query in question.plan.queries)
-        matches = {text: names.match(Query(text), mask) for text in texts}
+        matches = names.match(texts, mask)
         groups: defaultdict[tuple[str, NameMatch, bool], list[int]] = defaultdict(list)
         for text, each in matches.items():
             for number, match in each.items():

@@ -5,7 +5,7 @@ parts, and at what is named or expected. Their scores are those that they have a
 as long as each signal's best are among the candidates.
 """
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,7 +64,7 @@ def select_candidates(state: IndexState, plan: Plan) -> IndexState:
     lists += [
         rows for each in found.values() for mask in masks for rows in each.best_rows(mask, listed)
     ]
-    names = {text: state.names.match(Query(text), visible) for text in found}
+    names = state.names.match(found, visible)
     lists += [np.fromiter(each, np.intp, len(each)) for each in names.values()]
     expected = None
     if state.forecast is not None:
@@ -149,9 +149,13 @@ class FoundNames:
             },
         )
 
-    def match(self, query: Query, visible: Mask | None = None) -> dict[int, NameMatch]:  # noqa: ARG002 - all are
+    def match(
+        self,
+        texts: Iterable[str],
+        visible: Mask | None = None,  # noqa: ARG002 - all are
+    ) -> dict[str, dict[int, NameMatch]]:
         """See `Names.match`."""
-        return self.matches.get(query.text, {})
+        return {text: self.matches.get(text, {}) for text in texts}
 
 
 @dataclass(frozen=True, slots=True)

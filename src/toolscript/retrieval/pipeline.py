@@ -281,10 +281,11 @@ def pin_exact_names(trace: Trace) -> Column:
 
 
 def _name_matches(trace: Trace) -> dict[int, NameMatch]:
-    names, visible = trace.state.names, trace.visible
-    matches = dict(names.match(trace.query, visible))
-    for text in trace.query.subqueries:
-        for row, match in names.match(Query(text), visible).items():
+    query = trace.query
+    found = trace.state.names.match([query.text, *query.subqueries], trace.visible)
+    matches = dict(found[query.text])
+    for text in query.subqueries:
+        for row, match in found[text].items():
             matches[row] = max(match.discounted(), matches.get(row, match.discounted()))
     return matches
 

@@ -4,7 +4,7 @@ The reason of a hit and its explanation are read from the trace, so nothing is
 computed again to be explained.
 """
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Protocol
@@ -33,8 +33,10 @@ class Names(Protocol):
         """The documents, by row, that are named like another's id."""
         ...
 
-    def match(self, query: Query, visible: Mask | None = None) -> dict[int, NameMatch]:
-        """Returns the ``visible`` documents, by row, whose names a query spells."""
+    def match(
+        self, texts: Iterable[str], visible: Mask | None = None
+    ) -> dict[str, dict[int, NameMatch]]:
+        """Returns, by text and by row, the ``visible`` documents whose names each text spells."""
         ...
 
 

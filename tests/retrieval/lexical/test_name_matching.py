@@ -2,7 +2,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from toolscript.retrieval.base import Corpus, Query
+from toolscript.retrieval.base import Corpus
 from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.lexical.name_matching import MIN_SIMILARITY, NameIndex
 from toolscript.text.words import words
@@ -16,7 +16,7 @@ def names(*pairs: tuple[str, str]) -> tuple[Corpus, NameIndex]:
 
 def matched(text: str, *pairs: tuple[str, str]) -> dict[str, float]:
     corpus, index = names(*pairs)
-    return {corpus.documents[row].id: name.score for row, name in index.match(Query(text)).items()}
+    return {corpus.documents[row].id: name.score for row, name in index.match([text])[text].items()}
 
 
 FILES = (("fs", "read_file"), ("fs", "write_file"), ("git", "status"))
@@ -66,13 +66,13 @@ def test_any_tool_is_found_by_its_name_its_id_and_its_words(
     for server, name in pairs:
         row = corpus.rows[tool_id(server, name)]
         for text in (name, tool_id(server, name), f"{server}:{name}"):
-            assert index.match(Query(text.strip()))[row].score == 1.0
+            assert index.match([text.strip()])[text.strip()][row].score == 1.0
         spelled = " ".join(words(name))
         if spelled and "\u0345" not in name:
             # Another tool may be called exactly like these words; then that one is meant.
             exact = {n.strip() for _, n in pairs} | {f"{s}:{n}".strip() for s, n in pairs}
             assume(spelled not in exact | {tool_id(*pair) for pair in pairs})
-            assert index.match(Query(spelled))[row].score == 1.0
+            assert index.match([spelled])[spelled][row].score == 1.0
 
 
 @pytest.mark.requirement("search:typo")

@@ -10,8 +10,10 @@ that any tool knows.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
+from typing import TypeAlias
 
 from toolscript.retrieval.base import Corpus, Mask, Query, Rows
 from toolscript.retrieval.lexical.bm25f import LexicalIndex
@@ -80,6 +82,10 @@ class _Names:
         self.spellings = Spellings(list(self.compact))
 
 
+_Near: TypeAlias = Callable[[str], dict[int, NameMatch]]
+"""Returns the documents, by row, whose names are spelled nearly like something."""
+
+
 class NameMatcher:
     """Matches questions with names, however their spellings are looked up.
 
@@ -105,30 +111,41 @@ class NameMatcher:
         """Returns spellings at least `MIN_SIMILARITY` alike, and how much they are."""
         raise NotImplementedError
 
-    def match(self, query: Query, visible: Mask | None = None) -> dict[int, NameMatch]:
-        """The documents, by row, whose names the query spells.
+    def match(
+        self, texts: Iterable[str], visible: Mask | None = None
+    ) -> dict[str, dict[int, NameMatch]]:
+        """Returns, for a question and each of its parts, the documents whose names it spells.
 
-        Only ``visible`` rows count, by default all.
+        Args:
+            texts: The question and its parts.
+            visible: Only these rows count, by default all.
+
+        Returns:
+            By text, and by row.
         """
+        near = cache(partial(self._near, visible=visible))  # parts have the question's words
+        return {text: self._match(Query(text), visible, near) for text in texts}
+
+    def _match(self, query: Query, visible: Mask | None, near: _Near) -> dict[int, NameMatch]:
         spelled = query.compact
         exact = self.literally(query.text.strip(), visible) or self.spelled(spelled, visible)
         if exact:
             return self._exactly(exact)
         whole: dict[int, NameMatch] = {}
         if _SHORTEST <= len(spelled) <= MAX_CHARS and not self._readable(query.words):
-            whole = self._near(spelled, visible)
-        return whole or self._within(query, visible)
+            whole = near(spelled)
+        return whole or self._within(query, visible, near)
 
-    def _within(self, query: Query, visible: Mask | None) -> dict[int, NameMatch]:
+    def _within(self, query: Query, visible: Mask | None, near: _Near) -> dict[int, NameMatch]:
         """Names that single words of a sentence spell."""
         tokens = query.text.split()
         found: dict[int, NameMatch] = {}
         for token in tokens[:MAX_TOKENS] if len(tokens) > 1 else ():
-            for row, named in self._token(token, visible).items():
+            for row, named in self._token(token, visible, near).items():
                 found[row] = max(named.discounted(), found.get(row, named.discounted()))
         return found
 
-    def _token(self, token: str, visible: Mask | None) -> dict[int, NameMatch]:
+    def _token(self, token: str, visible: Mask | None, near: _Near) -> dict[int, NameMatch]:
         spelled = compact(token)
         if not _SHORTEST_IN_SENTENCE <= len(spelled) <= MAX_CHARS:
             return {}
@@ -138,7 +155,7 @@ class NameMatcher:
         exact = self.spelled(spelled, visible)
         if exact:
             return self._exactly(exact)
-        return {} if readable else self._near(spelled, visible)
+        return {} if readable else near(spelled)
 
     def _exactly(self, rows: Iterable[int]) -> dict[int, NameMatch]:
         """The exact name of these; an impersonator's only where nothing else has it."""
