@@ -1,11 +1,14 @@
 """The tools that are nearest by their components are those that are nearest by their vectors."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tests.many_tools import Made, made_tools
 from toolscript.cluster import nearest_neighbors
-from toolscript.cluster.nearest_neighbors import DIMS, NearestNeighbors
+from toolscript.cluster.nearest_neighbors import DIMS, Components, NearestNeighbors
 from toolscript.embedding.base import Encoder, Vectors
 from toolscript.retrieval.semantic.reduced_vectors import principal_axes
 
@@ -37,6 +40,7 @@ def index_of(vectors: Vectors, size: int) -> NearestNeighbors:
     half = len(vectors) // 2
     for part in (slice(0, half), slice(half, None)):
         index.put(range(len(vectors))[part], index.components_of(vectors[part]))
+        index.settle()
     return index
 
 
@@ -48,7 +52,7 @@ def test_the_nearest_are_found_whatever_may_be_seen(
     share: float,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(nearest_neighbors, "_PART", 256)
+    monkeypatch.setattr(nearest_neighbors, "_CELL", 64)
     index = index_of(vectors, 10)
     mask = np.random.default_rng(3).random(len(vectors)) < share
     seen = np.flatnonzero(mask)
@@ -57,6 +61,39 @@ def test_the_nearest_are_found_whatever_may_be_seen(
         assert mask[found].all()
         best = seen[np.argsort(-(vectors[seen] @ question))][:10]
         assert set(best.tolist()) <= set(found.tolist())
+
+
+def test_cells_that_are_not_near_are_left_out(
+    vectors: Vectors, questions: Vectors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever a tool was put: with the first, among those of a cell, or into new cells."""
+    monkeypatch.setattr(nearest_neighbors, "_CELL", 32)
+    monkeypatch.setattr(nearest_neighbors, "_LEAST_COMPARED", 8)
+    index = NearestNeighbors(principal_axes(vectors, DIMS), 10)
+    compared: list[int] = []
+    dot_products = vars(NearestNeighbors)["_dot_products"]
+
+    def counted(index: NearestNeighbors, asked: Components, packed: object) -> NDArray[np.int32]:
+        products = dot_products(index, asked, packed)
+        compared.append(products.shape[1])
+        return products
+
+    monkeypatch.setattr(NearestNeighbors, "_dot_products", counted)
+    mask = np.ones(0, np.bool_)
+    bounds = [0, 3, 40, 45, 400, 401, 1200, len(vectors)]
+    for first, last in pairwise(bounds):
+        index.put(range(first, last), index.components_of(vectors[first:last]))
+        index.settle()
+        mask = np.ones(last, np.bool_)
+        for number in (0, last - 1):
+            [found] = index.nearest(vectors[number : number + 1], mask, 5)
+            alike = vectors[found] @ vectors[number]
+            assert alike.max() > 0.999
+    compared.clear()
+    [found] = index.nearest(questions[:1], mask, 5)
+    assert sum(compared) < 0.4 * len(vectors)
+    best = np.argsort(-(vectors @ questions[0]))[:5]
+    assert len({*found.tolist()} & {*best.tolist()}) >= 4
 
 
 def test_a_sample_that_is_nearer_than_the_others_misleads_nobody(vectors: Vectors) -> None:
@@ -85,6 +122,7 @@ def test_where_no_tool_has_a_vector_none_is_near(
     asked, everything = vectors[:2], np.ones(5000, np.bool_)
     assert [rows.size for rows in index.nearest(asked, everything, 5)] == [0, 0]
     index.put([3, 4001], index.components_of(vectors[:2]))
+    index.settle()
     for mask in (everything, everything[:10]):
         seen = {3, 4001} if mask.size > 10 else {3}
         assert [set(rows.tolist()) for rows in index.nearest(asked, mask, 5)] == [seen] * 2
@@ -97,6 +135,7 @@ def test_the_products_are_nearly_those_of_the_vectors(vectors: Vectors, question
     products = index.products(questions, numbers)
     assert np.abs(products - questions @ vectors[numbers].T).max() < 0.1
     index.put([10], index.components_of(vectors[:1]))
+    index.settle()
     [nearest] = index.nearest(vectors[:1], np.ones(len(vectors), np.bool_), 2)
     assert sorted(nearest.tolist()) == [0, 10]
 

@@ -154,13 +154,10 @@ class CandidateSearch:
         question = await anyio.to_thread.run_sync(
             partial(self._asked, plan, memory, snapshot, visible)
         )
-        # While the database reads words, vectors are compared and names looked up here.
-        nearest, words, named = await asyncio.gather(
-            anyio.to_thread.run_sync(self._nearest, question),
-            self._words.best(snapshot, question.weights, question.masks),
-            anyio.to_thread.run_sync(self._named, question),
+        # While the database reads words, vectors are compared here.
+        nearest, (words, named) = await asyncio.gather(
+            anyio.to_thread.run_sync(self._nearest, question), self._said(question)
         )
-        question.problem = words.problem
         likely = await anyio.to_thread.run_sync(
             partial(self._likely, question, nearest, words, named)
         )
@@ -176,6 +173,18 @@ class CandidateSearch:
         count = _NEAREST * self._listed
         lists = (nearest(question.vectors, mask, count) for mask in question.masks)
         return [rows for each in lists for rows in each]
+
+    async def _said(self, question: _Question) -> tuple[WordLists, _Named]:
+        """Returns the tools with the question's words, and those that it names."""
+        snapshot, weights = question.snapshot, question.weights
+        postings, question.problem = await self._words.read(snapshot, weights)
+        # In one thread: more would only keep each other from the interpreter's lock.
+        return await anyio.to_thread.run_sync(
+            lambda: (
+                self._words.best(snapshot, postings, weights, question.masks),
+                self._named(question),
+            )
+        )
 
     def _likely(
         self, question: _Question, nearest: Sequence[Rows], words: WordLists, named: _Named

@@ -1,22 +1,19 @@
 """Searches a gateway's memory for the tools whose vectors are about the nearest to a question's.
 
-Each gateway keeps the leading principal components of every tool's vector, one byte for each. A
-search compares a third of these components for all tools, and all of them for the nearest by those.
-It takes less time than a search of a graph of the vectors, and stays accurate where a caller may
-find only a few tools.
+Each gateway keeps the leading principal components of every tool's vector, one byte for each, and
+cells of tools that are near each other. A search compares a third of these components for the tools
+of the nearest cells, and all of them for the nearest by those. It takes less memory than a graph of
+the vectors, and stays accurate where a caller may find only a few tools.
 """
 
 import math
-import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from toolscript.cluster.k_means import cluster_centers, nearest_centers
 from toolscript.embedding.base import Vectors, unit_rows
 from toolscript.retrieval.base import Mask, Rows
 from toolscript.retrieval.lexical.analyzer import Numbers
@@ -28,38 +25,54 @@ from toolscript.retrieval.semantic.reduced_vectors import (
 )
 from toolscript.retrieval.top_k import RunningGreatest, greatest_of_rows
 
-_THREADS = min(4, os.cpu_count() or 1)
-_POOL = ThreadPoolExecutor(_THREADS, "components")
-"""Each search divides the vectors among these threads. NumKong releases the interpreter's lock as
-it compares."""
 Components = NDArray[np.int8]
 DIMS, FIRST_DIMS = 192, 64
-"""The number of components that are kept, and of those that are compared for all tools."""
-_PART = 1 << 15
-"""The number of tools that are compared at once: their products stay in the processor's cache."""
+"""The number of components that are kept, and of those that are compared first."""
+_ROOM = 8
+"""For one tool more than there are of so many room is made."""
+_CELL = 1024
+"""About so many tools are in a cell."""
+_SHARE = 0.15
+"""About this share of the tools that count is compared with a question, those of the nearest cells.
+Of a million tools 99 % of the 200 nearest are among these."""
 _FEW = 16
 """Where less than one of so many tools counts, these are looked up one by one."""
 _COMPARED = 8
 """About so many times as many as are returned are compared by all their components."""
+_LEAST_COMPARED = 32
+"""At least so many times as many as are returned are compared by the first components."""
 SAMPLE = 37
-"""One of so many tools tells how near those are. A prime: servers may have 8 or 32 tools each."""
+"""One of so many tools tells how near those are, and how many of a cell's count. A prime: servers
+may have 8 or 32 tools each."""
 _MARGIN = 1.25
 """So many times as many as are wanted are expected to be near enough, so that seldom fewer are."""
+_AT_ONCE = 32
+"""The tools of so many cells are compared with the limits at once: their products stay in the
+processor's cache."""
 _LEAST = -DIMS * GREATEST**2
 """No product of components as bytes is less."""
-_Near: TypeAlias = tuple[Rows, NDArray[Any]]
+_Near: TypeAlias = tuple[NDArray[np.signedinteger[Any]], NDArray[Any]]
 """The numbers of tools near a question, and their products with it by the first components."""
 
 
-class _Packed(NamedTuple):
-    """The first components of all tools, in the order in which NumKong reads them."""
+class _Cell(NamedTuple):
+    """Tools that are near each other."""
 
-    parts: list[Any]
-    """Of `_PART` tools each."""
-    sample: Any
-    """Of one in `SAMPLE` tools."""
+    numbers: Numbers
+    packed: Any
+    """Their first components, in the order in which NumKong reads them."""
+
+
+class _Cells(NamedTuple):
+    """All tools that have been put, by cell."""
+
+    centers: Vectors
+    """float32 [cells, first components]."""
+    cells: list[_Cell]
+    cell_of: Numbers
+    """By a tool's number, its cell's; −1 where it has none."""
     known: Mask
-    """By a tool's number, whether it has a vector; as many numbers as the parts have room for."""
+    """By a tool's number, whether it has a vector."""
 
 
 class NearestNeighbors:
@@ -73,10 +86,14 @@ class NearestNeighbors:
     def __init__(self, axes: Vectors, size: int) -> None:
         self._axes = axes
         self._kernels = byte_kernels()
-        size = _whole_parts(size)
+        size += size // _ROOM  # takes no memory until it is used
         self._first: Components = np.zeros((size, min(FIRST_DIMS, axes.shape[1])), np.int8)
         self._others: Components = np.zeros((size, axes.shape[1] - self._first.shape[1]), np.int8)
-        self._packed = _Packed([], self._pack(self._first[:0]), np.zeros(0, np.bool_))
+        self._waiting: list[Numbers] = []
+        self._divided = 0
+        """How many tools there were when the cells were made."""
+        none = np.empty(0, np.int32)
+        self._cells = _Cells(self._first[:0].astype(np.float32), [], none, none.astype(np.bool_))
 
     def components_of(self, vectors: Vectors) -> Components:
         """Returns the components of some vectors: int8 [n, components].
@@ -86,44 +103,78 @@ class NearestNeighbors:
         """
         return component_bytes(vectors @ self._axes)
 
-    def put(self, numbers: Numbers | Sequence[int], components: Components) -> None:
-        """Takes the components of some tools, given by their ``numbers``."""
-        size = int(np.max(numbers)) + 1
+    def put(self, numbers: Sequence[int], components: Components) -> None:
+        """Takes the components of some tools, given by their ``numbers``.
+
+        The tools are found after `settle`.
+        """
+        size = max(numbers) + 1
         if size > len(self._first):
-            added = (0, _whole_parts(size + size // 8) - len(self._first)), (0, 0)
+            added = (0, size + size // _ROOM - len(self._first)), (0, 0)
             self._others, self._first = np.pad(self._others, added), np.pad(self._first, added)
         count = self._first.shape[1]
         self._first[numbers], self._others[numbers] = components[:, :count], components[:, count:]
-        packed, _, known = self._packed
-        packed = packed[:]
-        changed = np.unique(np.asarray(numbers) // _PART).tolist()
-        for part in chain(range(len(packed), changed[-1]), changed):
-            rows = self._first[part * _PART : (part + 1) * _PART]
-            packed[part : part + 1] = [self._pack(rows)]
-        size = len(packed) * _PART
-        known = np.pad(known, (0, size - known.size))
-        known[numbers] = components.any(axis=1)
-        # Replaced as one: searches go on in other threads.
-        self._packed = _Packed(packed, self._pack(self._first[:size:SAMPLE]), known)
+        self._waiting.append(np.array(numbers, np.int32))
+
+    def settle(self) -> None:
+        """Has the tools found that were put. Makes new cells where there are twice as many tools.
+
+        Searches go on in other threads meanwhile, in the cells of before.
+        """
+        if not self._waiting:
+            return
+        put = np.unique(np.concatenate(self._waiting))
+        self._waiting = []
+        centers, cells, cell_of, known = self._cells
+        added = 0, max(0, int(put[-1]) + 1 - cell_of.size)
+        cell_of, known = np.pad(cell_of, added, constant_values=-1), np.pad(known, added)
+        known[put] = self._first[put].any(axis=1) | self._others[put].any(axis=1)
+        new = put[cell_of[put] < 0]
+        cell_of[new] = 0
+        tools = np.flatnonzero(cell_of >= 0).astype(np.int32)
+        if tools.size > 2 * self._divided:
+            self._divided, put, new = tools.size, tools, tools
+            centers = cluster_centers(self._first[tools], -(-tools.size // _CELL))
+            cells = [_Cell(tools[:0], None)] * len(centers)
+        cell_of[new] = nearest_centers(self._first[new], centers)
+        self._cells = _Cells(centers, self._filled(cells, cell_of, put, new), cell_of, known)
+
+    def _filled(
+        self, cells: Sequence[_Cell], cell_of: Numbers, put: Numbers, new: Numbers
+    ) -> list[_Cell]:
+        """Returns the cells with the tools that were put.
+
+        Args:
+            cells: As they were.
+            cell_of: By a tool's number, its cell's.
+            put: The tools' numbers.
+            new: Those that were in no cell.
+        """
+        filled = list(cells)
+        new = new[np.argsort(cell_of[new], kind="stable")]
+        ends = np.cumsum(np.bincount(cell_of[new], minlength=len(cells)))
+        for cell in map(int, np.unique(cell_of[put])):
+            more = new[ends[cell - 1] if cell else 0 : ends[cell]]
+            numbers = np.concatenate([cells[cell].numbers, more])
+            filled[cell] = _Cell(numbers, self._pack(self._first[numbers]))
+        return filled
 
     def _pack(self, rows: Components) -> Any:
         """Returns some components as `_dot_products` takes them."""
         if self._kernels is None:
-            return rows.copy()  # a view would keep what is outgrown
+            return rows
         return self._kernels.dots_pack(np.ascontiguousarray(rows), dtype="int8")
 
-    def _dot_products(self, questions: Components, packed: Any, room: Any = None) -> Vectors:
+    def _dot_products(self, questions: Components, packed: Any) -> NDArray[Any]:
         """Returns the dot product of each question with each of some rows: [questions, rows].
 
         Args:
             questions: int8 [questions, components].
             packed: The rows.
-            room: Takes the products, where there is one: a tensor of NumKong's.
         """
         if self._kernels is None:
             return questions.astype(np.float32) @ packed.astype(np.float32).T
-        questions = np.ascontiguousarray(questions)
-        return np.asarray(self._kernels.dots_packed(questions, packed, out=room))
+        return np.asarray(self._kernels.dots_packed(np.ascontiguousarray(questions), packed))
 
     def nearest(self, questions: Vectors, mask: Mask, limit: int) -> list[Rows]:
         """Returns the numbers of the tools that are nearest to each question, about so.
@@ -133,23 +184,24 @@ class NearestNeighbors:
             mask: By a tool's number, whether it counts.
             limit: How many are returned of each question at most.
         """
-        packed = self._packed
-        size = min(mask.size, packed.known.size)
-        mask = mask[:size] & packed.known[:size]
+        cells = self._cells
+        size = min(mask.size, cells.known.size)
+        counted = np.zeros_like(cells.known)
+        np.logical_and(mask[:size], cells.known[:size], out=counted[:size])
         asked, _ = question_bytes(questions @ self._axes)
         count = self._first.shape[1]
-        visible = int(np.count_nonzero(mask))
+        visible = int(np.count_nonzero(counted))
         if not visible:
             return [np.empty(0, np.intp)] * len(questions)
-        if visible * _FEW < mask.size:
-            few = np.flatnonzero(mask)
-            rows = self._pack(np.take(self._first, few, axis=0))
-            products = self._dot_products(asked[:, :count], rows)
+        if visible * _FEW < counted.size:
+            few = np.flatnonzero(counted)
+            products = self._first_products(asked[:, :count], few)
             nearest = map(np.sort, greatest_of_rows(products, _COMPARED * limit))
             found = [(few[rows], row[rows]) for row, rows in zip(products, nearest, strict=True)]
         else:
+            chosen = self._nearest_cells(cells, asked[:, :count], counted, visible, limit)
             wanted = min(_COMPARED * limit, visible)
-            found = self._near(packed, asked[:, :count], mask, wanted)
+            found = self._near(chosen, asked[:, :count], counted, wanted)
         others = asked[:, count:]
         return [self._best(*each, limit) for each in zip(others, found, strict=True)]
 
@@ -161,7 +213,7 @@ class NearestNeighbors:
             near: The tools, and their products by the first components.
             limit: How many are returned.
         """
-        numbers, products = near
+        numbers, products = near[0].astype(np.intp), near[1]
         if question.size:  # NumKong computes nothing of no components
             rows = self._pack(np.take(self._others, numbers, axis=0))
             products = products + self._dot_products(question[None], rows)[0]
@@ -169,50 +221,62 @@ class NearestNeighbors:
         best.add(products)
         return numbers[best.places]
 
-    def _near(self, packed: _Packed, questions: Components, mask: Mask, wanted: int) -> list[_Near]:
-        """Returns about ``wanted`` tools for each question, and at least half of these."""
-        sampled = self._dot_products(questions, packed.sample)
-        sampled = sampled[:, : -(-mask.size // SAMPLE)][:, mask[::SAMPLE]]
+    def _nearest_cells(
+        self, known: _Cells, questions: Components, mask: Mask, visible: int, limit: int
+    ) -> list[_Cell]:
+        """Returns the cells that are near any question, with enough tools that count for each."""
+        counts = (
+            np.bincount(known.cell_of[::SAMPLE][mask[::SAMPLE]], minlength=len(known.cells))
+            * SAMPLE
+        )
+        wanted = max(_SHARE * visible, _LEAST_COMPARED * limit)
+        nearest = np.argsort(-(questions.astype(np.float32) @ known.centers.T), axis=1)
+        chosen = np.zeros(len(known.cells), np.bool_)
+        for row in nearest:
+            chosen[row[: np.searchsorted(np.cumsum(counts[row]), wanted) + 1]] = True
+        return [known.cells[cell] for cell in np.flatnonzero(chosen)]
+
+    def _near(
+        self, cells: Sequence[_Cell], questions: Components, mask: Mask, wanted: int
+    ) -> list[_Near]:
+        """Returns about ``wanted`` tools of some cells for each question, and at least half."""
+        sample = np.concatenate([cell.numbers for cell in cells])[::SAMPLE]
+        sampled = self._first_products(questions, sample[mask[sample]])
         expected = wanted * _MARGIN
         while True:
             rank = math.ceil(expected / SAMPLE)
             limits = np.full(len(questions), _LEAST, sampled.dtype)
             if rank < sampled.shape[1]:
                 limits = np.partition(sampled, -rank, axis=1)[:, -rank]
-            compare = partial(self._compared, packed, questions, mask, limits)
-            shares = _shares(-(-mask.size // _PART))
-            parts = chain.from_iterable(_POOL.map(compare, shares))
-            found = [
-                (np.concatenate(numbers), np.concatenate(products))
-                for numbers, products in (
-                    zip(*each, strict=True) for each in zip(*parts, strict=True)
-                )
-            ]
+            found = self._reaching(cells, questions, mask, limits)
             enough = all(numbers.size >= wanted // 2 for numbers, _ in found)
             if enough or rank >= sampled.shape[1]:
                 return found
             expected *= 4  # the sample told too little
 
-    def _compared(
+    def _reaching(
         self,
-        packed: _Packed,
+        cells: Sequence[_Cell],
         questions: Components,
         mask: Mask,
         limits: NDArray[Any],
-        share: range,
-    ) -> list[list[_Near]]:
-        """Returns, for each part of a share, the tools that reach each question's limit."""
-        found: list[list[_Near]] = []
-        room = self._kernels and self._kernels.zeros((len(questions), _PART), dtype="int32")
-        for part in share:
-            counted = mask[part * _PART : (part + 1) * _PART]
-            products = self._dot_products(questions, packed.parts[part], room)[:, : counted.size]
-            reached = (products >= limits[:, None]) & counted
-            rows = [np.flatnonzero(row) for row in reached]
-            found.append(
-                [(each + part * _PART, row[each]) for each, row in zip(rows, products, strict=True)]
+    ) -> list[_Near]:
+        """Returns the tools of some cells that count and reach the limit of each question."""
+        found: list[list[_Near]] = [[] for _ in questions]
+        for first in range(0, len(cells), _AT_ONCE):
+            part = cells[first : first + _AT_ONCE]
+            numbers = np.concatenate([cell.numbers for cell in part])
+            products = np.concatenate(
+                [self._dot_products(questions, cell.packed) for cell in part], axis=1
             )
-        return found
+            for near, row, limit in zip(found, products, limits, strict=True):
+                reached = np.flatnonzero(row >= limit)
+                near.append((numbers[reached], row[reached]))
+        return [_counted(near, mask) for near in found]
+
+    def _first_products(self, questions: Components, numbers: Rows | Numbers) -> NDArray[Any]:
+        """Returns the products of questions with some tools by their first components."""
+        return self._dot_products(questions, self._pack(np.take(self._first, numbers, axis=0)))
 
     def products(self, questions: Vectors, numbers: Rows) -> Vectors:
         """Returns about the inner product of each question with some tools.
@@ -243,12 +307,9 @@ class NearestNeighbors:
         return found
 
 
-def _whole_parts(size: int) -> int:
-    """Returns how many tools the parts have that hold ``size`` of them."""
-    return -(-size // _PART) * _PART
-
-
-def _shares(parts: int) -> list[range]:
-    """Returns so many parts, divided among the threads."""
-    each = max(1, -(-parts // _THREADS))
-    return [range(n, min(parts, n + each)) for n in range(0, parts, each)] or [range(0)]
+def _counted(near: Sequence[_Near], mask: Mask) -> _Near:
+    """Returns those of some tools that count, ascending by number."""
+    numbers, products = (np.concatenate(each) for each in zip(*near, strict=True))
+    counted = np.flatnonzero(mask[numbers])
+    counted = counted[np.argsort(numbers[counted])]
+    return numbers[counted], products[counted]

@@ -274,6 +274,7 @@ class IndexMemory:
             ]
             await asyncio.to_thread(self.names.take, tools)
         await asyncio.to_thread(self.names.settle)
+        await asyncio.to_thread(self.components.settle)
         return alive, server
 
     async def advance(self, connection: Connection) -> None:
@@ -314,6 +315,7 @@ class IndexMemory:
                 self._executors.add(tool.number)
         self._take_capabilities((tool.number, tool.purpose) for tool in change.added)
         self._take_components(change.components)
+        self.components.settle()
         self._publish(position, alive, server)
 
     def _count(self, change: IndexChange) -> None:

@@ -1,10 +1,8 @@
 """Finds the tools of an index in PostgreSQL whose words match queries best."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-import anyio.to_thread
 import numpy as np
 
 from toolscript.cluster.database import Database
@@ -31,8 +29,6 @@ class WordLists:
     """By query, those of its stems."""
     lists: list[Rows]
     """The numbers of the tools with the greatest sums, a list for each mask and query."""
-    problem: str = ""
-    """Why some postings are missing; empty where none is."""
 
     def sums(self, numbers: Rows) -> Vectors:
         """Returns the weighted sums of the impacts on some tools: float32 [queries, numbers]."""
@@ -58,31 +54,27 @@ class WordSearch:
         self._listed = listed
         self._known = PostingCache()
 
-    async def best(
-        self, snapshot: Snapshot, queries: Sequence[Weights], masks: Sequence[Mask]
-    ) -> WordLists:
-        """Returns the tools of each mask that have the best words of each query.
+    async def read(
+        self, snapshot: Snapshot, queries: Sequence[Weights]
+    ) -> tuple[dict[int, PostingList], str]:
+        """Returns the lists of the queries' stems, as of the last fold.
 
-        While the database does not answer, that is told by the postings that were read lately.
+        While the database does not answer, those that were read lately, and why.
         """
         stems = {stem for weights in queries for stem in weights}
-        problem = ""
         try:
-            postings = await self._read(snapshot, stems)
+            return await self._read(snapshot, stems), ""
         except DatabaseUnavailableError as error:
-            postings, problem = self._known.found(snapshot.folds, stems), str(error)
-        found = await anyio.to_thread.run_sync(
-            partial(self._best, snapshot, postings, queries, masks)
-        )
-        return replace(found, problem=problem)
+            return self._known.found(snapshot.folds, stems), str(error)
 
-    def _best(
+    def best(
         self,
         snapshot: Snapshot,
-        postings: dict[int, PostingList],
+        postings: Mapping[int, PostingList],
         queries: Sequence[Weights],
         masks: Sequence[Mask],
     ) -> WordLists:
+        """Returns the tools of each mask that have the best words of each query."""
         size, later = snapshot.alive.size, snapshot.later
         known = {
             stem: each.with_later(later.get(stem, ()), size) for stem, each in postings.items()
