@@ -85,14 +85,11 @@ def test_no_tool_has_a_stem_without_blocks() -> None:
     st.integers(0, 2**32 - 1),
     st.lists(st.floats(0.0005, 1), min_size=1, max_size=6),
     st.integers(1, 300),
-    st.sampled_from([100, 1000, 5000]),
 )
-def test_the_best_are_the_greatest_visible_sums(
-    seed: int, shares: list[float], limit: int, range_: int
-) -> None:
-    """However many ranges are looked at, and the first of those that are alike."""
+def test_the_best_are_the_greatest_visible_sums(seed: int, shares: list[float], limit: int) -> None:
+    """The first of those that are alike."""
     chance = np.random.default_rng(seed)
-    masks = [chance.random(3000) < share for share in (0.9, 0.02)]
+    masks = [chance.random(3000) < share for share in (1.1, 0.9, 0.02)]
     postings: dict[int, PostingList] = {}
     queries: list[dict[int, float]] = [{}, {}]
     sums = np.zeros((2, 3000), np.float32)
@@ -104,8 +101,8 @@ def test_the_best_are_the_greatest_visible_sums(
         for query in (0, 1) if stem % 2 else (0,):
             queries[query][stem] = weight
             sums[query, tools] += np.float32(weight) * impacts.astype(np.float32)
-    found = best_tools(postings, queries, masks, limit, range_)
-    expected = np.concatenate([sums * mask for mask in masks])
+    found = best_tools(postings, queries, masks, limit)
+    expected = [row * mask for row in sums for mask in masks]
     for rows, row in zip(found, expected, strict=True):
         order = np.argsort(-row, kind="stable")[: min(limit, np.count_nonzero(row))]
-        assert rows.tolist() == order.tolist()
+        assert sorted(rows) == sorted(order)

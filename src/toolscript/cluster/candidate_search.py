@@ -7,9 +7,10 @@ best. The same steps then score them as score a whole catalogue in memory: with 
 and vector from its row, and the statistics of all tools from `IndexMemory`.
 """
 
-import asyncio
+import os
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -21,7 +22,7 @@ from toolscript.cluster.candidate_rows import CandidateRow, vectors_of
 from toolscript.cluster.database import Database
 from toolscript.cluster.fallback_rows import Documents, FallbackRows
 from toolscript.cluster.grant_masks import GrantMasks
-from toolscript.cluster.posting_blocks import Weights
+from toolscript.cluster.posting_blocks import PostingList, Weights
 from toolscript.cluster.resident_index import IndexMemory, Snapshot, token_ids_of
 from toolscript.cluster.score_estimates import ALIKE, Kept, SignalScores, likely_best
 from toolscript.cluster.word_search import WordLists, WordSearch
@@ -48,6 +49,8 @@ from toolscript.candidate_tool as tool join toolscript.candidate_server as of_to
 on of_tool.index_id = tool.index_id and of_tool.number = server
 where tool.index_id = $1 and tool.number = any($2)
 """
+_POOL = ThreadPoolExecutor(os.cpu_count(), "nearest")
+"""Compares vectors while another thread adds words up."""
 _NEAREST = 3
 """So many times as many are listed by their vectors as by their words: what the components tell of
 a cosine is only about right. With twice as many one more of 144 first tens among a million tools
@@ -155,11 +158,10 @@ class CandidateSearch:
             partial(self._asked, plan, memory, snapshot, visible)
         )
         # While the database reads words, vectors are compared here.
-        nearest, (words, named) = await asyncio.gather(
-            anyio.to_thread.run_sync(self._nearest, question), self._said(question)
-        )
-        likely = await anyio.to_thread.run_sync(
-            partial(self._likely, question, nearest, words, named)
+        nearest = _POOL.submit(self._nearest, question)
+        postings, question.problem = await self._words.read(snapshot, question.weights)
+        named, likely = await anyio.to_thread.run_sync(
+            partial(self._likely, question, postings, nearest)
         )
         rows = await self._missing(question, (), likely)
         rows += await self._missing(question, rows, self._needed(question, rows))
@@ -174,31 +176,24 @@ class CandidateSearch:
         lists = (nearest(question.vectors, mask, count) for mask in question.masks)
         return [rows for each in lists for rows in each]
 
-    async def _said(self, question: _Question) -> tuple[WordLists, _Named]:
-        """Returns the tools with the question's words, and those that it names."""
-        snapshot, weights = question.snapshot, question.weights
-        postings, question.problem = await self._words.read(snapshot, weights)
-        # In one thread: more would only keep each other from the interpreter's lock.
-        return await anyio.to_thread.run_sync(
-            lambda: (
-                self._words.best(snapshot, postings, weights, question.masks),
-                self._named(question),
-            )
-        )
-
     def _likely(
-        self, question: _Question, nearest: Sequence[Rows], words: WordLists, named: _Named
-    ) -> Rows:
-        """Returns the numbers of the candidates whose rows have to be read."""
+        self,
+        question: _Question,
+        postings: Mapping[int, PostingList],
+        nearest: "Future[list[Rows]]",
+    ) -> tuple[_Named, Rows]:
+        """Returns what is named, and the numbers of the candidates whose rows have to be read."""
+        words = self._words.best(question.snapshot, postings, question.weights, question.masks)
+        named = self._named(question)
         mask = question.visible
-        lists = np.concatenate([*nearest, *words.lists, named.numbers]).astype(np.intp)
+        lists = np.concatenate([*nearest.result(), *words.lists, named.numbers]).astype(np.intp)
         numbers = np.unique(lists[lists < mask.size])
         numbers = numbers[mask[numbers]]
         request = question.plan.request
         wants_all = question.plan.limit is None or request.context or request.why
-        if wants_all or not numbers.size:  # what a context raises is not estimated
-            return numbers
-        return self._best(question, numbers, words, named)
+        if not wants_all and numbers.size:  # what a context raises is not estimated
+            numbers = self._best(question, numbers, words, named)
+        return named, numbers
 
     def _best(self, question: _Question, numbers: Rows, words: WordLists, named: _Named) -> Rows:
         """Returns the numbers of the candidates that may be the best, or that are named.

@@ -23,7 +23,7 @@ from toolscript.retrieval.semantic.reduced_vectors import (
     component_bytes,
     question_bytes,
 )
-from toolscript.retrieval.top_k import RunningGreatest, greatest_of_rows
+from toolscript.retrieval.top_k import greatest_of_rows
 
 Components = NDArray[np.int8]
 DIMS, FIRST_DIMS = 192, 64
@@ -37,7 +37,7 @@ _SHARE = 0.15
 Of a million tools 99 % of the 200 nearest are among these."""
 _FEW = 16
 """Where less than one of so many tools counts, these are looked up one by one."""
-_COMPARED = 8
+_COMPARED = 6
 """About so many times as many as are returned are compared by all their components."""
 _LEAST_COMPARED = 32
 """At least so many times as many as are returned are compared by the first components."""
@@ -217,9 +217,7 @@ class NearestNeighbors:
         if question.size:  # NumKong computes nothing of no components
             rows = self._pack(np.take(self._others, numbers, axis=0))
             products = products + self._dot_products(question[None], rows)[0]
-        best = RunningGreatest(limit)
-        best.add(products)
-        return numbers[best.places]
+        return numbers[np.argsort(-products, kind="stable")[:limit]]
 
     def _nearest_cells(
         self, known: _Cells, questions: Components, mask: Mask, visible: int, limit: int

@@ -16,10 +16,9 @@ from toolscript.retrieval.base import Mask, Rows
 from toolscript.retrieval.lexical.analyzer import Numbers, TokenIds, Vocabulary
 from toolscript.retrieval.lexical.bm25f import field_scales, saturated_frequency
 from toolscript.retrieval.lexical.postings import NAME, Postings, differs
-from toolscript.retrieval.top_k import RunningGreatest
+from toolscript.retrieval.top_k import greatest
 
 BLOCK = 8192
-RANGE = 1 << 18
 
 Impacts = NDArray[np.float16]
 Weights = Mapping[int, float]
@@ -138,34 +137,26 @@ def best_tools(
     queries: Sequence[Weights],
     masks: Sequence[Mask],
     limit: int,
-    range_: int = RANGE,
 ) -> list[Rows]:
-    """Returns the tools with the greatest weighted sums of impacts, a list for each mask and query.
+    """Returns the tools with the greatest weighted sums of impacts, a list for each query and mask.
 
-    Of equal ones the first. One range of numbers after the other, whose sums stay in the cache.
+    Of equal ones the first. A list is in any order.
 
     Args:
         postings: The lists of the queries' stems.
         queries: What the impacts on each list are multiplied with.
         masks: By a tool's number, whether it counts: bool [n] each.
         limit: How many tools are returned at most; all have a sum above 0.
-        range_: How many numbers a range has.
     """
-    size = masks[0].size
-    bounds = np.arange(0, size + range_, range_, dtype=np.int32)
-    ends = {stem: np.searchsorted(each.tools, bounds).tolist() for stem, each in postings.items()}
-    buffer = np.empty((len(queries), min(range_, size)), np.float32)
-    found = [[RunningGreatest(limit, 0.0) for _ in queries] for _ in masks]
-    for number, first in enumerate(range(0, size, range_)):
-        sums = buffer[:, : size - first]
+    found: list[Rows] = []
+    counts_all = [bool(mask.all()) for mask in masks]
+    sums = np.empty(masks[0].size, np.float32)
+    for weights in queries:
         sums.fill(0)
-        for stem, each in postings.items():
-            entries = slice(ends[stem][number], ends[stem][number + 1])
-            places = np.subtract(each.tools[entries], first, dtype=np.intp)
-            for row, weights in zip(sums, queries, strict=True):
-                if stem in weights:
-                    np.add.at(row, places, np.float32(weights[stem]) * each.impacts[entries])
-        for bests, mask in zip(found, masks, strict=True):
-            for best, row in zip(bests, sums, strict=True):
-                best.add(row, first, mask[first : first + range_])
-    return [best.places for bests in found for best in bests]
+        for stem, weight in weights.items():
+            if stem in postings:
+                each = postings[stem]
+                np.add.at(sums, each.tools, np.float32(weight) * each.impacts)
+        for mask, counts in zip(masks, counts_all, strict=True):
+            found.append(greatest(sums if counts else sums * mask, limit))
+    return found

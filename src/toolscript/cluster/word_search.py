@@ -28,7 +28,7 @@ class WordLists:
     weights: Sequence[Weights]
     """By query, those of its stems."""
     lists: list[Rows]
-    """The numbers of the tools with the greatest sums, a list for each mask and query."""
+    """The numbers of the tools with the greatest sums, a list for each query and mask."""
 
     def sums(self, numbers: Rows) -> Vectors:
         """Returns the weighted sums of the impacts on some tools: float32 [queries, numbers]."""
