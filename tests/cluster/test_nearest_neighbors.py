@@ -56,7 +56,9 @@ def test_the_nearest_are_found_whatever_may_be_seen(
     index = index_of(vectors, 10)
     mask = np.random.default_rng(3).random(len(vectors)) < share
     seen = np.flatnonzero(mask)
-    for question, found in zip(questions, index.nearest(questions, mask, LISTED), strict=True):
+    for question, found in zip(
+        questions, index.nearest(questions, mask, [LISTED] * 3), strict=True
+    ):
         assert found.size == min(LISTED, seen.size)
         assert mask[found].all()
         best = seen[np.argsort(-(vectors[seen] @ question))][:10]
@@ -86,11 +88,11 @@ def test_cells_that_are_not_near_are_left_out(
         index.settle()
         mask = np.ones(last, np.bool_)
         for number in (0, last - 1):
-            [found] = index.nearest(vectors[number : number + 1], mask, 5)
+            [found] = index.nearest(vectors[number : number + 1], mask, [5])
             alike = vectors[found] @ vectors[number]
             assert alike.max() > 0.999
     compared.clear()
-    [found] = index.nearest(questions[:1], mask, 5)
+    [found] = index.nearest(questions[:1], mask, [5])
     assert sum(compared) < 0.4 * len(vectors)
     best = np.argsort(-(vectors @ questions[0]))[:5]
     assert len({*found.tolist()} & {*best.tolist()}) >= 4
@@ -101,7 +103,7 @@ def test_a_sample_that_is_nearer_than_the_others_misleads_nobody(vectors: Vector
     everything[:: nearest_neighbors.SAMPLE] = vectors[0]
     index = index_of(everything, len(everything))
     for limit in (5, LISTED):
-        [found] = index.nearest(vectors[:1], np.ones(len(everything), np.bool_), limit)
+        [found] = index.nearest(vectors[:1], np.ones(len(everything), np.bool_), [limit])
         assert found.size == len(set(found.tolist())) == limit
         assert np.count_nonzero(everything[found] @ vectors[0] > 0.99) >= min(limit, 75)
 
@@ -110,7 +112,7 @@ def test_of_tools_that_are_equally_near_the_first_are_found(vectors: Vectors) ->
     everything = vectors.copy()
     everything[100:1000] = vectors[0]
     index = index_of(everything, len(everything))
-    [found] = index.nearest(vectors[:1], np.ones(len(everything), np.bool_), 50)
+    [found] = index.nearest(vectors[:1], np.ones(len(everything), np.bool_), [50])
     assert found.tolist() == [0, *range(100, 149)]
 
 
@@ -120,13 +122,13 @@ def test_where_no_tool_has_a_vector_none_is_near(
 ) -> None:
     index = NearestNeighbors(principal_axes(vectors, DIMS), 10)
     asked, everything = vectors[:2], np.ones(5000, np.bool_)
-    assert [rows.size for rows in index.nearest(asked, everything, 5)] == [0, 0]
+    assert [rows.size for rows in index.nearest(asked, everything, [5, 5])] == [0, 0]
     index.put([3, 4001], index.components_of(vectors[:2]))
     index.settle()
     for mask in (everything, everything[:10]):
         seen = {3, 4001} if mask.size > 10 else {3}
-        assert [set(rows.tolist()) for rows in index.nearest(asked, mask, 5)] == [seen] * 2
-    assert [rows.size for rows in index.nearest(asked, ~everything, 5)] == [0, 0]
+        assert [set(rows.tolist()) for rows in index.nearest(asked, mask, [5, 5])] == [seen] * 2
+    assert [rows.size for rows in index.nearest(asked, ~everything, [5, 5])] == [0, 0]
 
 
 def test_the_products_are_nearly_those_of_the_vectors(vectors: Vectors, questions: Vectors) -> None:
@@ -136,7 +138,7 @@ def test_the_products_are_nearly_those_of_the_vectors(vectors: Vectors, question
     assert np.abs(products - questions @ vectors[numbers].T).max() < 0.1
     index.put([10], index.components_of(vectors[:1]))
     index.settle()
-    [nearest] = index.nearest(vectors[:1], np.ones(len(vectors), np.bool_), 2)
+    [nearest] = index.nearest(vectors[:1], np.ones(len(vectors), np.bool_), [2])
     assert sorted(nearest.tolist()) == [0, 10]
 
 
@@ -147,7 +149,7 @@ def test_vectors_may_have_few_numbers() -> None:
     for share in (1.0, 0.03):
         mask = np.random.default_rng(3).random(len(vectors)) < share
         mask[7] = True
-        [found] = index.nearest(vectors[7:8], mask, 3)
+        [found] = index.nearest(vectors[7:8], mask, [3])
         assert found.size == min(3, np.count_nonzero(mask))
         assert 7 in found
 

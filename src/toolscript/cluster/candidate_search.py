@@ -50,7 +50,7 @@ on of_tool.index_id = tool.index_id and of_tool.number = server
 where tool.index_id = $1 and tool.number = any($2)
 """
 _POOL = ThreadPoolExecutor(os.cpu_count(), "nearest")
-"""Compares vectors while another thread adds words up."""
+"""Compares vectors and names while another thread adds words up."""
 _NEAREST = 3
 """So many times as many are listed by their vectors as by their words: what the components tell of
 a cosine is only about right. With twice as many one more of 144 first tens among a million tools
@@ -158,35 +158,40 @@ class CandidateSearch:
             partial(self._asked, plan, memory, snapshot, visible)
         )
         # While the database reads words, vectors are compared here.
-        nearest = _POOL.submit(self._nearest, question)
+        found = _POOL.submit(self._near_and_named, question)
         postings, question.problem = await self._words.read(snapshot, question.weights)
         named, likely = await anyio.to_thread.run_sync(
-            partial(self._likely, question, postings, nearest)
+            partial(self._likely, question, postings, found)
         )
         rows = await self._missing(question, (), likely)
         rows += await self._missing(question, rows, self._needed(question, rows))
         return await anyio.to_thread.run_sync(partial(self._state, question, named, rows))
+
+    def _near_and_named(self, question: _Question) -> tuple[list[Rows], _Named]:
+        """Returns the tools that are near the question, and those that it names."""
+        return self._nearest(question), self._named(question)
 
     def _nearest(self, question: _Question) -> list[Rows]:
         """Returns the tools whose vectors are nearest, a list for each query and mask."""
         if not question.memory.id or question.vectors is None:
             return []
         nearest = question.memory.components.nearest
-        count = _NEAREST * self._listed
-        lists = (nearest(question.vectors, mask, count) for mask in question.masks)
+        parts = [self._listed] * (len(question.vectors) - 1)
+        limits = [_NEAREST * self._listed, *parts]
+        lists = (nearest(question.vectors, mask, limits) for mask in question.masks)
         return [rows for each in lists for rows in each]
 
     def _likely(
         self,
         question: _Question,
         postings: Mapping[int, PostingList],
-        nearest: "Future[list[Rows]]",
+        found: "Future[tuple[list[Rows], _Named]]",
     ) -> tuple[_Named, Rows]:
         """Returns what is named, and the numbers of the candidates whose rows have to be read."""
         words = self._words.best(question.snapshot, postings, question.weights, question.masks)
-        named = self._named(question)
+        nearest, named = found.result()
         mask = question.visible
-        lists = np.concatenate([*nearest.result(), *words.lists, named.numbers]).astype(np.intp)
+        lists = np.concatenate([*nearest, *words.lists, named.numbers]).astype(np.intp)
         numbers = np.unique(lists[lists < mask.size])
         numbers = numbers[mask[numbers]]
         request = question.plan.request
@@ -314,8 +319,9 @@ class CandidateSearch:
             found.update(names.by_id(identifier, mask))
         if request.why:
             found.update(names.spelled(compact(request.why), mask))
-        if question.executors is not None:  # a shell is raised whatever the signals say
-            found.update(np.flatnonzero(question.executors)[: self._listed].tolist())
+        if question.executors is not None:  # a shell is raised even where no signal finds one
+            shown = question.plan.limit or self._listed
+            found.update(np.flatnonzero(question.executors)[:shown].tolist())
         others = np.fromiter(found, np.intp, len(found))
         return _Named(matches, [np.array(each, np.intp) for each in groups.values()], others)
 

@@ -176,13 +176,14 @@ class NearestNeighbors:
             return questions.astype(np.float32) @ packed.astype(np.float32).T
         return np.asarray(self._kernels.dots_packed(np.ascontiguousarray(questions), packed))
 
-    def nearest(self, questions: Vectors, mask: Mask, limit: int) -> list[Rows]:
+    def nearest(self, questions: Vectors, mask: Mask, limits: Sequence[int]) -> list[Rows]:
         """Returns the numbers of the tools that are nearest to each question, about so.
 
         Args:
             questions: float32 [questions, dim], unit rows.
             mask: By a tool's number, whether it counts.
-            limit: How many are returned of each question at most.
+            limits: How many are returned of each question at most. Where fewer are wanted than of
+                another question, fewer are compared.
         """
         cells = self._cells
         size = min(mask.size, cells.known.size)
@@ -196,14 +197,14 @@ class NearestNeighbors:
         if visible * _FEW < counted.size:
             few = np.flatnonzero(counted)
             products = self._first_products(asked[:, :count], few)
-            nearest = map(np.sort, greatest_of_rows(products, _COMPARED * limit))
+            nearest = map(np.sort, greatest_of_rows(products, _COMPARED * max(limits)))
             found = [(few[rows], row[rows]) for row, rows in zip(products, nearest, strict=True)]
         else:
-            chosen = self._nearest_cells(cells, asked[:, :count], counted, visible, limit)
-            wanted = min(_COMPARED * limit, visible)
+            chosen = self._nearest_cells(cells, asked[:, :count], counted, limits)
+            wanted = [min(_COMPARED * limit, visible) for limit in limits]
             found = self._near(chosen, asked[:, :count], counted, wanted)
         others = asked[:, count:]
-        return [self._best(*each, limit) for each in zip(others, found, strict=True)]
+        return [self._best(*each) for each in zip(others, found, limits, strict=True)]
 
     def _best(self, question: Components, near: _Near, limit: int) -> Rows:
         """Returns those of some tools that are nearest to a question by all their components.
@@ -220,44 +221,47 @@ class NearestNeighbors:
         return numbers[np.argsort(-products, kind="stable")[:limit]]
 
     def _nearest_cells(
-        self, known: _Cells, questions: Components, mask: Mask, visible: int, limit: int
+        self, known: _Cells, questions: Components, mask: Mask, limits: Sequence[int]
     ) -> list[_Cell]:
         """Returns the cells that are near any question, with enough tools that count for each."""
         counts = (
             np.bincount(known.cell_of[::SAMPLE][mask[::SAMPLE]], minlength=len(known.cells))
             * SAMPLE
         )
-        wanted = max(_SHARE * visible, _LEAST_COMPARED * limit)
+        least = max(_LEAST_COMPARED, _SHARE * counts.sum() / max(limits))
         nearest = np.argsort(-(questions.astype(np.float32) @ known.centers.T), axis=1)
         chosen = np.zeros(len(known.cells), np.bool_)
-        for row in nearest:
-            chosen[row[: np.searchsorted(np.cumsum(counts[row]), wanted) + 1]] = True
+        for row, limit in zip(nearest, limits, strict=True):
+            chosen[row[: np.searchsorted(np.cumsum(counts[row]), least * limit) + 1]] = True
         return [known.cells[cell] for cell in np.flatnonzero(chosen)]
 
     def _near(
-        self, cells: Sequence[_Cell], questions: Components, mask: Mask, wanted: int
+        self, cells: Sequence[_Cell], questions: Components, mask: Mask, wanted: Sequence[int]
     ) -> list[_Near]:
-        """Returns about ``wanted`` tools of some cells for each question, and at least half."""
+        """Returns about as many tools of some cells for each question, and at least half."""
         sample = np.concatenate([cell.numbers for cell in cells])[::SAMPLE]
         sampled = self._first_products(questions, sample[mask[sample]])
-        expected = wanted * _MARGIN
+        margin = _MARGIN
         while True:
-            rank = math.ceil(expected / SAMPLE)
-            limits = np.full(len(questions), _LEAST, sampled.dtype)
-            if rank < sampled.shape[1]:
-                limits = np.partition(sampled, -rank, axis=1)[:, -rank]
+            ranks = [math.ceil(each * margin / SAMPLE) for each in wanted]
+            limits = [
+                np.partition(row, -rank)[-rank] if rank < row.size else _LEAST
+                for row, rank in zip(sampled, ranks, strict=True)
+            ]
             found = self._reaching(cells, questions, mask, limits)
-            enough = all(numbers.size >= wanted // 2 for numbers, _ in found)
-            if enough or rank >= sampled.shape[1]:
+            enough = all(
+                numbers.size >= each // 2 for (numbers, _), each in zip(found, wanted, strict=True)
+            )
+            if enough or max(ranks) >= sampled.shape[1]:
                 return found
-            expected *= 4  # the sample told too little
+            margin *= 4  # the sample told too little
 
     def _reaching(
         self,
         cells: Sequence[_Cell],
         questions: Components,
         mask: Mask,
-        limits: NDArray[Any],
+        limits: Sequence[float],
     ) -> list[_Near]:
         """Returns the tools of some cells that count and reach the limit of each question."""
         found: list[list[_Near]] = [[] for _ in questions]

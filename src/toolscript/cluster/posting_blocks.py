@@ -149,7 +149,7 @@ def best_tools(
         limit: How many tools are returned at most; all have a sum above 0.
     """
     found: list[Rows] = []
-    counts_all = [bool(mask.all()) for mask in masks]
+    counted = [None if mask.all() else np.flatnonzero(mask) for mask in masks]
     sums = np.empty(masks[0].size, np.float32)
     for weights in queries:
         sums.fill(0)
@@ -157,6 +157,8 @@ def best_tools(
             if stem in postings:
                 each = postings[stem]
                 np.add.at(sums, each.tools, np.float32(weight) * each.impacts)
-        for mask, counts in zip(masks, counts_all, strict=True):
-            found.append(greatest(sums if counts else sums * mask, limit))
+        found += [
+            greatest(sums, limit) if rows is None else rows[greatest(sums[rows], limit)]
+            for rows in counted
+        ]
     return found
