@@ -111,8 +111,8 @@ class CandidateSearch:
         stemmer: The stemmer of the engine.
         semantic: Embeds questions; None searches by words only.
         learning: What the graph has learned; None for nothing.
-        listed: How many candidates are taken of each list. Rows are read of half as many, or of
-            three times as many as hits are wanted.
+        listed: How many candidates are taken of each list. Rows are read of a quarter as many, or
+            of three times as many as hits are wanted.
         documents: Returns the tools that are known while the database does not answer.
     """
 
@@ -163,7 +163,7 @@ class CandidateSearch:
         named, likely = await anyio.to_thread.run_sync(
             partial(self._likely, question, postings, found)
         )
-        rows = await self._missing(question, (), likely)
+        rows = await self._missing(question, [], likely)
         rows += await self._missing(question, rows, self._needed(question, rows))
         return await anyio.to_thread.run_sync(partial(self._state, question, named, rows))
 
@@ -223,7 +223,7 @@ class CandidateSearch:
     def _kept(self, question: _Question, numbers: Rows, named: _Named) -> Kept:
         """Returns which of some candidates have to be kept."""
         kept = Kept(
-            max(self._listed // 2, 3 * (question.plan.limit or 0)),
+            max(self._listed // 4, 3 * (question.plan.limit or 0)),
             [mask[numbers] for mask in question.masks],
             [np.isin(numbers, group) for group in named.groups if group.size > ALIKE],
         )
@@ -255,13 +255,13 @@ class CandidateSearch:
         )
 
     async def _missing(
-        self, question: _Question, rows: Sequence[CandidateRow], numbers: Iterable[int] | Rows
+        self, question: _Question, rows: Sequence[CandidateRow], numbers: Rows
     ) -> list[CandidateRow]:
         """Returns the rows of those of some tools that are visible and not among ``rows``."""
         mask = question.visible
-        known = {row.number for row in rows}
-        wanted = {int(each) for each in numbers} - known
-        missing = sorted(each for each in wanted if each < mask.size and mask[each])
+        numbers = np.setdiff1d(numbers, [row.number for row in rows])
+        numbers = numbers[numbers < mask.size]
+        missing: list[int] = numbers[mask[numbers]].tolist()
         if not missing:
             return []
         if not question.problem:
@@ -360,14 +360,15 @@ class CandidateSearch:
         graph = self._learning.graph
         return {*context, *(near for tool in context for near in graph.neighbors(tool))}
 
-    def _needed(self, question: _Question, rows: Sequence[CandidateRow]) -> set[int]:
+    def _needed(self, question: _Question, rows: Sequence[CandidateRow]) -> Rows:
         """Returns the tools that candidates need first, where these are asked for."""
         if self._learning is None or not question.plan.request.needed:
-            return set()
+            return np.empty(0, np.intp)
         graph, names, mask = self._learning.graph, question.memory.names, question.visible
         ids = (_decode(row.document).id for row in rows)
         needed = (need.tool for each in ids for need in graph.dependencies(each))
-        return {number for tool in needed for number in names.by_id(tool, mask)}
+        found = [number for tool in needed for number in names.by_id(tool, mask)]
+        return np.array(found, np.intp)
 
     def _state(self, question: _Question, named: _Named, rows: list[CandidateRow]) -> IndexState:
         """Returns the candidates with everything that the steps of a search read."""
