@@ -39,7 +39,7 @@ _FEW = 16
 """Where less than one of so many tools counts, these are looked up one by one."""
 _COMPARED = 6
 """About so many times as many as are returned are compared by all their components."""
-_LEAST_COMPARED = 16
+_LEAST_COMPARED = 24
 """At least so many times as many as are returned are compared by the first components."""
 SAMPLE = 37
 """One of so many tools tells how near those are, and how many of a cell's count. A prime: servers
