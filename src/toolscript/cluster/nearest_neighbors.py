@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from toolscript.cluster.k_means import cluster_centers, nearest_centers
+from toolscript.cluster.k_means import KMeans
 from toolscript.embedding.base import Vectors, unit_rows
 from toolscript.retrieval.base import Mask, Rows
 from toolscript.retrieval.lexical.analyzer import Numbers
@@ -37,7 +37,7 @@ _SHARE = 0.15
 Of a million tools 99 % of the 200 nearest are among these."""
 _FEW = 16
 """Where less than one of so many tools counts, these are looked up one by one."""
-_COMPARED = 6
+_COMPARED = 8
 """About so many times as many as are returned are compared by all their components."""
 _LEAST_COMPARED = 24
 """At least so many times as many as are returned are compared by the first components."""
@@ -66,8 +66,8 @@ class _Cell(NamedTuple):
 class _Cells(NamedTuple):
     """All tools that have been put, by cell."""
 
-    centers: Vectors
-    """float32 [cells, first components]."""
+    division: KMeans
+    """By their first components."""
     cells: list[_Cell]
     cell_of: Numbers
     """By a tool's number, its cell's; −1 where it has none."""
@@ -93,7 +93,8 @@ class NearestNeighbors:
         self._divided = 0
         """How many tools there were when the cells were made."""
         none = np.empty(0, np.int32)
-        self._cells = _Cells(self._first[:0].astype(np.float32), [], none, none.astype(np.bool_))
+        division = KMeans.none(self._first.shape[1])
+        self._cells = _Cells(division, [], none, none.astype(np.bool_))
 
     def components_of(self, vectors: Vectors) -> Components:
         """Returns the components of some vectors: int8 [n, components].
@@ -125,7 +126,7 @@ class NearestNeighbors:
             return
         put = np.unique(np.concatenate(self._waiting))
         self._waiting = []
-        centers, cells, cell_of, known = self._cells
+        division, cells, cell_of, known = self._cells
         added = 0, max(0, int(put[-1]) + 1 - cell_of.size)
         cell_of, known = np.pad(cell_of, added, constant_values=-1), np.pad(known, added)
         known[put] = self._first[put].any(axis=1) | self._others[put].any(axis=1)
@@ -134,10 +135,12 @@ class NearestNeighbors:
         tools = np.flatnonzero(cell_of >= 0).astype(np.int32)
         if tools.size > 2 * self._divided:
             self._divided, put, new = tools.size, tools, tools
-            centers = cluster_centers(self._first[tools], -(-tools.size // _CELL))
-            cells = [_Cell(tools[:0], None)] * len(centers)
-        cell_of[new] = nearest_centers(self._first[new], centers)
-        self._cells = _Cells(centers, self._filled(cells, cell_of, put, new), cell_of, known)
+            count = -(-tools.size // _CELL)
+            division, cell_of[tools] = KMeans.fit(self._first[tools], count)
+            cells = [_Cell(tools[:0], None)] * count
+        else:
+            cell_of[new] = division.nearest(self._first[new])
+        self._cells = _Cells(division, self._filled(cells, cell_of, put, new), cell_of, known)
 
     def _filled(
         self, cells: Sequence[_Cell], cell_of: Numbers, put: Numbers, new: Numbers
@@ -229,7 +232,7 @@ class NearestNeighbors:
             * SAMPLE
         )
         least = max(_LEAST_COMPARED, _SHARE * counts.sum() / max(limits))
-        nearest = np.argsort(-(questions.astype(np.float32) @ known.centers.T), axis=1)
+        nearest = np.argsort(-known.division.greatest_products(questions), axis=1)
         chosen = np.zeros(len(known.cells), np.bool_)
         for row, limit in zip(nearest, limits, strict=True):
             chosen[row[: np.searchsorted(np.cumsum(counts[row]), least * limit) + 1]] = True
