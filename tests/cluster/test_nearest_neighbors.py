@@ -99,13 +99,53 @@ def test_cells_that_are_not_near_are_left_out(
 
 
 def test_a_sample_that_is_nearer_than_the_others_misleads_nobody(vectors: Vectors) -> None:
+    """The sample is one of so many tools, in the order of the cells."""
     everything = np.vstack([vectors, vectors])
-    everything[:: nearest_neighbors.SAMPLE] = vectors[0]
     index = index_of(everything, len(everything))
-    for limit in (5, LISTED):
-        [found] = index.nearest(vectors[:1], np.ones(len(everything), np.bool_), [limit])
-        assert found.size == len(set(found.tolist())) == limit
-        assert np.count_nonzero(everything[found] @ vectors[0] > 0.99) >= min(limit, 75)
+    cells = index._cells.cells  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    sample = np.concatenate([cell.numbers for cell in cells])[:: nearest_neighbors.SAMPLE]
+    everything[sample] = vectors[0]
+    index.put(sample.tolist(), index.components_of(everything[sample]))
+    # They stay where they are: `settle` would have them move to another cell.
+    for cell, (numbers, _) in enumerate(cells):
+        cells[cell] = cells[cell]._replace(packed=index._pack(index._first[numbers]))  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    for limits in ([5], [LISTED], [LISTED, 20], [20, LISTED]):
+        asked = np.repeat(vectors[:1], len(limits), axis=0)
+        for found, limit in zip(
+            index.nearest(asked, np.ones(len(everything), np.bool_), limits), limits, strict=True
+        ):
+            assert found.size == len(set(found.tolist())) == limit
+            assert np.count_nonzero(everything[found] @ vectors[0] > 0.99) >= min(limit, 75)
+
+
+@pytest.mark.usefixtures("kernels")
+def test_of_many_that_are_the_same_some_are_found(vectors: Vectors) -> None:
+    """Their cells are one: the others stay empty."""
+    everything = np.repeat(vectors[:2], 3000, axis=0)
+    index = index_of(everything, 10)
+    found = index.nearest(vectors[:2], np.ones(len(everything), np.bool_), [300, 100])
+    assert [rows.size for rows in found] == [300, 100]
+    assert (found[0] < 3000).all()
+    assert (found[1] >= 3000).all()
+
+
+def test_a_tool_whose_vector_changes_is_found_by_the_new_one(
+    vectors: Vectors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nearest_neighbors, "_CELL", 32)
+    monkeypatch.setattr(nearest_neighbors, "_LEAST_COMPARED", 8)
+    index = index_of(vectors, len(vectors))
+    everything = vectors.copy()
+    moved = np.random.default_rng(8).permutation(len(vectors))[:200]
+    everything[moved] = vectors[np.roll(moved, 1)]
+    index.put(moved.tolist(), index.components_of(everything[moved]))
+    index.settle()
+    mask = np.ones(len(vectors), np.bool_)
+    for number in moved.tolist():
+        [found] = index.nearest(everything[number : number + 1], mask, [5])
+        assert (everything[found] @ everything[number]).max() > 0.999
+    held = np.concatenate([cell.numbers for cell in index._cells.cells])  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    assert sorted(held.tolist()) == list(range(len(vectors)))
 
 
 def test_of_tools_that_are_equally_near_the_first_are_found(vectors: Vectors) -> None:

@@ -7,10 +7,9 @@ best. The same steps then score them as score a whole catalogue in memory: with 
 and vector from its row, and the statistics of all tools from `IndexMemory`.
 """
 
-import os
+import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -22,7 +21,7 @@ from toolscript.cluster.candidate_rows import CandidateRow, vectors_of
 from toolscript.cluster.database import Database
 from toolscript.cluster.fallback_rows import Documents, FallbackRows
 from toolscript.cluster.grant_masks import GrantMasks
-from toolscript.cluster.posting_blocks import PostingList, Weights
+from toolscript.cluster.posting_blocks import Weights
 from toolscript.cluster.resident_index import IndexMemory, Snapshot, token_ids_of
 from toolscript.cluster.score_estimates import ALIKE, Kept, SignalScores, likely_best
 from toolscript.cluster.word_search import WordLists, WordSearch
@@ -49,8 +48,6 @@ from toolscript.candidate_tool as tool join toolscript.candidate_server as of_to
 on of_tool.index_id = tool.index_id and of_tool.number = server
 where tool.index_id = $1 and tool.number = any($2)
 """
-_POOL = ThreadPoolExecutor(os.cpu_count(), "nearest")
-"""Compares vectors and names while another thread adds words up."""
 _NEAREST = 3
 """So many times as many are listed by their vectors as by their words: what the components tell of
 a cosine is only about right. With twice as many one more of 144 first tens among a million tools
@@ -157,15 +154,25 @@ class CandidateSearch:
         question = await anyio.to_thread.run_sync(
             partial(self._asked, plan, memory, snapshot, visible)
         )
-        # While the database reads words, vectors are compared here.
-        found = _POOL.submit(self._near_and_named, question)
-        postings, question.problem = await self._words.read(snapshot, question.weights)
-        named, likely = await anyio.to_thread.run_sync(
-            partial(self._likely, question, postings, found)
+        # While the database reads words, vectors are compared and names looked up here.
+        words, (nearest, named) = await asyncio.gather(
+            self._best_words(question),
+            anyio.to_thread.run_sync(self._near_and_named, question),
+        )
+        likely = await anyio.to_thread.run_sync(
+            partial(self._likely, question, nearest, words, named)
         )
         rows = await self._missing(question, [], likely)
         rows += await self._missing(question, rows, self._needed(question, rows))
         return await anyio.to_thread.run_sync(partial(self._state, question, named, rows))
+
+    async def _best_words(self, question: _Question) -> WordLists:
+        """Returns the tools with the question's words."""
+        snapshot, weights = question.snapshot, question.weights
+        postings, question.problem = await self._words.read(snapshot, weights)
+        return await anyio.to_thread.run_sync(
+            self._words.best, snapshot, postings, weights, question.masks
+        )
 
     def _near_and_named(self, question: _Question) -> tuple[list[Rows], _Named]:
         """Returns the tools that are near the question, and those that it names."""
@@ -184,12 +191,11 @@ class CandidateSearch:
     def _likely(
         self,
         question: _Question,
-        postings: Mapping[int, PostingList],
-        found: "Future[tuple[list[Rows], _Named]]",
-    ) -> tuple[_Named, Rows]:
-        """Returns what is named, and the numbers of the candidates whose rows have to be read."""
-        words = self._words.best(question.snapshot, postings, question.weights, question.masks)
-        nearest, named = found.result()
+        nearest: Sequence[Rows],
+        words: WordLists,
+        named: _Named,
+    ) -> Rows:
+        """Returns the numbers of the candidates whose rows have to be read."""
         mask = question.visible
         lists = np.concatenate([*nearest, *words.lists, named.numbers]).astype(np.intp)
         numbers = np.unique(lists[lists < mask.size])
@@ -198,7 +204,7 @@ class CandidateSearch:
         wants_all = question.plan.limit is None or request.context or request.why
         if not wants_all and numbers.size:  # what a context raises is not estimated
             numbers = self._best(question, numbers, words, named)
-        return named, numbers
+        return numbers
 
     def _best(self, question: _Question, numbers: Rows, words: WordLists, named: _Named) -> Rows:
         """Returns the numbers of the candidates that may be the best, or that are named.
@@ -220,10 +226,14 @@ class CandidateSearch:
         few = (group for group in named.groups if group.size <= ALIKE)
         return np.unique(np.concatenate([best, *few, named.others]))
 
+    def _rows_of(self, plan: Plan) -> int:
+        """Returns of how many of the best candidates the rows are read."""
+        return max(self._listed // 4, 3 * (plan.limit or 0))
+
     def _kept(self, question: _Question, numbers: Rows, named: _Named) -> Kept:
         """Returns which of some candidates have to be kept."""
         kept = Kept(
-            max(self._listed // 4, 3 * (question.plan.limit or 0)),
+            self._rows_of(question.plan),
             [mask[numbers] for mask in question.masks],
             [np.isin(numbers, group) for group in named.groups if group.size > ALIKE],
         )
@@ -320,7 +330,8 @@ class CandidateSearch:
         if request.why:
             found.update(names.spelled(compact(request.why), mask))
         if question.executors is not None:  # a shell is raised even where no signal finds one
-            shown = question.plan.limit or self._listed
+            whole = request.context or question.plan.limit is None
+            shown = self._listed if whole else self._rows_of(question.plan)
             found.update(np.flatnonzero(question.executors)[:shown].tolist())
         others = np.fromiter(found, np.intp, len(found))
         return _Named(matches, [np.array(each, np.intp) for each in groups.values()], others)

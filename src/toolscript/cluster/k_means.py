@@ -22,13 +22,13 @@ Integers = NDArray[np.integer[Any]]
 
 
 class KMeans(NamedTuple):
-    """The cells of vectors: each has those that are nearer to its center than to the others."""
+    """Cells, each of what is nearer to its center than to those of the others."""
 
     centers: Vectors
     """float32 [cells, dim]."""
     directions: Vectors
-    """Where the vectors of each cell are furthest apart: float32 [cells × directions, dim], each as
-    long as the standard deviation is greater than in all other directions."""
+    """Where the vectors of each cell are furthest apart: float32 [cells × directions, dim]. The
+    square of the length is by how much the variance is greater than in the other directions."""
     variances: Vectors
     """The mean variance of each cell in all other directions: float32 [cells]."""
 
@@ -42,7 +42,7 @@ class KMeans(NamedTuple):
         """Divides vectors by Lloyd's algorithm, on a sample of them.
 
         Args:
-            vectors: [n, dim], in any order that is not the same for each ``n / count``.
+            vectors: [n, dim]. Nothing may repeat every so many of them: the sample is taken so.
             count: How many cells there are: 1 to n.
 
         Returns:
@@ -109,7 +109,7 @@ def _spread(
     for cell, rows in zip(used, np.split(order, starts[1:]), strict=True):
         apart = vectors[rows].astype(np.float32) - centers[cell]
         values, axes = np.linalg.eigh(apart.T @ apart / len(rows))  # ascending
-        variances[cell] = values[: dim - kept].mean()
+        variances[cell] = max(0.0, values[: dim - kept].mean())  # rounded
         more = np.sqrt(np.maximum(values[dim - kept :] - variances[cell], 0))
         directions[cell] = (axes[:, dim - kept :] * more).T
     return directions.reshape(-1, dim), variances

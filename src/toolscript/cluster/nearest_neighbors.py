@@ -7,6 +7,8 @@ the vectors, and stays accurate where a caller may find only a few tools.
 """
 
 import math
+import threading
+from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -42,8 +44,8 @@ _COMPARED = 8
 _LEAST_COMPARED = 24
 """At least so many times as many as are returned are compared by the first components."""
 SAMPLE = 37
-"""One of so many tools tells how near those are, and how many of a cell's count. A prime: servers
-may have 8 or 32 tools each."""
+"""One of so many tools tells how near they are, and how many of a cell's tools count. A prime:
+servers may have 8 or 32 tools each."""
 _MARGIN = 1.25
 """So many times as many as are wanted are expected to be near enough, so that seldom fewer are."""
 _AT_ONCE = 32
@@ -89,9 +91,10 @@ class NearestNeighbors:
         size += size // _ROOM  # takes no memory until it is used
         self._first: Components = np.zeros((size, min(FIRST_DIMS, axes.shape[1])), np.int8)
         self._others: Components = np.zeros((size, axes.shape[1] - self._first.shape[1]), np.int8)
-        self._waiting: list[Numbers] = []
-        self._divided = 0
-        """How many tools there were when the cells were made."""
+        self._waiting: deque[Numbers] = deque()
+        self._settling = threading.Lock()
+        self._size = self._divided = 0
+        """How many tools are in cells, and were when the cells were made."""
         none = np.empty(0, np.int32)
         division = KMeans.none(self._first.shape[1])
         self._cells = _Cells(division, [], none, none.astype(np.bool_))
@@ -120,30 +123,36 @@ class NearestNeighbors:
     def settle(self) -> None:
         """Has the tools found that were put. Makes new cells where there are twice as many tools.
 
-        Searches go on in other threads meanwhile, in the cells of before.
+        Any thread may call. Searches go on in the cells of before.
         """
-        if not self._waiting:
-            return
-        put = np.unique(np.concatenate(self._waiting))
-        self._waiting = []
+        with self._settling:
+            waiting: list[Numbers] = []
+            while self._waiting:
+                waiting.append(self._waiting.popleft())
+            if waiting:
+                self._settle(np.unique(np.concatenate(waiting)))
+
+    def _settle(self, put: Numbers) -> None:
+        """Has the tools found that were put, given by their numbers."""
         division, cells, cell_of, known = self._cells
         added = 0, max(0, int(put[-1]) + 1 - cell_of.size)
         cell_of, known = np.pad(cell_of, added, constant_values=-1), np.pad(known, added)
         known[put] = self._first[put].any(axis=1) | self._others[put].any(axis=1)
-        new = put[cell_of[put] < 0]
-        cell_of[new] = 0
-        tools = np.flatnonzero(cell_of >= 0).astype(np.int32)
-        if tools.size > 2 * self._divided:
-            self._divided, put, new = tools.size, tools, tools
-            count = -(-tools.size // _CELL)
-            division, cell_of[tools] = KMeans.fit(self._first[tools], count)
-            cells = [_Cell(tools[:0], None)] * count
+        before = cell_of[put]
+        self._size += int(np.count_nonzero(before < 0))
+        if self._size > 2 * self._divided:
+            self._divided, count = self._size, -(-self._size // _CELL)
+            cell_of[put] = 0
+            put = np.flatnonzero(cell_of >= 0).astype(np.int32)
+            before = np.full(put.size, -1)
+            cells = [_Cell(put[:0], None)] * count
+            division, cell_of[put] = KMeans.fit(self._first[put], count)
         else:
-            cell_of[new] = division.nearest(self._first[new])
-        self._cells = _Cells(division, self._filled(cells, cell_of, put, new), cell_of, known)
+            cell_of[put] = division.nearest(self._first[put])
+        self._cells = _Cells(division, self._filled(cells, cell_of, put, before), cell_of, known)
 
     def _filled(
-        self, cells: Sequence[_Cell], cell_of: Numbers, put: Numbers, new: Numbers
+        self, cells: Sequence[_Cell], cell_of: Numbers, put: Numbers, before: NDArray[Any]
     ) -> list[_Cell]:
         """Returns the cells with the tools that were put.
 
@@ -151,14 +160,17 @@ class NearestNeighbors:
             cells: As they were.
             cell_of: By a tool's number, its cell's.
             put: The tools' numbers.
-            new: Those that were in no cell.
+            before: The cells in which they were: −1 for none.
         """
         filled = list(cells)
-        new = new[np.argsort(cell_of[new], kind="stable")]
-        ends = np.cumsum(np.bincount(cell_of[new], minlength=len(cells)))
-        for cell in map(int, np.unique(cell_of[put])):
-            more = new[ends[cell - 1] if cell else 0 : ends[cell]]
-            numbers = np.concatenate([cells[cell].numbers, more])
+        moved = put[before != cell_of[put]]
+        moved = moved[np.argsort(cell_of[moved], kind="stable")]
+        ends = np.cumsum(np.bincount(cell_of[moved], minlength=len(cells)))
+        changed = np.unique(np.concatenate([before[before >= 0], cell_of[put]]))
+        for cell in map(int, changed):
+            kept = cells[cell].numbers[cell_of[cells[cell].numbers] == cell]
+            more = moved[ends[cell - 1] if cell else 0 : ends[cell]]
+            numbers = np.concatenate([kept, more])
             filled[cell] = _Cell(numbers, self._pack(self._first[numbers]))
         return filled
 
@@ -185,8 +197,8 @@ class NearestNeighbors:
         Args:
             questions: float32 [questions, dim], unit rows.
             mask: By a tool's number, whether it counts.
-            limits: How many are returned of each question at most. Where fewer are wanted than of
-                another question, fewer are compared.
+            limits: How many are returned of each question at most. Of one with half the limit of
+                another, half as many are compared.
         """
         cells = self._cells
         size = min(mask.size, cells.known.size)
@@ -236,12 +248,21 @@ class NearestNeighbors:
         chosen = np.zeros(len(known.cells), np.bool_)
         for row, limit in zip(nearest, limits, strict=True):
             chosen[row[: np.searchsorted(np.cumsum(counts[row]), least * limit) + 1]] = True
-        return [known.cells[cell] for cell in np.flatnonzero(chosen)]
+        cells = (known.cells[cell] for cell in np.flatnonzero(chosen))
+        return [cell for cell in cells if cell.numbers.size]  # where many tools are the same
 
     def _near(
         self, cells: Sequence[_Cell], questions: Components, mask: Mask, wanted: Sequence[int]
     ) -> list[_Near]:
-        """Returns about as many tools of some cells for each question, and at least half."""
+        """Returns the tools of some cells that are near each question.
+
+        Args:
+            cells: Some of them have tools that count.
+            questions: By their first components.
+            mask: By a tool's number, whether it counts.
+            wanted: About how many are returned of each question: half of that at least, where so
+                many are there.
+        """
         sample = np.concatenate([cell.numbers for cell in cells])[::SAMPLE]
         sampled = self._first_products(questions, sample[mask[sample]])
         margin = _MARGIN
@@ -255,7 +276,7 @@ class NearestNeighbors:
             enough = all(
                 numbers.size >= each // 2 for (numbers, _), each in zip(found, wanted, strict=True)
             )
-            if enough or max(ranks) >= sampled.shape[1]:
+            if enough or min(ranks) >= sampled.shape[1]:
                 return found
             margin *= 4  # the sample told too little
 

@@ -284,6 +284,8 @@ class IndexMemory:
             # While the rows were read another reading may have taken some of them.
             if position == self.snapshot.position + 1:
                 self._apply(position, msgspec.msgpack.decode(content, type=IndexChange))
+        if rows:
+            await asyncio.to_thread(self.components.settle)
 
     def _take_components(self, known: Sequence[tuple[int, bytes]]) -> None:
         if known:
@@ -315,7 +317,6 @@ class IndexMemory:
                 self._executors.add(tool.number)
         self._take_capabilities((tool.number, tool.purpose) for tool in change.added)
         self._take_components(change.components)
-        self.components.settle()
         self._publish(position, alive, server)
 
     def _count(self, change: IndexChange) -> None:
