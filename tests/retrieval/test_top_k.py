@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from toolscript.retrieval.top_k import greatest, greatest_of_rows
 
 
-@given(st.integers(0, 2**32 - 1), st.integers(0, 2000), st.integers(1, 40), st.integers(1, 900))
+@given(st.integers(0, 2**32 - 1), st.integers(0, 6000), st.integers(1, 40), st.integers(1, 900))
 def test_the_greatest_are_those_above_0_that_sorting_finds(
     seed: int, size: int, limit: int, different: int
 ) -> None:

@@ -7,6 +7,9 @@ from numpy.typing import NDArray
 
 _CHUNK = 64
 """So many values, each as far from the next, are looked at as one."""
+_FEW = 24
+"""Where less than one of so many chunks is wanted, only the chunks of the greatest are looked at:
+that takes longer than to look at all values where they are no hundred thousands."""
 
 
 def greatest(values: NDArray[np.floating[Any]], limit: int) -> NDArray[np.intp]:
@@ -22,10 +25,13 @@ def greatest(values: NDArray[np.floating[Any]], limit: int) -> NDArray[np.intp]:
     # So many chunks have a value at least that great.
     least = np.partition(maxima, -limit)[-limit] if size > limit else 0.0
     least = max(least, np.finfo(np.float32).tiny)
-    within = np.flatnonzero(maxima >= least)
-    rows, columns = np.nonzero(chunks[:, within] >= least)
-    found = rows * size + within[columns]  # ascending
-    found = np.append(found, size * _CHUNK + np.flatnonzero(others >= least))
+    if size > _FEW * limit:
+        within = np.flatnonzero(maxima >= least)
+        rows, columns = np.nonzero(chunks[:, within] >= least)
+        found = rows * size + within[columns]  # ascending
+        found = np.append(found, size * _CHUNK + np.flatnonzero(others >= least))
+    else:
+        found = np.flatnonzero(values >= least)
     if found.size > limit:
         found = found[np.argsort(-values[found], kind="stable")[:limit]]
     return found
