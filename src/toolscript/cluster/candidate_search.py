@@ -189,11 +189,7 @@ class CandidateSearch:
         return [rows for each in lists for rows in each]
 
     def _likely(
-        self,
-        question: _Question,
-        nearest: Sequence[Rows],
-        words: WordLists,
-        named: _Named,
+        self, question: _Question, nearest: Sequence[Rows], words: WordLists, named: _Named
     ) -> Rows:
         """Returns the numbers of the candidates whose rows have to be read."""
         mask = question.visible
@@ -202,9 +198,9 @@ class CandidateSearch:
         numbers = numbers[mask[numbers]]
         request = question.plan.request
         wants_all = question.plan.limit is None or request.context or request.why
-        if not wants_all and numbers.size:  # what a context raises is not estimated
-            numbers = self._best(question, numbers, words, named)
-        return numbers
+        if wants_all or not numbers.size:  # what a context raises is not estimated
+            return numbers
+        return self._best(question, numbers, words, named)
 
     def _best(self, question: _Question, numbers: Rows, words: WordLists, named: _Named) -> Rows:
         """Returns the numbers of the candidates that may be the best, or that are named.
@@ -226,14 +222,14 @@ class CandidateSearch:
         few = (group for group in named.groups if group.size <= ALIKE)
         return np.unique(np.concatenate([best, *few, named.others]))
 
-    def _rows_of(self, plan: Plan) -> int:
+    def _row_count(self, plan: Plan) -> int:
         """Returns of how many of the best candidates the rows are read."""
         return max(self._listed // 4, 3 * (plan.limit or 0))
 
     def _kept(self, question: _Question, numbers: Rows, named: _Named) -> Kept:
         """Returns which of some candidates have to be kept."""
         kept = Kept(
-            self._rows_of(question.plan),
+            self._row_count(question.plan),
             [mask[numbers] for mask in question.masks],
             [np.isin(numbers, group) for group in named.groups if group.size > ALIKE],
         )
@@ -331,7 +327,7 @@ class CandidateSearch:
             found.update(names.spelled(compact(request.why), mask))
         if question.executors is not None:  # a shell is raised even where no signal finds one
             whole = request.context or question.plan.limit is None
-            shown = self._listed if whole else self._rows_of(question.plan)
+            shown = self._listed if whole else self._row_count(question.plan)
             found.update(np.flatnonzero(question.executors)[:shown].tolist())
         others = np.fromiter(found, np.intp, len(found))
         return _Named(matches, [np.array(each, np.intp) for each in groups.values()], others)
