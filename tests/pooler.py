@@ -5,7 +5,8 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Generator
+import threading
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,11 @@ def installed() -> str | None:
 
 @contextmanager
 def pooler(program: str, server: PostgresServer) -> Generator[int]:
-    """Runs PgBouncer for as long as the block lasts; yields its port."""
+    """Runs PgBouncer for as long as the block lasts, anew whenever it ends; yields its port.
+
+    Version 1.18, which Debian 12 has, ends with "bad client state" where a server is lost while
+    a statement is cancelled. It is a service, which its system starts again.
+    """
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="toolscript-pooler-") as name:
         folder = Path(name)
@@ -46,27 +51,47 @@ def pooler(program: str, server: PostgresServer) -> Generator[int]:
         (folder / "settings.ini").write_text(settings, "utf-8")
         (folder / "users").write_text('"postgres" ""\n', "utf-8")
         options = as_unprivileged(folder, *folder.iterdir())
-        with (folder / "log").open("wb") as log:
-            process = subprocess.Popen(
-                [program, folder / "settings.ini"], stdout=log, stderr=log, cwd=folder, **options
-            )
-        try:
-            asyncio.run(_answering(server.url(port=port), process))
+
+        def start() -> "subprocess.Popen[Any]":
+            with (folder / "log").open("ab") as log:
+                return subprocess.Popen(
+                    [program, "settings.ini"], stdout=log, stderr=log, cwd=folder, **options
+                )
+
+        with _kept_running(start):
+            assert asyncio.run(_answers(server.url(port=port))), (folder / "log").read_text()
             yield port
-        finally:
+
+
+@contextmanager
+def _kept_running(start: Callable[[], "subprocess.Popen[Any]"]) -> Generator[None]:
+    ended = threading.Event()
+
+    def keep() -> None:
+        while not ended.is_set():
+            process = start()
+            while process.poll() is None and not ended.wait(0.02):
+                pass
             process.terminate()
             process.wait(30)
 
+    thread = threading.Thread(target=keep, name="pooler")
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
-async def _answering(url: str, process: "subprocess.Popen[Any]") -> None:
+
+async def _answers(url: str) -> bool:
     asyncpg = driver()
     for _ in range(200):
-        assert process.poll() is None, "PgBouncer has ended"
         try:
             connection = await asyncpg.connect(url, timeout=5, statement_cache_size=0)
         except (OSError, asyncpg.PostgresError):
             await asyncio.sleep(0.05)
             continue
         await connection.close()
-        return
-    raise AssertionError("PgBouncer does not answer")
+        return True
+    return False
