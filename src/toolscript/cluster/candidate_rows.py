@@ -68,6 +68,11 @@ def tool_columns(
     )
 
 
+def document_of(row: CandidateRow) -> Document:
+    """Returns the tool of a row."""
+    return msgspec.msgpack.decode(row.document, type=Document)
+
+
 def halves(vector: Vectors) -> bytes | None:
     """Returns a vector as it is stored: float16; None for zeros."""
     return vector.astype("<f2").tobytes() if vector.any() else None

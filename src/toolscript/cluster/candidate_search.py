@@ -3,83 +3,44 @@
 Candidates are the tools with the nearest vectors and with the best words, for the question and for
 each of its parts, the tools whose names the question spells, and those that the graph connects with
 the context. Their signals are compared first, so that rows are read only of those that may be the
-best. The same steps then score them as score a whole catalogue in memory: with each tool's words
-and vector from its row, and the statistics of all tools from `IndexMemory`.
+best.
 """
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 
 import anyio.to_thread
-import msgspec
 import numpy as np
 
-from toolscript.cluster.candidate_rows import CandidateRow, vectors_of
+from toolscript.cluster.candidate_reader import CandidateReader
+from toolscript.cluster.candidate_rows import CandidateRow, document_of
+from toolscript.cluster.candidate_state import CandidateStates, Question
 from toolscript.cluster.database import Database
 from toolscript.cluster.fallback_rows import Documents, FallbackRows
 from toolscript.cluster.grant_masks import GrantMasks
 from toolscript.cluster.posting_blocks import Weights
-from toolscript.cluster.resident_index import IndexMemory, Snapshot, token_ids_of
+from toolscript.cluster.resident_index import IndexMemory, Snapshot
 from toolscript.cluster.score_estimates import ALIKE, Kept, SignalScores, likely_best
 from toolscript.cluster.word_search import WordLists, WordSearch
 from toolscript.embedding.base import Vectors, unit_rows
-from toolscript.errors import DatabaseUnavailableError
-from toolscript.graph.forecast import Forecast
 from toolscript.graph.learning import Learning
-from toolscript.retrieval.base import Corpus, EmbeddingIndex, Mask, Plan, Rows
-from toolscript.retrieval.candidate_selection import FoundNames, Reachable
-from toolscript.retrieval.capability import CapabilityIndex, CapabilityReader, Purpose
+from toolscript.retrieval.base import Mask, Plan, Rows
+from toolscript.retrieval.capability import CapabilityReader
 from toolscript.retrieval.lexical.analyzer import Stemmer
-from toolscript.retrieval.lexical.bm25f import LexicalIndex, PostingsPart
 from toolscript.retrieval.lexical.name_matching import NameMatch
-from toolscript.retrieval.lexical.postings import Postings
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
-from toolscript.retrieval.semantic.server_context import ServerContext
 from toolscript.retrieval.trace import IndexState
 from toolscript.text.words import compact
-from toolscript.types import Document
 
-_ROWS = """
-select tool.number, document, words, lengths, purpose, executes, vector, server, mean
-from toolscript.candidate_tool as tool join toolscript.candidate_server as of_tool
-on of_tool.index_id = tool.index_id and of_tool.number = server
-where tool.index_id = $1 and tool.number = any($2)
-"""
 _NEAREST = 3
 """So many times as many are listed by their vectors as by their words: what the components tell of
 a cosine is only about right. With twice as many one more of 144 first tens among a million tools
 had another tool."""
 _COSINE_MARGIN = 0.025
 """How much greater a cosine usually is at most than by components."""
-
-
-@dataclass(slots=True)
-class _Question:
-    """What is known of one search before the database is asked."""
-
-    plan: Plan
-    memory: IndexMemory
-    snapshot: Snapshot
-    visible: Mask
-    """By a tool's number, whether the caller may find it."""
-    asked: Mask
-    """Those of the servers that were asked for; the same where none was."""
-    vectors: Vectors | None
-    weights: list[Weights]
-    """By query, those of its stems."""
-    executors: Mask | None
-    """The tools that run commands, where they may be what is asked for."""
-    problem: str = ""
-    """Why the database was left out; empty where it was asked."""
-
-    @property
-    def masks(self) -> list[Mask]:
-        """Of which tools lists are taken."""
-        asked = [self.asked] if self.asked is not self.visible else []
-        return [self.visible, *asked, *([] if self.executors is None else [self.executors])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +90,10 @@ class CandidateSearch:
         self._listed = listed
         self._capabilities = CapabilityReader(stemmer)
         self._grants = GrantMasks(database, documents)
-        self._fallback = FallbackRows(documents, self._capabilities)
+        self._reader = CandidateReader(database, FallbackRows(documents, self._capabilities))
+        self._states = CandidateStates(semantic, learning, self._capabilities)
         self._words = WordSearch(database, listed)
+        self._comparing = ThreadPoolExecutor(thread_name_prefix="nearest")
         self._usage: tuple[int, str, int, list[str], Vectors] | None = None
         """The version, model and length of what was learned, the tools, and their vectors."""
 
@@ -151,34 +114,30 @@ class CandidateSearch:
         # this is in the blocks by then, and in the snapshot's `later` as well.
         snapshot = memory.snapshot
         visible = await self._grants.visible(memory, snapshot, plan.request, served)
-        question = await anyio.to_thread.run_sync(
-            partial(self._asked, plan, memory, snapshot, visible)
-        )
-        # While the database reads words, vectors are compared and names looked up here.
-        words, (nearest, named) = await asyncio.gather(
-            self._best_words(question),
-            anyio.to_thread.run_sync(self._near_and_named, question),
-        )
-        likely = await anyio.to_thread.run_sync(
-            partial(self._likely, question, nearest, words, named)
-        )
-        rows = await self._missing(question, [], likely)
-        rows += await self._missing(question, rows, self._needed(question, rows))
-        return await anyio.to_thread.run_sync(partial(self._state, question, named, rows))
+        return await anyio.to_thread.run_sync(partial(self._found, plan, memory, snapshot, visible))
 
-    async def _best_words(self, question: _Question) -> WordLists:
+    def _found(
+        self, plan: Plan, memory: IndexMemory, snapshot: Snapshot, visible: Mask
+    ) -> IndexState:
+        question = self._asked(plan, memory, snapshot, visible)
+        # Vectors are compared while words are read and added up, and names looked up.
+        comparing = self._comparing.submit(self._nearest, question)
+        words = self._best_words(question)
+        named = self._named(question)
+        rows = self._rows_of(question, self._likely(question, comparing.result(), words, named))
+        needed = np.setdiff1d(self._needed(question, rows), [row.number for row in rows])
+        rows += self._rows_of(question, needed)
+        if not question.problem:  # all may have been known, and be out of date
+            question.problem = self._database.problem
+        return self._states.of(question, named.matches, rows)
+
+    def _best_words(self, question: Question) -> WordLists:
         """Returns the tools with the question's words."""
         snapshot, weights = question.snapshot, question.weights
-        postings, question.problem = await self._words.read(snapshot, weights)
-        return await anyio.to_thread.run_sync(
-            self._words.best, snapshot, postings, weights, question.masks
-        )
+        postings, question.problem = self._words.read(snapshot, weights)
+        return self._words.best(snapshot, postings, weights, question.masks)
 
-    def _near_and_named(self, question: _Question) -> tuple[list[Rows], _Named]:
-        """Returns the tools that are near the question, and those that it names."""
-        return self._nearest(question), self._named(question)
-
-    def _nearest(self, question: _Question) -> list[Rows]:
+    def _nearest(self, question: Question) -> list[Rows]:
         """Returns the tools whose vectors are nearest, a list for each query and mask."""
         if not question.memory.id or question.vectors is None:
             return []
@@ -189,7 +148,7 @@ class CandidateSearch:
         return [rows for each in lists for rows in each]
 
     def _likely(
-        self, question: _Question, nearest: Sequence[Rows], words: WordLists, named: _Named
+        self, question: Question, nearest: Sequence[Rows], words: WordLists, named: _Named
     ) -> Rows:
         """Returns the numbers of the candidates whose rows have to be read."""
         mask = question.visible
@@ -202,7 +161,7 @@ class CandidateSearch:
             return numbers
         return self._best(question, numbers, words, named)
 
-    def _best(self, question: _Question, numbers: Rows, words: WordLists, named: _Named) -> Rows:
+    def _best(self, question: Question, numbers: Rows, words: WordLists, named: _Named) -> Rows:
         """Returns the numbers of the candidates that may be the best, or that are named.
 
         Of very many that are named alike, the best are taken.
@@ -216,7 +175,7 @@ class CandidateSearch:
                 scores = self._semantic.calibrated(memory.model, cosines)
                 semantic += [] if scores is None else [scores]
         signals = SignalScores(words.sums(numbers), semantic)
-        state = self._without_rows(question)
+        state = self._states.without_rows(question)
         kept = self._kept(question, numbers, named)
         best = numbers[likely_best(state, question.plan, signals, kept)]
         few = (group for group in named.groups if group.size <= ALIKE)
@@ -226,7 +185,7 @@ class CandidateSearch:
         """Returns of how many of the best candidates the rows are read."""
         return max(self._listed // 4, 3 * (plan.limit or 0))
 
-    def _kept(self, question: _Question, numbers: Rows, named: _Named) -> Kept:
+    def _kept(self, question: Question, numbers: Rows, named: _Named) -> Kept:
         """Returns which of some candidates have to be kept."""
         kept = Kept(
             self._row_count(question.plan),
@@ -243,42 +202,14 @@ class CandidateSearch:
         ]
         return replace(kept, others=others, dedicated=dedicated)
 
-    def _without_rows(self, question: _Question) -> IndexState:
-        """Returns what is known of all tools, and of no single one."""
-        corpus, snapshot, semantic = Corpus(()), question.snapshot, None
-        if question.vectors is not None:
-            semantic = self._semantic_index(question.memory, corpus, ())
-        return IndexState(
-            corpus=corpus,
-            lexical=LexicalIndex([], snapshot.statistics, 0),
-            semantic=semantic,
-            names=FoundNames((), {}),
-            capabilities=CapabilityIndex(corpus, self._capabilities, []),
-            is_action=snapshot.is_action,
-            visibility=Reachable(np.empty(0, np.intp)),
-            forecast=None,
-            known=(),
-        )
-
-    async def _missing(
-        self, question: _Question, rows: Sequence[CandidateRow], numbers: Rows
-    ) -> list[CandidateRow]:
-        """Returns the rows of those of some tools that are visible and not among ``rows``."""
+    def _rows_of(self, question: Question, numbers: Rows) -> list[CandidateRow]:
+        """Returns the rows of those of some tools that the caller may find."""
         mask = question.visible
-        numbers = np.setdiff1d(numbers, [row.number for row in rows])
         numbers = numbers[numbers < mask.size]
-        missing: list[int] = numbers[mask[numbers]].tolist()
-        if not missing:
-            return []
-        if not question.problem:
-            try:
-                found = await self._database.arun(
-                    lambda connection: connection.fetch(_ROWS, question.memory.id, missing)
-                )
-                return [CandidateRow(*row) for row in found]
-            except DatabaseUnavailableError as error:
-                question.problem = str(error)
-        return await anyio.to_thread.run_sync(self._fallback.of, question.memory, missing)
+        visible: list[int] = numbers[mask[numbers]].tolist()
+        memory, snapshot, problem = question.memory, question.snapshot, question.problem
+        rows, question.problem = self._reader.read(memory, snapshot, visible, problem)
+        return rows
 
     def _asked(
         self,
@@ -286,7 +217,7 @@ class CandidateSearch:
         memory: IndexMemory,
         snapshot: Snapshot,
         visible: Mask,
-    ) -> _Question:
+    ) -> Question:
         """Returns what can be known of a search without the database."""
         request, asked = plan.request, visible
         if request.servers:
@@ -307,9 +238,9 @@ class CandidateSearch:
             for query in plan.queries
         ]
         executors = self._executors(plan, snapshot, asked)
-        return _Question(plan, memory, snapshot, visible, asked, vectors, weights, executors)
+        return Question(plan, memory, snapshot, visible, asked, vectors, weights, executors)
 
-    def _named(self, question: _Question) -> _Named:
+    def _named(self, question: Question) -> _Named:
         """Returns the tools that are candidates whatever the lists say."""
         memory, mask, request = question.memory, question.visible, question.plan.request
         names = memory.names
@@ -367,88 +298,12 @@ class CandidateSearch:
         graph = self._learning.graph
         return {*context, *(near for tool in context for near in graph.neighbors(tool))}
 
-    def _needed(self, question: _Question, rows: Sequence[CandidateRow]) -> Rows:
+    def _needed(self, question: Question, rows: Sequence[CandidateRow]) -> Rows:
         """Returns the tools that candidates need first, where these are asked for."""
         if self._learning is None or not question.plan.request.needed:
             return np.empty(0, np.intp)
         graph, names, mask = self._learning.graph, question.memory.names, question.visible
-        ids = (_decode(row.document).id for row in rows)
+        ids = (document_of(row).id for row in rows)
         needed = (need.tool for each in ids for need in graph.dependencies(each))
         found = [number for tool in needed for number in names.by_id(tool, mask)]
         return np.array(found, np.intp)
-
-    def _state(self, question: _Question, named: _Named, rows: list[CandidateRow]) -> IndexState:
-        """Returns the candidates with everything that the steps of a search read."""
-        memory, snapshot = question.memory, question.snapshot
-        known = [(_decode(row.document), row) for row in rows]
-        known.sort(key=lambda each: each[0].id)
-        rows = [row for _, row in known]
-        corpus = Corpus(document for document, _ in known)
-        statistics = snapshot.statistics
-        wanted = np.zeros(len(statistics.vocabulary.stems), np.bool_)
-        for weights in question.weights:
-            wanted[list(weights)] = True
-        tokens = [token_ids_of(row.words, row.lengths) for row in rows]
-        postings = Postings(tokens, statistics.vocabulary, wanted)
-        part = PostingsPart(postings, np.arange(len(rows)))
-        purposes = [
-            Purpose(tuple(row.purpose.split("\n")) if row.purpose else (), executes=row.executes)
-            for row in rows
-        ]
-        place = {row.number: number for number, row in enumerate(rows)}
-        semantic, forecast = self._semantic_index(memory, corpus, rows), None
-        if self._learning is not None:
-            servers = [document.server for document in corpus.documents]
-            vectors = semantic.vectors if semantic else None
-            forecast = Forecast(
-                self._learning.graph, corpus.ids, servers, vectors, total=snapshot.size
-            )
-        return IndexState(
-            corpus=corpus,
-            lexical=LexicalIndex([part], statistics, len(rows)),
-            semantic=semantic,
-            names=FoundNames.among(place, memory.names.impersonating, named.matches),
-            capabilities=CapabilityIndex(corpus, self._capabilities, purposes),
-            is_action=snapshot.is_action,
-            visibility=Reachable(np.flatnonzero(question.asked[[row.number for row in rows]])),
-            forecast=forecast,
-            known=_KnownIds(memory, question.visible),
-            degraded=f"index: {question.problem}" if question.problem else "",
-        )
-
-    def _semantic_index(
-        self, memory: IndexMemory, corpus: Corpus, rows: Sequence[CandidateRow]
-    ) -> EmbeddingIndex | None:
-        if self._semantic is None:
-            return None
-        stored = [(place, row, row.vector) for place, row in enumerate(rows) if row.vector]
-        if not stored:
-            none = np.empty((0, 0), np.float32)
-            return self._semantic.index_of(memory.model, corpus, none, np.empty(0, np.intp), None)
-        vectors = vectors_of([vector for _, _, vector in stored])
-        zero = bytes(2 * vectors.shape[1])
-        means = {row.server: row.mean or zero for _, row, _ in stored}
-        places = {server: place for place, server in enumerate(means)}
-        context = ServerContext.among(
-            memory.basis,
-            vectors_of(list(means.values())),
-            np.array([places[row.server] for _, row, _ in stored], np.intp),
-            vectors,
-        )
-        known = np.array([place for place, _, _ in stored], np.intp)
-        return self._semantic.index_of(memory.model, corpus, vectors, known, context)
-
-
-@dataclass(frozen=True, slots=True)
-class _KnownIds:
-    """The ids of the tools that the caller may see."""
-
-    memory: IndexMemory
-    mask: Mask
-
-    def __contains__(self, identifier: object) -> bool:
-        return bool(self.memory.names.by_id(str(identifier), self.mask))
-
-
-def _decode(document: bytes) -> Document:
-    return msgspec.msgpack.decode(document, type=Document)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from toolscript.cluster.driver import Connection
 from toolscript.cluster.name_hash_index import NameTable, Tool
@@ -145,6 +146,9 @@ class Snapshot:
     """By a tool's number, a bit for each capability that a shell has too: int32 [numbers]."""
     folds: Folds
     later: Later
+    changed_at: NDArray[np.int64]
+    """By a server's number, the position of the last change of its tools, or the one at which all
+    was read: int64 [servers]."""
 
     def has_capability(self, tools: Rows, name: str) -> Mask:
         """Returns which of some tools have a capability of a shell's: bool [tools]."""
@@ -237,7 +241,7 @@ class IndexMemory:
         self.names = NameTable(self._knows)
         self.components = row.nearest_neighbors()
         none = np.empty(0, np.int32)
-        self.snapshot = self._taken(0, none.astype(np.bool_), none)
+        self.snapshot = self._taken(0, none.astype(np.bool_), none, none.astype(np.int64))
 
     def _knows(self, word: str) -> bool:
         return self.snapshot.statistics.knows(word)
@@ -256,7 +260,8 @@ class IndexMemory:
         changes = await connection.fetch(_CHANGES, self.id, row.folded_position)
         for _, content in changes:
             self._count(msgspec.msgpack.decode(content, type=IndexChange))
-        self._publish(row.position, alive, server)
+        changed_at = np.full(len(self.servers), row.position, np.int64)
+        self._publish(row.position, alive, server, changed_at)
 
     async def _load_tools(self, connection: Connection, size: int) -> tuple[Mask, Numbers]:
         alive, server = np.zeros(size, np.bool_), np.zeros(size, np.int32)
@@ -317,7 +322,10 @@ class IndexMemory:
                 self._executors.add(tool.number)
         self._take_capabilities((tool.number, tool.purpose) for tool in change.added)
         self._take_components(change.components)
-        self._publish(position, alive, server)
+        changed_at = np.pad(known.changed_at, (0, len(self.servers) - known.changed_at.size))
+        changed_at[[tool.server for tool in (*change.added, *change.removed)]] = position
+        changed_at[server[[number for number, _ in change.components]]] = position
+        self._publish(position, alive, server, changed_at)
 
     def _count(self, change: IndexChange) -> None:
         """Takes a change's servers and words."""
@@ -361,14 +369,18 @@ class IndexMemory:
         """Returns the name of a tool's server."""
         return self.servers[int(self.snapshot.server[number])]
 
-    def _publish(self, position: int, alive: Mask, server: Numbers) -> None:
+    def _publish(
+        self, position: int, alive: Mask, server: Numbers, changed_at: NDArray[np.int64]
+    ) -> None:
         later = self.vocabulary.words[self._base_words :]
         if later and len(later) != len(self._spellings[-1].words):
             self._spellings = [self._spellings[0], Spellings(later)]
-        self.snapshot = self._taken(position, alive, server)
+        self.snapshot = self._taken(position, alive, server, changed_at)
         self.names.find_impersonating(self.server_of, alive)
 
-    def _taken(self, position: int, alive: Mask, server: Numbers) -> Snapshot:
+    def _taken(
+        self, position: int, alive: Mask, server: Numbers, changed_at: NDArray[np.int64]
+    ) -> Snapshot:
         counts = self._counts
         statistics = WordStatistics(
             self.vocabulary,
@@ -391,6 +403,7 @@ class IndexMemory:
             self._capabilities,
             (self.id, self._folded_number),
             self._later,
+            changed_at,
         )
 
 

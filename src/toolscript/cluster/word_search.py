@@ -6,13 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolscript.cluster.database import Database
+from toolscript.cluster.lru_cache import LruCache
 from toolscript.cluster.posting_blocks import PostingList, Weights, best_tools
-from toolscript.cluster.posting_cache import PostingCache
-from toolscript.cluster.resident_index import Snapshot
+from toolscript.cluster.resident_index import Folds, Snapshot
 from toolscript.embedding.base import Vectors
 from toolscript.errors import DatabaseUnavailableError
 from toolscript.retrieval.base import Mask, Rows
 
+MAX_BYTES = 64 << 20
+"""How much memory the lists that are kept may take: those of frequent words are read once."""
 _BLOCKS = """
 select stem, tools, impacts from toolscript.candidate_posting
 where index_id = $1 and stem = any($2)
@@ -42,7 +44,7 @@ class WordLists:
 
 
 class WordSearch:
-    """Reads posting lists from the database, and adds them up. Any event loop may ask.
+    """Reads posting lists from the database, and adds them up. Any thread may ask.
 
     Args:
         database: Where the lists are.
@@ -52,20 +54,34 @@ class WordSearch:
     def __init__(self, database: Database, listed: int) -> None:
         self._database = database
         self._listed = listed
-        self._known = PostingCache()
+        self._known: LruCache[tuple[Folds, int], PostingList] = LruCache(MAX_BYTES, _size_of)
 
-    async def read(
+    def read(
         self, snapshot: Snapshot, queries: Sequence[Weights]
     ) -> tuple[dict[int, PostingList], str]:
         """Returns the lists of the queries' stems, as of the last fold.
 
-        While the database does not answer, those that were read lately, and why.
+        Blocks until the database has answered. While it does not, the lists are those that were
+        read lately, with the reason.
         """
-        stems = {stem for weights in queries for stem in weights}
+        stems = sorted({stem for weights in queries for stem in weights})
+        folds = snapshot.folds
+        known = self._known.found((folds, stem) for stem in stems)
+        found = {stem: postings for (_, stem), postings in known.items()}
+        missing = [stem for stem in stems if stem not in found]
+        index, _ = folds
+        if not missing or not index:
+            return found, ""
         try:
-            return await self._read(snapshot, stems), ""
+            rows = self._database.run(lambda connection: connection.fetch(_BLOCKS, index, missing))
         except DatabaseUnavailableError as error:
-            return self._known.found(snapshot.folds, stems), str(error)
+            return found, str(error)
+        blocks: dict[int, list[tuple[bytes, bytes]]] = {stem: [] for stem in missing}
+        for stem, *block in rows:
+            blocks[stem].append(tuple(block))
+        read = {stem: PostingList.joined(each) for stem, each in blocks.items()}
+        self._known.add({(folds, stem): postings for stem, postings in read.items()})
+        return found | read, ""
 
     def best(
         self,
@@ -82,19 +98,6 @@ class WordSearch:
         known = {stem: each for stem, each in known.items() if each.tools.size}
         return WordLists(known, queries, best_tools(known, queries, masks, self._listed))
 
-    async def _read(self, snapshot: Snapshot, stems: set[int]) -> dict[int, PostingList]:
-        """Returns the posting lists of some stems, without what has changed since the last fold."""
-        index, _ = snapshot.folds
-        found = self._known.found(snapshot.folds, stems)
-        missing = sorted(stems - found.keys())
-        if missing and index:
-            blocks: dict[int, list[tuple[bytes, bytes]]] = {stem: [] for stem in missing}
-            rows = await self._database.arun(
-                lambda connection: connection.fetch(_BLOCKS, index, missing)
-            )
-            for stem, *block in rows:
-                blocks[stem].append(tuple(block))
-            read = {stem: PostingList.joined(each) for stem, each in blocks.items()}
-            self._known.add(snapshot.folds, read)
-            found |= read
-        return found
+
+def _size_of(postings: PostingList) -> int:
+    return postings.nbytes

@@ -1,0 +1,47 @@
+"""Keeps what was read from the database in memory, up to a number of bytes."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class LruCache(Generic[K, V]):
+    """Values by key, the least recently used out first. Any thread may use it.
+
+    A key says which version of a value it is: what has changed has another key.
+
+    Args:
+        max_bytes: How much memory the values may take. A larger value is not kept.
+        size_of: Returns how many bytes a value takes.
+    """
+
+    def __init__(self, max_bytes: int, size_of: Callable[[V], int]) -> None:
+        self._max_bytes = max_bytes
+        self._size_of = size_of
+        self._lock = threading.Lock()
+        self._values: OrderedDict[K, V] = OrderedDict()
+        self._bytes = 0
+
+    def found(self, keys: Iterable[K]) -> dict[K, V]:
+        """Returns the values of those keys that are known."""
+        with self._lock:
+            known = {key: self._values[key] for key in keys if key in self._values}
+            for key in known:
+                self._values.move_to_end(key)
+            return known
+
+    def add(self, values: Mapping[K, V]) -> None:
+        """Adds values, and drops others where they would take too much memory."""
+        with self._lock:
+            for key, value in values.items():
+                size = self._size_of(value)
+                if key not in self._values and size <= self._max_bytes:
+                    self._values[key] = value
+                    self._bytes += size
+            while self._bytes > self._max_bytes:
+                _, dropped = self._values.popitem(last=False)
+                self._bytes -= self._size_of(dropped)
