@@ -1,21 +1,26 @@
-"""Rows of candidates are kept in memory until their server changes."""
+"""Rows of candidates are cached until their server changes."""
 
 import asyncio
+import time
 from collections.abc import Callable, Generator
 from dataclasses import replace
 
+import anyio
 import numpy as np
 import pytest
+from msgspec import structs
 
 from tests.cluster.test_fallback_rows import LISTED, PROFILE, Indexed
 from tests.postgres import PostgresServer
+from tests.support import until
 from toolscript.cluster.candidate_reader import CandidateReader
 from toolscript.cluster.candidate_search import CandidateSearch
 from toolscript.cluster.candidate_writer import ServerTools
 from toolscript.cluster.candidates import DatabaseCandidates
 from toolscript.cluster.change_feed import ChangeFeed
-from toolscript.cluster.database import Database
+from toolscript.cluster.database import READ_TIMEOUT_S, Database
 from toolscript.cluster.fallback_rows import FallbackRows
+from toolscript.cluster.resident_index import IndexMemory, IndexRow
 from toolscript.embedding.base import Encoder
 from toolscript.embedding.loader import LazyModel
 from toolscript.errors import DatabaseUnavailableError
@@ -25,6 +30,8 @@ from toolscript.retrieval.lexical.analyzer import Stemmer
 from toolscript.types import SearchRequest, SearchResult
 
 NUMBERS = list(range(0, 60, 3))
+ENGINE = SearchEngine(PROFILE)
+PLAN = ENGINE.plan(SearchRequest(text="read a file"))
 
 
 @pytest.fixture
@@ -36,9 +43,9 @@ def indexed(
     indexed.away.close()
 
 
-def reader(indexed: Indexed, max_bytes: int = 1 << 20) -> CandidateReader:
+def reader(indexed: Indexed, cache_bytes: int = 1 << 20) -> CandidateReader:
     fallback = FallbackRows(indexed.documents, CapabilityReader(Stemmer()))
-    return CandidateReader(indexed.database, fallback, max_bytes)
+    return CandidateReader(indexed.database, fallback, cache_bytes)
 
 
 def remove_rows(indexed: Indexed) -> None:
@@ -47,67 +54,8 @@ def remove_rows(indexed: Indexed) -> None:
     )
 
 
-def test_a_row_is_read_once(indexed: Indexed) -> None:
-    known, memory = reader(indexed), indexed.memory
-    rows, problem = known.read(memory, memory.snapshot, NUMBERS)
-    assert sorted(row.number for row in rows) == NUMBERS
-    assert not problem
-    remove_rows(indexed)
-    assert sorted(known.read(memory, memory.snapshot, NUMBERS)[0]) == sorted(rows)
-    assert known.read(memory, memory.snapshot, [*NUMBERS, 1])[0] == rows, "that one is gone"
-    assert known.read(memory, memory.snapshot, []) == ([], "")
-
-
-def test_the_rows_of_a_server_that_has_changed_are_read_again(indexed: Indexed) -> None:
-    known, memory = reader(indexed), indexed.memory
-    rows, _ = known.read(memory, memory.snapshot, NUMBERS)
-    remove_rows(indexed)
-    server = rows[0].server
-    changed_at = memory.snapshot.changed_at + (np.arange(len(memory.servers)) == server)
-    later, _ = known.read(memory, replace(memory.snapshot, changed_at=changed_at), NUMBERS)
-    assert later
-    assert sorted(later) == sorted(row for row in rows if row.server != server)
-
-
-def test_each_change_of_a_server_is_noted(indexed: Indexed) -> None:
-    candidates = DatabaseCandidates(
-        indexed.database, ChangeFeed(indexed.database, "default"), "default"
-    )
-    candidates.open()
-    tools = indexed.documents()["time-2"]
-    asyncio.run(candidates.replace_server(ServerTools("time-2", tools[1:], {})))
-    memory, before = indexed.memory, indexed.memory.snapshot
-    indexed.database.run(memory.advance)
-    changed = np.flatnonzero(memory.snapshot.changed_at != before.changed_at)
-    assert [memory.servers[number] for number in changed] == ["time-2"]
-    assert set(memory.snapshot.changed_at[changed]) == {memory.snapshot.position}
-
-
-def test_rows_that_take_too_much_memory_are_read_each_time(indexed: Indexed) -> None:
-    known, memory = reader(indexed, max_bytes=20_000), indexed.memory
-    rows, _ = known.read(memory, memory.snapshot, NUMBERS)
-    assert len(rows) == len(NUMBERS)
-    remove_rows(indexed)
-    kept, _ = known.read(memory, memory.snapshot, NUMBERS)
-    assert 0 < len(kept) < len(NUMBERS)
-
-
-def test_while_the_database_is_left_out_rows_are_known_or_made(indexed: Indexed) -> None:
-    known, memory = reader(indexed), indexed.memory
-    rows, _ = known.read(memory, memory.snapshot, NUMBERS)
-    found, problem = known.read(memory, memory.snapshot, [*NUMBERS, 1], "it is away")
-    assert problem == "it is away"
-    assert [row for row in found if row.number != 1] == rows
-    [made] = [row for row in found if row.number == 1]
-    [read], _ = known.read(memory, memory.snapshot, [1])
-    assert (made.document, made.words) == (read.document, read.words)
-    assert made.vector != read.vector, "a made one is not kept"
-
-
-def test_a_search_that_needs_no_row_says_that_the_database_is_away(
-    indexed: Indexed, postgres: PostgresServer
-) -> None:
-    search = CandidateSearch(
+def search_of(indexed: Indexed) -> CandidateSearch:
+    return CandidateSearch(
         indexed.database,
         Stemmer(),
         semantic=indexed.semantic,
@@ -115,12 +63,102 @@ def test_a_search_that_needs_no_row_says_that_the_database_is_away(
         listed=LISTED,
         documents=indexed.documents,
     )
-    engine = SearchEngine(PROFILE)
-    plan = engine.plan(SearchRequest(text="read a file"))
+
+
+def searching(indexed: Indexed) -> Callable[[], SearchResult]:
+    """Returns what asks the same question each time."""
+    search = search_of(indexed)
 
     def found() -> SearchResult:
-        return engine.score(plan, asyncio.run(search.find(plan, indexed.memory, None)))
+        return ENGINE.score(PLAN, asyncio.run(search.find(PLAN, indexed.memory, None)))
 
+    return found
+
+
+def test_a_row_is_read_once(indexed: Indexed) -> None:
+    cached, memory = reader(indexed), indexed.memory
+    rows, problem = cached.read(memory, memory.snapshot, NUMBERS)
+    assert sorted(row.number for row in rows) == NUMBERS
+    assert not problem
+    remove_rows(indexed)
+    assert sorted(cached.read(memory, memory.snapshot, NUMBERS)[0]) == sorted(rows)
+    assert cached.read(memory, memory.snapshot, [*NUMBERS, 1])[0] == rows, "that one is gone"
+    assert cached.read(memory, memory.snapshot, []) == ([], "")
+
+
+def test_the_rows_of_a_server_that_has_changed_are_read_again(indexed: Indexed) -> None:
+    cached, memory = reader(indexed), indexed.memory
+    rows, _ = cached.read(memory, memory.snapshot, NUMBERS)
+    remove_rows(indexed)
+    server = rows[0].server
+    changed_at = memory.snapshot.changed_at + (np.arange(len(memory.servers)) == server)
+    later, _ = cached.read(memory, replace(memory.snapshot, changed_at=changed_at), NUMBERS)
+    assert later
+    assert sorted(later) == sorted(row for row in rows if row.server != server)
+
+
+@pytest.mark.parametrize("changed", ["removed", "vector", "new"])
+def test_each_change_of_a_server_is_noted(indexed: Indexed, changed: str) -> None:
+    candidates = DatabaseCandidates(
+        indexed.database, ChangeFeed(indexed.database, "default"), "default"
+    )
+    candidates.open()
+    tools = list(indexed.documents()["time-2"])
+    vectors = {tool.id: indexed.made.vectors[tool.id] for tool in tools}
+    server = "time-2"
+    if changed == "removed":
+        tools, vectors = tools[1:], {}
+    elif changed == "vector":
+        vectors[tools[0].id] = -vectors[tools[0].id]
+    else:
+        tools = [structs.replace(tools[0], id="new__tell", server="new")]
+        server, vectors = "new", {}
+    asyncio.run(candidates.replace_server(ServerTools(server, tools, vectors)))
+    memory, before = indexed.memory, indexed.memory.snapshot
+    indexed.database.run(memory.advance)
+    after = memory.snapshot
+    known = np.pad(before.changed_at, (0, len(memory.servers) - before.changed_at.size))
+    numbers = np.flatnonzero(after.changed_at != known)
+    assert [memory.servers[number] for number in numbers] == [server]
+    assert set(after.changed_at[numbers]) == {after.position}
+
+
+def test_some_rows_are_evicted_where_all_take_too_much_memory(indexed: Indexed) -> None:
+    cached, memory = reader(indexed, cache_bytes=20_000), indexed.memory
+    rows, _ = cached.read(memory, memory.snapshot, NUMBERS)
+    assert len(rows) == len(NUMBERS)
+    remove_rows(indexed)
+    kept, _ = cached.read(memory, memory.snapshot, NUMBERS)
+    assert 0 < len(kept) < len(NUMBERS)
+
+
+def test_while_the_database_is_left_out_all_rows_are_built(indexed: Indexed) -> None:
+    """What the gateway knows may be newer than what was read."""
+    cached, memory = reader(indexed), indexed.memory
+    rows, _ = cached.read(memory, memory.snapshot, NUMBERS)
+    built, problem = cached.read(memory, memory.snapshot, NUMBERS, "it is away")
+    assert problem == "it is away"
+    assert [row.document for row in sorted(built)] == [row.document for row in sorted(rows)]
+    assert all(row.mean == b"" for row in built)
+    assert cached.read(memory, memory.snapshot, NUMBERS) == (rows, "")
+
+
+def test_another_loading_of_the_index_reads_the_rows_anew(indexed: Indexed) -> None:
+    """A standby that lacks the last changes gives their numbers to other tools."""
+    cached, memory = reader(indexed), indexed.memory
+    cached.read(memory, memory.snapshot, NUMBERS)
+    row = indexed.database.run(lambda connection: IndexRow.current(connection, "default"))
+    loaded = IndexMemory(row, Stemmer())
+    indexed.database.run(lambda connection: loaded.load(connection, row))
+    remove_rows(indexed)
+    assert cached.read(memory, memory.snapshot, NUMBERS)[0]
+    assert cached.read(loaded, loaded.snapshot, NUMBERS) == ([], "")
+
+
+def test_a_search_that_needs_no_row_says_that_the_database_is_away(
+    indexed: Indexed, postgres: PostgresServer
+) -> None:
+    found = searching(indexed)
     before = found()
     assert not before.degraded
     postgres.stop()
@@ -130,5 +168,36 @@ def test_a_search_that_needs_no_row_says_that_the_database_is_away(
         after = found()
     finally:
         postgres.start()
-    assert after.hits == before.hits
-    assert after.degraded[0].startswith("index: ")
+    assert after.hits[0].document == before.hits[0].document
+    assert after.degraded[0].startswith("index: the database does not answer: ")
+    until(lambda: not found().degraded, "it answers again")
+    assert found().hits == before.hits
+
+
+def test_a_search_waits_a_few_seconds_for_a_database_that_hangs(
+    indexed: Indexed, connect: Callable[[], Database]
+) -> None:
+    found = searching(indexed)
+    with connect().transaction() as run:
+        run(lambda c: c.execute("lock toolscript.candidate_tool in access exclusive mode"))
+        assert found().degraded == (
+            f"index: the database does not answer: no answer within {READ_TIMEOUT_S:g} s",
+        )
+    until(lambda: not found().degraded, "it answers again")
+
+
+def test_a_search_that_nobody_waits_for_any_more_ends_at_once(
+    indexed: Indexed, connect: Callable[[], Database]
+) -> None:
+    search, plan = search_of(indexed), PLAN
+
+    async def cancelled() -> bool:
+        with anyio.move_on_after(0.2) as scope:
+            await search.find(plan, indexed.memory, None)
+        return scope.cancelled_caught
+
+    with connect().transaction() as run:
+        run(lambda c: c.execute("lock toolscript.candidate_tool in access exclusive mode"))
+        began_at = time.monotonic()
+        assert asyncio.run(cancelled())
+        assert time.monotonic() - began_at < READ_TIMEOUT_S, "not once the database has been left"

@@ -273,6 +273,31 @@ def test_a_fold_changes_no_answer(pair: Pair, model: LazyModel) -> None:
     assert pair.equal(requests, DRIFT) >= 0.98
 
 
+def test_a_gateway_that_starts_before_a_fold_knows_new_servers_once(
+    pair: Pair, connect: Callable[[], Database]
+) -> None:
+    known = pair.made.of("git-1")[0]
+    for server in ("alpha", "beta"):
+        tools = [replace(known[0], id=f"{server}__{known[0].name}", server=server)]
+        asyncio.run(pair.candidates.replace_server(ServerTools(server, tools, {})))
+    database = connect()
+    other = DatabaseCandidates(database, ChangeFeed(database, "default"), "default")
+    other.open()
+    tools = [replace(known[1], id=f"beta__{known[1].name}", server="beta")]
+    asyncio.run(other.replace_server(ServerTools("beta", tools, {})))
+    engine = SearchEngine(pair.engine.profile, elsewhere=other)
+
+    async def found() -> list[str]:
+        plan = engine.plan(SearchRequest(text=known[1].name, servers=("beta",), threshold=0.0))
+        return [hit.document.id for hit in engine.score(plan, await other.find(plan)).hits]
+
+    assert asyncio.run(found()) == [tools[0].id]
+    third = replace(known[0], id=f"gamma__{known[0].name}", server="gamma")
+    asyncio.run(other.replace_server(ServerTools("gamma", [third], {})))
+    until(lambda: pair.candidates.position == other.position, "the first gateway follows")
+    assert pair.candidates.size == other.size
+
+
 def _scores(hits: tuple[Hit, ...]) -> list[tuple[str, float]]:
     return [(hit.document.id, hit.score) for hit in hits]
 
@@ -288,30 +313,25 @@ def test_another_gateway_sees_a_change_through_the_feed(
     other.open()
     feed.start()
     engine = SearchEngine(pair.engine.profile, semantic=semantic, elsewhere=other)
-    tools, _ = pair.made.of("time-2")
+    tool = max(pair.made.of("time-2")[0], key=lambda each: each.id)
 
-    async def search() -> tuple[Hit, ...]:
-        plan = engine.plan(SearchRequest(text="wind the clepsydra", servers=("time-2",)))
-        return engine.score(plan, await other.find(plan)).hits
+    async def search(text: str, *servers: str) -> list[str]:
+        plan = engine.plan(SearchRequest(text=text, servers=servers, threshold=0.0))
+        return [hit.document.id for hit in engine.score(plan, await other.find(plan)).hits]
 
-    asyncio.run(search())  # reads the rows of the server's tools
+    assert tool.id in asyncio.run(search("convert time", "time-2")), "its row is read"
     if changed == "text":
-        pair.made.documents[tools[0].id] = replace(
-            tools[0], description="Winds the clepsydra.", digest="wound"
+        pair.made.documents[tool.id] = replace(
+            tool, description="Winds the clepsydra.", digest="wound"
         )
     else:
         encoder = model.get().encoder
         assert encoder is not None
-        pair.made.vectors[tools[0].id] = encoder.query("wind the clepsydra")
+        pair.made.vectors[tool.id] = encoder.query("wind the clepsydra")
     pair.write("time-2")
 
-    async def found() -> tuple[Hit, ...]:
-        async with asyncio.timeout(30):
-            while other.position < pair.candidates.position:  # noqa: ASYNC110 - of another thread
-                await asyncio.sleep(0.01)
-        return await search()
-
-    assert asyncio.run(found())[0].document.id == tools[0].id
+    until(lambda: other.position == pair.candidates.position, "the change is taken")
+    assert asyncio.run(search("wind the clepsydra"))[0] == tool.id
 
 
 def test_while_an_index_is_loaded_the_feed_goes_on(

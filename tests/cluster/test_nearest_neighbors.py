@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from tests.many_tools import Made, made_tools
 from toolscript.cluster import nearest_neighbors
 from toolscript.cluster.nearest_neighbors import DIMS, Components, NearestNeighbors
-from toolscript.embedding.base import Encoder, Vectors
+from toolscript.embedding.base import Encoder, Vectors, unit_rows
 from toolscript.retrieval.semantic.reduced_vectors import principal_axes
 
 LISTED = 200
@@ -71,6 +71,7 @@ def test_cells_that_are_not_near_are_left_out(
     """Wherever a tool was put: with the first, among those of a cell, or into new cells."""
     monkeypatch.setattr(nearest_neighbors, "_CELL", 32)
     monkeypatch.setattr(nearest_neighbors, "_LEAST_COMPARED", 8)
+    monkeypatch.setattr(nearest_neighbors, "_LEAST_CELLS", 4)
     index = NearestNeighbors(principal_axes(vectors, DIMS), 10)
     compared: list[int] = []
     dot_products = vars(NearestNeighbors)["_dot_products"]
@@ -96,6 +97,20 @@ def test_cells_that_are_not_near_are_left_out(
     assert sum(compared) < 0.4 * len(vectors)
     best = np.argsort(-(vectors @ questions[0]))[:5]
     assert len({*found.tolist()} & {*best.tolist()}) >= 4
+
+
+def test_of_few_cells_all_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The nearest 15 % of them would miss more than those of many."""
+    monkeypatch.setattr(nearest_neighbors, "_CELL", 16)
+    monkeypatch.setattr(nearest_neighbors, "_LEAST_COMPARED", 1)
+    vectors = unit_rows(np.random.default_rng(7).standard_normal((1200, 24)).astype(np.float32))
+    index = NearestNeighbors(np.eye(24, dtype=np.float32), len(vectors))
+    index.put(range(len(vectors)), index.components_of(vectors))
+    index.settle()
+    best = np.argsort(-(vectors[:50] @ vectors.T), axis=1)[:, :10]
+    mask = np.ones(len(vectors), np.bool_)
+    found = [index.nearest(each[None], mask, [20])[0] for each in vectors[:50]]
+    assert np.mean([np.isin(*each).mean() for each in zip(best, found, strict=True)]) > 0.99
 
 
 def test_a_sample_that_is_nearer_than_the_others_misleads_nobody(vectors: Vectors) -> None:
@@ -134,6 +149,7 @@ def test_a_tool_whose_vector_changes_is_found_by_the_new_one(
 ) -> None:
     monkeypatch.setattr(nearest_neighbors, "_CELL", 32)
     monkeypatch.setattr(nearest_neighbors, "_LEAST_COMPARED", 8)
+    monkeypatch.setattr(nearest_neighbors, "_LEAST_CELLS", 4)
     index = index_of(vectors, len(vectors))
     everything = vectors.copy()
     moved = np.random.default_rng(8).permutation(len(vectors))[:200]

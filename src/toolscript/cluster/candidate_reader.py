@@ -1,18 +1,18 @@
-"""Reads the rows of candidates, and keeps those that were read lately in memory.
+"""Reads the rows of candidates from the database, and caches those that were read lately.
 
-What many people look for are the same few tools, so most rows that a search wants were read before.
+Many callers look for the same few tools, so that most rows have been read before.
 """
 
 from collections.abc import Sequence
 
 from toolscript.cluster.candidate_rows import CandidateRow
-from toolscript.cluster.database import Database
+from toolscript.cluster.database import READ_TIMEOUT_S, Database
 from toolscript.cluster.fallback_rows import FallbackRows
 from toolscript.cluster.lru_cache import LruCache
 from toolscript.cluster.resident_index import IndexMemory, Snapshot
 from toolscript.errors import DatabaseUnavailableError
 
-MAX_BYTES = 32 << 20
+ROW_CACHE_BYTES = 32 << 20
 _ROW_BYTES = 600
 """About how much a row takes besides its texts and its vector."""
 _ROWS = """
@@ -22,60 +22,68 @@ on of_tool.index_id = tool.index_id and of_tool.number = server
 where tool.index_id = $1 and tool.number = any($2)
 """
 _Key = tuple[int, int, int]
-"""An index, the number of a tool, and the position of the last change of its server."""
+"""A generation of the index, a tool's number, and when its server has changed."""
 
 
 class CandidateReader:
-    """Reads rows from the database, or has them made while it does not answer. Any thread may ask.
+    """Reads rows, or has them built from the gateway's memory while the database does not answer.
+
+    Any thread may ask.
 
     Args:
         database: Where the index is.
-        fallback: Makes rows of the tools that the gateway knows.
-        max_bytes: How much memory the rows that are kept may take.
+        fallback: Builds the rows of the tools that the gateway knows.
+        cache_bytes: How much memory the cached rows may take.
     """
 
     def __init__(
-        self, database: Database, fallback: FallbackRows, max_bytes: int = MAX_BYTES
+        self, database: Database, fallback: FallbackRows, cache_bytes: int = ROW_CACHE_BYTES
     ) -> None:
         self._database = database
         self._fallback = fallback
-        self._known: LruCache[_Key, CandidateRow] = LruCache(max_bytes, _size_of)
+        self._cache: LruCache[_Key, CandidateRow] = LruCache(cache_bytes, _size_of)
 
     def read(
         self, memory: IndexMemory, snapshot: Snapshot, numbers: Sequence[int], problem: str = ""
     ) -> tuple[list[CandidateRow], str]:
-        """Returns the rows of some tools, and why the database was left out: empty if it was not.
+        """Returns the rows of some tools, and why they are not the database's; empty if they are.
 
-        Blocks until the database has answered. Tools that are gone have no row.
+        Blocks for `READ_TIMEOUT_S` at most. A tool that is gone has no row.
 
         Args:
             memory: The index.
             snapshot: The index as of one position.
-            numbers: Of the tools, each below the snapshot's number of tools.
+            numbers: The tools, by places in the snapshot's arrays.
             problem: Why the database is not asked; empty to ask it.
         """
-        changed_at = snapshot.changed_at[snapshot.server[numbers]].tolist() if numbers else ()
-        keys = {
-            number: (memory.id, number, position)
-            for number, position in zip(numbers, changed_at, strict=True)
-        }
-        known = self._known.found(keys.values())
-        rows = list(known.values())
-        missing = [number for number, key in keys.items() if key not in known]
-        if missing and not problem:
+        if not problem:
             try:
-                found = self._database.run(
-                    lambda connection: connection.fetch(_ROWS, memory.id, missing)
-                )
+                return self._read(memory, snapshot, numbers), ""
             except DatabaseUnavailableError as error:
                 problem = str(error)
-            else:
-                read = [CandidateRow(*row) for row in found]
-                self._known.add({keys[row.number]: row for row in read})
-                return rows + read, ""
-        if missing:
-            rows += self._fallback.of(memory, missing)
-        return rows, problem
+        return self._fallback.of(memory, numbers), problem
+
+    def _read(
+        self, memory: IndexMemory, snapshot: Snapshot, numbers: Sequence[int]
+    ) -> list[CandidateRow]:
+        changed_at = snapshot.changed_at[snapshot.server[numbers]].tolist() if numbers else ()
+        keys: dict[int, _Key] = {
+            number: (memory.generation, number, position)
+            for number, position in zip(numbers, changed_at, strict=True)
+        }
+        # Once the database has failed to answer, what it has is not known.
+        cached = {} if self._database.problem else self._cache.get_many(keys.values())
+        missing = [number for number, key in keys.items() if key not in cached]
+        if not missing:
+            return list(cached.values())
+        read = [
+            CandidateRow(*row)
+            for row in self._database.run(
+                lambda connection: connection.fetch(_ROWS, memory.id, missing), READ_TIMEOUT_S
+            )
+        ]
+        self._cache.add_many({keys[row.number]: row for row in read})
+        return [*cached.values(), *read]
 
 
 def _size_of(row: CandidateRow) -> int:

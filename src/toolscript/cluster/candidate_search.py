@@ -6,21 +6,23 @@ the context. Their signals are compared first, so that rows are read only of tho
 best.
 """
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
 
-import anyio.to_thread
 import numpy as np
 
+from toolscript.cluster.candidate_query import CandidateQuery
 from toolscript.cluster.candidate_reader import CandidateReader
 from toolscript.cluster.candidate_rows import CandidateRow, document_of
-from toolscript.cluster.candidate_state import CandidateStates, Question
 from toolscript.cluster.database import Database
 from toolscript.cluster.fallback_rows import Documents, FallbackRows
 from toolscript.cluster.grant_masks import GrantMasks
+from toolscript.cluster.index_state_builder import IndexStateBuilder
 from toolscript.cluster.posting_blocks import Weights
 from toolscript.cluster.resident_index import IndexMemory, Snapshot
 from toolscript.cluster.score_estimates import ALIKE, Kept, SignalScores, likely_best
@@ -39,6 +41,8 @@ _NEAREST = 3
 """So many times as many are listed by their vectors as by their words: what the components tell of
 a cosine is only about right. With twice as many one more of 144 first tens among a million tools
 had another tool."""
+_SEARCHES = 16
+"""So many searches run at once: twice as many as the database has connections for."""
 _COSINE_MARGIN = 0.025
 """How much greater a cosine usually is at most than by components."""
 
@@ -91,9 +95,11 @@ class CandidateSearch:
         self._capabilities = CapabilityReader(stemmer)
         self._grants = GrantMasks(database, documents)
         self._reader = CandidateReader(database, FallbackRows(documents, self._capabilities))
-        self._states = CandidateStates(semantic, learning, self._capabilities)
+        self._states = IndexStateBuilder(semantic, learning, self._capabilities)
         self._words = WordSearch(database, listed)
-        self._comparing = ThreadPoolExecutor(thread_name_prefix="nearest")
+        # Threads of its own: others need not wait for those that wait for the database.
+        self._searches = ThreadPoolExecutor(_SEARCHES, thread_name_prefix="search")
+        self._comparisons = ThreadPoolExecutor(thread_name_prefix="nearest")
         self._usage: tuple[int, str, int, list[str], Vectors] | None = None
         """The version, model and length of what was learned, the tools, and their vectors."""
 
@@ -114,59 +120,58 @@ class CandidateSearch:
         # this is in the blocks by then, and in the snapshot's `later` as well.
         snapshot = memory.snapshot
         visible = await self._grants.visible(memory, snapshot, plan.request, served)
-        return await anyio.to_thread.run_sync(partial(self._found, plan, memory, snapshot, visible))
+        search = partial(self._search, plan, memory, snapshot, visible)
+        return await asyncio.wrap_future(self._searches.submit(copy_context().run, search))
 
-    def _found(
+    def _search(
         self, plan: Plan, memory: IndexMemory, snapshot: Snapshot, visible: Mask
     ) -> IndexState:
-        question = self._asked(plan, memory, snapshot, visible)
+        query = self._asked(plan, memory, snapshot, visible)
         # Vectors are compared while words are read and added up, and names looked up.
-        comparing = self._comparing.submit(self._nearest, question)
-        words = self._best_words(question)
-        named = self._named(question)
-        rows = self._rows_of(question, self._likely(question, comparing.result(), words, named))
-        needed = np.setdiff1d(self._needed(question, rows), [row.number for row in rows])
-        rows += self._rows_of(question, needed)
-        if not question.problem:  # all may have been known, and be out of date
-            question.problem = self._database.problem
-        return self._states.of(question, named.matches, rows)
+        comparison = self._comparisons.submit(self._nearest, query)
+        words = self._best_words(query)
+        named = self._named(query)
+        rows = self._rows_of(query, self._likely(query, comparison.result(), words, named))
+        needed = np.setdiff1d(self._needed(query, rows), [row.number for row in rows])
+        rows += self._rows_of(query, needed)
+        return self._states.build(query, named.matches, rows)
 
-    def _best_words(self, question: Question) -> WordLists:
+    def _best_words(self, query: CandidateQuery) -> WordLists:
         """Returns the tools with the question's words."""
-        snapshot, weights = question.snapshot, question.weights
-        postings, question.problem = self._words.read(snapshot, weights)
-        return self._words.best(snapshot, postings, weights, question.masks)
+        snapshot, weights = query.snapshot, query.weights
+        postings, query.problem = self._words.read(snapshot, weights)
+        return self._words.best(snapshot, postings, weights, query.masks)
 
-    def _nearest(self, question: Question) -> list[Rows]:
+    def _nearest(self, query: CandidateQuery) -> list[Rows]:
         """Returns the tools whose vectors are nearest, a list for each query and mask."""
-        if not question.memory.id or question.vectors is None:
+        if not query.memory.id or query.vectors is None:
             return []
-        nearest = question.memory.components.nearest
-        parts = [self._listed] * (len(question.vectors) - 1)
+        nearest = query.memory.components.nearest
+        parts = [self._listed] * (len(query.vectors) - 1)
         limits = [_NEAREST * self._listed, *parts]
-        lists = (nearest(question.vectors, mask, limits) for mask in question.masks)
+        lists = (nearest(query.vectors, mask, limits) for mask in query.masks)
         return [rows for each in lists for rows in each]
 
     def _likely(
-        self, question: Question, nearest: Sequence[Rows], words: WordLists, named: _Named
+        self, query: CandidateQuery, nearest: Sequence[Rows], words: WordLists, named: _Named
     ) -> Rows:
         """Returns the numbers of the candidates whose rows have to be read."""
-        mask = question.visible
+        mask = query.visible
         lists = np.concatenate([*nearest, *words.lists, named.numbers]).astype(np.intp)
         numbers = np.unique(lists[lists < mask.size])
         numbers = numbers[mask[numbers]]
-        request = question.plan.request
-        wants_all = question.plan.limit is None or request.context or request.why
+        request = query.plan.request
+        wants_all = query.plan.limit is None or request.context or request.why
         if wants_all or not numbers.size:  # what a context raises is not estimated
             return numbers
-        return self._best(question, numbers, words, named)
+        return self._best(query, numbers, words, named)
 
-    def _best(self, question: Question, numbers: Rows, words: WordLists, named: _Named) -> Rows:
+    def _best(self, query: CandidateQuery, numbers: Rows, words: WordLists, named: _Named) -> Rows:
         """Returns the numbers of the candidates that may be the best, or that are named.
 
         Of very many that are named alike, the best are taken.
         """
-        memory, vectors = question.memory, question.vectors
+        memory, vectors = query.memory, query.vectors
         semantic: list[Vectors] = []
         if self._semantic is not None and vectors is not None:
             products = memory.components.products(vectors, numbers)
@@ -175,9 +180,9 @@ class CandidateSearch:
                 scores = self._semantic.calibrated(memory.model, cosines)
                 semantic += [] if scores is None else [scores]
         signals = SignalScores(words.sums(numbers), semantic)
-        state = self._states.without_rows(question)
-        kept = self._kept(question, numbers, named)
-        best = numbers[likely_best(state, question.plan, signals, kept)]
+        state = self._states.build_without_rows(query)
+        kept = self._kept(query, numbers, named)
+        best = numbers[likely_best(state, query.plan, signals, kept)]
         few = (group for group in named.groups if group.size <= ALIKE)
         return np.unique(np.concatenate([best, *few, named.others]))
 
@@ -185,30 +190,30 @@ class CandidateSearch:
         """Returns of how many of the best candidates the rows are read."""
         return max(self._listed // 4, 3 * (plan.limit or 0))
 
-    def _kept(self, question: Question, numbers: Rows, named: _Named) -> Kept:
+    def _kept(self, query: CandidateQuery, numbers: Rows, named: _Named) -> Kept:
         """Returns which of some candidates have to be kept."""
         kept = Kept(
-            self._row_count(question.plan),
-            [mask[numbers] for mask in question.masks],
+            self._row_count(query.plan),
+            [mask[numbers] for mask in query.masks],
             [np.isin(numbers, group) for group in named.groups if group.size > ALIKE],
         )
-        if question.executors is None:
+        if query.executors is None:
             return kept
-        others = question.asked[numbers] & ~question.executors[numbers]
+        others = query.asked[numbers] & ~query.executors[numbers]
         dedicated = [
-            others & question.snapshot.has_capability(numbers, each.name)
-            for each in self._capabilities.wanted(question.plan.queries[0])
+            others & query.snapshot.has_capability(numbers, each.name)
+            for each in self._capabilities.wanted(query.plan.queries[0])
             if each.shell
         ]
         return replace(kept, others=others, dedicated=dedicated)
 
-    def _rows_of(self, question: Question, numbers: Rows) -> list[CandidateRow]:
+    def _rows_of(self, query: CandidateQuery, numbers: Rows) -> list[CandidateRow]:
         """Returns the rows of those of some tools that the caller may find."""
-        mask = question.visible
+        mask = query.visible
         numbers = numbers[numbers < mask.size]
         visible: list[int] = numbers[mask[numbers]].tolist()
-        memory, snapshot, problem = question.memory, question.snapshot, question.problem
-        rows, question.problem = self._reader.read(memory, snapshot, visible, problem)
+        memory, snapshot, problem = query.memory, query.snapshot, query.problem
+        rows, query.problem = self._reader.read(memory, snapshot, visible, problem)
         return rows
 
     def _asked(
@@ -217,7 +222,7 @@ class CandidateSearch:
         memory: IndexMemory,
         snapshot: Snapshot,
         visible: Mask,
-    ) -> Question:
+    ) -> CandidateQuery:
         """Returns what can be known of a search without the database."""
         request, asked = plan.request, visible
         if request.servers:
@@ -233,33 +238,33 @@ class CandidateSearch:
         weights: list[Weights] = [
             {
                 stems[term.stem]: term.weight * float(statistics.rarity[stems[term.stem]])
-                for term in statistics.terms(query)
+                for term in statistics.terms(each)
             }
-            for query in plan.queries
+            for each in plan.queries
         ]
         executors = self._executors(plan, snapshot, asked)
-        return Question(plan, memory, snapshot, visible, asked, vectors, weights, executors)
+        return CandidateQuery(plan, memory, snapshot, visible, asked, vectors, weights, executors)
 
-    def _named(self, question: Question) -> _Named:
+    def _named(self, query: CandidateQuery) -> _Named:
         """Returns the tools that are candidates whatever the lists say."""
-        memory, mask, request = question.memory, question.visible, question.plan.request
+        memory, mask, request = query.memory, query.visible, query.plan.request
         names = memory.names
-        texts = dict.fromkeys(query.text for query in question.plan.queries)
+        texts = dict.fromkeys(each.text for each in query.plan.queries)
         matches = names.match(texts, mask)
         groups: defaultdict[tuple[str, NameMatch, bool], list[int]] = defaultdict(list)
         for text, each in matches.items():
             for number, match in each.items():
-                groups[text, match, bool(question.asked[number])].append(number)
+                groups[text, match, bool(query.asked[number])].append(number)
         found: set[int] = set()
-        used = self._used(memory.model, question.vectors)
+        used = self._used(memory.model, query.vectors)
         for identifier in (*self._beside(request.context), *used):
             found.update(names.by_id(identifier, mask))
         if request.why:
             found.update(names.spelled(compact(request.why), mask))
-        if question.executors is not None:  # a shell is raised even where no signal finds one
-            whole = request.context or question.plan.limit is None
-            shown = self._listed if whole else self._row_count(question.plan)
-            found.update(np.flatnonzero(question.executors)[:shown].tolist())
+        if query.executors is not None:  # a shell is raised even where no signal finds one
+            whole = request.context or query.plan.limit is None
+            shown = self._listed if whole else self._row_count(query.plan)
+            found.update(np.flatnonzero(query.executors)[:shown].tolist())
         others = np.fromiter(found, np.intp, len(found))
         return _Named(matches, [np.array(each, np.intp) for each in groups.values()], others)
 
@@ -298,11 +303,11 @@ class CandidateSearch:
         graph = self._learning.graph
         return {*context, *(near for tool in context for near in graph.neighbors(tool))}
 
-    def _needed(self, question: Question, rows: Sequence[CandidateRow]) -> Rows:
+    def _needed(self, query: CandidateQuery, rows: Sequence[CandidateRow]) -> Rows:
         """Returns the tools that candidates need first, where these are asked for."""
-        if self._learning is None or not question.plan.request.needed:
+        if self._learning is None or not query.plan.request.needed:
             return np.empty(0, np.intp)
-        graph, names, mask = self._learning.graph, question.memory.names, question.visible
+        graph, names, mask = self._learning.graph, query.memory.names, query.visible
         ids = (document_of(row).id for row in rows)
         needed = (need.tool for each in ids for need in graph.dependencies(each))
         found = [number for tool in needed for number in names.by_id(tool, mask)]

@@ -12,6 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
@@ -27,6 +28,8 @@ MAX_CONNECTIONS = 8
 CONNECT_TIMEOUT_S = 2.0
 """How long a connection, a place in the pool, or the begin of a transaction is waited for."""
 QUERY_TIMEOUT_S = 30.0
+READ_TIMEOUT_S = 3.0
+"""How long a search waits for what it reads, before it goes on without."""
 IDLE_TRANSACTION_S = 300
 """How long a transaction may wait for its process. Refreshing a log-in takes 20 s at most."""
 _CANCELLATIONS, _CANCEL_S = 10, 0.5
@@ -72,6 +75,7 @@ class Database:
         self.max_connections = max_connections
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run_loop, name="database", daemon=True)
+        self._starting = threading.Lock()
         self._pool: Any = None
         self._opening: asyncio.Lock | None = None
         self._failures = 0
@@ -96,8 +100,9 @@ class Database:
 
     def start(self) -> None:
         """Starts the thread, without connecting."""
-        if not self._thread.is_alive():
-            self._thread.start()
+        with self._starting:
+            if not self._thread.is_alive():
+                self._thread.start()
 
     def close(self) -> None:
         """Disconnects, and ends the thread."""
@@ -112,13 +117,22 @@ class Database:
         self._loop.run_until_complete(_cancelled())  # what has begun since `_close`
         self._loop.close()
 
-    def run(self, work: Work[T]) -> T:
+    @property
+    def unavailable(self) -> str:
+        """Why the last unit of work could not be run, as a sentence; empty where it was."""
+        return f"the database does not answer: {self.problem}" if self.problem else ""
+
+    def run(self, work: Work[T], timeout_s: float | None = None) -> T:
         """Runs a unit of work and returns its result. Blocks; any thread but the pool's may call.
 
         Its transaction is committed when this returns. Raises `DatabaseUnavailableError`: whether
         a commit that was under way was made is then unknown.
+
+        Args:
+            work: What is run.
+            timeout_s: How long it is waited for, in seconds; None for as long as it takes.
         """
-        return self._wait(self.execute(work))
+        return self._wait(self.execute(work), timeout_s)
 
     async def arun(self, work: Work[T]) -> T:
         """Does what `run` does, for an event loop."""
@@ -155,9 +169,19 @@ class Database:
         self.start()
         self._loop.call_soon_threadsafe(function)
 
-    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+    def _wait(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
         self.start()
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result(timeout_s)
+        except CancelledError:
+            raise DatabaseUnavailableError("the connections to the database are closed") from None
+        except TimeoutError:
+            if future.done():  # the work has raised it
+                raise
+            future.cancel()
+            self._fail(TimeoutError(f"no answer within {timeout_s:g} s"))
+            raise DatabaseUnavailableError(self.unavailable) from None
 
     async def execute(self, work: Work[T]) -> T:
         """Does what `run` does, for coroutines on the database's own loop: see `submit`."""
@@ -172,7 +196,7 @@ class Database:
     async def _transaction(self) -> AsyncGenerator[Connection]:
         """Gives a connection in a transaction, on the pool's loop."""
         if time.monotonic() < self._paused_until:
-            raise DatabaseUnavailableError(f"the database does not answer: {self.problem}")
+            raise DatabaseUnavailableError(self.unavailable or "the database does not answer")
         with self._failures_told():
             pool = await self._connected()
             connection, transaction = await _begun(pool)
@@ -239,9 +263,7 @@ class Database:
             if code and not code.startswith(_UNAVAILABLE):
                 raise
             self._fail(error)
-            raise DatabaseUnavailableError(
-                f"the database does not answer: {self.problem}"
-            ) from None
+            raise DatabaseUnavailableError(self.unavailable) from None
 
     def _fail(self, error: Exception) -> None:
         self.problem = redact(str(error) or type(error).__name__, (self._url,))

@@ -1,6 +1,6 @@
-"""Makes of the rows of candidates what the steps of a search read.
+"""Builds the state that the steps of a search read from the rows of its candidates.
 
-The steps then score them as they score a whole catalogue in memory: with each tool's words and
+So the steps score candidates as they score a whole catalogue in memory: with each tool's words and
 vector from its row, and the statistics of all tools from `IndexMemory`.
 """
 
@@ -9,13 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from toolscript.cluster.candidate_query import CandidateQuery
 from toolscript.cluster.candidate_rows import CandidateRow, document_of, vectors_of
-from toolscript.cluster.posting_blocks import Weights
-from toolscript.cluster.resident_index import IndexMemory, Snapshot, token_ids_of
-from toolscript.embedding.base import Vectors
+from toolscript.cluster.resident_index import IndexMemory, token_ids_of
 from toolscript.graph.forecast import Forecast
 from toolscript.graph.learning import Learning
-from toolscript.retrieval.base import Corpus, EmbeddingIndex, Mask, Plan
+from toolscript.retrieval.base import Corpus, EmbeddingIndex, Mask
 from toolscript.retrieval.candidate_selection import FoundNames, Reachable
 from toolscript.retrieval.capability import CapabilityIndex, CapabilityReader, Purpose
 from toolscript.retrieval.lexical.bm25f import LexicalIndex, PostingsPart
@@ -26,34 +25,8 @@ from toolscript.retrieval.semantic.server_context import ServerContext
 from toolscript.retrieval.trace import IndexState
 
 
-@dataclass(slots=True)
-class Question:
-    """What is known of one search before the database is asked."""
-
-    plan: Plan
-    memory: IndexMemory
-    snapshot: Snapshot
-    visible: Mask
-    """By a tool's number, whether the caller may find it."""
-    asked: Mask
-    """Those of the servers that were asked for; the same where none was."""
-    vectors: Vectors | None
-    weights: list[Weights]
-    """By query, those of its stems."""
-    executors: Mask | None
-    """The tools that run commands, where they may be what is asked for."""
-    problem: str = ""
-    """Why the database was left out; empty where it was asked."""
-
-    @property
-    def masks(self) -> list[Mask]:
-        """Of which tools lists are taken."""
-        asked = [self.asked] if self.asked is not self.visible else []
-        return [self.visible, *asked, *([] if self.executors is None else [self.executors])]
-
-
-class CandidateStates:
-    """Makes the states of searches. Any thread may ask.
+class IndexStateBuilder:
+    """Builds the states of searches. Any thread may ask.
 
     Args:
         semantic: Compares vectors; None where only words are compared.
@@ -71,11 +44,11 @@ class CandidateStates:
         self._learning = learning
         self._capabilities = capabilities
 
-    def without_rows(self, question: Question) -> IndexState:
+    def build_without_rows(self, query: CandidateQuery) -> IndexState:
         """Returns what is known of all tools, and of no single one."""
-        corpus, snapshot, semantic = Corpus(()), question.snapshot, None
-        if question.vectors is not None:
-            semantic = self._semantic_index(question.memory, corpus, ())
+        corpus, snapshot, semantic = Corpus(()), query.snapshot, None
+        if query.vectors is not None:
+            semantic = self._semantic_index(query.memory, corpus, ())
         return IndexState(
             corpus=corpus,
             lexical=LexicalIndex([], snapshot.statistics, 0),
@@ -88,27 +61,27 @@ class CandidateStates:
             known=(),
         )
 
-    def of(
+    def build(
         self,
-        question: Question,
+        query: CandidateQuery,
         matches: Mapping[str, Mapping[int, NameMatch]],
         rows: Sequence[CandidateRow],
     ) -> IndexState:
         """Returns the candidates with everything that the steps of a search read.
 
         Args:
-            question: What is searched.
+            query: What is searched.
             matches: By the text of a query, the numbers of the tools whose names it spells.
             rows: Those of the candidates, in any order.
         """
-        memory, snapshot = question.memory, question.snapshot
+        memory, snapshot = query.memory, query.snapshot
         known = [(document_of(row), row) for row in rows]
         known.sort(key=lambda each: each[0].id)
         rows = [row for _, row in known]
         corpus = Corpus(document for document, _ in known)
         statistics = snapshot.statistics
         wanted = np.zeros(len(statistics.vocabulary.stems), np.bool_)
-        for weights in question.weights:
+        for weights in query.weights:
             wanted[list(weights)] = True
         tokens = [token_ids_of(row.words, row.lengths) for row in rows]
         postings = Postings(tokens, statistics.vocabulary, wanted)
@@ -132,10 +105,10 @@ class CandidateStates:
             names=FoundNames.among(place, memory.names.impersonating, matches),
             capabilities=CapabilityIndex(corpus, self._capabilities, purposes),
             is_action=snapshot.is_action,
-            visibility=Reachable(np.flatnonzero(question.asked[[row.number for row in rows]])),
+            visibility=Reachable(np.flatnonzero(query.asked[[row.number for row in rows]])),
             forecast=forecast,
-            known=_KnownIds(memory, question.visible),
-            degraded=f"index: {question.problem}" if question.problem else "",
+            known=_KnownIds(memory, query.visible),
+            degraded=f"index: {query.problem}" if query.problem else "",
         )
 
     def _semantic_index(
@@ -149,12 +122,13 @@ class CandidateStates:
             return self._semantic.index_of(memory.model, corpus, none, np.empty(0, np.intp), None)
         vectors = vectors_of([vector for _, _, vector in stored])
         zero = bytes(2 * vectors.shape[1])
-        means = {row.server: row.mean or zero for _, row, _ in stored}
-        places = {server: place for place, server in enumerate(means)}
+        # Rows of a server that were read at different times may have different means.
+        servers = {(row.server, row.mean): row.mean or zero for _, row, _ in stored}
+        places = {server: place for place, server in enumerate(servers)}
         context = ServerContext.among(
             memory.basis,
-            vectors_of(list(means.values())),
-            np.array([places[row.server] for _, row, _ in stored], np.intp),
+            vectors_of(list(servers.values())),
+            np.array([places[row.server, row.mean] for _, row, _ in stored], np.intp),
             vectors,
         )
         known = np.array([place for place, _, _ in stored], np.intp)

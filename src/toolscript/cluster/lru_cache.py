@@ -1,4 +1,4 @@
-"""Keeps what was read from the database in memory, up to a number of bytes."""
+"""A least-recently-used cache with a limit in bytes."""
 
 import threading
 from collections import OrderedDict
@@ -10,13 +10,13 @@ V = TypeVar("V")
 
 
 class LruCache(Generic[K, V]):
-    """Values by key, the least recently used out first. Any thread may use it.
+    """Evicts the least recently used value first. Any thread may use it.
 
-    A key says which version of a value it is: what has changed has another key.
+    A key keeps its value: a value that has changed needs another key.
 
     Args:
-        max_bytes: How much memory the values may take. A larger value is not kept.
-        size_of: Returns how many bytes a value takes.
+        max_bytes: How much memory the values may take. A larger value is not cached.
+        size_of: Returns how many bytes a value takes, its place in the cache included.
     """
 
     def __init__(self, max_bytes: int, size_of: Callable[[V], int]) -> None:
@@ -26,16 +26,16 @@ class LruCache(Generic[K, V]):
         self._values: OrderedDict[K, V] = OrderedDict()
         self._bytes = 0
 
-    def found(self, keys: Iterable[K]) -> dict[K, V]:
-        """Returns the values of those keys that are known."""
+    def get_many(self, keys: Iterable[K]) -> dict[K, V]:
+        """Returns the values of those keys that are cached."""
         with self._lock:
-            known = {key: self._values[key] for key in keys if key in self._values}
-            for key in known:
+            cached = {key: self._values[key] for key in keys if key in self._values}
+            for key in cached:
                 self._values.move_to_end(key)
-            return known
+            return cached
 
-    def add(self, values: Mapping[K, V]) -> None:
-        """Adds values, and drops others where they would take too much memory."""
+    def add_many(self, values: Mapping[K, V]) -> None:
+        """Adds values, and evicts others where all would take too much memory."""
         with self._lock:
             for key, value in values.items():
                 size = self._size_of(value)
@@ -43,5 +43,5 @@ class LruCache(Generic[K, V]):
                     self._values[key] = value
                     self._bytes += size
             while self._bytes > self._max_bytes:
-                _, dropped = self._values.popitem(last=False)
-                self._bytes -= self._size_of(dropped)
+                _, evicted = self._values.popitem(last=False)
+                self._bytes -= self._size_of(evicted)

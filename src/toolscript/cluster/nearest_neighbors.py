@@ -37,6 +37,8 @@ _CELL = 1024
 _SHARE = 0.15
 """About this share of the tools that count is compared with a question, those of the nearest cells.
 Of a million tools 99 % of the 200 nearest are among these."""
+_LEAST_CELLS = 150
+"""At least so many cells are compared with a question: of few cells the nearest ones miss more."""
 _FEW = 16
 """Where less than one of so many tools counts, these are looked up one by one."""
 _COMPARED = 8
@@ -247,7 +249,8 @@ class NearestNeighbors:
         nearest = np.argsort(-known.division.greatest_products(questions), axis=1)
         chosen = np.zeros(len(known.cells), np.bool_)
         for row, limit in zip(nearest, limits, strict=True):
-            chosen[row[: np.searchsorted(np.cumsum(counts[row]), least * limit) + 1]] = True
+            enough = int(np.searchsorted(np.cumsum(counts[row]), least * limit)) + 1
+            chosen[row[: max(enough, _LEAST_CELLS * limit // max(limits))]] = True
         cells = (known.cells[cell] for cell in np.flatnonzero(chosen))
         return [cell for cell in cells if cell.numbers.size]  # where many tools are the same
 

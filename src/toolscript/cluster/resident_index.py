@@ -7,6 +7,7 @@ positions of the changes in the database, one after the other.
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import count
 
 import msgspec
 import numpy as np
@@ -31,6 +32,7 @@ Later = Mapping[int, Sequence[tuple[int, float]]]
 """By stem, the tools that are in no block yet, ascending, and their impacts."""
 _CHUNK = 20_000
 """So many tools are read at once."""
+_GENERATIONS = count(1)
 _BITS = {name: 1 << bit for bit, name in enumerate(shell_capabilities())}
 _ALL_BITS = sum(_BITS.values())
 _TOOLS = """
@@ -147,8 +149,8 @@ class Snapshot:
     folds: Folds
     later: Later
     changed_at: NDArray[np.int64]
-    """By a server's number, the position of the last change of its tools, or the one at which all
-    was read: int64 [servers]."""
+    """By a server's number, the position of the last change of its tools since the index was
+    loaded; 0 where none has changed: int64 [servers]."""
 
     def has_capability(self, tools: Rows, name: str) -> Mask:
         """Returns which of some tools have a capability of a shell's: bool [tools]."""
@@ -226,6 +228,8 @@ class IndexMemory:
     """One index in memory; `load` and `advance` follow the database, on one thread."""
 
     def __init__(self, row: IndexRow, stemmer: Stemmer) -> None:
+        self.generation = next(_GENERATIONS)
+        """Another number for each index that is loaded, though it be the same one."""
         self.id, self.model, self.basis = row.id, row.model, row.basis
         self._folded_number = row.folded_number
         self.vocabulary = Vocabulary(stemmer)
@@ -260,8 +264,8 @@ class IndexMemory:
         changes = await connection.fetch(_CHANGES, self.id, row.folded_position)
         for _, content in changes:
             self._count(msgspec.msgpack.decode(content, type=IndexChange))
-        changed_at = np.full(len(self.servers), row.position, np.int64)
-        self._publish(row.position, alive, server, changed_at)
+        unchanged = np.zeros(len(self.servers), np.int64)
+        self._publish(row.position, alive, server, unchanged)
 
     async def _load_tools(self, connection: Connection, size: int) -> tuple[Mask, Numbers]:
         alive, server = np.zeros(size, np.bool_), np.zeros(size, np.int32)
@@ -310,6 +314,8 @@ class IndexMemory:
         size = max(known.alive.size, new)
         added = 0, size - known.alive.size
         alive, server = np.pad(known.alive, added), np.pad(known.server, added)
+        for name in change.servers:
+            self._add_server(name)
         self._count(change)
         for tool in change.removed:
             alive[tool.number] = False
@@ -328,9 +334,7 @@ class IndexMemory:
         self._publish(position, alive, server, changed_at)
 
     def _count(self, change: IndexChange) -> None:
-        """Takes a change's servers and words."""
-        for name in change.servers:
-            self._add_server(name)
+        """Takes a change's words."""
         for word in change.words:
             _ = self.vocabulary[word]
         counts = self._counts

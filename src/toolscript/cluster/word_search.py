@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolscript.cluster.database import Database
+from toolscript.cluster.database import READ_TIMEOUT_S, Database
 from toolscript.cluster.lru_cache import LruCache
 from toolscript.cluster.posting_blocks import PostingList, Weights, best_tools
 from toolscript.cluster.resident_index import Folds, Snapshot
@@ -13,8 +13,10 @@ from toolscript.embedding.base import Vectors
 from toolscript.errors import DatabaseUnavailableError
 from toolscript.retrieval.base import Mask, Rows
 
-MAX_BYTES = 64 << 20
-"""How much memory the lists that are kept may take: those of frequent words are read once."""
+POSTING_CACHE_BYTES = 64 << 20
+"""How much memory the cached lists may take. Those of frequent words are long to read."""
+_LIST_BYTES = 450
+"""About how much a list takes besides its arrays' values."""
 _BLOCKS = """
 select stem, tools, impacts from toolscript.candidate_posting
 where index_id = $1 and stem = any($2)
@@ -54,33 +56,37 @@ class WordSearch:
     def __init__(self, database: Database, listed: int) -> None:
         self._database = database
         self._listed = listed
-        self._known: LruCache[tuple[Folds, int], PostingList] = LruCache(MAX_BYTES, _size_of)
+        self._cache: LruCache[tuple[Folds, int], PostingList] = LruCache(
+            POSTING_CACHE_BYTES, _size_of
+        )
 
     def read(
         self, snapshot: Snapshot, queries: Sequence[Weights]
     ) -> tuple[dict[int, PostingList], str]:
         """Returns the lists of the queries' stems, as of the last fold.
 
-        Blocks until the database has answered. While it does not, the lists are those that were
-        read lately, with the reason.
+        Blocks for `READ_TIMEOUT_S` at most. While the database does not answer, returns the lists
+        that are cached, and why.
         """
         stems = sorted({stem for weights in queries for stem in weights})
         folds = snapshot.folds
-        known = self._known.found((folds, stem) for stem in stems)
+        known = self._cache.get_many((folds, stem) for stem in stems)
         found = {stem: postings for (_, stem), postings in known.items()}
         missing = [stem for stem in stems if stem not in found]
         index, _ = folds
         if not missing or not index:
             return found, ""
         try:
-            rows = self._database.run(lambda connection: connection.fetch(_BLOCKS, index, missing))
+            rows = self._database.run(
+                lambda connection: connection.fetch(_BLOCKS, index, missing), READ_TIMEOUT_S
+            )
         except DatabaseUnavailableError as error:
             return found, str(error)
         blocks: dict[int, list[tuple[bytes, bytes]]] = {stem: [] for stem in missing}
         for stem, *block in rows:
             blocks[stem].append(tuple(block))
         read = {stem: PostingList.joined(each) for stem, each in blocks.items()}
-        self._known.add({(folds, stem): postings for stem, postings in read.items()})
+        self._cache.add_many({(folds, stem): postings for stem, postings in read.items()})
         return found | read, ""
 
     def best(
@@ -100,4 +106,4 @@ class WordSearch:
 
 
 def _size_of(postings: PostingList) -> int:
-    return postings.nbytes
+    return _LIST_BYTES + postings.nbytes
