@@ -5,6 +5,7 @@ import itertools
 import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import msgspec
 import numpy as np
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 
 from tests.corpus import ROWS
 from tests.many_tools import QUESTIONS, Made, alike, asked, grants, made_tools
+from tests.postgres import PostgresServer
 from tests.support import until
 from toolscript.cluster.candidate_builder import rebuild
 from toolscript.cluster.candidate_rows import STORE
@@ -296,6 +298,52 @@ def test_a_gateway_that_starts_before_a_fold_knows_new_servers_once(
     asyncio.run(other.replace_server(ServerTools("gamma", [third], {})))
     until(lambda: pair.candidates.position == other.position, "the first gateway follows")
     assert pair.candidates.size == other.size
+
+
+def test_a_gateway_forgets_what_a_standby_has_never_had(
+    pair: Pair, connect: Callable[[], Database], postgres: PostgresServer
+) -> None:
+    """The numbers of the tool and of the change are given to another server's."""
+    known = pair.made.of("git-1")[0][0]
+
+    def tools_of(server: str, text: str) -> ServerTools:
+        tool = replace(known, id=f"{server}__wind", server=server, name="wind", description=text)
+        return ServerTools(server, [tool], {})
+
+    def found(text: str) -> list[str]:
+        hits = pair.find(SearchRequest(text=text, words_only=True, threshold=0.0))
+        return [hit.document.server for hit in hits[:1]]
+
+    def found_later(server: str) -> bool:
+        try:
+            return found("zanzibar quokka") == [server]
+        except OSError:
+            return False
+
+    asyncio.run(pair.candidates.replace_server(tools_of("alpha", "zanzibar quokka")))
+    assert found("zanzibar quokka") == ["alpha"]
+    for statement in _LOST:
+        pair.database.run(partial(_executed, statement))
+    database = connect()
+    other = DatabaseCandidates(database, ChangeFeed(database, "default"), "default")
+    other.open()
+    asyncio.run(other.replace_server(tools_of("beta", "zanzibar quokka")))
+    assert other.position == pair.candidates.position
+    postgres.stop()
+    postgres.start()
+    until(lambda: found_later("beta"), "the index is loaded again")
+
+
+_LOST = (
+    "delete from toolscript.candidate_tool where id = 'alpha__wind'",
+    "delete from toolscript.candidate_server where name = 'alpha'",
+    "delete from toolscript.candidate_change",
+    "update toolscript.candidate_index set position = 0, next_number = next_number - 1",
+)
+
+
+async def _executed(statement: str, connection: Connection) -> None:
+    await connection.execute(statement)
 
 
 def _scores(hits: tuple[Hit, ...]) -> list[tuple[str, float]]:

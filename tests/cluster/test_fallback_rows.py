@@ -98,14 +98,13 @@ def test_a_search_goes_on_and_says_so(indexed: Indexed) -> None:
 
 def test_no_grant_shows_more(indexed: Indexed) -> None:
     for request in grants():
-        with_database, without = (
-            asyncio.run(
-                GrantMasks(database, indexed.documents).visible(
-                    indexed.memory, indexed.memory.snapshot, request, None
-                )
+        (with_database, problem), (without, _) = (
+            GrantMasks(database, indexed.documents).visible(
+                indexed.memory, indexed.memory.snapshot, request, None
             )
             for database in (indexed.database, indexed.away)
         )
+        assert not problem
         assert np.array_equal(with_database, without)
 
 

@@ -1,6 +1,7 @@
-"""Reads the rows of candidates from the database, and caches those that were read lately.
+"""Reads the rows of candidates: from the database through a cache, or built from memory.
 
-Many callers look for the same few tools, so that most rows have been read before.
+Many callers look for the same few tools, so that most rows have been read before. While the
+database does not answer, rows are built of the tools that the gateway knows.
 """
 
 from collections.abc import Sequence
@@ -66,12 +67,14 @@ class CandidateReader:
     def _read(
         self, memory: IndexMemory, snapshot: Snapshot, numbers: Sequence[int]
     ) -> list[CandidateRow]:
+        if not numbers and self._database.unavailable:
+            raise DatabaseUnavailableError(self._database.unavailable)
         changed_at = snapshot.changed_at[snapshot.server[numbers]].tolist() if numbers else ()
         keys: dict[int, _Key] = {
-            number: (memory.generation, number, position)
+            number: (snapshot.generation, number, position)
             for number, position in zip(numbers, changed_at, strict=True)
         }
-        # Once the database has failed to answer, what it has is not known.
+        # After a failure what the database has is not known, until it answers again.
         cached = {} if self._database.problem else self._cache.get_many(keys.values())
         missing = [number for number, key in keys.items() if key not in cached]
         if not missing:

@@ -1,4 +1,4 @@
-"""Finds the candidates of one search in PostgreSQL, and reads what scores them.
+"""Finds the candidates of searches, in memory and in PostgreSQL, and reads what scores them.
 
 Candidates are the tools with the nearest vectors and with the best words, for the question and for
 each of its parts, the tools whose names the question spells, and those that the graph connects with
@@ -16,7 +16,6 @@ from functools import partial
 
 import numpy as np
 
-from toolscript.cluster.candidate_query import CandidateQuery
 from toolscript.cluster.candidate_reader import CandidateReader
 from toolscript.cluster.candidate_rows import CandidateRow, document_of
 from toolscript.cluster.database import Database
@@ -24,6 +23,7 @@ from toolscript.cluster.fallback_rows import Documents, FallbackRows
 from toolscript.cluster.grant_masks import GrantMasks
 from toolscript.cluster.index_state_builder import IndexStateBuilder
 from toolscript.cluster.posting_blocks import Weights
+from toolscript.cluster.prepared_search import PreparedSearch
 from toolscript.cluster.resident_index import IndexMemory, Snapshot
 from toolscript.cluster.score_estimates import ALIKE, Kept, SignalScores, likely_best
 from toolscript.cluster.word_search import WordLists, WordSearch
@@ -41,8 +41,8 @@ _NEAREST = 3
 """So many times as many are listed by their vectors as by their words: what the components tell of
 a cosine is only about right. With twice as many one more of 144 first tens among a million tools
 had another tool."""
-_SEARCHES = 16
-"""So many searches run at once: twice as many as the database has connections for."""
+_SEARCHES = 2
+"""So many searches run at once for each connection to the database: some wait for nothing of it."""
 _COSINE_MARGIN = 0.025
 """How much greater a cosine usually is at most than by components."""
 
@@ -98,7 +98,9 @@ class CandidateSearch:
         self._states = IndexStateBuilder(semantic, learning, self._capabilities)
         self._words = WordSearch(database, listed)
         # Threads of its own: others need not wait for those that wait for the database.
-        self._searches = ThreadPoolExecutor(_SEARCHES, thread_name_prefix="search")
+        self._searches = ThreadPoolExecutor(
+            _SEARCHES * database.max_connections, thread_name_prefix="search"
+        )
         self._comparisons = ThreadPoolExecutor(thread_name_prefix="nearest")
         self._usage: tuple[int, str, int, list[str], Vectors] | None = None
         """The version, model and length of what was learned, the tools, and their vectors."""
@@ -116,62 +118,62 @@ class CandidateSearch:
             memory: The index.
             served: The servers whose tools are found; None for all.
         """
+        search = partial(self._search, plan, memory, served)
+        return await asyncio.wrap_future(self._searches.submit(copy_context().run, search))
+
+    def _search(self, plan: Plan, memory: IndexMemory, served: frozenset[str] | None) -> IndexState:
         # One state for the whole search, whatever changes in the meantime. What is folded after
         # this is in the blocks by then, and in the snapshot's `later` as well.
         snapshot = memory.snapshot
-        visible = await self._grants.visible(memory, snapshot, plan.request, served)
-        search = partial(self._search, plan, memory, snapshot, visible)
-        return await asyncio.wrap_future(self._searches.submit(copy_context().run, search))
-
-    def _search(
-        self, plan: Plan, memory: IndexMemory, snapshot: Snapshot, visible: Mask
-    ) -> IndexState:
-        query = self._asked(plan, memory, snapshot, visible)
+        visible, problem = self._grants.visible(memory, snapshot, plan.request, served)
+        search = self._prepared(plan, memory, snapshot, visible)
+        search.problem = problem
         # Vectors are compared while words are read and added up, and names looked up.
-        comparison = self._comparisons.submit(self._nearest, query)
-        words = self._best_words(query)
-        named = self._named(query)
-        rows = self._rows_of(query, self._likely(query, comparison.result(), words, named))
-        needed = np.setdiff1d(self._needed(query, rows), [row.number for row in rows])
-        rows += self._rows_of(query, needed)
-        return self._states.build(query, named.matches, rows)
+        comparison = self._comparisons.submit(self._nearest, search)
+        words = self._best_words(search)
+        named = self._named(search)
+        rows = self._rows_of(search, self._likely(search, comparison.result(), words, named))
+        needed = np.setdiff1d(self._needed(search, rows), [row.number for row in rows])
+        if needed.size:
+            rows += self._rows_of(search, needed)
+        return self._states.build(search, named.matches, rows)
 
-    def _best_words(self, query: CandidateQuery) -> WordLists:
+    def _best_words(self, search: PreparedSearch) -> WordLists:
         """Returns the tools with the question's words."""
-        snapshot, weights = query.snapshot, query.weights
-        postings, query.problem = self._words.read(snapshot, weights)
-        return self._words.best(snapshot, postings, weights, query.masks)
+        snapshot, weights = search.snapshot, search.weights
+        postings, search.problem = self._words.read(snapshot, weights, search.problem)
+        return self._words.best(snapshot, postings, weights, search.masks)
 
-    def _nearest(self, query: CandidateQuery) -> list[Rows]:
+    def _nearest(self, search: PreparedSearch) -> list[Rows]:
         """Returns the tools whose vectors are nearest, a list for each query and mask."""
-        if not query.memory.id or query.vectors is None:
+        if not search.memory.id or search.vectors is None:
             return []
-        nearest = query.memory.components.nearest
-        parts = [self._listed] * (len(query.vectors) - 1)
+        nearest = search.memory.components.nearest
+        parts = [self._listed] * (len(search.vectors) - 1)
         limits = [_NEAREST * self._listed, *parts]
-        lists = (nearest(query.vectors, mask, limits) for mask in query.masks)
+        lists = (nearest(search.vectors, mask, limits) for mask in search.masks)
         return [rows for each in lists for rows in each]
 
     def _likely(
-        self, query: CandidateQuery, nearest: Sequence[Rows], words: WordLists, named: _Named
+        self, search: PreparedSearch, nearest: Sequence[Rows], words: WordLists, named: _Named
     ) -> Rows:
         """Returns the numbers of the candidates whose rows have to be read."""
-        mask = query.visible
+        mask = search.visible
         lists = np.concatenate([*nearest, *words.lists, named.numbers]).astype(np.intp)
         numbers = np.unique(lists[lists < mask.size])
         numbers = numbers[mask[numbers]]
-        request = query.plan.request
-        wants_all = query.plan.limit is None or request.context or request.why
+        request = search.plan.request
+        wants_all = search.plan.limit is None or request.context or request.why
         if wants_all or not numbers.size:  # what a context raises is not estimated
             return numbers
-        return self._best(query, numbers, words, named)
+        return self._best(search, numbers, words, named)
 
-    def _best(self, query: CandidateQuery, numbers: Rows, words: WordLists, named: _Named) -> Rows:
+    def _best(self, search: PreparedSearch, numbers: Rows, words: WordLists, named: _Named) -> Rows:
         """Returns the numbers of the candidates that may be the best, or that are named.
 
         Of very many that are named alike, the best are taken.
         """
-        memory, vectors = query.memory, query.vectors
+        memory, vectors = search.memory, search.vectors
         semantic: list[Vectors] = []
         if self._semantic is not None and vectors is not None:
             products = memory.components.products(vectors, numbers)
@@ -180,9 +182,9 @@ class CandidateSearch:
                 scores = self._semantic.calibrated(memory.model, cosines)
                 semantic += [] if scores is None else [scores]
         signals = SignalScores(words.sums(numbers), semantic)
-        state = self._states.build_without_rows(query)
-        kept = self._kept(query, numbers, named)
-        best = numbers[likely_best(state, query.plan, signals, kept)]
+        state = self._states.build_without_rows(search)
+        kept = self._kept(search, numbers, named)
+        best = numbers[likely_best(state, search.plan, signals, kept)]
         few = (group for group in named.groups if group.size <= ALIKE)
         return np.unique(np.concatenate([best, *few, named.others]))
 
@@ -190,44 +192,44 @@ class CandidateSearch:
         """Returns of how many of the best candidates the rows are read."""
         return max(self._listed // 4, 3 * (plan.limit or 0))
 
-    def _kept(self, query: CandidateQuery, numbers: Rows, named: _Named) -> Kept:
+    def _kept(self, search: PreparedSearch, numbers: Rows, named: _Named) -> Kept:
         """Returns which of some candidates have to be kept."""
         kept = Kept(
-            self._row_count(query.plan),
-            [mask[numbers] for mask in query.masks],
+            self._row_count(search.plan),
+            [mask[numbers] for mask in search.masks],
             [np.isin(numbers, group) for group in named.groups if group.size > ALIKE],
         )
-        if query.executors is None:
+        if search.executors is None:
             return kept
-        others = query.asked[numbers] & ~query.executors[numbers]
+        others = search.requested[numbers] & ~search.executors[numbers]
         dedicated = [
-            others & query.snapshot.has_capability(numbers, each.name)
-            for each in self._capabilities.wanted(query.plan.queries[0])
+            others & search.snapshot.has_capability(numbers, each.name)
+            for each in self._capabilities.wanted(search.plan.queries[0])
             if each.shell
         ]
         return replace(kept, others=others, dedicated=dedicated)
 
-    def _rows_of(self, query: CandidateQuery, numbers: Rows) -> list[CandidateRow]:
+    def _rows_of(self, search: PreparedSearch, numbers: Rows) -> list[CandidateRow]:
         """Returns the rows of those of some tools that the caller may find."""
-        mask = query.visible
+        mask = search.visible
         numbers = numbers[numbers < mask.size]
         visible: list[int] = numbers[mask[numbers]].tolist()
-        memory, snapshot, problem = query.memory, query.snapshot, query.problem
-        rows, query.problem = self._reader.read(memory, snapshot, visible, problem)
+        memory, snapshot, problem = search.memory, search.snapshot, search.problem
+        rows, search.problem = self._reader.read(memory, snapshot, visible, problem)
         return rows
 
-    def _asked(
+    def _prepared(
         self,
         plan: Plan,
         memory: IndexMemory,
         snapshot: Snapshot,
         visible: Mask,
-    ) -> CandidateQuery:
-        """Returns what can be known of a search without the database."""
-        request, asked = plan.request, visible
+    ) -> PreparedSearch:
+        """Returns what is known of a search without the database."""
+        request, requested = plan.request, visible
         if request.servers:
             numbers = [memory.server_numbers.get(name, -1) for name in request.servers]
-            asked = visible & np.isin(snapshot.server, numbers)
+            requested = visible & np.isin(snapshot.server, numbers)
         vectors = None
         if self._semantic is not None and not request.words_only:
             vectors = self._semantic.query_vectors(memory.model, plan.queries)
@@ -242,29 +244,31 @@ class CandidateSearch:
             }
             for each in plan.queries
         ]
-        executors = self._executors(plan, snapshot, asked)
-        return CandidateQuery(plan, memory, snapshot, visible, asked, vectors, weights, executors)
+        executors = self._executors(plan, snapshot, requested)
+        return PreparedSearch(
+            plan, memory, snapshot, visible, requested, vectors, weights, executors
+        )
 
-    def _named(self, query: CandidateQuery) -> _Named:
+    def _named(self, search: PreparedSearch) -> _Named:
         """Returns the tools that are candidates whatever the lists say."""
-        memory, mask, request = query.memory, query.visible, query.plan.request
+        memory, mask, request = search.memory, search.visible, search.plan.request
         names = memory.names
-        texts = dict.fromkeys(each.text for each in query.plan.queries)
+        texts = dict.fromkeys(each.text for each in search.plan.queries)
         matches = names.match(texts, mask)
         groups: defaultdict[tuple[str, NameMatch, bool], list[int]] = defaultdict(list)
         for text, each in matches.items():
             for number, match in each.items():
-                groups[text, match, bool(query.asked[number])].append(number)
+                groups[text, match, bool(search.requested[number])].append(number)
         found: set[int] = set()
-        used = self._used(memory.model, query.vectors)
+        used = self._used(memory.model, search.vectors)
         for identifier in (*self._beside(request.context), *used):
             found.update(names.by_id(identifier, mask))
         if request.why:
             found.update(names.spelled(compact(request.why), mask))
-        if query.executors is not None:  # a shell is raised even where no signal finds one
-            whole = request.context or query.plan.limit is None
-            shown = self._listed if whole else self._row_count(query.plan)
-            found.update(np.flatnonzero(query.executors)[:shown].tolist())
+        if search.executors is not None:  # a shell is raised even where no signal finds one
+            whole = request.context or search.plan.limit is None
+            shown = self._listed if whole else self._row_count(search.plan)
+            found.update(np.flatnonzero(search.executors)[:shown].tolist())
         others = np.fromiter(found, np.intp, len(found))
         return _Named(matches, [np.array(each, np.intp) for each in groups.values()], others)
 
@@ -303,11 +307,11 @@ class CandidateSearch:
         graph = self._learning.graph
         return {*context, *(near for tool in context for near in graph.neighbors(tool))}
 
-    def _needed(self, query: CandidateQuery, rows: Sequence[CandidateRow]) -> Rows:
+    def _needed(self, search: PreparedSearch, rows: Sequence[CandidateRow]) -> Rows:
         """Returns the tools that candidates need first, where these are asked for."""
-        if self._learning is None or not query.plan.request.needed:
+        if self._learning is None or not search.plan.request.needed:
             return np.empty(0, np.intp)
-        graph, names, mask = self._learning.graph, query.memory.names, query.visible
+        graph, names, mask = self._learning.graph, search.memory.names, search.visible
         ids = (document_of(row).id for row in rows)
         needed = (need.tool for each in ids for need in graph.dependencies(each))
         found = [number for tool in needed for number in names.by_id(tool, mask)]

@@ -232,9 +232,10 @@ class DatabaseCandidates:
         return True
 
     def _is_outdated(self, row: IndexRow) -> bool:
-        """Whether the index in memory lacks changes that are no longer kept one by one."""
+        """Whether the index in memory has to be loaded: changes alone would not make it current."""
         memory = self._memory
-        return row.id != memory.id or row.folded_position > memory.snapshot.position
+        is_behind = row.folded_position > memory.snapshot.position
+        return row.id != memory.id or is_behind or memory.is_lost
 
     async def _may_write(self, connection: Connection, lease: str) -> bool:
         return not lease or self._leases is None or await self._leases.fence(connection, lease)
@@ -253,13 +254,19 @@ class DatabaseCandidates:
             await self._feed.add(connection, STORE, "folded")
         return merged
 
-    async def _changed(self, _: frozenset[str] | None) -> None:
+    async def _changed(self, names: frozenset[str] | None) -> None:
         """Takes what has changed. On the database's loop."""
+        if names is None:
+            await self._database.execute(self._find_lost)
         if not await self._database.execute(self._advance):
             self._must_load = True
             if self._loading is None or self._loading.done():
                 # The load runs in its own task, so that the feed goes on to tell of revoked tokens.
                 self._loading = asyncio.create_task(self._load_until_current())
+
+    async def _find_lost(self, connection: Connection) -> None:
+        row = await IndexRow.current(connection, self._catalogue)
+        await self._memory.find_lost(connection, row)
 
     async def _advance(self, connection: Connection) -> bool:
         """Takes the changes that are kept one by one; returns False where some are not."""
@@ -308,7 +315,8 @@ class DatabaseCandidates:
         if row.id:
             await memory.load(connection, row)
         known = self._memory
-        if row.id == known.id and memory.snapshot.position < known.snapshot.position:
+        is_older = row.id == known.id and memory.snapshot.position < known.snapshot.position
+        if is_older and not known.is_lost:
             return  # what came in the meantime is in memory already
         is_another = row.id != known.id
         self._memory, self._written = memory, {}

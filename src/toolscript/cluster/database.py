@@ -29,7 +29,7 @@ CONNECT_TIMEOUT_S = 2.0
 """How long a connection, a place in the pool, or the begin of a transaction is waited for."""
 QUERY_TIMEOUT_S = 30.0
 READ_TIMEOUT_S = 3.0
-"""How long a search waits for what it reads, before it goes on without."""
+"""How long a search waits for each thing that it reads, before it goes on without."""
 IDLE_TRANSACTION_S = 300
 """How long a transaction may wait for its process. Refreshing a log-in takes 20 s at most."""
 _CANCELLATIONS, _CANCEL_S = 10, 0.5
@@ -177,11 +177,11 @@ class Database:
         except CancelledError:
             raise DatabaseUnavailableError("the connections to the database are closed") from None
         except TimeoutError:
-            if future.done():  # the work has raised it
-                raise
-            future.cancel()
-            self._fail(TimeoutError(f"no answer within {timeout_s:g} s"))
-            raise DatabaseUnavailableError(self.unavailable) from None
+            if not future.cancel():  # the work has ended, perhaps with this error
+                return future.result()
+            # No failure of the database yet: this work may be slow.
+            line = f"the database does not answer: no answer within {timeout_s:g} s"
+            raise DatabaseUnavailableError(line) from None
 
     async def execute(self, work: Work[T]) -> T:
         """Does what `run` does, for coroutines on the database's own loop: see `submit`."""
@@ -205,7 +205,8 @@ class Database:
                 await transaction.commit()
             except BaseException:
                 try:
-                    await transaction.rollback()
+                    async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                        await transaction.rollback()
                 except Exception:  # noqa: BLE001 - the connection may be what failed, in any way
                     connection.terminate()
                 raise

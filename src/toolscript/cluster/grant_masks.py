@@ -1,14 +1,12 @@
 """Computes which tools of the index in the database a caller may find."""
 
-from collections import OrderedDict
 from collections.abc import Sequence
-from functools import partial
 
-import anyio.to_thread
 import numpy as np
 
-from toolscript.cluster.database import Database
+from toolscript.cluster.database import READ_TIMEOUT_S, Database
 from toolscript.cluster.fallback_rows import Documents, matching
+from toolscript.cluster.lru_cache import LruCache
 from toolscript.cluster.resident_index import IndexMemory, Snapshot
 from toolscript.errors import DatabaseUnavailableError
 from toolscript.retrieval.base import Mask
@@ -19,12 +17,15 @@ _IDS = """
 select number, id from toolscript.candidate_tool
 where index_id = $1 and ($2::integer[] is null or server = any($2))
 """
-_REMEMBERED = 32
-"""For so many grants the tools are remembered, a byte for each tool."""
+_CACHE_BYTES = 32 << 20
+"""How much memory the masks may take: a byte for each tool and grant."""
+_Key = tuple[object, ...]
 
 
 class GrantMasks:
     """Finds which tools callers may see, once for each grant and position of the index.
+
+    Any thread may ask.
 
     Args:
         database: Where the ids of tools are.
@@ -34,16 +35,18 @@ class GrantMasks:
     def __init__(self, database: Database, documents: Documents) -> None:
         self._database = database
         self._documents = documents
-        self._found: OrderedDict[object, Mask] = OrderedDict()
+        self._cache: LruCache[_Key, Mask] = LruCache(_CACHE_BYTES, _size_of)
 
-    async def visible(
+    def visible(
         self,
         memory: IndexMemory,
         snapshot: Snapshot,
         request: SearchRequest,
         served: frozenset[str] | None,
-    ) -> Mask:
-        """Returns, by a tool's number, whether the caller of a request may find it.
+    ) -> tuple[Mask, str]:
+        """Returns which tools the caller of a request may find, and why some may be left out.
+
+        The mask has a place for each tool's number. Blocks for `READ_TIMEOUT_S` at most.
 
         Args:
             memory: The index.
@@ -52,20 +55,16 @@ class GrantMasks:
             served: The servers whose tools are found; None for all.
         """
         grant = request.grant
-        key = memory.id, snapshot.position, served, grant.servers, grant.tools, request.hidden
-        found = self._found.get(key)
-        if found is not None:
-            self._found.move_to_end(key)
-        else:
-            wide = [pattern for pattern in grant.tools if WIDE.search(pattern)]
-            matching = await self._matching(memory, wide) if wide else []
-            found = await anyio.to_thread.run_sync(
-                partial(self._granted, memory, snapshot, request, matching, served)
-            )
-            self._found[key] = found
-            while len(self._found) > _REMEMBERED:
-                self._found.popitem(last=False)
-        return found
+        moment = snapshot.generation, snapshot.position
+        key: _Key = (*moment, served, grant.servers, grant.tools, request.hidden)
+        for mask in self._cache.get_many([key]).values():
+            return mask, ""
+        wide = [pattern for pattern in grant.tools if WIDE.search(pattern)]
+        matching, problem = self._matching(memory, wide) if wide else ([], "")
+        mask = self._granted(memory, snapshot, request, matching, served)
+        if not problem:
+            self._cache.add_many({key: mask})
+        return mask, problem
 
     def _granted(
         self,
@@ -94,8 +93,11 @@ class GrantMasks:
             mask &= np.array([name in served for name in names], np.bool_)[snapshot.server]
         return mask
 
-    async def _matching(self, memory: IndexMemory, patterns: Sequence[str]) -> list[int]:
-        """Returns the numbers of the tools whose id matches a pattern."""
+    def _matching(self, memory: IndexMemory, patterns: Sequence[str]) -> tuple[list[int], str]:
+        """Returns the numbers of the tools whose id matches a pattern, and why some may be missing.
+
+        While the database does not answer they are the tools that the gateway knows.
+        """
         split = [pattern.partition(SEPARATOR) for pattern in patterns]
         servers: list[int] | None = None
         if all(separator and not WIDE.search(server) for server, separator, _ in split):
@@ -103,9 +105,13 @@ class GrantMasks:
             servers = [number for number in named if number is not None]
         matches = matcher(patterns)
         try:
-            rows = await self._database.arun(
-                lambda connection: connection.fetch(_IDS, memory.id, servers)
+            rows = self._database.run(
+                lambda connection: connection.fetch(_IDS, memory.id, servers), READ_TIMEOUT_S
             )
-        except DatabaseUnavailableError:
-            return await anyio.to_thread.run_sync(matching, memory, self._documents(), matches)
-        return [number for number, identifier in rows if matches(identifier)]
+        except DatabaseUnavailableError as error:
+            return matching(memory, self._documents(), matches), str(error)
+        return [number for number, identifier in rows if matches(identifier)], ""
+
+
+def _size_of(mask: Mask) -> int:
+    return mask.nbytes

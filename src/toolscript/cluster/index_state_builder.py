@@ -1,4 +1,4 @@
-"""Builds the state that the steps of a search read from the rows of its candidates.
+"""Builds, from the rows of candidates, the `IndexState` that the steps of a search read.
 
 So the steps score candidates as they score a whole catalogue in memory: with each tool's words and
 vector from its row, and the statistics of all tools from `IndexMemory`.
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolscript.cluster.candidate_query import CandidateQuery
 from toolscript.cluster.candidate_rows import CandidateRow, document_of, vectors_of
+from toolscript.cluster.prepared_search import PreparedSearch
 from toolscript.cluster.resident_index import IndexMemory, token_ids_of
 from toolscript.graph.forecast import Forecast
 from toolscript.graph.learning import Learning
@@ -44,11 +44,11 @@ class IndexStateBuilder:
         self._learning = learning
         self._capabilities = capabilities
 
-    def build_without_rows(self, query: CandidateQuery) -> IndexState:
+    def build_without_rows(self, search: PreparedSearch) -> IndexState:
         """Returns what is known of all tools, and of no single one."""
-        corpus, snapshot, semantic = Corpus(()), query.snapshot, None
-        if query.vectors is not None:
-            semantic = self._semantic_index(query.memory, corpus, ())
+        corpus, snapshot, semantic = Corpus(()), search.snapshot, None
+        if search.vectors is not None:
+            semantic = self._semantic_index(search.memory, corpus, ())
         return IndexState(
             corpus=corpus,
             lexical=LexicalIndex([], snapshot.statistics, 0),
@@ -63,25 +63,25 @@ class IndexStateBuilder:
 
     def build(
         self,
-        query: CandidateQuery,
+        search: PreparedSearch,
         matches: Mapping[str, Mapping[int, NameMatch]],
         rows: Sequence[CandidateRow],
     ) -> IndexState:
         """Returns the candidates with everything that the steps of a search read.
 
         Args:
-            query: What is searched.
+            search: What is searched.
             matches: By the text of a query, the numbers of the tools whose names it spells.
             rows: Those of the candidates, in any order.
         """
-        memory, snapshot = query.memory, query.snapshot
+        memory, snapshot = search.memory, search.snapshot
         known = [(document_of(row), row) for row in rows]
         known.sort(key=lambda each: each[0].id)
         rows = [row for _, row in known]
         corpus = Corpus(document for document, _ in known)
         statistics = snapshot.statistics
         wanted = np.zeros(len(statistics.vocabulary.stems), np.bool_)
-        for weights in query.weights:
+        for weights in search.weights:
             wanted[list(weights)] = True
         tokens = [token_ids_of(row.words, row.lengths) for row in rows]
         postings = Postings(tokens, statistics.vocabulary, wanted)
@@ -105,10 +105,10 @@ class IndexStateBuilder:
             names=FoundNames.among(place, memory.names.impersonating, matches),
             capabilities=CapabilityIndex(corpus, self._capabilities, purposes),
             is_action=snapshot.is_action,
-            visibility=Reachable(np.flatnonzero(query.asked[[row.number for row in rows]])),
+            visibility=Reachable(np.flatnonzero(search.requested[[row.number for row in rows]])),
             forecast=forecast,
-            known=_KnownIds(memory, query.visible),
-            degraded=f"index: {query.problem}" if query.problem else "",
+            known=_KnownIds(memory, search.visible),
+            degraded=f"index: {search.problem}" if search.problem else "",
         )
 
     def _semantic_index(

@@ -1,4 +1,4 @@
-"""A least-recently-used cache with a limit in bytes."""
+"""A thread-safe LRU cache that is limited by size in bytes."""
 
 import threading
 from collections import OrderedDict
@@ -10,7 +10,7 @@ V = TypeVar("V")
 
 
 class LruCache(Generic[K, V]):
-    """Evicts the least recently used value first. Any thread may use it.
+    """Evicts the least recently used value first.
 
     A key keeps its value: a value that has changed needs another key.
 
@@ -35,7 +35,7 @@ class LruCache(Generic[K, V]):
             return cached
 
     def add_many(self, values: Mapping[K, V]) -> None:
-        """Adds values, and evicts others where all would take too much memory."""
+        """Adds values of new keys, and evicts others where all would take too much memory."""
         with self._lock:
             for key, value in values.items():
                 size = self._size_of(value)

@@ -38,12 +38,13 @@ _SHARE = 0.15
 """About this share of the tools that count is compared with a question, those of the nearest cells.
 Of a million tools 99 % of the 200 nearest are among these."""
 _LEAST_CELLS = 150
-"""At least so many cells are compared with a question: of few cells the nearest ones miss more."""
+"""At least so many cells are compared with a question, and fewer with a part of it: of few cells
+the nearest ones miss more."""
 _FEW = 16
 """Where less than one of so many tools counts, these are looked up one by one."""
 _COMPARED = 8
 """About so many times as many as are returned are compared by all their components."""
-_LEAST_COMPARED = 24
+_LEAST_COMPARED = 16
 """At least so many times as many as are returned are compared by the first components."""
 SAMPLE = 37
 """One of so many tools tells how near they are, and how many of a cell's tools count. A prime:
@@ -250,7 +251,9 @@ class NearestNeighbors:
         chosen = np.zeros(len(known.cells), np.bool_)
         for row, limit in zip(nearest, limits, strict=True):
             enough = int(np.searchsorted(np.cumsum(counts[row]), least * limit)) + 1
-            chosen[row[: max(enough, _LEAST_CELLS * limit // max(limits))]] = True
+            fewest = _LEAST_CELLS * limit // max(limits)
+            chosen[row[: max(enough, fewest)]] = True
+            chosen[row[counts[row] > 0][:fewest]] = True  # where a grant has tools of few cells
         cells = (known.cells[cell] for cell in np.flatnonzero(chosen))
         return [cell for cell in cells if cell.numbers.size]  # where many tools are the same
 

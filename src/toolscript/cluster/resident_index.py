@@ -5,6 +5,7 @@ positions of the changes in the database, one after the other.
 """
 
 import asyncio
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import count
@@ -43,6 +44,8 @@ _CHANGES = """
 select position, content from toolscript.candidate_change
 where index_id = $1 and position > $2 order by position
 """
+
+_CHANGE = "select content from toolscript.candidate_change where index_id = $1 and position = $2"
 
 
 class ToolRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -146,6 +149,8 @@ class Snapshot:
     """The numbers of the tools that run commands."""
     capabilities: Numbers
     """By a tool's number, a bit for each capability that a shell has too: int32 [numbers]."""
+    generation: int
+    """See `IndexMemory.generation`."""
     folds: Folds
     later: Later
     changed_at: NDArray[np.int64]
@@ -229,7 +234,11 @@ class IndexMemory:
 
     def __init__(self, row: IndexRow, stemmer: Stemmer) -> None:
         self.generation = next(_GENERATIONS)
-        """Another number for each index that is loaded, though it be the same one."""
+        """Another number each time an index is loaded, even where it is the same one."""
+        self.is_lost = False
+        """Whether the database has no longer got what this was read from."""
+        self._last_change = b""
+        """The digest of the last change; empty where that was folded already."""
         self.id, self.model, self.basis = row.id, row.model, row.basis
         self._folded_number = row.folded_number
         self.vocabulary = Vocabulary(stemmer)
@@ -264,6 +273,7 @@ class IndexMemory:
         changes = await connection.fetch(_CHANGES, self.id, row.folded_position)
         for _, content in changes:
             self._count(msgspec.msgpack.decode(content, type=IndexChange))
+            self._last_change = _digest(content)
         unchanged = np.zeros(len(self.servers), np.int64)
         self._publish(row.position, alive, server, unchanged)
 
@@ -293,8 +303,20 @@ class IndexMemory:
             # While the rows were read another reading may have taken some of them.
             if position == self.snapshot.position + 1:
                 self._apply(position, msgspec.msgpack.decode(content, type=IndexChange))
+                self._last_change = _digest(content)
         if rows:
             await asyncio.to_thread(self.components.settle)
+
+    async def find_lost(self, connection: Connection, row: IndexRow) -> None:
+        """Finds out whether the index of a row goes on from this one.
+
+        A standby that was promoted may lack the newest changes, and gives their numbers to others.
+        """
+        position = self.snapshot.position
+        content = await connection.fetchval(_CHANGE, self.id, position)
+        is_another = content is not None and self._last_change not in {b"", _digest(content)}
+        if row.id == self.id and (row.position < position or is_another):
+            self.is_lost = True
 
     def _take_components(self, known: Sequence[tuple[int, bytes]]) -> None:
         if known:
@@ -405,10 +427,15 @@ class IndexMemory:
             openings,
             executors,
             self._capabilities,
+            self.generation,
             (self.id, self._folded_number),
             self._later,
             changed_at,
         )
+
+
+def _digest(change: bytes) -> bytes:
+    return hashlib.sha256(change).digest()
 
 
 def _bits_of(purpose: str | None) -> int:

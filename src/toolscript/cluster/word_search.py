@@ -1,4 +1,4 @@
-"""Finds the tools of an index in PostgreSQL whose words match queries best."""
+"""Ranks tools by their words, with posting lists that PostgreSQL stores and a gateway caches."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -56,26 +56,32 @@ class WordSearch:
     def __init__(self, database: Database, listed: int) -> None:
         self._database = database
         self._listed = listed
-        self._cache: LruCache[tuple[Folds, int], PostingList] = LruCache(
+        self._cache: LruCache[tuple[int, Folds, int], PostingList] = LruCache(
             POSTING_CACHE_BYTES, _size_of
         )
 
     def read(
-        self, snapshot: Snapshot, queries: Sequence[Weights]
+        self, snapshot: Snapshot, queries: Sequence[Weights], problem: str = ""
     ) -> tuple[dict[int, PostingList], str]:
         """Returns the lists of the queries' stems, as of the last fold.
 
         Blocks for `READ_TIMEOUT_S` at most. While the database does not answer, returns the lists
         that are cached, and why.
+
+        Args:
+            snapshot: The index as of one position.
+            queries: The weights of their stems.
+            problem: Why the database is not asked; empty to ask it.
         """
         stems = sorted({stem for weights in queries for stem in weights})
         folds = snapshot.folds
-        known = self._cache.get_many((folds, stem) for stem in stems)
-        found = {stem: postings for (_, stem), postings in known.items()}
+        keys = {stem: (snapshot.generation, folds, stem) for stem in stems}
+        cached = self._cache.get_many(keys.values())
+        found = {stem: postings for (*_, stem), postings in cached.items()}
         missing = [stem for stem in stems if stem not in found]
         index, _ = folds
-        if not missing or not index:
-            return found, ""
+        if problem or not missing or not index:
+            return found, problem
         try:
             rows = self._database.run(
                 lambda connection: connection.fetch(_BLOCKS, index, missing), READ_TIMEOUT_S
@@ -86,7 +92,7 @@ class WordSearch:
         for stem, *block in rows:
             blocks[stem].append(tuple(block))
         read = {stem: PostingList.joined(each) for stem, each in blocks.items()}
-        self._cache.add_many({(folds, stem): postings for stem, postings in read.items()})
+        self._cache.add_many({keys[stem]: postings for stem, postings in read.items()})
         return found | read, ""
 
     def best(

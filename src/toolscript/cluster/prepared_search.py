@@ -1,4 +1,4 @@
-"""What a search for candidates knows about a question, its caller and the index."""
+"""One search for candidates, prepared: its plan, masks, vectors and the weights of words."""
 
 from dataclasses import dataclass
 
@@ -9,15 +9,15 @@ from toolscript.retrieval.base import Mask, Plan
 
 
 @dataclass(slots=True)
-class CandidateQuery:
-    """What a search for candidates knows without the database."""
+class PreparedSearch:
+    """One search as it begins. What it meets is noted in ``problem``."""
 
     plan: Plan
     memory: IndexMemory
     snapshot: Snapshot
     visible: Mask
     """By a tool's number, whether the caller may find it."""
-    asked: Mask
+    requested: Mask
     """Those of the servers that were asked for; the same where none was."""
     vectors: Vectors | None
     weights: list[Weights]
@@ -30,5 +30,5 @@ class CandidateQuery:
     @property
     def masks(self) -> list[Mask]:
         """The masks that lists are taken from."""
-        asked = [self.asked] if self.asked is not self.visible else []
-        return [self.visible, *asked, *([] if self.executors is None else [self.executors])]
+        requested = [self.requested] if self.requested is not self.visible else []
+        return [self.visible, *requested, *([] if self.executors is None else [self.executors])]
