@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import random
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
@@ -301,7 +302,7 @@ def test_a_gateway_that_starts_before_a_fold_knows_new_servers_once(
 
 
 def test_a_gateway_forgets_what_a_standby_has_never_had(
-    pair: Pair, connect: Callable[[], Database], postgres: PostgresServer
+    pair: Pair, connect: Callable[[], Database]
 ) -> None:
     """The numbers of the tool and of the change are given to another server's."""
     known = pair.made.of("git-1")[0][0]
@@ -314,24 +315,48 @@ def test_a_gateway_forgets_what_a_standby_has_never_had(
         hits = pair.find(SearchRequest(text=text, words_only=True, threshold=0.0))
         return [hit.document.server for hit in hits[:1]]
 
-    def found_later(server: str) -> bool:
-        try:
-            return found("zanzibar quokka") == [server]
-        except OSError:
-            return False
-
     asyncio.run(pair.candidates.replace_server(tools_of("alpha", "zanzibar quokka")))
     assert found("zanzibar quokka") == ["alpha"]
-    for statement in _LOST:
-        pair.database.run(partial(_executed, statement))
+    _lose_alpha(pair.database)
     database = connect()
     other = DatabaseCandidates(database, ChangeFeed(database, "default"), "default")
     other.open()
-    asyncio.run(other.replace_server(tools_of("beta", "zanzibar quokka")))
+    asyncio.run(other.replace_server(tools_of("beta", "flugelhorn wombat")))
     assert other.position == pair.candidates.position
+    until(lambda: found("flugelhorn wombat") == ["beta"], "the index is loaded again")
+    assert found("zanzibar quokka") != ["alpha"]
+    asyncio.run(pair.candidates.replace_server(tools_of("gamma", "piccolo numbat")))
+    assert found("piccolo numbat") == ["gamma"]
+
+
+def test_a_gateway_writes_again_what_a_standby_has_never_had(
+    pair: Pair, postgres: PostgresServer
+) -> None:
+    known = pair.made.of("git-1")[0][0]
+    tool = replace(known, id="alpha__wind", server="alpha", name="wind")
+    own = DatabaseCandidates(pair.database, pair.feed, "default")
+    own.open()
+
+    def written() -> bool:
+        count = "select count(*) from toolscript.candidate_tool where id = 'alpha__wind'"
+        try:
+            return pair.database.run(lambda c: c.fetchval(count)) == 1
+        except OSError:
+            return False
+
+    deque(own.update([*pair.made.documents.values(), tool], lambda: False), 0)
+    assert written()
+    _lose_alpha(pair.database)
+    assert not written()
     postgres.stop()
     postgres.start()
-    until(lambda: found_later("beta"), "the index is loaded again")
+    until(written, "it is written again")
+
+
+def _lose_alpha(database: Database) -> None:
+    """Leaves the database as a standby has it that lacks the only change."""
+    for statement in _LOST:
+        database.run(partial(_executed, statement))
 
 
 _LOST = (

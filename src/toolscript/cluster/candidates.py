@@ -9,6 +9,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -36,7 +37,7 @@ FOLD_SHARE, FOLD_LEAST = 0.02, 256
 """Where more tools than this share, and than this number, have changed, a fold is due."""
 LISTED = 200
 """So many candidates are taken of each list."""
-_RETRY_S = 1.0
+_RETRY_S, _FAILED_RETRY_S = 1.0, 60.0
 
 _DIGESTS = """
 select name, digest from toolscript.candidate_server where index_id = $1 and name = any($2)
@@ -203,9 +204,15 @@ class DatabaseCandidates:
         async def write() -> None:
             await asyncio.sleep(seconds)
             self._waits = False
-            await asyncio.to_thread(deque, self._write(), 0)
+            try:
+                await asyncio.to_thread(deque, self._write(), 0)
+            except Exception:
+                # A boundary: without this task what is not written would stay so.
+                log.exception("the index of the tools could not be written, and is later")
+                self._write_later(_FAILED_RETRY_S)
 
-        self._later = self._database.submit(write())
+        with suppress(DatabaseUnavailableError):  # it is closed
+            self._later = self._database.submit(write())
 
     async def replace_server(self, tools: ServerTools) -> None:
         """Writes what a server's tools are from now on. Before `rebuild` it does nothing.
@@ -218,7 +225,7 @@ class DatabaseCandidates:
 
     async def _replace(self, tools: ServerTools, lease: str, connection: Connection) -> bool:
         """Returns False where another gateway is to write the server's tools."""
-        row = await IndexRow.current(connection, self._catalogue, "for update")
+        row = await self._current(connection, "for update")
         if not row.id:  # `rebuild` writes all tools
             return True
         if not await self._may_write(connection, lease):
@@ -256,21 +263,25 @@ class DatabaseCandidates:
 
     async def _changed(self, names: frozenset[str] | None) -> None:
         """Takes what has changed. On the database's loop."""
-        if names is None:
-            await self._database.execute(self._find_lost)
+        if names is None:  # what was written may be gone
+            self._written = {}
+            self._write_later(_RETRY_S)
         if not await self._database.execute(self._advance):
             self._must_load = True
             if self._loading is None or self._loading.done():
                 # The load runs in its own task, so that the feed goes on to tell of revoked tokens.
                 self._loading = asyncio.create_task(self._load_until_current())
 
-    async def _find_lost(self, connection: Connection) -> None:
-        row = await IndexRow.current(connection, self._catalogue)
-        await self._memory.find_lost(connection, row)
+    async def _current(self, connection: Connection, lock: str = "") -> IndexRow:
+        """Returns the index's row, and finds out whether it is of the history that memory has."""
+        memory, taken = self._memory, self._memory.taken
+        row = await IndexRow.current(connection, self._catalogue, lock)
+        await memory.find_lost(connection, row, taken)
+        return row
 
     async def _advance(self, connection: Connection) -> bool:
         """Takes the changes that are kept one by one; returns False where some are not."""
-        row = await IndexRow.current(connection, self._catalogue)
+        row = await self._current(connection)
         while not self._is_outdated(row):
             memory = self._memory
             await memory.advance(connection)
@@ -318,7 +329,7 @@ class DatabaseCandidates:
         is_older = row.id == known.id and memory.snapshot.position < known.snapshot.position
         if is_older and not known.is_lost:
             return  # what came in the meantime is in memory already
-        is_another = row.id != known.id
+        is_another = row.id != known.id or known.is_lost
         self._memory, self._written = memory, {}
         if is_another:
             self._write_later(_RETRY_S)

@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
@@ -46,6 +46,7 @@ _UNAVAILABLE = (
     "58",  # errors of its system
 )
 """The beginnings of SQLSTATE codes that mean: not now."""
+_CLOSED = "the connections to the database are closed"
 _LOCKED = "55P03"
 """SQLSTATE: the lock could not be had within ``lock_timeout``."""
 
@@ -136,10 +137,7 @@ class Database:
 
     async def arun(self, work: Work[T]) -> T:
         """Does what `run` does, for an event loop."""
-        self.start()
-        return await asyncio.wrap_future(
-            asyncio.run_coroutine_threadsafe(self.execute(work), self._loop)
-        )
+        return await asyncio.wrap_future(self._submitted(self.execute(work)))
 
     @contextmanager
     def transaction(self) -> Generator[Callable[[Work[Any]], Any]]:
@@ -161,21 +159,27 @@ class Database:
 
     def submit(self, work: Coroutine[Any, Any, object]) -> "asyncio.Future[Any]":
         """Has the pool's loop run a coroutine in the background; returns its future."""
-        self.start()
-        return asyncio.run_coroutine_threadsafe(work, self._loop)  # type: ignore[return-value]
+        return self._submitted(work)  # type: ignore[return-value]
 
     def call_soon(self, function: Callable[[], object]) -> None:
         """Has the pool's loop call a function. Any thread may call."""
         self.start()
         self._loop.call_soon_threadsafe(function)
 
+    def _submitted(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
+        try:
+            self.start()
+            return asyncio.run_coroutine_threadsafe(work, self._loop)
+        except RuntimeError:  # the thread has ended, or its loop
+            work.close()
+            raise DatabaseUnavailableError(_CLOSED) from None
+
     def _wait(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
-        self.start()
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        future = self._submitted(work)
         try:
             return future.result(timeout_s)
         except CancelledError:
-            raise DatabaseUnavailableError("the connections to the database are closed") from None
+            raise DatabaseUnavailableError(_CLOSED) from None
         except TimeoutError:
             if not future.cancel():  # the work has ended, perhaps with this error
                 return future.result()

@@ -19,6 +19,8 @@ where index_id = $1 and ($2::integer[] is null or server = any($2))
 """
 _CACHE_BYTES = 32 << 20
 """How much memory the masks may take: a byte for each tool and grant."""
+_MASK_BYTES = 1000
+"""About how much a mask takes besides."""
 _Key = tuple[object, ...]
 
 
@@ -46,7 +48,8 @@ class GrantMasks:
     ) -> tuple[Mask, str]:
         """Returns which tools the caller of a request may find, and why some may be left out.
 
-        The mask has a place for each tool's number. Blocks for `READ_TIMEOUT_S` at most.
+        The mask has a place for each tool's number. Blocks for `READ_TIMEOUT_S` at most, but for a
+        grant with wildcards in a server's name.
 
         Args:
             memory: The index.
@@ -104,9 +107,11 @@ class GrantMasks:
             named = (memory.server_numbers.get(server) for server, _, _ in split)
             servers = [number for number in named if number is not None]
         matches = matcher(patterns)
+        # The ids of all tools take longer: who waits for them may give up, and the mask is cached.
+        timeout_s = None if servers is None else READ_TIMEOUT_S
         try:
             rows = self._database.run(
-                lambda connection: connection.fetch(_IDS, memory.id, servers), READ_TIMEOUT_S
+                lambda connection: connection.fetch(_IDS, memory.id, servers), timeout_s
             )
         except DatabaseUnavailableError as error:
             return matching(memory, self._documents(), matches), str(error)
@@ -114,4 +119,4 @@ class GrantMasks:
 
 
 def _size_of(mask: Mask) -> int:
-    return mask.nbytes
+    return _MASK_BYTES + mask.nbytes

@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import count
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -229,6 +230,17 @@ def first_words(tool: TokenIds) -> list[int]:
     return [int(tool.numbers[starts[each]]) for each in fields if tool.lengths[each]]
 
 
+class Taken(NamedTuple):
+    """What memory contains of the changes in the database."""
+
+    position: int
+    """The position of the last change."""
+    change: bytes
+    """The digest of that change; empty where it was folded when the index was loaded."""
+    folded_number: int
+    """Tools with smaller numbers are in posting blocks."""
+
+
 class IndexMemory:
     """One index in memory; `load` and `advance` follow the database, on one thread."""
 
@@ -236,9 +248,8 @@ class IndexMemory:
         self.generation = next(_GENERATIONS)
         """Another number each time an index is loaded, even where it is the same one."""
         self.is_lost = False
-        """Whether the database has no longer got what this was read from."""
+        """Whether the database no longer has the changes that this memory contains."""
         self._last_change = b""
-        """The digest of the last change; empty where that was folded already."""
         self.id, self.model, self.basis = row.id, row.model, row.basis
         self._folded_number = row.folded_number
         self.vocabulary = Vocabulary(stemmer)
@@ -307,16 +318,27 @@ class IndexMemory:
         if rows:
             await asyncio.to_thread(self.components.settle)
 
-    async def find_lost(self, connection: Connection, row: IndexRow) -> None:
+    @property
+    def taken(self) -> "Taken":
+        """What this memory contains of the database's changes."""
+        return Taken(self.snapshot.position, self._last_change, self._folded_number)
+
+    async def find_lost(self, connection: Connection, row: IndexRow, taken: "Taken") -> None:
         """Finds out whether the index of a row goes on from this one.
 
         A standby that was promoted may lack the newest changes, and gives their numbers to others.
+
+        Args:
+            connection: Reads the change that memory took last.
+            row: The index's row.
+            taken: What this memory contained before the row was read.
         """
-        position = self.snapshot.position
-        content = await connection.fetchval(_CHANGE, self.id, position)
-        is_another = content is not None and self._last_change not in {b"", _digest(content)}
-        if row.id == self.id and (row.position < position or is_another):
-            self.is_lost = True
+        if row.id != self.id:
+            return
+        content = await connection.fetchval(_CHANGE, self.id, taken.position)
+        is_another = content is not None and taken.change not in {b"", _digest(content)}
+        lacks = row.position < taken.position or row.folded_number < taken.folded_number
+        self.is_lost |= lacks or is_another
 
     def _take_components(self, known: Sequence[tuple[int, bytes]]) -> None:
         if known:
