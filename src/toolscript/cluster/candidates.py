@@ -274,9 +274,9 @@ class DatabaseCandidates:
 
     async def _current(self, connection: Connection, lock: str = "") -> IndexRow:
         """Returns the index's row, and finds out whether it is of the history that memory has."""
-        memory, taken = self._memory, self._memory.taken
+        memory, point = self._memory, self._memory.point
         row = await IndexRow.current(connection, self._catalogue, lock)
-        await memory.find_lost(connection, row, taken)
+        await memory.find_lost(connection, row, point)
         return row
 
     async def _advance(self, connection: Connection) -> bool:

@@ -230,8 +230,8 @@ def first_words(tool: TokenIds) -> list[int]:
     return [int(tool.numbers[starts[each]]) for each in fields if tool.lengths[each]]
 
 
-class Taken(NamedTuple):
-    """What memory contains of the changes in the database."""
+class HistoryPoint(NamedTuple):
+    """A point in the history of an index: what memory contains of the changes in the database."""
 
     position: int
     """The position of the last change."""
@@ -265,7 +265,7 @@ class IndexMemory:
         self.names = NameTable(self._knows)
         self.components = row.nearest_neighbors()
         none = np.empty(0, np.int32)
-        self.snapshot = self._taken(0, none.astype(np.bool_), none, none.astype(np.int64))
+        self.snapshot = self._snapshot_at(0, none.astype(np.bool_), none, none.astype(np.int64))
 
     def _knows(self, word: str) -> bool:
         return self.snapshot.statistics.knows(word)
@@ -319,11 +319,11 @@ class IndexMemory:
             await asyncio.to_thread(self.components.settle)
 
     @property
-    def taken(self) -> "Taken":
+    def point(self) -> HistoryPoint:
         """What this memory contains of the database's changes."""
-        return Taken(self.snapshot.position, self._last_change, self._folded_number)
+        return HistoryPoint(self.snapshot.position, self._last_change, self._folded_number)
 
-    async def find_lost(self, connection: Connection, row: IndexRow, taken: "Taken") -> None:
+    async def find_lost(self, connection: Connection, row: IndexRow, point: HistoryPoint) -> None:
         """Finds out whether the index of a row goes on from this one.
 
         A standby that was promoted may lack the newest changes, and gives their numbers to others.
@@ -331,13 +331,13 @@ class IndexMemory:
         Args:
             connection: Reads the change that memory took last.
             row: The index's row.
-            taken: What this memory contained before the row was read.
+            point: What this memory contained before the row was read.
         """
         if row.id != self.id:
             return
-        content = await connection.fetchval(_CHANGE, self.id, taken.position)
-        is_another = content is not None and taken.change not in {b"", _digest(content)}
-        lacks = row.position < taken.position or row.folded_number < taken.folded_number
+        content = await connection.fetchval(_CHANGE, self.id, point.position)
+        is_another = content is not None and point.change not in {b"", _digest(content)}
+        lacks = row.position < point.position or row.folded_number < point.folded_number
         self.is_lost |= lacks or is_another
 
     def _take_components(self, known: Sequence[tuple[int, bytes]]) -> None:
@@ -423,10 +423,10 @@ class IndexMemory:
         later = self.vocabulary.words[self._base_words :]
         if later and len(later) != len(self._spellings[-1].words):
             self._spellings = [self._spellings[0], Spellings(later)]
-        self.snapshot = self._taken(position, alive, server, changed_at)
+        self.snapshot = self._snapshot_at(position, alive, server, changed_at)
         self.names.find_impersonating(self.server_of, alive)
 
-    def _taken(
+    def _snapshot_at(
         self, position: int, alive: Mask, server: Numbers, changed_at: NDArray[np.int64]
     ) -> Snapshot:
         counts = self._counts
