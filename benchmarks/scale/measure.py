@@ -163,7 +163,8 @@ def _in_memory(options: argparse.Namespace, size: int) -> tuple[Figures, dict[st
     search = _synchronous(engine)
     asked = questions(options.data, options.questions, catalogue, size)
     tens, firsts = asyncio.run(_tens(search, asked))
-    searched = asyncio.run(_searches(search, numpy_baseline(parts), asked, options.repeats))
+    baseline = numpy_baseline(parts)
+    searched = asyncio.run(_searches(search, baseline, asked, firsts, options.repeats))
     changes: list[tuple[float, float]] = []
     for number in range(options.repeats):
         changed = replace(documents[-1 - number], description=f"Changed {number}.")
@@ -176,7 +177,7 @@ def _in_memory(options: argparse.Namespace, size: int) -> tuple[Figures, dict[st
         "changed_ms": 1e3 * min(wall for wall, _ in changes),
         "changed_cpu_ms": 1e3 * min(cpu for _, cpu in changes),
         "rss_mb": _rss_mb(),
-        "searches": {kind: found | firsts[kind] for kind, found in searched.items()},
+        "searches": searched,
     }
     return figures, tens
 
@@ -238,11 +239,10 @@ def _in_postgres(
     rss_mb = _rss_mb()
     copies = Catalogue(options.data, options.vectors).copies(min(size, LARGEST))
     baseline = numpy_baseline(vectors for _, vectors in copies)
-    searched = asyncio.run(_searches(search, baseline, asked, options.repeats))
+    searched = asyncio.run(_searches(search, baseline, asked, firsts, options.repeats))
     changed = asyncio.run(_changes(url, candidates[0], *change))
     database.close()
-    searches = {kind: found | firsts[kind] for kind, found in searched.items()}
-    return {"start_s": start_s, "rss_mb": rss_mb, "searches": searches, **changed}, tens
+    return {"start_s": start_s, "rss_mb": rss_mb, "searches": searched, **changed}, tens
 
 
 def _widely(options: argparse.Namespace, size: int, url: str) -> dict[str, list[Ten]]:
@@ -339,9 +339,13 @@ async def _tens(
 
 
 async def _searches(
-    search: Search, baseline: Baseline, asked: dict[str, list[SearchRequest]], repeats: int
+    search: Search,
+    baseline: Baseline,
+    asked: dict[str, list[SearchRequest]],
+    firsts: dict[str, Figures],
+    repeats: int,
 ) -> dict[str, Figures]:
-    """Times questions that were asked before."""
+    """Times questions that were asked before; adds the figures of their ``firsts``."""
     figures: dict[str, Figures] = {}
     for kind, requests in asked.items():
         for request in requests:
@@ -358,7 +362,7 @@ async def _searches(
                 await baseline(request.text)
                 baselines[repeat, number] = 1e3 * (time.perf_counter() - begin)
         least = times.min(axis=0)
-        figures[kind] = {
+        figures[kind] = firsts[kind] | {
             "p50": float(np.median(times)),
             "p95": float(np.quantile(times, 0.95)),
             "least_p50": float(np.median(least)),
