@@ -1,8 +1,9 @@
 """Rows of candidates are cached until their server changes."""
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import anyio
 import numpy as np
@@ -10,37 +11,22 @@ import pytest
 from msgspec import structs
 
 from tests.cluster.test_candidates import WAITING
-from tests.cluster.test_fallback_rows import LISTED, PROFILE, Indexed
+from tests.indexed_tools import ENGINE, Indexed
 from tests.postgres import PostgresServer
 from tests.support import until
 from toolscript.cluster.candidate_reader import CandidateReader
-from toolscript.cluster.candidate_search import CandidateSearch
 from toolscript.cluster.candidate_writer import ServerTools
 from toolscript.cluster.candidates import DatabaseCandidates
 from toolscript.cluster.change_feed import ChangeFeed
 from toolscript.cluster.database import READ_TIMEOUT_S, Database
 from toolscript.cluster.fallback_rows import FallbackRows
-from toolscript.cluster.resident_index import IndexMemory, IndexRow
-from toolscript.embedding.base import Encoder
-from toolscript.embedding.loader import LazyModel
 from toolscript.errors import DatabaseUnavailableError
 from toolscript.retrieval.capability import CapabilityReader
-from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.lexical.analyzer import Stemmer
 from toolscript.types import SearchRequest, SearchResult
 
 NUMBERS = list(range(0, 60, 3))
-ENGINE = SearchEngine(PROFILE)
-PLAN = ENGINE.plan(SearchRequest(text="read a file"))
-
-
-@pytest.fixture
-def indexed(
-    connect: Callable[[], Database], model: LazyModel, encoder: Encoder
-) -> Generator[Indexed]:
-    indexed = Indexed(connect(), model, encoder)
-    yield indexed
-    indexed.away.close()
+REQUEST = SearchRequest(text="read a file")
 
 
 def reader(indexed: Indexed, cache_bytes: int = 1 << 20) -> CandidateReader:
@@ -54,25 +40,9 @@ def remove_rows(indexed: Indexed) -> None:
     )
 
 
-def search_of(indexed: Indexed) -> CandidateSearch:
-    return CandidateSearch(
-        indexed.database,
-        Stemmer(),
-        semantic=indexed.semantic,
-        learning=None,
-        listed=LISTED,
-        documents=indexed.documents,
-    )
-
-
 def searching(indexed: Indexed) -> Callable[[], SearchResult]:
     """Returns what asks the same question each time."""
-    search = search_of(indexed)
-
-    def found() -> SearchResult:
-        return ENGINE.score(PLAN, asyncio.run(search.find(PLAN, indexed.memory, None)))
-
-    return found
+    return partial(indexed.ask, indexed.search(indexed.database), REQUEST)
 
 
 def test_a_row_is_read_once(indexed: Indexed) -> None:
@@ -147,9 +117,7 @@ def test_another_loading_of_the_index_reads_the_rows_anew(indexed: Indexed) -> N
     """A standby that lacks the last changes gives their numbers to other tools."""
     cached, memory = reader(indexed), indexed.memory
     cached.read(memory, memory.snapshot, NUMBERS)
-    row = indexed.database.run(lambda connection: IndexRow.current(connection, "default"))
-    loaded = IndexMemory(row, Stemmer())
-    indexed.database.run(lambda connection: loaded.load(connection, row))
+    loaded = indexed.loaded()
     remove_rows(indexed)
     assert cached.read(memory, memory.snapshot, NUMBERS)[0]
     assert cached.read(loaded, loaded.snapshot, NUMBERS) == ([], "")
@@ -189,7 +157,7 @@ def test_a_search_waits_a_few_seconds_for_a_database_that_hangs(
 def test_a_search_that_nobody_waits_for_any_more_ends_at_once(
     indexed: Indexed, connect: Callable[[], Database]
 ) -> None:
-    search, plan = search_of(indexed), PLAN
+    search, plan = indexed.search(indexed.database), ENGINE.plan(REQUEST)
 
     async def cancelled() -> bool:
         with anyio.move_on_after(0.2) as scope:

@@ -24,7 +24,8 @@ from toolscript.cluster.candidates import DatabaseCandidates
 from toolscript.cluster.change_feed import ChangeFeed
 from toolscript.cluster.database import Database
 from toolscript.cluster.driver import Connection
-from toolscript.cluster.resident_index import IndexMemory, IndexRow
+from toolscript.cluster.index_records import IndexRow
+from toolscript.cluster.resident_index import IndexMemory
 from toolscript.embedding.base import CachedVector, Encoder, Vectors
 from toolscript.embedding.loader import LazyModel
 from toolscript.errors import InputError

@@ -1,84 +1,20 @@
 """While the database is away, searches find what a gateway knows."""
 
-import asyncio
-from collections.abc import Callable, Generator, Mapping, Sequence
-
 import numpy as np
-import pytest
 from msgspec.structs import replace
 
-from tests.many_tools import Made, asked, grants, made_tools
-from tests.postgres import free_port
-from toolscript.cluster.candidate_builder import rebuild
-from toolscript.cluster.candidate_rows import by_server, vectors_of
-from toolscript.cluster.candidate_search import CandidateSearch
-from toolscript.cluster.change_feed import ChangeFeed
-from toolscript.cluster.database import Database
+from tests.indexed_tools import Indexed
+from tests.many_tools import asked, grants
+from toolscript.cluster.candidate_rows import vectors_of
 from toolscript.cluster.fallback_rows import FallbackRows
 from toolscript.cluster.grant_masks import GrantMasks
-from toolscript.cluster.resident_index import IndexMemory, IndexRow
-from toolscript.embedding.base import Encoder
-from toolscript.embedding.loader import LazyModel
 from toolscript.retrieval.capability import CapabilityReader
-from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.lexical.analyzer import Stemmer
-from toolscript.retrieval.profiles import search_profile
-from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
-from toolscript.types import Document, SearchRequest, SearchResult
 
-LISTED = 200
-PROFILE = search_profile(0.5, 10, 0.0)
 ROWS = """
 select tool.number, document, words, lengths, purpose, executes, vector, server
 from toolscript.candidate_tool as tool order by number
 """
-Known = Mapping[str, Sequence[Document]]
-
-
-class Indexed:
-    """Tools in the database's index, the index in memory, and an address without a database."""
-
-    def __init__(self, database: Database, model: LazyModel, encoder: Encoder) -> None:
-        self.made: Made = made_tools(encoder)
-        self.database = database
-        rebuild(
-            database,
-            "default",
-            encoder.name,
-            self.made.batches,
-            feed=ChangeFeed(database, "default"),
-        )
-        row = database.run(lambda connection: IndexRow.current(connection, "default"))
-        self.memory = IndexMemory(row, Stemmer())
-        database.run(lambda connection: self.memory.load(connection, row))
-        self.away = Database(f"postgresql://toolscript@127.0.0.1:{free_port()}/toolscript")
-        self.away.start()
-        self.semantic = SemanticSignal(model, lambda: None)
-
-    def documents(self) -> Known:
-        return by_server(self.made.documents.values())
-
-    def find(self, database: Database, request: SearchRequest) -> SearchResult:
-        search = CandidateSearch(
-            database,
-            Stemmer(),
-            semantic=self.semantic,
-            learning=None,
-            listed=LISTED,
-            documents=self.documents,
-        )
-        engine = SearchEngine(PROFILE)
-        state = asyncio.run(search.find(engine.plan(request), self.memory, None))
-        return engine.score(engine.plan(request), state)
-
-
-@pytest.fixture
-def indexed(
-    connect: Callable[[], Database], model: LazyModel, encoder: Encoder
-) -> Generator[Indexed]:
-    indexed = Indexed(connect(), model, encoder)
-    yield indexed
-    indexed.away.close()
 
 
 def test_a_search_goes_on_and_says_so(indexed: Indexed) -> None:

@@ -22,7 +22,7 @@ from toolscript.cluster.database import Database
 from toolscript.cluster.driver import Connection
 from toolscript.cluster.nearest_neighbors import DIMS, NearestNeighbors
 from toolscript.cluster.posting_blocks import Entries, blocks_of, entries_of, sorted_entries
-from toolscript.cluster.resident_index import WordCounts
+from toolscript.cluster.word_counts import WordCounts
 from toolscript.embedding.base import Vectors
 from toolscript.errors import InputError
 from toolscript.retrieval.capability import CapabilityReader

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from toolscript.cluster.candidate_rows import copy_counts, copy_rows
 from toolscript.cluster.driver import Connection
+from toolscript.cluster.index_records import IndexChange, IndexRow
 from toolscript.cluster.posting_blocks import Entries, blocks_of, entries_of, sorted_entries
-from toolscript.cluster.resident_index import IndexChange, IndexRow, WordCounts
+from toolscript.cluster.word_counts import WordCounts
 from toolscript.retrieval.lexical.analyzer import Stemmer, Vocabulary
 
 _FOLDING = 0x746F6F6C

@@ -6,6 +6,8 @@ database does not answer, rows are built of the tools that the gateway knows.
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from toolscript.cluster.candidate_rows import CandidateRow
 from toolscript.cluster.database import READ_TIMEOUT_S, Database
 from toolscript.cluster.fallback_rows import FallbackRows
@@ -67,9 +69,8 @@ class CandidateReader:
     def _read(
         self, memory: IndexMemory, snapshot: Snapshot, numbers: Sequence[int]
     ) -> list[CandidateRow]:
-        if not numbers and self._database.unavailable:
-            raise DatabaseUnavailableError(self._database.unavailable)
-        changed_at = snapshot.changed_at[snapshot.server[numbers]].tolist() if numbers else ()
+        servers = snapshot.server[np.array(numbers, np.intp)]
+        changed_at: list[int] = snapshot.changed_at[servers].tolist()
         keys: dict[int, _Key] = {
             number: (snapshot.generation, number, position)
             for number, position in zip(numbers, changed_at, strict=True)
@@ -78,6 +79,8 @@ class CandidateReader:
         cached = {} if self._database.problem else self._cache.get_many(keys.values())
         missing = [number for number, key in keys.items() if key not in cached]
         if not missing:
+            if self._database.problem:
+                raise DatabaseUnavailableError(self._database.unavailable)
             return list(cached.values())
         read = [
             CandidateRow(*row)

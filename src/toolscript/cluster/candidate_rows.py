@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from toolscript.cluster.driver import Connection
-from toolscript.cluster.resident_index import WordCounts
+from toolscript.cluster.word_counts import WordCounts
 from toolscript.embedding.base import Vectors
 from toolscript.retrieval.capability import Purpose
 from toolscript.retrieval.lexical.analyzer import TokenIds

@@ -97,7 +97,7 @@ class CandidateSearch:
         self._reader = CandidateReader(database, FallbackRows(documents, self._capabilities))
         self._states = IndexStateBuilder(semantic, learning, self._capabilities)
         self._words = WordSearch(database, listed)
-        # Threads of its own: others need not wait for those that wait for the database.
+        # Searches wait for the database in threads that no other work needs.
         self._searches = ThreadPoolExecutor(
             _SEARCHES * database.max_connections, thread_name_prefix="search"
         )

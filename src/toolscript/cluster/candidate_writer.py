@@ -14,7 +14,8 @@ import numpy as np
 
 from toolscript.cluster.candidate_rows import TOOL_COLUMNS, halves, tool_columns
 from toolscript.cluster.driver import Connection
-from toolscript.cluster.resident_index import IndexChange, IndexMemory, IndexRow, ToolRecord
+from toolscript.cluster.index_records import IndexChange, IndexRow, ToolRecord
+from toolscript.cluster.resident_index import IndexMemory
 from toolscript.embedding.base import Vectors
 from toolscript.retrieval.capability import CapabilityReader
 from toolscript.retrieval.lexical.analyzer import token_ids

@@ -20,9 +20,10 @@ from toolscript.cluster.candidate_writer import ServerTools, replace_server
 from toolscript.cluster.change_feed import ChangeFeed
 from toolscript.cluster.database import Database
 from toolscript.cluster.driver import Connection
+from toolscript.cluster.index_records import IndexRow
 from toolscript.cluster.leases import STORE as LEASE_STORE
 from toolscript.cluster.leases import Leases
-from toolscript.cluster.resident_index import IndexMemory, IndexRow
+from toolscript.cluster.resident_index import IndexMemory
 from toolscript.embedding.base import Vectors
 from toolscript.errors import DatabaseUnavailableError
 from toolscript.graph.learning import Learning

@@ -46,6 +46,7 @@ _UNAVAILABLE = (
     "58",  # errors of its system
 )
 """The beginnings of SQLSTATE codes that mean: not now."""
+_NO_ANSWER = "the database does not answer"
 _CLOSED = "the connections to the database are closed"
 _LOCKED = "55P03"
 """SQLSTATE: the lock could not be had within ``lock_timeout``."""
@@ -121,7 +122,7 @@ class Database:
     @property
     def unavailable(self) -> str:
         """Why the last unit of work could not be run, as a sentence; empty where it was."""
-        return f"the database does not answer: {self.problem}" if self.problem else ""
+        return f"{_NO_ANSWER}: {self.problem}" if self.problem else ""
 
     def run(self, work: Work[T], timeout_s: float | None = None) -> T:
         """Runs a unit of work and returns its result. Blocks; any thread but the pool's may call.
@@ -184,7 +185,7 @@ class Database:
             if not future.cancel():  # the work has ended, perhaps with this error
                 return future.result()
             # No failure of the database yet: this work may be slow.
-            line = f"the database does not answer: no answer within {timeout_s:g} s"
+            line = f"{_NO_ANSWER}: no answer within {timeout_s:g} s"
             raise DatabaseUnavailableError(line) from None
 
     async def execute(self, work: Work[T]) -> T:
@@ -200,7 +201,7 @@ class Database:
     async def _transaction(self) -> AsyncGenerator[Connection]:
         """Gives a connection in a transaction, on the pool's loop."""
         if time.monotonic() < self._paused_until:
-            raise DatabaseUnavailableError(self.unavailable or "the database does not answer")
+            raise DatabaseUnavailableError(self.unavailable or _NO_ANSWER)
         with self._failures_told():
             pool = await self._connected()
             connection, transaction = await _begun(pool)

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolscript.cluster.candidate_rows import CandidateRow, document_of, vectors_of
+from toolscript.cluster.index_records import token_ids_of
 from toolscript.cluster.prepared_search import PreparedSearch
-from toolscript.cluster.resident_index import IndexMemory, token_ids_of
+from toolscript.cluster.resident_index import IndexMemory
 from toolscript.graph.forecast import Forecast
 from toolscript.graph.learning import Learning
 from toolscript.retrieval.base import Corpus, EmbeddingIndex, Mask

@@ -7,7 +7,7 @@ positions of the changes in the database, one after the other.
 import asyncio
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import NamedTuple
 
@@ -16,17 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolscript.cluster.driver import Connection
+from toolscript.cluster.index_records import IndexChange, IndexRow
 from toolscript.cluster.name_hash_index import NameTable, Tool
-from toolscript.cluster.nearest_neighbors import NearestNeighbors
 from toolscript.cluster.posting_blocks import entries_of
+from toolscript.cluster.word_counts import WordCounts
 from toolscript.retrieval.base import Mask, Rows
 from toolscript.retrieval.capability import shell_capabilities
-from toolscript.retrieval.lexical.analyzer import FIELDS, Numbers, Stemmer, TokenIds, Vocabulary
+from toolscript.retrieval.lexical.analyzer import Numbers, Stemmer, Vocabulary
 from toolscript.retrieval.lexical.bm25f import WordStatistics
 from toolscript.retrieval.lexical.postings import Counts
 from toolscript.retrieval.lexical.spelling import Spellings
-from toolscript.retrieval.semantic.server_context import Basis
-from toolscript.retrieval.subqueries import MIN_TOOLS, SHORTEST_ACTION
+from toolscript.retrieval.subqueries import MIN_TOOLS
 
 Folds = tuple[int, int]
 """An index, and how many of its tools are in posting blocks: a fold puts more of them there."""
@@ -45,91 +45,9 @@ _CHANGES = """
 select position, content from toolscript.candidate_change
 where index_id = $1 and position > $2 order by position
 """
-
-_CHANGE = "select content from toolscript.candidate_change where index_id = $1 and position = $2"
-
-
-class ToolRecord(msgspec.Struct, frozen=True, array_like=True):
-    """A tool that a change adds or removes."""
-
-    number: int
-    server: int
-    id: str
-    name: str
-    words: bytes
-    lengths: bytes
-    executes: bool
-    purpose: str | None = None
-    """The names of its capabilities, one on each line; None where an earlier version wrote it."""
-
-    @property
-    def token_ids(self) -> TokenIds:
-        """Its words."""
-        return token_ids_of(self.words, self.lengths)
-
-
-class IndexChange(msgspec.Struct, frozen=True, array_like=True):
-    """What changes with one transaction."""
-
-    servers: list[str]
-    """The names of new servers; their numbers go on from the last."""
-    words: list[str]
-    """New words; their numbers go on from the last."""
-    removed: list[ToolRecord]
-    added: list[ToolRecord]
-    components: list[tuple[int, bytes]]
-    """By the number of a tool, those of its vector, which is new or which its server has moved."""
-
-
-@dataclass(frozen=True, slots=True)
-class IndexRow:
-    """The row of an index in the database."""
-
-    id: int
-    model: str
-    common: bytes
-    scale: float
-    axes: bytes
-    position: int
-    next_number: int
-    folded_position: int
-    folded_number: int
-    folded_size: int
-    folded_lengths: Sequence[int]
-
-    @classmethod
-    def none(cls) -> "IndexRow":
-        """Returns the row of an index that is not there."""
-        return cls(0, "", b"", 1.0, b"", 0, 0, 0, 0, 0, [0] * len(FIELDS))
-
-    @property
-    def basis(self) -> Basis:
-        """What all tools had in common when the index was built."""
-        return Basis(np.frombuffer(self.common, "<f4"), self.scale)
-
-    def nearest_neighbors(self) -> NearestNeighbors:
-        """Returns an index of its tools' components, with none in it."""
-        axes = np.frombuffer(self.axes, "<f4").reshape(max(1, self.basis.common.size), -1)
-        return NearestNeighbors(axes, self.next_number)
-
-    @classmethod
-    async def current(cls, connection: Connection, catalogue: str, lock: str = "") -> "IndexRow":
-        """Returns the row of a catalogue's index; one with the id 0 where there is none."""
-        return await cls._where(connection, f"catalogue = $1 and is_current {lock}", catalogue)
-
-    @classmethod
-    async def by_id(cls, connection: Connection, number: int) -> "IndexRow":
-        """Returns the row of an index; one with the id 0 where it is gone."""
-        return await cls._where(connection, "id = $1", number)
-
-    @classmethod
-    async def _where(cls, connection: Connection, condition: str, value: object) -> "IndexRow":
-        columns = ", ".join(field.name for field in fields(cls))
-        row = await connection.fetchrow(
-            f"select {columns} from toolscript.candidate_index where {condition}",  # noqa: S608 - ours
-            value,
-        )
-        return cls.none() if row is None else cls(*row)
+_DIGEST = """
+select sha256(content) from toolscript.candidate_change where index_id = $1 and position = $2
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,68 +84,6 @@ class Snapshot:
         """Whether several tools' texts begin with a word."""
         stem = self.statistics.vocabulary.stems.get(self.statistics.stemmer(word), -1)
         return 0 <= stem < self.openings.size and bool(self.openings[stem] >= MIN_TOOLS)
-
-
-@dataclass(slots=True)
-class WordCounts:
-    """What the words of all tools add up to. Changes; a snapshot has a copy."""
-
-    vocabulary: Vocabulary
-    size: int = 0
-    lengths: Counts = field(default_factory=lambda: np.zeros(len(FIELDS), np.int64))
-    frequencies: Counts = field(default_factory=lambda: np.zeros(0, np.int64))
-    openings: Counts = field(default_factory=lambda: np.zeros(0, np.int64))
-    words: Counts = field(default_factory=lambda: np.zeros(0, np.int64))
-
-    @classmethod
-    async def folded(
-        cls, connection: Connection, row: "IndexRow", vocabulary: Vocabulary
-    ) -> "WordCounts":
-        """Reads what is in the tables; ``vocabulary``, still empty, takes the words."""
-        words = await connection.fetch(
-            "select word, count from toolscript.candidate_word where index_id = $1 order by number",
-            row.id,
-        )
-        for word, _ in words:
-            _ = vocabulary[word]  # in the order of their numbers
-        stems = await connection.fetch(
-            "select number, frequency, openings from toolscript.candidate_stem "
-            "where index_id = $1 order by number",
-            row.id,
-        )
-        counts = cls(vocabulary, row.folded_size, np.array(row.folded_lengths, np.int64))
-        counts.grow()
-        counts.words[:] = [count for _, count in words]
-        numbers = np.array([number for number, _, _ in stems], np.int64)
-        counts.frequencies[numbers] = [frequency for _, frequency, _ in stems]
-        counts.openings[numbers] = [openings for _, _, openings in stems]
-        return counts
-
-    def grow(self) -> None:
-        """Makes room for the words that the vocabulary has by now."""
-        stems, words = len(self.vocabulary.stems), len(self.vocabulary.words)
-        self.frequencies = np.pad(self.frequencies, (0, stems - self.frequencies.size))
-        self.openings = np.pad(self.openings, (0, stems - self.openings.size))
-        self.words = np.pad(self.words, (0, words - self.words.size))
-
-    def count(self, documents: Iterable[TokenIds], sign: int) -> None:
-        """Adds some tools' words, or takes them away where ``sign`` is −1."""
-        stem_of = self.vocabulary.stem_of
-        for each in documents:
-            self.size += sign
-            self.lengths += sign * each.lengths
-            np.add.at(self.words, each.numbers, sign)
-            self.frequencies[np.unique(stem_of[each.numbers])] += sign
-            for word in first_words(each):
-                if len(self.vocabulary.words[word]) >= SHORTEST_ACTION:
-                    self.openings[stem_of[word]] += sign
-
-
-def first_words(tool: TokenIds) -> list[int]:
-    """Returns the numbers of the words with which a tool's name and description begin."""
-    starts = np.cumsum(tool.lengths) - tool.lengths
-    fields = (FIELDS.index("name"), FIELDS.index("description"))
-    return [int(tool.numbers[starts[each]]) for each in fields if tool.lengths[each]]
 
 
 class HistoryPoint(NamedTuple):
@@ -335,8 +191,8 @@ class IndexMemory:
         """
         if row.id != self.id:
             return
-        content = await connection.fetchval(_CHANGE, self.id, point.position)
-        is_another = content is not None and point.change not in {b"", _digest(content)}
+        stored = await connection.fetchval(_DIGEST, self.id, point.position)
+        is_another = stored is not None and point.change not in {b"", stored}
         lacks = row.position < point.position or row.folded_number < point.folded_number
         self.is_lost |= lacks or is_another
 
@@ -464,8 +320,3 @@ def _bits_of(purpose: str | None) -> int:
     if purpose is None:
         return _ALL_BITS
     return sum(_BITS.get(name, 0) for name in purpose.split("\n"))
-
-
-def token_ids_of(words: bytes, lengths: bytes) -> TokenIds:
-    """Returns a tool's words as they are stored."""
-    return TokenIds(np.frombuffer(words, "<i4"), np.frombuffer(lengths, "<i4"))
