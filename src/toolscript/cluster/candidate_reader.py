@@ -1,7 +1,7 @@
 """Reads the rows of candidates: from the database through a cache, or built from memory.
 
 Many callers look for the same few tools, so that most rows have been read before. While the
-database does not answer, rows are built of the tools that the gateway knows.
+database does not answer, rows are built from the tools that the gateway knows.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Defines the rows and the changes of an index in PostgreSQL, as a gateway reads them."""
+"""Defines the row of an index in PostgreSQL, and the changes that its gateways follow."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields

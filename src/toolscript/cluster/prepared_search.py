@@ -10,7 +10,7 @@ from toolscript.retrieval.base import Mask, Plan
 
 @dataclass(slots=True)
 class PreparedSearch:
-    """One search as it begins. What it meets is noted in ``problem``."""
+    """One search as it begins. ``problem`` says later what it lacks, and why."""
 
     plan: Plan
     memory: IndexMemory
