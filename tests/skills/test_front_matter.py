@@ -21,6 +21,12 @@ from toolscript.skills.front_matter import MAX_CHARS, FrontMatter, read_front_ma
         ("---\nname: x\nlicense: MIT\nmetadata:\n  author: me\n---\ny", FrontMatter("x", "", "y")),
         ("---\nname: a\n---\nbody\n---\nmore", FrontMatter("a", "", "body\n---\nmore")),
         ("---\nname: 2024\ndescription: 2026-13-45\n---\n", FrontMatter("2024", "2026-13-45", "")),
+        ("\n \n---\nname: a\n---\nx", FrontMatter("a", "", "x")),
+        ("<!-- made\nby hand -->\n---\nname: a\n---\nx", FrontMatter("a", "", "x")),
+        ("---\nname: a\n...\nx", FrontMatter("a", "", "x")),
+        ("---\nName: a\nDescription: Do\n---\n", FrontMatter("a", "Do", "")),
+        ("---\n\nA rule above.\n", FrontMatter("", "", "---\n\nA rule above.\n")),
+        ("---", FrontMatter("", "", "---")),
     ],
 )  # fmt: skip
 def test_what_front_matter_says(text: str, front: FrontMatter) -> None:
@@ -33,16 +39,7 @@ def test_what_front_matter_says(text: str, front: FrontMatter) -> None:
     ("text", "told"),
     [
         ("---\nname: pdf\n", "has no closing ---"),
-        ("---", "has no closing ---"),
         ("---\n" + "# " + "x" * MAX_CHARS + "\n---\n", "has no closing ---"),
-        ("---\nname: [\n---\n", "is no YAML: "),
-        ("---\nname: a: b\n---\n", "is no YAML: mapping values are not allowed here, line 2"),
-        ("---\n\tname: a\n---\n", "is no YAML: "),
-        ("---\n- a\n- b\n---\n", "is no mapping; expected lines such as"),
-        ("---\njust words\n---\n", "is no mapping"),
-        ("---\nname: {a: b}\n---\n", "its name is a dict; expected text"),
-        ("---\nname: a\ndescription: [x]\n---\n", "its description is a list; expected text"),
-        ("---\nname: " + "n" * 101 + "\n---\n", "its name has 101 characters; at most 100"),
         ("---\nx: !!python/object/apply:os.system [ls]\n---\n", "is no YAML: "),
         ("---\n" + "[" * 5000 + "\n---\n", "is no YAML: "),
         ("---\nname: &a x\nd: y\n---\n", "anchors and aliases (& and *) are not allowed"),
@@ -56,6 +53,51 @@ def test_broken_front_matter(text: str, told: str) -> None:
         read_front_matter(text)
     assert told in str(caught.value)
     assert str(caught.value).isprintable()
+
+
+BREAD = "Bake bread."
+
+
+@pytest.mark.requirement("skills:folders")
+@pytest.mark.parametrize(
+    ("lines", "name", "description", "warning"),
+    [
+        ("description: Use it for baking: rolls", "x", "Use it for baking: rolls", "is no YAML"),
+        ("description: a: b\n  goes on\n  here", "x", "a: b goes on here", "is no YAML"),
+        ('description: "Bake" when "loaf" is said', "x", '"Bake" when "loaf" is said', "no YAML"),
+        (f"description: {BREAD}\nargument-hint: [loaf] [minutes]", "x", BREAD, "line 4"),
+        (f"description: {BREAD}\nallowed-tools: *", "x", BREAD, "is no YAML"),
+        (f"description: {BREAD}\nhint: !important", "x", BREAD, "tags (!) are not allowed"),
+        (f"description: {BREAD}\nmetadata:\n\tauthor: me", "x", BREAD, "is no YAML"),
+        ("description: >-\n  Bake\n  bread.\nglobs: **/*", "x", BREAD, "line by line"),
+        ("description: `bake` makes bread", "x", "`bake` makes bread", "is no YAML"),
+        ("description: %bread is baked", "x", "%bread is baked", "is no YAML"),
+        ('description: "In C:\\oven."', "x", "In C:\\oven.", "is no YAML"),
+        (f"description: {BREAD}\nname: @baker/at", "@baker/at", BREAD, "is no YAML"),
+        ("description: [a, b]", "x", "", "its description is a list; expected text"),
+        (f"name: {{a: b}}\ndescription: {BREAD}", "", BREAD, "its name is a dict"),
+        ("name: " + "n" * 101, "n" * 100, "", "its name has 101 characters; 100 of them are read"),
+        ("description: " + "d" * 2001, "x", "d" * 2000, "2001 characters; 2000 of them"),
+        ("name: [", "[", "", "is no YAML"),
+    ],
+)  # fmt: skip
+def test_a_mistake_costs_a_warning_and_no_skill(
+    lines: str, name: str, description: str, warning: str
+) -> None:
+    """skills:folders: as the clients read it that the skill was written for."""
+    front = read_front_matter(f"---\nname: x\n{lines}\n---\nbody")
+    assert (front.name, front.description, front.body) == (name, description, "body")
+    [told] = front.warnings
+    assert warning in told
+    assert told.isprintable()
+
+
+@pytest.mark.parametrize("text", ["- a\n- b", "just words"])
+def test_what_is_no_mapping_is_read_as_text(text: str) -> None:
+    whole = f"---\n{text}\n---\nbody"
+    front = read_front_matter(whole)
+    assert (front.name, front.body) == ("", whole)
+    assert front.warnings == ("its front matter is no mapping, and was read as text",)
 
 
 def test_aliases_that_refer_to_each_other_cost_nothing() -> None:

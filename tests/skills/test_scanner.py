@@ -112,11 +112,9 @@ def test_a_skill_is_found_by_its_name_or_id(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("path", "data", "told"),
     [
-        ("a/SKILL.md", b"# No front matter", "states no name; a SKILL.md begins with ---"),
-        ("a/SKILL.md", b"---\nname: a\n---\nx", "states no description"),
-        ("a/SKILL.md", b"---\nname: [\n---\nx", "is no YAML"),
+        ("a/SKILL.md", b"---\n[[\n---\nx", "is no YAML"),
+        ("a/SKILL.md", b"---\nname: &a x\n---\nx", "anchors and aliases"),
         ("a/SKILL.md", b"---\nname: a\n", "no closing ---"),
-        ("b.md", b"---\nname: [1]\n---\nx", "its name is a list"),
         ("b.md", b"  \n\n", "it is empty"),
         ("b.txt", b"", "it is empty"),
         ("b.md", b"# Only\n\n## Headings\n", "it is empty"),
@@ -137,6 +135,36 @@ def test_what_cannot_be_a_skill_is_told_and_costs_no_other(
     [problem] = catalogue.problems
     assert str(tmp_path / path) in problem
     assert told in problem
+
+
+@pytest.mark.requirement("skills:folders")
+@pytest.mark.parametrize(
+    ("data", "name", "description", "warnings"),
+    [
+        ("# Bread\n\nBake it.", "a", "", ["states no name and no description; add it"]),
+        ("---\nname: b\n---\nBake it.", "b", "", ["states no description; add it"]),
+        ("---\ndescription: Bake.\n---\nx", "a", "Bake.", ["states no name; add it"]),
+        (
+            "---\ndescription: Bake: it.\n---\nx",
+            "a",
+            "Bake: it.",
+            ["is no YAML: mapping values are not allowed here, line 2", "states no name"],
+        ),
+    ],
+)
+def test_a_manifest_with_mistakes_is_a_skill_with_warnings(
+    tmp_path: Path, data: str, name: str, description: str, warnings: list[str]
+) -> None:
+    """skills:folders: the folder has a name, too."""
+    write(tmp_path, "a/SKILL.md", data)
+    catalogue = scan(tmp_path)
+    assert not catalogue.problems
+    [skill] = catalogue.skills.values()
+    assert (skill.name, skill.description) == (name, description)
+    assert len(catalogue.warnings) == len(warnings)
+    for told, warning in zip(catalogue.warnings, warnings, strict=True):
+        assert told.startswith(f"{tmp_path}/a/SKILL.md: ")
+        assert warning in told
 
 
 def test_links_are_told_and_not_followed(tmp_path: Path) -> None:
@@ -195,7 +223,7 @@ def test_another_process_reads_again_what_changed_since(tmp_path: Path) -> None:
     for number in range(5):
         write(folder, f"{number}.md", f"# Heading\n\nText {number}.")
     write(folder, "pdf/SKILL.md", PDF)
-    write(folder, "broken.md", "---\nname: [1]\n---\nx")
+    write(folder, "broken.md", "---\nname: &a x\n---\nx")
     first = SkillScanner(lambda: kept)
     catalogue = scan(folder, library=first)
     first.save()
@@ -220,7 +248,7 @@ def test_what_is_kept_is_of_no_use_once_texts_are_read_differently() -> None:
     texts = {"a/SKILL.md": PDF, "b.md": f"Before.\n\n# A\n\n{long}\n## B ##\n\n* c", "d.txt": long}
     made = [read_skill("/r", path, text) for path, text in texts.items()]
     digest = hashlib.sha256(msgspec.json.encode(made)).hexdigest()[:16]
-    assert (MADE_BY, digest) == ("5", "0cd8a2d8ed88a6ce")
+    assert (MADE_BY, digest) == ("6", "7f221f07c4dcdad7")
 
 
 def test_a_file_is_added_and_deleted(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ MAX_TOTAL_BYTES = 64 * 1024 * 1024
 """Of all files that are skills; what comes later in the order of the folders is left out."""
 _NEVER: Stamp = (-1, -1, -1, -1, -1)
 """The stamp of no file."""
-MADE_BY = "5"
+MADE_BY = "6"
 """Raised when a text is read or cut differently: what is kept of unchanged files is then of no
 use any more."""
 
@@ -57,6 +57,8 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
     path: str
     """the file's path below it."""
     passages: tuple[Passage, ...]
+    warnings: tuple[str, ...] = ()
+    """Mistakes in its front matter that were read leniently."""
 
     @property
     def id(self) -> str:
@@ -70,8 +72,11 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
 
     @property
     def summary(self) -> str:
-        """Its description, or its first heading."""
-        return self.description or self.passages[0].heading.partition(" > ")[0]
+        """Its description, its first heading, or the first line of its text."""
+        if self.description:
+            return self.description
+        first = self.passages[0]
+        return first.heading.partition(" > ")[0] or first.text.partition("\n")[0]
 
     @property
     def folder(self) -> str:
@@ -113,6 +118,8 @@ class SkillCatalogue:
     skills: Mapping[str, Skill] = field(default_factory=dict[str, Skill])
     problems: tuple[str, ...] = ()
     """What was left out, and why: a line each."""
+    warnings: tuple[str, ...] = ()
+    """Mistakes in files that were read all the same: a line each."""
     ids: Mapping[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     """By root and path, the skill of every file that was read as one, also of those left out;
     one that could not be read has the id of no name."""
@@ -291,8 +298,12 @@ def _catalogue_of(read: Mapping[tuple[str, str], _ReadFile], problems: list[str]
     more = len(problems) - MAX_PROBLEMS
     told = [*problems[:MAX_PROBLEMS], *([f"and {more} more"] if more > 0 else [])]
     ids = {key: each.skill.id if each.skill else skill_id("") for key, each in read.items()}
+    warnings = [f"{each.file}: {text}" for each in skills.values() for text in each.warnings]
     return SkillCatalogue(
-        dict(sorted(skills.items())), tuple(printable(line, 500) for line in told), ids
+        dict(sorted(skills.items())),
+        tuple(printable(line, 500) for line in told),
+        tuple(printable(line, 500) for line in warnings[:MAX_PROBLEMS]),
+        ids,
     )
 
 
@@ -305,21 +316,23 @@ def read_skill(root: str, path: str, text: str) -> Skill:
     """The skill that a file's text makes; raises `SkillError` where it makes none."""
     markdown = not path.casefold().endswith(".txt")
     front = read_front_matter(text) if markdown else FrontMatter("", "", text)
-    if is_manifest(path) and not (front.name and front.description):
-        missing = "description" if front.name else "name"
-        raise SkillError(
-            f"its front matter states no {missing}; a {MANIFEST} begins "
-            "with ---, name: …, description: …, ---"
-        )
+    name, warnings = front.name, front.warnings
+    if is_manifest(path):
+        folder = (PurePosixPath(root) / path).parent.name
+        missing = [key for key in ("name", "description") if not getattr(front, key)]
+        if missing:
+            warnings += (f"its front matter states no {' and no '.join(missing)}; add it",)
+        name = name or printable(folder)
     passages = split(front.body, headings=markdown)
     if not passages and not front.description:
         raise SkillError("it is empty; nothing in it can be searched")
     return Skill(
-        name=front.name or printable(path),
+        name=name or printable(path),
         description=front.description,
         root=root,
         path=path,
         passages=passages,
+        warnings=warnings,
     )
 
 

@@ -39,6 +39,8 @@ class SkillReport:
     """The folders that are scanned."""
     problems: Sequence[str] = ()
     """What was left out or is not there, a line each."""
+    warnings: Sequence[str] = ()
+    """Mistakes in skills that were read all the same, a line each."""
     stats: Mapping[str, int] | None = None
     """How many skills and passages there are, and how many vectors were computed for them."""
 
@@ -111,7 +113,8 @@ class SkillService:
             "passagesEmbedded": counters.documents_embedded,
             "passagesFromCache": counters.documents_from_cache,
         }
-        return SkillReport(skills, self.ready, folders.present(), problems, stats)
+        warnings = self.feed.catalogue.warnings
+        return SkillReport(skills, self.ready, folders.present(), problems, warnings, stats)
 
     def find(self, name: str, grant: Grant = EVERYTHING) -> Skill:
         """The skill of this name or id; `UnknownNameError` names the nearest instead."""

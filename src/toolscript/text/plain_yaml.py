@@ -12,13 +12,20 @@ MAX_DEPTH = 32
 """Lists and mappings inside each other."""
 
 
+class UnsafeYamlError(ValueError):
+    """A text has anchors, aliases or too many levels; such a text is not read in any other way."""
+
+
 def parse(text: str) -> Any:
     """Returns the one document of a text; every scalar is a string, as it is written.
 
     Anchors, aliases and tags are refused, and a merge key is a key like any other, so the
-    result is never larger than the text. Raises `ValueError` with one line that says what is
-    wrong, and where. The time grows with the length, about a second for 100,000 characters:
-    callers limit that.
+    result is never larger than the text. The time grows with the length, about a second for
+    100,000 characters: callers limit that.
+
+    Raises:
+        UnsafeYamlError: The text has anchors, aliases or too many levels.
+        ValueError: It is no YAML, or has tags. The message is one line, with the place.
     """
     yaml: Any = import_module("yaml")  # which few commands need
     try:
@@ -39,7 +46,10 @@ def _loader() -> Any:
             event: Any = self.peek_event()
             refused = _refused(event, self.depth)
             if refused:
-                raise yaml.MarkedYAMLError(problem=refused, problem_mark=event.start_mark)
+                raise UnsafeYamlError(f"{refused}, line {event.start_mark.line + 1}")
+            if getattr(event, "tag", None) is not None:
+                problem = "tags (!) are not allowed; put the text in quotes"
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
             self.depth += 1
             node: Any = yaml.BaseLoader.compose_node(self, parent, index)
             self.depth -= 1
@@ -52,8 +62,6 @@ def _refused(event: Any, depth: int) -> str:
     """Returns why a node is rejected; empty for one that is not."""
     if event.anchor is not None:  # an alias is an event with the anchor that it refers to
         return "anchors and aliases (& and *) are not allowed; write the text out"
-    if getattr(event, "tag", None) is not None:
-        return "tags (!) are not allowed; put the text in quotes"
     return f"more than {MAX_DEPTH} levels are nested" if depth >= MAX_DEPTH else ""
 
 

@@ -29,7 +29,7 @@ _SHAPES: dict[str, dict[str, type | tuple[type, ...]]] = {
     "/review": {"held": list},
     "/pending": {"pending": list},
     "/permissions": {"rules": list, "remembered": list},
-    "/skills": {"skills": list, "problems": list},
+    "/skills": {"skills": list, "problems": list, "warnings": list},
     "/skills/search": {"results": list, "degraded": list, "threshold": (int, float)},
     "/activity": {"calls": list},
     "/graph": {"edges": list},

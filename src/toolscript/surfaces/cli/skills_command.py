@@ -57,7 +57,7 @@ def list_skills(output: str, **flags: Any) -> None:
     rows = [[skill["name"], skill["description"]] for skill in answer["skills"]]
     empty = "no skills; add a folder with: toolscript skills add FOLDER"
     print_answer(answer, output, ["Skill", "Description"], rows, empty=empty)
-    _note_problems(answer["problems"], output)
+    _note_problems(answer, output)
 
 
 @skills.command()
@@ -104,7 +104,7 @@ def update(output: str, **flags: Any) -> None:
         return
     folders = counted(len(answer["folders"]), "folder")
     click.echo(f"{counted(answer['totalSkills'], 'skill')} in {folders}")
-    _note_problems(answer["problems"], output)
+    _note_problems(answer, output)
 
 
 def _added(flags: dict[str, Any]) -> Any:
@@ -119,10 +119,12 @@ def _passage(hit: dict[str, Any]) -> str:
     return printable(f"{heading}: {text}" if heading else text, 100)
 
 
-def _note_problems(problems: list[str], output: str) -> None:
+def _note_problems(answer: dict[str, Any], output: str) -> None:
     if output == "json":
         return
-    for problem in problems[:_SHOWN_PROBLEMS]:
-        note(f"left out: {problem}")
-    if len(problems) > _SHOWN_PROBLEMS:
-        note(f"and {len(problems) - _SHOWN_PROBLEMS} more; --output json has them all")
+    lines = [f"left out: {problem}" for problem in answer["problems"]]
+    lines += [f"warning: {warning}" for warning in answer["warnings"]]
+    for line in lines[:_SHOWN_PROBLEMS]:
+        note(line)
+    if len(lines) > _SHOWN_PROBLEMS:
+        note(f"and {len(lines) - _SHOWN_PROBLEMS} more; --output json has them all")

@@ -106,6 +106,7 @@ class SkillsAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     total_skills: Count
     folders: list[str]
     problems: Annotated[list[str], about("What was left out, and why.")]
+    warnings: Annotated[list[str], about("Mistakes in skills that were read all the same.")]
     ready: Annotated[bool, about("Whether everything that was found is indexed.")]
     stats: dict[str, Count] | UnsetType = UNSET
 

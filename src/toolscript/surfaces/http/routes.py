@@ -236,6 +236,7 @@ async def list_skills(app: App, request: Request) -> Any:
         total_skills=len(skills),
         folders=[str(folder) for folder in report.folders],
         problems=list(report.problems),
+        warnings=list(report.warnings),
         ready=report.ready,
         stats=UNSET if report.stats is None else dict(report.stats),
     )
