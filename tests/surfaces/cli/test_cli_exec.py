@@ -75,6 +75,12 @@ def test_a_script_does_no_more_than_its_user_says(served: Cli) -> None:
     assert run(served, script, "--class", "destructive").returncode == 0
 
 
+def test_what_is_said_is_the_scripts_own(served: Cli) -> None:
+    """Other requests than those of calls are answered, and nothing is logged of them."""
+    done = run(served, "console.log((await fetch(globalThis.TOOLSCRIPT_GATEWAY_URL)).status);")
+    assert (done.stdout, done.stderr) == ("501\n", "")
+
+
 def test_a_tool_that_fails(served: Cli) -> None:
     """types:typescript: one line with the tool's message, and where in the script it was."""
     done = run(served, f"{IMPORT}\nawait tools.s.fails({{}});\n")

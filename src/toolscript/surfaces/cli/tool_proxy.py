@@ -97,6 +97,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         except (OSError, http.client.HTTPException) as error:
             self._refuse(502, "GatewayMissingError", f"the gateway does not answer: {error}")
 
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as it is there
+        """Logs nothing: standard error is the script's."""
+
     def _wait_for_answer(self, connection: http.client.HTTPConnection) -> bool:
         """Returns False if the script hangs up first, which cancels the call."""
         assert connection.sock is not None  # noqa: S101 - a request was sent
