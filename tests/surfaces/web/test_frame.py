@@ -1,5 +1,6 @@
 """The frame of the page: who is let in, what answers say of themselves, what forms have to be."""
 
+import json
 import re
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from tests.support import (
 from tests.surfaces.web.browser import Browser
 
 import toolscript.surfaces.web
+from toolscript.surfaces.server.authentication import Access
 from toolscript.surfaces.server.page_sessions import (
     LINK_S,
     MAX_LINKS,
@@ -25,6 +27,8 @@ from toolscript.surfaces.server.page_sessions import (
     PageSessions,
 )
 from toolscript.surfaces.web.rendering import NAVIGATION
+from toolscript.surfaces.web.screens import MAX_FORM_BYTES
+from toolscript.types import Grant
 
 WEB = Path(toolscript.surfaces.web.__file__).parent
 POLICY = {
@@ -164,28 +168,51 @@ def test_a_link_is_made_only_for_who_has_a_key(door: Cli) -> None:
 
 def test_links_and_sessions_are_few_and_short() -> None:
     now, admitted = 0.0, {"a", "b"}
-    sessions = PageSessions[str](lambda access: access in admitted, lambda: now)
-    late = sessions.link("a")
+    a, b = Access(Grant(), "a"), Access(Grant(), "b")
+    sessions = PageSessions[Access](lambda holder: holder in admitted, lambda: now)
+    late = sessions.link(a)
     now = LINK_S
     assert sessions.enter(late) is None
-    secret = sessions.enter(sessions.link("a"))
+    secret = sessions.enter(sessions.link(a))
     assert secret is not None
-    assert sessions.find(secret) == "a"
-    other = sessions.enter(sessions.link("b"))
+    assert sessions.find(secret) == a
+    other = sessions.enter(sessions.link(b))
     admitted.remove("b")
     assert other is not None
     assert sessions.find(other) is None
     now += SESSION_S
     assert sessions.find(secret) is None
-    links = [sessions.link("a") for _ in range(MAX_LINKS + 1)]
+    links = [sessions.link(a) for _ in range(MAX_LINKS + 1)]
     assert sessions.enter(links[0]) is None
     assert sessions.enter(links[1])
-    made = [sessions.enter(sessions.link("a")) or "" for _ in range(MAX_SESSIONS + 1)]
-    assert [sessions.find(made[at]) for at in (0, -1)] == [None, "a"]
+    made = [sessions.enter(sessions.link(a)) or "" for _ in range(MAX_SESSIONS + 1)]
+    assert [sessions.find(made[at]) for at in (0, -1)] == [None, a]
     assert sessions.find("") is None
 
 
+def test_many_links_of_one_holder_end_nothing_of_another(door: Cli) -> None:
+    owner = browser(door).log_in(door)
+    waiting = door("ui", "--print").stdout.strip().removeprefix(owner.url)
+    for _ in range(260):
+        answer = fetch(owner.url, "/ui/link", method="POST")
+        assert browser(door).open(answer[1]["path"]).status == 303
+    for _ in range(110):
+        fetch(owner.url, "/ui/link", method="POST")
+    assert "You are the owner" in owner.page("/ui/").one("footer").text
+    assert browser(door).open(waiting).status == 303
+
+
 # Forms
+
+
+def test_a_long_form_is_refused_before_it_is_read(door: Cli) -> None:
+    visitor = browser(door).log_in(door)
+    refused = visitor.send("/ui/tools/files__read_file", json="%" * MAX_FORM_BYTES)
+    assert refused.status == 400
+    assert f"at most {MAX_FORM_BYTES} are read" in refused.page.one("main").text
+    assert not refused.page.all("form", class_="arguments")
+    fits = json.dumps({"path": "a" * (MAX_FORM_BYTES - 200)})
+    assert visitor.send("/ui/tools/files__read_file", json=fits).status == 200
 
 
 def test_a_form_has_to_be_the_pages_own(door: Cli) -> None:

@@ -159,6 +159,16 @@ def test_the_same_call_elsewhere(browser: Browser, site: tuple[Cli, Browser]) ->
     assert fetch(browser.url, path, method="POST", headers=headers, body=body)[0] == 200
 
 
+def test_long_arguments_are_not_shown_as_code(browser: Browser) -> None:
+    path = "long" * 1024
+    page = browser.send("/ui/tools/files__read", **{"arg.path": path, "arg.mode": '"slow"'}).page
+    assert page.one("textarea", name="arg.path").text == path
+    calls = [each.text for each in page.all("pre")][-6:]
+    assert calls[0].startswith("curl ")
+    assert not [each for each in calls if path in each]
+    assert "With an example" in page.one("main").text
+
+
 def test_arguments_that_do_not_fit_are_told(browser: Browser) -> None:
     answer = browser.send("/ui/tools/files__read", **{"arg.path": "a"})
     result = answer.page.one("section", id="result")

@@ -137,7 +137,7 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
         replication: What makes it one of several replicas; None where it is none.
     """
     revocations, refusals = RevocationWatcher(is_admitted), Refusals()
-    sessions = PageSessions[Access](lambda access: is_admitted(access.holder))
+    sessions = PageSessions[Access](is_admitted)
     url_of = replication.leases.url_of if replication else None
     mount = McpRoutes(app, exposure, revocations, stats, ids, url_of=url_of)
 

@@ -8,9 +8,8 @@ every session ends with the gateway.
 import hashlib
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import Callable
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from starlette.requests import HTTPConnection
 
@@ -19,8 +18,20 @@ PAGE = "/ui"
 LINK_S = 120.0
 """How long a link may be opened."""
 SESSION_S = 12 * 3600.0
-MAX_LINKS, MAX_SESSIONS = 100, 250
-_A = TypeVar("_A")
+MAX_LINKS, MAX_SESSIONS = 20, 50
+"""Of each holder; a further one takes the place of that holder's oldest."""
+
+
+class Held(Protocol):
+    """The access of a holder."""
+
+    @property
+    def holder(self) -> str:
+        """The id of who has it."""
+        ...
+
+
+_A = TypeVar("_A", bound=Held)
 
 
 class _Entry(NamedTuple, Generic[_A]):
@@ -32,17 +43,17 @@ class PageSessions(Generic[_A]):
     """Links that were not opened yet, and sessions. For use on the event loop only.
 
     Args:
-        is_admitted: Whether the holder of an access still has it; asked at each use.
+        is_admitted: Whether a holder still is; asked at each use.
         clock: Returns seconds.
     """
 
     def __init__(
-        self, is_admitted: Callable[[_A], bool], clock: Callable[[], float] = time.monotonic
+        self, is_admitted: Callable[[str], bool], clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._is_admitted = is_admitted
         self._clock = clock
-        self._links: OrderedDict[str, _Entry[_A]] = OrderedDict()
-        self._sessions: OrderedDict[str, _Entry[_A]] = OrderedDict()
+        self._links: dict[str, _Entry[_A]] = {}
+        self._sessions: dict[str, _Entry[_A]] = {}
 
     def link(self, access: _A) -> str:
         """Returns the code of a new link that gives this access once, within `LINK_S`."""
@@ -70,15 +81,14 @@ class PageSessions(Generic[_A]):
         self._sessions.pop(_hash(secret), None)
 
     def _is_valid(self, entry: _Entry[_A]) -> bool:
-        return self._clock() < entry.expires and self._is_admitted(entry.access)
+        return self._clock() < entry.expires and self._is_admitted(entry.access.holder)
 
-    def _add(
-        self, entries: OrderedDict[str, _Entry[_A]], access: _A, lasts_s: float, limit: int
-    ) -> str:
+    def _add(self, entries: dict[str, _Entry[_A]], access: _A, lasts_s: float, limit: int) -> str:
         secret = secrets.token_urlsafe(32)
+        same = [key for key, entry in entries.items() if entry.access.holder == access.holder]
+        if len(same) >= limit:
+            del entries[same[0]]
         entries[_hash(secret)] = _Entry(access, self._clock() + lasts_s)
-        if len(entries) > limit:
-            entries.popitem(last=False)
         return secret
 
 

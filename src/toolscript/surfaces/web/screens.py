@@ -54,6 +54,7 @@ HEADERS = {
 }
 _FORM = "application/x-www-form-urlencoded"
 _MAX_FIELDS = 1000
+MAX_FORM_BYTES = 64 * 1024
 _CLIENT_CLOSED = 499
 
 
@@ -139,7 +140,7 @@ def _answering(
             app.tasks.check()
             access_of(request).check("log in first")
             if request.method == "POST":
-                _check_form(request)
+                await _check_form(request)
             answer = await screen.handler(app, request)
         except ToolscriptError as problem:
             if as_json:
@@ -164,8 +165,8 @@ async def _not_found(_: App, request: Request) -> Any:
     raise UnknownNameError(f"there is no page at {request.url.path}")
 
 
-def _check_form(request: Request) -> None:
-    """Raises an error for a POST that is not of a form of the page itself.
+async def _check_form(request: Request) -> None:
+    """Raises an error for a POST that is too long, or not of a form of the page itself.
 
     `OriginGuard` has refused what names another site; here it has to be named.
     """
@@ -175,6 +176,10 @@ def _check_form(request: Request) -> None:
     own = request.headers.get("sec-fetch-site") == "same-origin"
     if not own and request.headers.get("origin") in {None, "null"}:
         raise DeniedError("a form has to say that it is the page's own; use another browser")
+    size = len(await request.body())
+    if size > MAX_FORM_BYTES:  # decoding and showing a long one would keep everybody waiting
+        what = f"the form has {size} bytes; at most {MAX_FORM_BYTES} are read"
+        raise InputError(f"{what}, more with: toolscript call")
 
 
 async def form_of(request: Request) -> dict[str, list[str]]:

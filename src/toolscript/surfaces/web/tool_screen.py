@@ -45,6 +45,8 @@ SCREENS = Screens()
 _SESSION = "page"
 """The session of all calls that a holder makes on the page."""
 _LATEST = 10
+_SHOWN_BYTES = 4096
+"""Arguments that are longer, as JSON, are not shown again as code."""
 _RELATED = 8
 
 
@@ -65,6 +67,8 @@ class ToolScreen(Struct, frozen=True, kw_only=True):
     code: dict[Language, ToolCode]
     curl: str
     command: str
+    is_example: bool
+    """Whether ``code``, ``curl`` and ``command`` have arguments made up from the schema."""
     fields: tuple[FormField, ...]
     values: dict[str, str] = {}
     """What the form has in its fields."""
@@ -126,7 +130,8 @@ async def _screen(
     spec, catalogue = known.spec, app.catalogue(grant_of(request))
     # A hostile schema may take a while: not in the event loop.
     example, fields = await anyio.to_thread.run_sync(_from_schema, spec.input_schema)
-    shown = example if arguments is None else arguments
+    is_example = arguments is None or len(msgspec.json.encode(arguments)) > _SHOWN_BYTES
+    shown = example if is_example else arguments
     code = await catalogue.code(spec, shown)
     given = msgspec.json.encode(shown).decode()
     url = f"{str(request.base_url).rstrip('/').removesuffix(PAGE)}/tools/{quote(spec.id)}"
@@ -140,6 +145,7 @@ async def _screen(
         code=code,
         curl=f"curl {shlex.quote(url)}{token} --json {shlex.quote(given)}",
         command=f"toolscript call {shlex.quote(spec.id)} {shlex.quote(given)}",
+        is_example=is_example,
         fields=fields,
         figures=call_figures(calls, lambda _: "").get(""),
         calls=calls[:_LATEST],
