@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,6 +22,8 @@ class Started:
 
     url: str
     pid: int
+    key: str = field(default="", repr=False)
+    """Its owner's."""
 
 
 @contextmanager
@@ -62,7 +64,7 @@ def _environ(folder: Path, settings: Mapping[str, str]) -> dict[str, str]:
 
 def _started(folder: Path) -> Started:
     record = json.loads(next(folder.glob("run/gateway-*.json")).read_text("utf-8"))
-    return Started(record["url"], record["pid"])
+    return Started(record["url"], record["pid"], record["key"])
 
 
 def configure(folder: Path, servers: Mapping[str, Any]) -> None:

@@ -100,7 +100,7 @@ async def _run(started: Started, servers: Servers, arguments: argparse.Namespace
         missing += await settled(http, servers.number, _RECOVERY_S)
         await http.get("/metrics")
         for _ in range(_QUARTERS):
-            await _quarter(started.url, servers, tally, arguments)
+            await _quarter(started, servers, tally, arguments)
             servers.recover()
             # The edit is noticed a moment later; until then the old ones are what is ready.
             await anyio.sleep(1)
@@ -120,7 +120,9 @@ async def _run(started: Started, servers: Servers, arguments: argparse.Namespace
     }
 
 
-async def _quarter(url: str, servers: Servers, tally: Tally, arguments: argparse.Namespace) -> None:
+async def _quarter(
+    started: Started, servers: Servers, tally: Tally, arguments: argparse.Namespace
+) -> None:
     waiting = arguments.clients
     everybody = anyio.Event()
 
@@ -133,7 +135,7 @@ async def _quarter(url: str, servers: Servers, tally: Tally, arguments: argparse
     async with anyio.create_task_group() as tasks:
         for n in range(arguments.clients):
             kind = _KINDS[n % len(_KINDS)]
-            tasks.start_soon(partial(use, url, kind, servers, tally, ready))
+            tasks.start_soon(partial(use, started, kind, servers, tally, ready))
         await everybody.wait()
         tasks.start_soon(servers.suffer)
         await anyio.sleep(arguments.minutes * 60 / _QUARTERS)

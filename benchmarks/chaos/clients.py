@@ -14,6 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from benchmarks.chaos.servers import Servers
+from benchmarks.gateways import Started
 
 PATIENCE_S = 30.0
 """An answer that takes longer counts as none."""
@@ -79,17 +80,19 @@ class Mcp:
 
 
 async def use(
-    url: str, kind: str, servers: Servers, tally: Tally, ready: Callable[[], None]
+    started: Started, kind: str, servers: Servers, tally: Tally, ready: Callable[[], None]
 ) -> None:
     """Search and call in turns until cancelled: as ``http``, ``session`` or ``newest``."""
     project = servers.chance.choice(servers.projects)
-    headers = {"toolscript-project": str(project)}
+    headers = {"toolscript-project": str(project), "authorization": f"Bearer {started.key}"}
     place = str(project) if servers.with_projects else ""
-    async with httpx2.AsyncClient(base_url=url, timeout=PATIENCE_S, headers=headers) as http:
+    async with httpx2.AsyncClient(
+        base_url=started.url, timeout=PATIENCE_S, headers=headers
+    ) as http:
         if kind == "http":
             await _alternate(Http(http), servers, tally, ready, place)
         mode = "legacy" if kind == "session" else "auto"
-        transport = streamable_http_client(f"{url}/mcp", http_client=http)
+        transport = streamable_http_client(f"{started.url}/mcp", http_client=http)
         async with Client(transport, mode=mode) as client:
             await _alternate(Mcp(client), servers, tally, ready, place)
 

@@ -29,7 +29,7 @@ def test_known_tokens_count_for_a_while_and_then_the_answer_is_503(
     feed.start()
     records.load()
     store = TokenStore(tmp_path, "k", records)
-    admit = TokenAuthenticator(store, "owner's key", local=True)
+    admit = TokenAuthenticator(store, "owner's key", open_to_all=True)
     secret, holder = "", ANYONE
     if has_token:
         token, secret = store.create(EVERYTHING)

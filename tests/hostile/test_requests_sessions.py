@@ -258,7 +258,7 @@ def test_m7_a_request_ends_with_its_holder() -> None:
 
 def test_m7_who_has_no_valid_token_is_not_admitted_any_more(tmp_path: Path) -> None:
     store = TokenStore(tmp_path, "key")
-    authenticator = TokenAuthenticator(store, "key", local=True)
+    authenticator = TokenAuthenticator(store, "key", open_to_all=True)
     assert authenticator.is_admitted("anyone")
     [old, new] = [store.create(EVERYTHING, days=days)[0].id for days in (-1, 1)]
     assert [authenticator.is_admitted(each) for each in ("owner", new, old, "gone", "anyone")] == [

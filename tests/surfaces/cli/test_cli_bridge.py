@@ -34,7 +34,8 @@ def gateway_pid(cli: Cli) -> int:
 
 
 def metrics(cli: Cli) -> str:
-    return fetch(cli.record()["url"], "/metrics")[1]
+    record = cli.record()
+    return fetch(record["url"], "/metrics", headers={"Authorization": f"Bearer {record['key']}"})[1]
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from toolscript.surfaces.server.config_sources import config_files, load
 from toolscript.surfaces.server.shared_storage import opened_tokens
 from toolscript.types import Grant
 
-_OPEN = "no token: every user of this machine may use the gateway"
+_OPEN = "no token: every user of this machine may use the gateway, unless it was started on demand"
 _CLOSED = (
     "no token is left: the gateway answers only your own commands; make a token with: "
     "toolscript token create, or admit every user of this machine with: toolscript token off"
@@ -119,8 +119,9 @@ def revoke(identifier: str, **flags: Any) -> None:
 def off(**flags: Any) -> None:
     """Revoke every token and stop asking for one.
 
-    Every user of this machine may then use the gateway. A gateway that other
-    machines can reach still admits no request.
+    Every user of this machine may then use a gateway that was started with
+    toolscript gateway start. One that was started on demand, or that other
+    machines can reach, still admits only your own commands.
     """
     with _store(load_settings(flags)) as store:
         store.clear()

@@ -57,8 +57,9 @@ def serve(settings: Settings, pages: Pages, *, on_demand: bool = False) -> None:
     Args:
         settings: The values of all options.
         pages: Gives the routes of the page.
-        on_demand: Whether the gateway was started for a client that needs one. It then takes
-            another port where its own is taken, and ends once no client has been there for a while.
+        on_demand: Whether the gateway was started for a client that needs one. It then admits
+            nobody without its key or a token, takes another port where its own is taken, and ends
+            once no client has been there for a while.
 
     Raises:
         PortInUseError: The address is taken.
@@ -79,7 +80,7 @@ def serve(settings: Settings, pages: Pages, *, on_demand: bool = False) -> None:
         _exporting(os.environ),
     ):
         key = secrets.token_urlsafe(32)
-        server = _server(settings, config, listening, key, pages)
+        server = _server(settings, config, listening, key, pages, on_demand=on_demand)
         server.idle_s = settings.gateway_idle_s if on_demand else 0
         url = _url(listening)
         try:
@@ -103,8 +104,14 @@ def _exporting(environ: Mapping[str, str]) -> AbstractContextManager[object]:
     return exporting()
 
 
-def _server(
-    settings: Settings, config: Config, listening: socket.socket, key: str, pages: Pages
+def _server(  # noqa: PLR0913 - what a gateway consists of
+    settings: Settings,
+    config: Config,
+    listening: socket.socket,
+    key: str,
+    pages: Pages,
+    *,
+    on_demand: bool,
 ) -> "_Server":
     bound = listening.getsockname()[0]
     local = ipaddress.ip_address(bound).is_loopback
@@ -118,7 +125,7 @@ def _server(
             f"on {bound} other machines could use every tool; first make a token with: "
             "toolscript token create, or listen on 127.0.0.1"
         )
-    authenticator = TokenAuthenticator(tokens, key, local=local)
+    authenticator = TokenAuthenticator(tokens, key, open_to_all=local and not on_demand)
     own_hosts = (*LOOPBACK_HOSTS, f"[{bound}]" if ":" in bound else bound)
     app = bootstrap.application(settings, config, bootstrap.Wiring(follow=True), shared=shared)
     for problem in config.problems:

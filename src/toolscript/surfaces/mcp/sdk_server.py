@@ -37,7 +37,7 @@ from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext, Session, 
 from toolscript.surfaces.mcp.pending_elicitations import PendingElicitations
 from toolscript.surfaces.mcp.session_ids import FOREIGN, ForeignSession
 from toolscript.surfaces.mcp.sessionless import error_fields, mcp_methods
-from toolscript.surfaces.server.audit_log import ANYONE, OWNER
+from toolscript.surfaces.server.audit_log import OWNER
 from toolscript.surfaces.server.authentication import grant_of, holder_of, holder_session
 from toolscript.surfaces.server.project_header import existing_folder, project_of
 from toolscript.surfaces.server.request_log import is_stream
@@ -282,7 +282,7 @@ class _SdkCaller:
         self.session_key: object = _connection(ctx)
         self.session_id = self.project = ""
         self.accepts_input_required = _is_modern(ctx)
-        self.may_log_in = _is_local_user(ctx)
+        self.may_log_in = _is_owner(ctx)
         reachable = ctx.session.can_send_request or self.accepts_input_required
         foreign = _foreign(ctx)
         asks = foreign.asks_user if foreign else reachable and _can_elicit(ctx, form=True)
@@ -331,7 +331,7 @@ async def _project(ctx: _SdkContext) -> str:
     named = project_of(ctx.request)
     capabilities = ctx.session.client_capabilities
     has_roots = capabilities and capabilities.roots and ctx.session.can_send_request
-    if not (has_roots and _is_local_user(ctx)):
+    if not (has_roots and _is_owner(ctx)):
         return named
     try:
         with anyio.fail_after(_ROOTS_TIMEOUT_S):
@@ -343,9 +343,9 @@ async def _project(ctx: _SdkContext) -> str:
     return next(filter(None, folders), named)
 
 
-def _is_local_user(ctx: _SdkContext) -> bool:
-    """Whether the client is this machine's user, and not the holder of a token."""
-    return ctx.request is None or holder_of(ctx.request) in {OWNER, ANYONE}
+def _is_owner(ctx: _SdkContext) -> bool:
+    """Whether the client is the owner's: it has the gateway's key, or is of this process."""
+    return ctx.request is None or holder_of(ctx.request) == OWNER
 
 
 def _can_elicit(ctx: _SdkContext, *, form: bool = False) -> bool:

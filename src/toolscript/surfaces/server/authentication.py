@@ -80,14 +80,17 @@ OWNERS = Access(EVERYTHING, OWNER)
 class TokenAuthenticator:
     """Admits to a gateway: its owner's commands by ``key``, other callers by a token.
 
-    As long as no token was ever created, every program on this machine is admitted if only this
-    machine can reach the gateway (``local``).
+    Args:
+        tokens: The tokens of the gateway's configuration.
+        key: The key in the gateway's record, which only its owner can read.
+        open_to_all: Whether every program that reaches the gateway is admitted for as long as no
+            token was ever created.
     """
 
-    def __init__(self, tokens: TokenStore, key: str, *, local: bool) -> None:
+    def __init__(self, tokens: TokenStore, key: str, *, open_to_all: bool) -> None:
         self._tokens = tokens
         self._key = key
-        self._local = local
+        self._open_to_all = open_to_all
         self._fault = ""
 
     def __call__(self, token: str) -> Access:
@@ -98,13 +101,13 @@ class TokenAuthenticator:
         """
         if hmac.compare_digest(token.encode(), self._key.encode()):
             return OWNERS
-        if self._local and not self._tokens.protected:
+        if self._is_open:
             return Access(ANONYMOUS, ANYONE)
         try:
             found = self._tokens.find(token)
         except TokenFileError as error:
             if not token:
-                raise _no_token() from None
+                raise self._no_token() from None
             if self._fault != str(error):  # said once
                 log.error("%s", error)  # noqa: TRY400 - for its owner, in one line
             self._fault = str(error)
@@ -115,7 +118,7 @@ class TokenAuthenticator:
         if found is not None:
             return Access(msgspec.structs.replace(found.grant, holder=found.id), found.id)
         if not token:
-            raise _no_token()
+            raise self._no_token()
         raise AccessError(
             "the token is not known, or has expired; make one with: toolscript token create"
         )
@@ -131,8 +134,20 @@ class TokenAuthenticator:
         except DatabaseUnavailableError:  # what is under way goes on; new requests are refused
             return True
         if holder == ANYONE:
-            return self._local and not self._tokens.protected
+            return self._is_open
         return any(each.id == holder for each in valid)
+
+    @property
+    def _is_open(self) -> bool:
+        return self._open_to_all and not self._tokens.protected
+
+    def _no_token(self) -> AccessError:
+        asks = "this gateway asks for a token; send it as 'Authorization: Bearer …'"
+        if self._tokens.protected:
+            return AccessError(asks)
+        return AccessError(
+            f"{asks}; for clients without one, start it with: toolscript gateway start"
+        )
 
 
 def access_of(request: HTTPConnection) -> Access:
@@ -287,10 +302,6 @@ def _with_profile(access: Access, request: HTTPConnection) -> Access:
         return access
     profiles = (*access.grant.profiles, profile)
     return replace(access, grant=msgspec.structs.replace(access.grant, profiles=profiles))
-
-
-def _no_token() -> AccessError:
-    return AccessError("this gateway asks for a token; send it as 'Authorization: Bearer …'")
 
 
 def _without_port(host: str) -> str:

@@ -114,7 +114,7 @@ def _tokens(settings: Settings) -> Finding:
     with opened_tokens(settings, load(settings).key) as store:
         found, is_open = counted(len(store.all()), "token"), not store.protected
     if is_open:
-        found += ": every user of this machine may use the gateway"
+        found += ": every user of this machine may use the gateway, unless it was started on demand"
     return Finding("tokens", ok=True, found=found)
 
 

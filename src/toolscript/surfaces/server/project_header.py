@@ -5,7 +5,7 @@ from urllib.parse import quote, unquote
 
 from starlette.requests import HTTPConnection
 
-from toolscript.surfaces.server.audit_log import ANYONE, OWNER
+from toolscript.surfaces.server.audit_log import OWNER
 from toolscript.surfaces.server.authentication import ACCESS, Access
 
 HEADER = "toolscript-project"
@@ -15,10 +15,10 @@ MAX_CHARS = 4096
 def project_of(request: HTTPConnection | None) -> str:
     """Returns the folder that a request names; empty where it may not name any, or none exists.
 
-    Holders of tokens may not: a server would be started in any folder that they like.
+    Only the owner may: for others a server would be started in any folder that they like.
     """
     access: Access | None = None if request is None else request.scope.get(ACCESS)
-    if request is None or access is None or access.holder not in {OWNER, ANYONE}:
+    if request is None or access is None or access.holder != OWNER:
         return ""
     return existing_folder(unquote(request.headers.get(HEADER, "")))
 
