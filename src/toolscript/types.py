@@ -233,6 +233,15 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
         return f"ServerSpec({self.name!r}, {self.transport!r})"
 
 
+SAME_AGE_S = 600
+"""Tools that were accepted within so many seconds are equally old: servers of one first start."""
+
+
+def is_older(accepted_at: int, other: int) -> bool:
+    """Whether a tool was accepted before another one: Unix times, 0 for one that never was."""
+    return accepted_at > 0 and (other == 0 or accepted_at + SAME_AGE_S < other)
+
+
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
     """A tool as its server lists it. Its id and its digest are computed once."""
 

@@ -119,7 +119,8 @@ class ScopedCatalogue:
             return {}
         servers = [status.name for status in self._statuses()]
         known = {tool.id: tool for tool in (*self.tools(), *tools)}
-        like = imitations(known.values())
+        catalogue = self.gateway.catalogue
+        like = imitations(known.values(), lambda tool: catalogue.accepted_at(tool.id))
         found = {
             tool.id: (
                 *definition_notes(tool, servers),

@@ -9,7 +9,7 @@ import msgspec
 
 from toolscript.errors import RefusedError
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
-from toolscript.gateway.definitions.comparison import HeldTool, RecentChange
+from toolscript.gateway.definitions.comparison import HeldTool, RecentChange, Seniority
 from toolscript.types import ServerSpec, ToolSpec
 
 IMPORTING = threading.Lock()
@@ -44,6 +44,8 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     """The tools that wait for a person's approval."""
     recent: dict[str, RecentChange] = {}
     """Which of the tools are new or have changed, by name."""
+    seniority: Seniority = Seniority()
+    """When the tools were first accepted."""
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True):

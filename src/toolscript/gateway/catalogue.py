@@ -9,7 +9,12 @@ from typing import Any
 
 import msgspec
 
-from toolscript.gateway.definitions.comparison import HeldTool, RecentChange, trust_of
+from toolscript.gateway.definitions.comparison import (
+    HeldTool,
+    RecentChange,
+    Seniority,
+    trust_of,
+)
 from toolscript.types import SEPARATOR, ServerState, ToolSpec, Trust, tool_id
 
 MAX_EXPOSED = 64
@@ -36,6 +41,8 @@ class ServerEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """The tools that wait for a person's approval, and that nobody else sees."""
     recent: dict[str, RecentChange] = {}
     """Which of the tools are new or have changed, by name."""
+    seniority: Seniority = Seniority()
+    """When the tools were first accepted."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,11 @@ class Catalogue:
     def trust(self, tool: ToolSpec) -> Trust:
         """Returns whether a tool's definition is new, has changed lately, or is long known."""
         return trust_of(self.servers[tool.server].recent.get(tool.name))
+
+    def accepted_at(self, identifier: str) -> int:
+        """Returns the Unix time at which a tool was first accepted; 0 where none is known."""
+        tool = self.tools.get(identifier)
+        return self.servers[tool.server].seniority.since(tool.name) if tool else 0
 
     @cached_property
     def exposed(self) -> dict[str, str]:

@@ -74,7 +74,11 @@ class DefinitionApproval:
             tools = (*entry.tools, *(held.tool for held in entry.held))
             reviewed = await anyio.to_thread.run_sync(self._pins.review, managed.spec, tools)
             entry = msgspec.structs.replace(
-                entry, tools=reviewed.accepted, held=reviewed.held, recent=reviewed.recent
+                entry,
+                tools=reviewed.accepted,
+                held=reviewed.held,
+                recent=reviewed.recent,
+                seniority=reviewed.seniority,
             )
         is_new = self._catalogue.entry(entry.name) != entry
         if is_new and self._managed.get(entry.name) is managed:

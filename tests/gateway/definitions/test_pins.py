@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support import date_pins
 from toolscript.embedding.base import Vectors
 from toolscript.errors import DecisionStorageError
 from toolscript.gateway.definitions import comparison
@@ -124,6 +126,32 @@ def test_earlier_versions_are_kept_but_not_all(pins: DefinitionPins) -> None:
     kept = [version.definition["description"] for version in pins.versions(TOOL)]
     assert kept == texts[-MAX_EARLIER - 1 :]
     assert pins.versions(changed(name="none")) == ()
+
+
+LONG_AGO = "2026-01-02T03:04:05+00:00"
+
+
+def test_a_tool_is_as_old_as_its_first_definition(pins: DefinitionPins, tmp_path: Path) -> None:
+    """Whatever was approved since; a tool that has another name now is a new one."""
+    date_pins(tmp_path / "pins" / "key" / "git.json", LONG_AGO)
+    old = int(datetime.fromisoformat(LONG_AGO).timestamp())
+    tool = TOOL
+    for number in range(MAX_EARLIER + 2):
+        tool = changed(description=f"Commit, {number} times.")
+        reviewed = pins.review(GIT, [tool])
+        assert reviewed.seniority.since("commit") == old
+        pins.approve(GIT, reviewed.held, left=())
+    moved = msgspec.structs.replace(GIT, command="other-server")
+    pins.approve(moved, pins.review(moved, [tool]).held, left=())
+    new = changed(name="push", description="Send commits to a remote.", input_schema={})
+    trusting = msgspec.structs.replace(moved, auto_approve=True)
+    seniority = DefinitionPins(tmp_path, "key").review(trusting, [changed(), new]).seniority
+    assert seniority.since("commit") == old < seniority.since("push")
+    later = changed(name="record")
+    pins.approve(moved, pins.review(moved, [later]).held, left=())
+    assert pins.review(moved, [later]).seniority.since("record") > old
+    lost = DefinitionPins(tmp_path, "another", review_new=True).review(GIT, [TOOL]).seniority
+    assert lost.since("commit") == 0, "it was never accepted"
 
 
 @pytest.mark.parametrize("kind", HARMLESS)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from toolscript.gateway.definitions import review_notes
 from toolscript.gateway.definitions.review_notes import definition_notes, imitations
-from toolscript.types import ToolSpec
+from toolscript.types import SAME_AGE_S, ToolSpec
 
 SERVERS = ("notes", "github", "brave-search", "time", "git")
 
@@ -294,9 +294,19 @@ NAMES = [
     ("read_file", "raed_file", SENTENCE, SENTENCE),
     ("read_file", "reed_file", SENTENCE, SENTENCE),
 ]
-COINCIDENCES = [
+LONGER = "Reads the whole content of a text file. It may not be longer than a megabyte."
+COPIES = [
     ("read_file", "read_file", SENTENCE, SENTENCE),
-    ("read_file", "readFile", SENTENCE, SENTENCE),
+    ("read_file", "readFile", SENTENCE, SENTENCE.upper()),
+    ("read_file", "read_file", LONGER, "Reads the whole content of a text file."),
+    ("read_file", "read_file", LONGER, LONGER.replace("Reads the", "Gets the")),
+]
+COINCIDENCES = [
+    ("search", "search", "Search the issues of a repository", "Search the messages of a channel"),
+    ("search", "search", "Search for text", "Search for text"),
+    ("search", "search", "", ""),
+    ("read_file", "read_file", LONGER, SENTENCE),
+    ("read_file", "write_file", LONGER, LONGER),
     ("read_file", "read_files", SENTENCE, "Reads several files at once. "),
     ("read_file", "read_files", "Read files.", "Read files."),
     ("read_file", "read_files", "", ""),
@@ -316,6 +326,38 @@ def test_an_imitation_is_noted(name: str, copy: str, description: str, copied: s
     assert found[imitator.id].kind == "imitates"
     assert f"of the tool “{name}” of server “github”." in found[imitator.id].text
     assert found == imitations([imitator, original])
+
+
+NOW = 1_800_000_000
+AGES = {
+    "the copy is newer": (NOW, NOW + SAME_AGE_S + 1, {"helper"}),
+    "the copy was never accepted": (NOW, 0, {"helper"}),
+    "the copy is older": (NOW, NOW - SAME_AGE_S - 1, {"github"}),
+    "both came at the first start": (NOW, NOW + SAME_AGE_S, {"github", "helper"}),
+    "no time is known": (0, 0, {"github", "helper"}),
+}
+
+
+@pytest.mark.parametrize("age", AGES)
+@pytest.mark.parametrize(("name", "copy", "description", "copied"), [*COPIES, *NAMES[-3:]])
+def test_the_newer_of_two_that_are_alike_is_noted(
+    name: str, copy: str, description: str, copied: str, age: str
+) -> None:
+    accepted, later, noted = AGES[age]
+    tools = [tool(description, "github", name), tool(copied, "helper", copy)]
+    times = {tools[0].id: accepted, tools[1].id: later}
+    for listed in (tools, tools[::-1]):
+        notes = imitations(listed, lambda spec: times[spec.id])
+        assert {identifier.partition("__")[0] for identifier in notes} == noted
+        assert {note.kind for note in notes.values()} == {"imitates"}
+
+
+def test_the_oldest_of_many_copies_is_the_one_that_is_named() -> None:
+    tools = [tool(LONGER, f"server {number:03}", "read_file") for number in range(200)]
+    ages = {spec.id: NOW - 1_000 * number for number, spec in enumerate(tools)}
+    notes = imitations(tools, lambda spec: ages[spec.id])
+    assert set(notes) == {spec.id for spec in tools[:-1]}
+    assert all(note.text.endswith("of server “server 199”.") for note in notes.values())
 
 
 @pytest.mark.parametrize(("name", "copy", "description", "copied"), COINCIDENCES)

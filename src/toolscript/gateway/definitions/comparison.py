@@ -1,7 +1,9 @@
 """Compares what a server lists with what was accepted of it: accepted, or held and why."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -65,11 +67,18 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a person has approved others and not this one, which was never accepted."""
     earlier: tuple[Version, ...] = ()
     """The definitions that were accepted before it, the oldest first; at most `MAX_EARLIER`."""
+    first: str = ""
+    """When the tool's first definition was accepted; empty where that was the oldest kept one."""
 
     @property
     def versions(self) -> tuple[Version, ...]:
         """All definitions that were accepted, as far as they are kept; this one is the last."""
         return (*self.earlier, Version(self.definition, self.accepted_by, self.since))
+
+    @property
+    def accepted_since(self) -> str:
+        """When the tool was first accepted, whatever its definition was; empty if it never was."""
+        return (self.first or self.versions[0].since) if self.definition else ""
 
 
 def earlier_versions(former: Pin | None, definition: Definition) -> tuple[Version, ...]:
@@ -127,6 +136,31 @@ class RecentChange(msgspec.Struct, frozen=True):
     since: str
 
 
+class Seniority(msgspec.Struct, frozen=True, omit_defaults=True):
+    """When the tools of a server were first accepted: Unix times; 0 for never."""
+
+    usual: int = 0
+    """When most of them were."""
+    others: dict[str, int] = {}
+    """When the others were, by name."""
+
+    @classmethod
+    def of(cls, pins: Mapping[str, Pin | None]) -> "Seniority":
+        """Returns it for the pins of tools, by name."""
+        times = {name: pin.accepted_since if pin else "" for name, pin in pins.items()}
+        seconds = {
+            each: int(datetime.fromisoformat(each).timestamp()) if each else 0
+            for each in set(times.values())
+        }
+        usual = max(Counter(times.values()).items(), key=itemgetter(1), default=("", 0))[0]
+        others = {name: seconds[time] for name, time in times.items() if time != usual}
+        return cls(seconds.get(usual, 0), others)
+
+    def since(self, name: str) -> int:
+        """Returns when the tool of a name was first accepted."""
+        return self.others.get(name, self.usual)
+
+
 class Reviewed(msgspec.Struct, frozen=True):
     """A server's tools after the comparison with what was accepted."""
 
@@ -134,6 +168,8 @@ class Reviewed(msgspec.Struct, frozen=True):
     held: tuple[HeldTool, ...]
     recent: dict[str, RecentChange]
     """By the names of accepted tools."""
+    seniority: Seniority
+    """Of accepted and held tools."""
 
 
 def trust_of(change: RecentChange | None) -> Trust:
@@ -211,7 +247,8 @@ class Comparison:
                 accepted.append(tool)
             else:
                 held.append(self._held(tool, definition, reason, before))
-        return Reviewed(tuple(accepted), tuple(held), self._recent(accepted))
+        seniority = Seniority.of({tool.name: self.pins.get(tool.name) for tool in self._tools})
+        return Reviewed(tuple(accepted), tuple(held), self._recent(accepted), seniority)
 
     def _acceptance(
         self, tool: ToolSpec, definition: Definition, reason: HoldReason
@@ -273,13 +310,15 @@ class Comparison:
     def _accept(
         self, name: str, definition: Definition, by: AcceptedBy, *, is_change: bool = False
     ) -> None:
+        former = self.pins.get(name)
         self.pins[name] = Pin(
             definition=definition,
             launch=self._launch,
             accepted_by=by,
             since=utc_timestamp(),
             is_change=is_change,
-            earlier=earlier_versions(self.pins.get(name), definition),
+            earlier=earlier_versions(former, definition),
+            first=former.accepted_since if former else "",
         )
 
     def _held(

@@ -1,11 +1,14 @@
-"""Finds tools whose names imitate a tool of another server."""
+"""Finds tools whose names imitate a tool of another server, and copies of one."""
 
-from collections.abc import Iterable, Iterator
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 
 from rapidfuzz.distance import OSA
 
-from toolscript.text.words import compact, first_sentence
-from toolscript.types import ToolSpec
+from toolscript.text.words import compact, first_sentence, words
+from toolscript.types import ToolSpec, is_older
 
 _MAX_NAME = 128
 _MIN_SERVER = 4
@@ -14,6 +17,13 @@ _MIN_NAME = 8
 """Letters of a name one letter off; shorter honest ones differ by one: ``list`` and ``lint``."""
 _MIN_SENTENCE = 20
 """Letters of a first sentence; shorter ones, such as ``List issues``, are alike by chance."""
+_MIN_COPIED_SENTENCE = 30
+"""The same for tools of the same name, which often do the same."""
+_MIN_COPIED_WORDS = 6
+_MIN_SHARED_WORDS = 0.8
+"""Words of a text, and the share of two texts' words that both have, of a copy."""
+_MAX_COMPARED = 64
+"""Tools of one name, the oldest, with whose texts others of the name are compared."""
 _MAX_KEPT = 4
 _MAX_KEPT_OF_NAME = 2
 """Tools under one key of an index, each of another server: many like ones take no longer."""
@@ -28,22 +38,40 @@ _LOOKS = str.maketrans(
 
 
 class NamedTool:
-    """A tool's name as it is compared."""
+    """A tool's name as it is compared, and when it was first accepted: see `is_older`."""
 
-    def __init__(self, tool: ToolSpec) -> None:
+    def __init__(self, tool: ToolSpec, accepted_at: int) -> None:
         self.spec = tool
+        self.accepted_at = accepted_at
         self.server = compact(tool.server)
         self.name = compact(tool.name)[:_MAX_NAME]
         self.looks = self.name.translate(_LOOKS)
         sentence = compact(first_sentence(tool.description.strip()))
         self.sentence = sentence if len(sentence) >= _MIN_SENTENCE else ""
 
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """The words of its description."""
+        return frozenset(words(self.spec.description))
+
     def rivals(self, others: Iterable["NamedTool"]) -> Iterator["NamedTool"]:
         """Yields those of servers with quite another name whose own names are not the same."""
+        return (other for other in self.strangers(others) if self.name != other.name)
+
+    def strangers(self, others: Iterable["NamedTool"]) -> Iterator["NamedTool"]:
+        """Yields those of servers with quite another name."""
         for other in others:
-            alike = self.server in other.server or other.server in self.server
-            if not alike and self.name != other.name:
+            if self.server not in other.server and other.server not in self.server:
                 yield other
+
+    def has_text_of(self, other: "NamedTool") -> bool:
+        """Whether its description is nearly the other's, or begins with the same long sentence."""
+        if self.sentence == other.sentence and len(self.sentence) >= _MIN_COPIED_SENTENCE:
+            return True
+        shared = len(self.words & other.words)
+        every = len(self.words) + len(other.words) - shared
+        least = min(len(self.words), len(other.words))
+        return least >= _MIN_COPIED_WORDS and shared >= _MIN_SHARED_WORDS * every
 
 
 Pair = tuple[NamedTool, str, NamedTool]
@@ -67,12 +95,20 @@ class _Index:
         return self._kept.get(key, [])
 
 
-def imitated(tools: Iterable[ToolSpec]) -> Iterator[Pair]:
-    """Yields tools that imitate another, the surest signs first; a tool may come several times."""
-    named = [NamedTool(tool) for tool in tools]
+def imitated(tools: Iterable[ToolSpec], accepted_at: Callable[[ToolSpec], int]) -> Iterator[Pair]:
+    """Yields tools that imitate another, the surest signs first; a tool may come several times.
+
+    Args:
+        tools: All tools.
+        accepted_at: Returns the Unix time at which a tool was first accepted, 0 for never.
+    """
+    named = [NamedTool(tool, accepted_at(tool)) for tool in tools]
+    named.sort(key=lambda tool: tool.accepted_at or math.inf)  # the oldest are kept
     yield from _lookalikes(named)
     yield from _prefixed(named)
-    yield from _near(named)
+    for pair in (*_copies(named), *_near(named)):
+        if not is_older(pair[0].accepted_at, pair[2].accepted_at):
+            yield pair
 
 
 def _lookalikes(tools: list[NamedTool]) -> Iterator[Pair]:
@@ -93,6 +129,19 @@ def _prefixed(tools: list[NamedTool]) -> Iterator[Pair]:
     for tool in tools:
         for other in tool.rivals(index.get(tool.name)):
             yield tool, "name puts the server's before that", other
+
+
+def _copies(tools: list[NamedTool]) -> Iterator[Pair]:
+    """Compares the texts of tools of the same name."""
+    index: defaultdict[str, list[NamedTool]] = defaultdict(list)
+    for tool in tools:
+        index[tool.name].append(tool)
+    for alike in index.values():
+        for tool in alike if len(alike) > 1 else ():
+            for other in tool.strangers(alike[:_MAX_COMPARED]):
+                if tool.has_text_of(other):
+                    yield tool, "name and text are nearly those", other
+                    break
 
 
 def _near(tools: list[NamedTool]) -> Iterator[Pair]:

@@ -137,6 +137,7 @@ class DefinitionPins:
             pins = dict(file.pins)
             for each in held:
                 former, definition = pins.get(each.tool.name), normal_form(each.tool)
+                first = former.accepted_since if former else ""  # no one's under another name
                 if each.reason == "renamed" and each.before:
                     former = pins.pop(str(each.before["name"]), None)
                 pins[each.tool.name] = Pin(
@@ -146,6 +147,7 @@ class DefinitionPins:
                     since=utc_timestamp(),
                     is_change=each.before is not None,
                     earlier=earlier_versions(former, definition),
+                    first=first,
                 )
             for each in left:  # else they could be trusted as new ones, now that the server is
                 pins.setdefault(each.tool.name, _never_accepted(is_held=True))

@@ -5,7 +5,7 @@ honest definitions rarely get a note, and whoever knows the checks can write aro
 """
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import islice
 from typing import Any, Literal, cast
 
@@ -59,21 +59,29 @@ def definition_notes(tool: ToolSpec, servers: Collection[str] = ()) -> tuple[Not
     return tuple(notes.values())
 
 
-def imitations(tools: Iterable[ToolSpec]) -> dict[str, Note]:
-    """Returns a note for each tool whose name imitates a tool of another server, by tool id.
+def imitations(
+    tools: Iterable[ToolSpec], accepted_at: Callable[[ToolSpec], int] = lambda _: 0
+) -> dict[str, Note]:
+    """Returns a note for each tool that imitates a tool of another server, by tool id.
 
     Many servers have a ``search`` or a ``read_file``, so equal names are no reason. These are:
 
     - a name that looks like another: letters of another script, or digits for letters;
     - a name that consists of another server's name and that of one of its tools;
     - a name one letter off (of at least 8), or with other digits at its end, where both
-      descriptions begin with the same sentence. Which of the two imitates is not known, so
-      both get a note.
+      descriptions begin with the same sentence;
+    - an equal name, where both descriptions begin with the same sentence of at least 30 letters,
+      or have at least 6 words and share 80 % of them.
 
+    Of two that are alike the newer one gets the note, or both where neither is older.
     Takes time in proportion to the number of tools and the length of their names.
+
+    Args:
+        tools: All tools.
+        accepted_at: Returns the Unix time at which a tool was first accepted, 0 for never.
     """
     notes: dict[str, Note] = {}
-    for tool, like, other in imitated(tools):
+    for tool, like, other in imitated(tools, accepted_at):
         label = f"tool {quoted(other.spec.name)} of server {quoted(other.spec.server)}"
         notes.setdefault(tool.spec.id, _note("imitates", f"Its {like} of the {label}."))
     return notes

@@ -235,6 +235,7 @@ class McpUpstream:
             lists=lists,
             held=reviewed.held,
             recent=reviewed.recent,
+            seniority=reviewed.seniority,
         )
         self._needs_login = self._is_connecting = False
         self._report(self._ready)
