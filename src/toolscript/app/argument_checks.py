@@ -1,13 +1,15 @@
 """Checks a tool's arguments before its server sees them, and advises the caller.
 
-A help, not a barrier: where the schema itself is of no use, or takes more than its
-budget of steps, the server decides.
+A help, not a barrier: a value that differs from the schema in its type alone is read as the schema
+wants it, as the servers' own libraries do. If the schema itself is of no use, or takes more than
+its budget of steps, the server decides.
 """
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, cast
 
 import anyio
@@ -25,41 +27,120 @@ QUICK_STEPS = 1_000
 MAX_STEPS = 50_000
 """Steps in a thread, some half a second, after which the server judges the arguments."""
 _MAX_ERRORS = 5
+_MAX_PASSES = 4
+"""Rounds of reading: what was read may hold values that have to be read, too."""
+_MAX_READ_CHARS = 100_000
+"""Longer strings are not read as JSON."""
 _SHOWN, _SHOWN_ITEMS, _SHOWN_DEPTH = 120, 20, 3
 ONE_AT_A_TIME = anyio.CapacityLimiter(1)
 """Several threads that compute keep the event loop waiting for several turns."""
 
 
-def check_arguments(name: str, schema: dict[str, Any], arguments: Mapping[str, Any]) -> None:
-    """Raise `ArgumentsError` for arguments that the schema of a built-in tool does not allow."""
-    _check(name, schema, arguments, Budget(MAX_STEPS, partly=True))
+def check_arguments(
+    name: str, schema: dict[str, Any], arguments: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Returns the arguments of one of our own tools as its schema wants them.
+
+    Raises `ArgumentsError` for arguments that cannot be read so.
+    """
+    return _check(name, schema, arguments, Budget(MAX_STEPS, partly=True))
 
 
 async def check_foreign_arguments(
     name: str, schema: dict[str, Any], arguments: Mapping[str, Any]
-) -> None:
-    """Do the same for a server's schema, within the budget and off the event loop if it takes long.
+) -> Mapping[str, Any]:
+    """Does the same for a server's schema, off the event loop if it takes long.
 
-    Past the budget nothing is raised, and the server judges the arguments.
+    Past the budget nothing is raised, and the server judges the arguments as they are.
     """
     try:
-        _check(name, schema, arguments, Budget(QUICK_STEPS, final=False))
+        return _check(name, schema, arguments, Budget(QUICK_STEPS, final=False))
     except OverBudgetError:
-        check = partial(_checked_at_length, name, schema, arguments)
-        await anyio.to_thread.run_sync(check, limiter=ONE_AT_A_TIME)
+        check = partial(_check_at_length, name, schema, arguments)
+        return await anyio.to_thread.run_sync(check, limiter=ONE_AT_A_TIME)
 
 
-def _checked_at_length(name: str, schema: dict[str, Any], arguments: Mapping[str, Any]) -> None:
+def _check_at_length(
+    name: str, schema: dict[str, Any], arguments: Mapping[str, Any]
+) -> Mapping[str, Any]:
     try:
-        _check(name, schema, arguments, Budget(MAX_STEPS))
+        return _check(name, schema, arguments, Budget(MAX_STEPS))
     except OverBudgetError:
-        return
+        return arguments
 
 
-def _check(name: str, schema: dict[str, Any], arguments: Mapping[str, Any], budget: Budget) -> None:
+def _check(
+    name: str, schema: dict[str, Any], arguments: Mapping[str, Any], budget: Budget
+) -> Mapping[str, Any]:
     found = errors(schema, arguments, budget, _MAX_ERRORS + 1)
-    if found:
-        raise ArgumentsError(f"{name}: {'; '.join(_told(found))}. {usage(schema)}")
+    for _ in range(_MAX_PASSES):
+        if not found:
+            return arguments
+        wanted: dict[tuple[str | int, ...], set[str]] = {}
+        for path, types in chain.from_iterable(map(_wanted_types, found)):
+            wanted.setdefault(path, set()).update(types)
+        read = arguments
+        for path, types in wanted.items():
+            read = _read(read, path, types)
+        if read == arguments:
+            break
+        arguments = read
+        found = errors(schema, arguments, budget, _MAX_ERRORS + 1)
+    raise ArgumentsError(f"{name}: {'; '.join(_told(found))}. {usage(schema)}")
+
+
+def _wanted_types(error: "ValidationError") -> Iterator[tuple[tuple[str | int, ...], set[str]]]:
+    """Yields the places where another type is wanted, with the types one of which would fit."""
+    if error.validator in {"anyOf", "oneOf"}:
+        for branch in error.context or ():
+            yield from _wanted_types(branch)
+    elif error.validator == "type":
+        wanted: Any = error.validator_value
+        types = {wanted} if isinstance(wanted, str) else set(cast("list[str]", wanted))
+        yield tuple(error.absolute_path), types
+
+
+def _read(value: Any, path: Sequence[str | int], wanted: set[str]) -> Any:
+    """Returns a value in which the part at ``path`` is read as one of the wanted types.
+
+    In an object ``None`` is read as a member that was left out. Nothing given is changed.
+    """
+    if not path:
+        return _read_text(value, wanted) if isinstance(value, str) else value
+    step, *rest = path
+    copy: Any = cast("dict[str, Any]", value).copy() if isinstance(value, dict) else list(value)
+    if not rest and wanted and copy[step] is None and isinstance(copy, dict):
+        del copy[step]
+    else:
+        copy[step] = _read(copy[step], rest, wanted)
+    return cast("Any", copy)
+
+
+def _read_text(text: str, wanted: set[str]) -> Any:
+    if len(text) > _MAX_READ_CHARS:
+        return text
+    try:
+        value: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return {} if not text and "object" in wanted else text
+    return value if _types_of(value) & wanted else text
+
+
+def _types_of(value: Any) -> set[str]:
+    """Returns the names that JSON Schema has for the type of a value, except text and null."""
+    match value:
+        case bool():
+            return {"boolean"}
+        case int():
+            return {"integer", "number"}
+        case float() if math.isfinite(value):
+            return {"number"}
+        case dict():
+            return {"object"}
+        case list():
+            return {"array"}
+        case _:
+            return set()
 
 
 def usage(schema: dict[str, Any]) -> str:

@@ -271,6 +271,22 @@ def test_a_mistake_is_told_to_the_model(
     talk(f"{url}/mcp", work)
 
 
+def test_numbers_in_strings_are_read_where_models_search(url: str) -> None:
+    """Over the plain proxy the server gets what was sent, and judges it."""
+    given = {"a": "1", "b": "[2]"}
+
+    async def search(client: Client) -> None:
+        call = {"tool": "mail:add", "arguments": {"a": "1", "b": "2"}}
+        answer = await said(client, "call_destructive_tool", call)
+        assert answer["arguments"] == {"a": 1, "b": 2}
+
+    async def proxy(client: Client) -> None:
+        assert (await said(client, "mail__add", given))["arguments"] == given
+
+    talk(f"{url}/mcp", search)
+    talk(f"{url}/mcp/all", proxy)
+
+
 # All
 
 

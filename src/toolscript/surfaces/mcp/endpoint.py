@@ -1,6 +1,5 @@
 """Lists and answers the tools that models see, for one exposure. Knows no transport and no SDK."""
 
-import json
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -131,9 +130,8 @@ class ToolEndpoint:
         try:
             if not is_meta:
                 return await self._call_tool(name, arguments, context)
-            given = _with_object(arguments)
-            check_arguments(name, _SCHEMAS[name], given)
-            return await self._answers[name](given, context)
+            given = check_arguments(name, _SCHEMAS[name], arguments)
+            return await self._answers[name](dict(given), context)
         except RefusedError:
             raise
         except ToolscriptError as problem:
@@ -224,6 +222,7 @@ class ToolEndpoint:
             history=context.session.history,
             session=context.session.id,
             classes=classes,
+            checked=self.exposure != "all",
             **context.more,
         )
         history = context.session.history
@@ -275,14 +274,3 @@ def arguments_of(params: _Raw) -> _Raw:
         shown = repr(arguments)[:60]
         raise ArgumentsError(f"arguments is {shown}; send a JSON object, such as {{}}")
     return cast("_Raw", arguments)
-
-
-def _with_object(arguments: _Raw) -> _Raw:
-    """Returns the arguments, with a tool's own as an object: some models send an object's text."""
-    own = arguments.get("arguments")
-    if not isinstance(own, str):
-        return arguments
-    try:
-        return {**arguments, "arguments": json.loads(own or "{}")}
-    except ValueError:
-        return arguments
