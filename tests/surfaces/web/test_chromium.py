@@ -21,6 +21,7 @@ from tests.surfaces.web.chromium import (
 )
 from tests.surfaces.web.hostile import PAYLOADS, hostile_gateway
 
+from toolscript.surfaces.cli.browser_start import write_page
 from toolscript.surfaces.web.rendering import NAVIGATION
 
 READS = {"annotations": {"readOnlyHint": True}}
@@ -271,6 +272,18 @@ def test_logging_in_by_a_link_and_out(site: tuple[Cli, Chromium]) -> None:
         browser.cookies = known
     finally:
         cli("token", "off")
+
+
+def test_a_file_leads_to_the_page(site: tuple[Cli, Chromium], tmp_path: Path) -> None:
+    """As ``toolscript ui`` has it: the link is in no argument of the browser."""
+    cli, browser = site
+    known, browser.cookies = browser.cookies, []
+    link = cli("ui", "--print").stdout.strip()
+    with browser.page() as page:
+        page.goto(write_page(tmp_path, link).as_uri())
+        page.wait_for_url(f"{browser.url}/ui/")
+        expect(page.get_by_role("contentinfo")).to_contain_text("You are the owner")
+    browser.cookies = known
 
 
 # Texts of servers

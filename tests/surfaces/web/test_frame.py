@@ -149,6 +149,31 @@ def test_a_session_has_what_its_token_grants_and_ends_with_it(door: Cli) -> None
     assert visitor.open("/ui/").status == 401
 
 
+def test_only_a_link_may_be_opened_from_elsewhere(door: Cli) -> None:
+    door("token", "create")
+    link = door("ui", "--print").stdout.strip().removeprefix(door.record()["url"])
+    code = link.rpartition("=")[2]
+    visitor = browser(door)
+    led = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Dest": "document"}
+
+    def waiting() -> bool:
+        return visitor.open("/ui/link/waiting", "POST", code).json["isWaiting"]
+
+    assert waiting()
+    for path, headers in {
+        link: led | {"Sec_Fetch_Dest": "iframe"},
+        f"{link}&x=": led | {"Origin": "null"},
+        "/ui/": led,
+        "/ui/search.json": led,
+    }.items():
+        assert visitor.open(path, **headers).status == 403
+    assert waiting(), "what is refused does not use it up"
+    answer = visitor.open(link, **led)
+    assert (answer.status, answer.headers["refresh"]) == (200, "0; url=/ui/")
+    assert "You are the owner" in visitor.page("/ui/").one("footer").text
+    assert not waiting()
+
+
 def test_logging_out_ends_the_session(door: Cli) -> None:
     door("token", "create")
     visitor = browser(door).log_in(door)

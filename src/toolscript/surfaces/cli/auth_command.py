@@ -1,5 +1,6 @@
 """``toolscript auth``."""
 
+from contextlib import ExitStack
 from typing import Any
 
 import click
@@ -7,6 +8,7 @@ import click
 from toolscript.config.settings import Settings, load_settings
 from toolscript.errors import InputError, UnknownNameError
 from toolscript.storage.atomic_files import check_owner
+from toolscript.surfaces.cli.browser_start import started_browser
 from toolscript.surfaces.cli.options import settings_options
 from toolscript.surfaces.cli.output import note
 from toolscript.surfaces.server.config_sources import load
@@ -32,22 +34,20 @@ def auth(server: str, logout: bool, no_browser: bool, **flags: Any) -> None:
 
     check_owner(settings.data_dir)
     directory = settings.data_dir / "auth"
-    with opened_shared(settings) as shared:
+    with opened_shared(settings) as shared, ExitStack() as browsers:
         records = shared and shared.logins
         if logout:
             is_out = Login(directory, spec, records).forget()
             click.echo("logged out" if is_out else "not logged in")
             return
-        log_in(directory, spec, lambda url: _show(url, browser=not no_browser), records)
+
+        def show(url: str) -> None:
+            note(f"log in at {url}")
+            if not no_browser:
+                browsers.enter_context(started_browser(url))
+
+        log_in(directory, spec, show, records)
     click.echo(f"logged in to {spec.name}")
-
-
-def _show(url: str, *, browser: bool) -> None:
-    note(f"log in at {url}")
-    if browser:
-        import webbrowser  # noqa: PLC0415 - only here
-
-        webbrowser.open(url)
 
 
 def _remote(settings: Settings, name: str) -> ServerSpec:

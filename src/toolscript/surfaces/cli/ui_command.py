@@ -1,13 +1,21 @@
 """``toolscript ui``: opens the page in a browser."""
 
+import time
 from typing import Any
 
 import click
 
 from toolscript.config.settings import load_settings
+from toolscript.surfaces.cli.browser_start import started_browser
 from toolscript.surfaces.cli.connect import gateway, recorded
+from toolscript.surfaces.cli.gateway_client import RemoteClient
 from toolscript.surfaces.cli.gateway_starter import ensure_gateway
 from toolscript.surfaces.cli.options import settings_options
+from toolscript.surfaces.cli.output import note
+
+_OPEN_S = 20.0
+"""How long a browser may take until it has opened the link."""
+_POLL_S = 0.2
 
 
 @click.command()
@@ -25,13 +33,21 @@ def ui(print_only: bool, **flags: Any) -> None:
     else:
         client = recorded(ensure_gateway(settings, flags), settings.profile)
     link = client.url.rstrip("/") + client.post("/ui/link", b"{}")["path"]
-    if not print_only and _opened(link):
+    if not print_only and _is_opened(client, link):
         click.echo(f"opened {client.url} in your browser")
     else:
         click.echo(link)
 
 
-def _opened(link: str) -> bool:
-    import webbrowser  # noqa: PLC0415 - only this command opens one
-
-    return webbrowser.open(link)
+def _is_opened(client: RemoteClient, link: str) -> bool:
+    """Starts a browser, and returns whether it has opened the link."""
+    code = link.rpartition("=")[2].encode()
+    with started_browser(link) as is_started:
+        deadline = time.monotonic() + _OPEN_S
+        while is_started and time.monotonic() < deadline:
+            if not client.post("/ui/link/waiting", code)["isWaiting"]:
+                return True
+            time.sleep(_POLL_S)
+    if is_started:  # such as one in a sandbox that may not read the file
+        note(f"the browser has not opened the page within {_OPEN_S:g} s; open it at:")
+    return False

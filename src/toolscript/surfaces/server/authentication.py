@@ -25,7 +25,12 @@ from toolscript.errors import (
 from toolscript.gateway.base import FORWARDED
 from toolscript.surfaces.server.audit_log import ANYONE, HOLDER, OWNER, Refusals
 from toolscript.surfaces.server.error_answers import error_response, refusal
-from toolscript.surfaces.server.page_sessions import PageSessions, cookie_name, is_page
+from toolscript.surfaces.server.page_sessions import (
+    ENTER,
+    PageSessions,
+    cookie_name,
+    is_page,
+)
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 from toolscript.types import ANONYMOUS, EVERYTHING, Grant
 
@@ -180,7 +185,8 @@ class OriginGuard:
     A request for another host than ``hosts`` comes from a page whose domain points at this
     address (DNS rebinding). One with another ``Origin`` than the gateway's own, or one that the
     browser calls ``cross-site`` or ``same-site`` (another port of this machine), comes from a
-    page that makes the browser send it.
+    page that makes the browser send it. Only the address of the page's links may be opened from
+    anywhere: they hold a code.
 
     Below the page's address the cookie of one of the ``sessions`` counts like a token.
     """
@@ -278,7 +284,9 @@ class OriginGuard:
         unnamed = origin == "null" and site == "same-origin" and is_page(request.url.path)
         if origin is not None and not unnamed and not self._is_own_origin(origin, request):
             return 403, f"a page of {origin[:60]!r} may not ask this gateway"
-        if site not in _OWN_SITE:
+        # A file with a link leads here, too; the link's code says that it may.
+        is_link = request.url.path == ENTER and request.headers.get("sec-fetch-dest") == "document"
+        if site not in _OWN_SITE and not is_link:
             return 403, f"a page of another site ({site[:60]!r}) may not ask this gateway"
         return None
 

@@ -15,6 +15,8 @@ from starlette.requests import HTTPConnection
 
 PAGE = "/ui"
 """Below this address the page is, and the cookie counts."""
+ENTER = f"{PAGE}/enter"
+"""Where a link leads to."""
 LINK_S = 120.0
 """How long a link may be opened."""
 SESSION_S = 12 * 3600.0
@@ -58,6 +60,10 @@ class PageSessions(Generic[_A]):
     def link(self, access: _A) -> str:
         """Returns the code of a new link that gives this access once, within `LINK_S`."""
         return self._add(self._links, access, LINK_S, MAX_LINKS)
+
+    def is_waiting(self, code: str) -> bool:
+        """Returns whether the link of a code was not opened yet."""
+        return _hash(code) in self._links
 
     def enter(self, code: str) -> str | None:
         """Returns the secret of a new session; None for a wrong, used or expired code."""

@@ -11,6 +11,7 @@ from toolscript.errors import ToolscriptError
 from toolscript.surfaces.server.authentication import Access, access_of
 from toolscript.surfaces.server.error_answers import error_response, json_response
 from toolscript.surfaces.server.page_sessions import (
+    ENTER,
     PAGE,
     SESSION_S,
     PageSessions,
@@ -30,14 +31,22 @@ def routes(app: App, sessions: PageSessions[Access]) -> list[BaseRoute]:
             access.check("send the token that the page is to be opened with")
         except ToolscriptError as error:
             return error_response(error)
-        return json_response({"path": f"{PAGE}/enter?code={sessions.link(access)}"})
+        return json_response({"path": f"{ENTER}?code={sessions.link(access)}"})
+
+    async def waiting(request: Request) -> Response:
+        code = (await request.body()).decode(errors="replace")
+        return json_response({"isWaiting": sessions.is_waiting(code)})
 
     async def enter(request: Request) -> Response:
         secret = sessions.enter(request.query_params.get("code", ""))
         if secret is None:
             problem = Problem(error=_USED, type="AccessError", is_login=True)
             return await rendered(app, request, "problem.html", problem, HTTPStatus.FORBIDDEN)
-        answer = RedirectResponse(f"{PAGE}/", HTTPStatus.SEE_OTHER)
+        if request.headers.get("sec-fetch-site", "none") != "none":  # led here by a file
+            # What a redirection leads to would be of another site still, and get no cookie.
+            answer = Response(headers={"refresh": f"0; url={PAGE}/"}, media_type="text/html")
+        else:
+            answer = RedirectResponse(f"{PAGE}/", HTTPStatus.SEE_OTHER)
         answer.set_cookie(
             cookie_name(request),
             secret,
@@ -58,6 +67,7 @@ def routes(app: App, sessions: PageSessions[Access]) -> list[BaseRoute]:
 
     return [
         Route("/link", link, methods=["POST"]),
+        Route("/link/waiting", waiting, methods=["POST"]),
         Route("/enter", enter),
         Route("/leave", leave, methods=["POST"]),
     ]
