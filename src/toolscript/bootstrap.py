@@ -145,7 +145,13 @@ def application(
     profile = search_profile(settings.alpha, settings.limit, settings.threshold)
     meaning = semantic if wiring.embed else None
     stored = _stored_candidates(settings, shared, meaning, learning)
-    engine = SearchEngine(profile, LexicalSignal(), meaning, learning, stored)
+
+    def accepted_at(identifier: str) -> int:
+        return gateway.catalogue.accepted_at(identifier)  # the latest catalogue's
+
+    engine = SearchEngine(
+        profile, LexicalSignal(), meaning, learning, stored, accepted_at=accepted_at
+    )
     return App(
         gateway,
         engine,

@@ -1,9 +1,12 @@
 """A server that copies another's tools is noted, and its copies rank after the originals."""
 
 import shutil
+from collections.abc import Generator
 from typing import Any
 
-from tests.support import Cli, Scripted, date_pins, tool
+import pytest
+
+from tests.support import Cli, Scripted, date_pins, processes, stop_all, tool
 
 LONG_AGO = "2026-01-02T03:04:05+00:00"
 WRITE = "Write a note with a title and a text into the notebook of the user."
@@ -25,6 +28,18 @@ def add_copies(cli: Cli, scripted: Scripted) -> None:
     cli.configure(aaa=scripted(*COPIES), notes=notes)
 
 
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Generator[Cli]:
+    """Return a command line beside a gateway with both servers."""
+    home = tmp_path_factory.mktemp("copied")
+    cli = Cli(home)
+    add_copies(cli, Scripted(home))
+    cli.start_gateway()
+    yield cli
+    stop_all([cli.record()["pid"]])
+    assert not processes(str(home))
+
+
 def noted(listed: list[dict[str, Any]]) -> dict[str, list[str]]:
     """Return the texts of the notes on tools by id."""
     return {each["toolId"]: [note["text"] for note in each["notes"]] for each in listed}
@@ -42,3 +57,19 @@ def test_a_copy_is_noted_before_it_is_accepted(cli: Cli, scripted: Scripted) -> 
     cli.start_gateway(env={"TOOLSCRIPT_NEW_TOOLS": "review"})
     held = cli.json("review")["held"]
     assert noted(held) == {"aaa__search": [], "aaa__write_note": [NOTE]}
+
+
+@pytest.mark.parametrize(
+    ("query", "best"),
+    [
+        ("write_note", "notes__write_note"),
+        ("write down a note with a title", "notes__write_note"),
+        ("notes__write_note", "notes__write_note"),
+        ("aaa__write_note", "aaa__write_note"),
+        ("search old newspapers", "aaa__search"),
+    ],
+)
+@pytest.mark.parametrize("limit", ["1", "5"])
+def test_the_alphabet_puts_no_copy_first(copied: Cli, query: str, best: str, limit: str) -> None:
+    answer = copied.json("search", query, "--threshold", "0", "--limit", limit)
+    assert answer["results"][0]["toolId"] == best

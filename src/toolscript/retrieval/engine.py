@@ -32,6 +32,7 @@ from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.lexical.name_matching import NameIndex
 from toolscript.retrieval.pipeline import STEPS, begin, plan
 from toolscript.retrieval.profiles import Profile
+from toolscript.retrieval.seniority import MAX_BELOW, NEAR_TIE, AcceptedAt, older_first
 from toolscript.retrieval.subqueries import actions
 from toolscript.retrieval.trace import IndexState, Trace
 from toolscript.retrieval.visibility import Visibility
@@ -75,15 +76,19 @@ class SearchEngine:
             with a context read.
         elsewhere: Takes the documents that `update` is given, and finds them; None keeps them
             in memory.
+        accepted_at: Returns the Unix time at which the tool of an id was first accepted, 0 where
+            none is known; None for none of any.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - its parts, each by its name
         self,
         profile: Profile,
         lexical: LexicalSignal | None = None,
         semantic: EmbeddingSignal | None = None,
         learning: Learning | None = None,
         elsewhere: StoredCandidates[IndexState] | None = None,
+        *,
+        accepted_at: AcceptedAt | None = None,
     ) -> None:
         self.profile = profile
         self._lexical = lexical or LexicalSignal()
@@ -92,6 +97,7 @@ class SearchEngine:
         self._capabilities = CapabilityReader(self._lexical.stemmer)
         self._writing = threading.Lock()
         self._elsewhere = elsewhere
+        self._accepted_at = accepted_at
         self._state = self._index(Corpus(()))
         self._waiting = 0
 
@@ -118,6 +124,8 @@ class SearchEngine:
     def search(self, request: SearchRequest, profile: Profile | None = None) -> SearchResult:
         """Returns the documents of the corpus that answer, best first, ordered by (−score, id).
 
+        Tools of the same name that nearly tie are ordered as `older_first` says.
+
         Args:
             request: The question, and what its caller wants otherwise than the profile has it.
             profile: Used instead of the engine's own.
@@ -134,7 +142,7 @@ class SearchEngine:
         return plan(request, self.profile, self.candidates.is_action)
 
     def score(self, plan: Plan, state: IndexState) -> SearchResult:
-        """Returns the hits of a `plan` among the documents of a state, by (−score, id)."""
+        """Returns the hits of a `plan` among the documents of a state: see `search`."""
         request = plan.request
         trace = begin(state, plan)
         with span("score"):
@@ -143,7 +151,7 @@ class SearchEngine:
                     trace.apply(step)
         parents = trace.state.corpus.parent_rows
         candidates = best_per_parent(trace.reachable, parents, trace.scores)
-        rows, below = select(trace, candidates)
+        rows, below = select(trace, candidates, self._accepted_at)
         return SearchResult(
             hits=tuple(hit(trace, row) for row in rows),
             limit=trace.limit,
@@ -157,7 +165,7 @@ class SearchEngine:
                     if ranking.degraded
                 ),
             ),
-            why=why_missing(trace, candidates) if request.why else None,
+            why=why_missing(trace, candidates, self._accepted_at) if request.why else None,
             alpha=trace.alpha,
             edges=trace.edges,
         )
@@ -243,27 +251,31 @@ def best_per_parent(rows: Rows, parents: Rows | None, scores: NDArray[np.floatin
     return np.sort(leading[first])
 
 
-def select(trace: Trace, candidates: Rows) -> tuple[list[int], int | None]:
-    """The rows of the hits by (−score, id), and the best one that the threshold kept out.
+def select(
+    trace: Trace, candidates: Rows, accepted_at: AcceptedAt | None = None
+) -> tuple[list[int], int | None]:
+    """The rows of the hits in their order, and the best one that the threshold kept out.
 
     The latter only where there is no hit. Rows are sorted by id already.
     """
     surest = trace.surest[candidates]
     passing = candidates[surest >= trace.threshold]
     if passing.size:
-        return _best(trace, passing, trace.limit), None
-    below = _best(trace, candidates[surest > 0], 1)
+        return _best(trace, passing, trace.limit, accepted_at), None
+    below = _best(trace, candidates[surest > 0], 1, accepted_at)
     return [], below[0] if below else None
 
 
-def _best(trace: Trace, rows: Rows, limit: int) -> list[int]:
-    """The first ``limit`` of the rows by (−score, id)."""
+def _best(trace: Trace, rows: Rows, limit: int, accepted_at: AcceptedAt | None) -> list[int]:
+    """The first ``limit`` of the rows by (−score, id), and as `older_first` says."""
     scores = trace.scores
+    listed, below = (limit + MAX_BELOW, NEAR_TIE) if accepted_at else (limit, 0.0)
     if rows.size > limit:  # sorting ten thousand rows takes as long as ranking them
         shown = scores[rows]
         least = np.partition(shown, rows.size - limit)[rows.size - limit]
-        rows = rows[shown >= least]
-    return rows[np.argsort(-scores[rows], kind="stable")[:limit]].tolist()
+        rows = rows[shown >= least - below]
+    best: list[int] = rows[np.argsort(-scores[rows], kind="stable")[:listed]].tolist()
+    return older_first(best, trace, accepted_at)[:limit] if accepted_at else best
 
 
 def hit(trace: Trace, row: int, *, explained: bool = False) -> Hit:
@@ -314,7 +326,9 @@ def _best_passage(trace: Trace, row: int) -> int:
     return max(best, key=words_in_common) if len(best) > 1 else best[0]
 
 
-def why_missing(trace: Trace, candidates: Rows) -> MissExplanation | None:
+def why_missing(
+    trace: Trace, candidates: Rows, accepted_at: AcceptedAt | None = None
+) -> MissExplanation | None:
     """Where the tool of ``why`` ended up; None where the caller knows no such tool."""
     name, scores, documents = compact(trace.request.why), trace.scores, trace.state.corpus.documents
     rows = [
@@ -330,11 +344,9 @@ def why_missing(trace: Trace, candidates: Rows) -> MissExplanation | None:
         server = documents[row].server
         verdict = f"it is not among the servers that were asked for; its server is {server}"
         return MissExplanation(id=documents[row].id, verdict=verdict)
-    score = scores[row]
     if trace.surest[row] >= trace.threshold:
         candidates = candidates[trace.surest[candidates] >= trace.threshold]
-    rank = 1 + int((scores[candidates] > score).sum())
-    rank += int((scores[candidates[candidates < row]] == score).sum())
+    rank = 1 + _best(trace, candidates, candidates.size, accepted_at).index(row)
     return MissExplanation(
         id=documents[row].id,
         rank=rank,
