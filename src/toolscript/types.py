@@ -356,8 +356,17 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
         return self.is_everything and not is_limited
 
     @property
+    def is_whole(self) -> bool:
+        """Whether the caller may know of all there is: neither its token nor a profile limits it.
+
+        A profile of the owner's limits what may be called, and hides nothing from the owner.
+        """
+        is_limited = self.holder != "owner" and (self.permissions or self.profiles)
+        return self.is_everything and not is_limited
+
+    @property
     def is_everything(self) -> bool:
-        """Whether every server is granted."""
+        """Whether every server is granted, however rules and profiles limit that."""
         return "*" in self.servers
 
     def allows(self, identifier: str) -> bool:

@@ -273,7 +273,7 @@ def test_a_token_sees_its_part_and_changes_nothing(place: Cli) -> None:
     assert fetch(url, "/graph/related", {"tool": "mail__send_mail"}, headers=headers)[0] == 404
     sent = {**headers, "Content-Type": "application/json"}
     for path, body in (("/graph/clear", b"{}"), ("/graph/import", b'{"sequences": [["a:b"]]}')):
-        assert fetch(url, path, method="POST", headers=sent, body=body)[0] == 401
+        assert fetch(url, path, method="POST", headers=sent, body=body)[0] == 403
 
 
 @pytest.mark.parametrize(

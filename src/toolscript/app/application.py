@@ -245,11 +245,11 @@ class App:
             and self._index.ready
             and not self.skills.awaited,
             waiting_for=catalogue.unsettled(),
-            tools=self._index.indexed if grant.is_everything else len(catalogue.tools()),
+            tools=self._index.indexed if grant.is_whole else len(catalogue.tools()),
             download=DownloadState.of(self._semantic.model),
             failure=self.tasks.failure,
         )
-        if not grant.is_everything:
+        if not grant.is_whole:
             return health
         learning = {"learning": self.learning.state} if self.learning is not None else {}
         return dataclasses.replace(
@@ -268,7 +268,7 @@ class App:
         ``grant`` says how much of that the caller may know.
         """
         stats = search_stats(self._index, self._semantic)
-        if grant.is_everything:
+        if grant.is_whole:
             return stats
         public = {name: stats[name] for name in PUBLIC_STATS}
         return {"toolsIndexed": len(self.catalogue(grant).tools()), **public}

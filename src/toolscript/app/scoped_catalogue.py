@@ -65,7 +65,7 @@ class ScopedCatalogue:
 
     async def resources(self) -> Mapping[str, ServerResources]:
         """What the servers use by name, measured now; nothing unless everything is granted."""
-        return await self.gateway.resources() if self.grant.is_everything else {}
+        return await self.gateway.resources() if self.grant.is_whole else {}
 
     def tools(self, server: str | None = None) -> list[ToolSpec]:
         """Every tool that is the caller's, or one server's, by id."""
@@ -327,7 +327,7 @@ class ScopedCatalogue:
             return status
         allows = self._allows()
         theirs = sum(allows(tool.id) for tool in entry.tools)
-        if self.grant.is_everything:
+        if self.grant.is_whole:
             return replace(status, tools=theirs)
         return replace(status, tools=theirs, rejected=(), held=0)
 

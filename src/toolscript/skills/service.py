@@ -101,7 +101,7 @@ class SkillService:
     def report(self, grant: Grant = EVERYTHING) -> SkillReport:
         """Returns the caller's skills; where they come from, for who may see everything."""
         skills = self.visible(grant)
-        if not grant.is_everything:
+        if not grant.is_whole:
             return SkillReport(skills, self.ready)
         folders, counters = self.feed.folders, self._semantic.counters
         missing = [f"{folder} does not exist" for folder in folders.missing()]

@@ -1,5 +1,6 @@
 """The OpenAPI document: valid, of the routes that there are, and true of their answers."""
 
+import json
 import re
 from collections.abc import Generator
 from typing import Any
@@ -19,16 +20,21 @@ ID = "files__read_file"
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Generator[Cli]:
     home = tmp_path_factory.mktemp("described")
     cli, scripted = Cli(home), Scripted(home)
     cli.configure(files=scripted(READ_FILE), mail=scripted(SEND_MAIL))
     put(home / ".agents" / "skills")
     url = cli.start_gateway()
     assert post(url, "/skills/update", {})[0] == 200
-    yield url
+    yield cli
     stop_all([cli.record()["pid"]])
     assert not processes(str(home))
+
+
+@pytest.fixture
+def url(gateway: Cli) -> str:
+    return gateway.record()["url"]
 
 
 def check(answer: Any, path: str, method: str = "get", status: str = "200") -> None:
@@ -87,8 +93,18 @@ def test_answers_are_as_described(url: str, path: str, parameters: dict[str, obj
     assert set(parameters) <= given
 
 
-def test_calls_messages_and_errors_are_as_described(url: str) -> None:
+def test_calls_messages_and_errors_are_as_described(gateway: Cli, url: str) -> None:
     """http:others"""
+    key = gateway.record()["key"]
+
+    def owner_posts(path: str, value: Any) -> Any:
+        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        status, answer = fetch(
+            url, path, method="POST", headers=headers, body=json.dumps(value).encode()
+        )
+        assert status == 200, answer
+        return answer
+
     status, answer = post(url, f"/tools/{ID}", {"path": "x"})
     assert status == 200
     check(answer, "/tools/{tool}", "post")
@@ -96,11 +112,11 @@ def test_calls_messages_and_errors_are_as_described(url: str) -> None:
         _, answer = post(url, "/message", {"method": method})
         check(answer, "/message", "post")
     workflows = {"workflows": [{"steps": [ID, "mail__send_mail"]}]}
-    check(post(url, "/graph/import", workflows)[1], "/graph/import", "post")
+    check(owner_posts("/graph/import", workflows), "/graph/import", "post")
     check(fetch(url, "/graph/related", {"tool": ID})[1], "/graph/related")
     check(fetch(url, "/graph")[1], "/graph")
     check(fetch(url, "/search", {"q": "read_file", "needed": 1})[1], "/search")
-    check(post(url, "/graph/clear", {})[1], "/graph/clear", "post")
+    check(owner_posts("/graph/clear", {}), "/graph/clear", "post")
     status, answer = fetch(url, "/search")
     assert status == 400
     check(answer, "/search", status="default")

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from toolscript.app.application import App
 from toolscript.config.settings import Option
-from toolscript.errors import AccessError, InputError
+from toolscript.errors import DeniedError, InputError
 from toolscript.graph.dot_format import to_dot
 from toolscript.graph.graph_files import imported
 from toolscript.graph.learning import Learning
@@ -47,7 +47,7 @@ async def graph(app: App, request: Request) -> Any:
     allows = None if grant.is_everything and not denied else may_see
     edges = await anyio.to_thread.run_sync(learning.graph.strongest, limit, allows)
     if form == "json":
-        return GraphAnswer(stats=learning.graph.stats() if _whole(request) else None, edges=edges)
+        return GraphAnswer(stats=learning.graph.stats() if grant.is_whole else None, edges=edges)
     return Response(to_dot(edges), media_type=_DOT_TYPE)
 
 
@@ -100,11 +100,6 @@ def _learning(app: App) -> Learning:
 def _changeable(app: App, request: Request) -> Learning:
     """Returns what was learned, for a caller who may change it."""
     learning = _learning(app)
-    if not _whole(request):
-        advice = "a token for all servers may change it"
-        raise AccessError(f"what was learned is everybody's; {advice}")
+    if not grant_of(request).is_owner:
+        raise DeniedError("what was learned is everybody's; only the gateway's owner may change it")
     return learning
-
-
-def _whole(request: Request) -> bool:
-    return grant_of(request).is_everything

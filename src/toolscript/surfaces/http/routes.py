@@ -220,7 +220,7 @@ async def _pieces(text: bytes) -> AsyncGenerator[memoryview]:
 async def list_skills(app: App, request: Request) -> Any:
     """Every skill."""
     grant = app.skill_grant(grant_of(request))
-    report, sees_all = app.skills.report(grant), grant.is_everything
+    report, sees_all = app.skills.report(grant), grant.is_whole
     skills = [
         answers.SkillAnswer(
             skill_id=skill.id,

@@ -90,7 +90,7 @@ def metrics_response(
     """
     grant = access.grant
     families = [*_servers(app.catalogue(grant).servers(), app.health(grant).tools)]
-    if grant.is_everything:
+    if grant.is_whole:
         families += [*_resources(resources), *_requests(stats.total), *_process(stats, lag)]
         families += _database(app.database)
     else:

@@ -112,7 +112,7 @@ async def search_lab(app: App, request: Request) -> Any:
         open=request.query_params.getlist("open")[:LIMIT],
         view=view,
         model=_model(app),
-        profiles=sorted(app.permissions.written[1]),
+        profiles=sorted(app.permissions.written[1]) if grant_of(request).is_owner else [],
         questions=kept,
         adjusted=any(given(request, name + each) for name in _SETTINGS for each in ("", OTHER)),
         other=other or UNSET,
