@@ -48,6 +48,10 @@ _TRANSPORTS: dict[str, Transport] = {
     "sse": "sse",
 }
 _VARIABLE = re.compile(r"\$\{(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
+_TELLING = re.compile(
+    r"[A-Za-z_ -]{0,20}|(?:https?|wss?|ftp|file)://.*|[\w-]*[.:][\w.:/-]{1,60}|" + _VARIABLE.pattern
+)
+"""A value in the wrong place that a message shows: a word, an address, a variable."""
 BROWSERS = (
     "@playwright/mcp",
     "chrome-devtools-mcp",
@@ -89,7 +93,7 @@ class Entry:
     def written(self, key: str) -> str:
         """Returns the value for a message, as the file has it: variables are not expanded."""
         value = self.raw.get(key, "")
-        if not isinstance(value, str):
+        if not isinstance(value, str) or not _TELLING.fullmatch(value):
             return _shown(value)
         return repr(redact(value, redactable(url_secrets(value))))[:60]
 

@@ -24,7 +24,7 @@ def redact(text: str, secrets: Iterable[str]) -> str:
     looked = _blanked(text[:MAX_CHARS], long, short)
     if len(text) > MAX_CHARS:  # the end may be half a secret
         looked = looked[: -min(MAX_CHARS // 2, len(long[0]) if long else 1)] + "…"
-    looked = re.sub(r"://([^\s\"<>]+)", _without_users, looked)
+    looked = re.sub(r"://([^\r\n]+)", _without_users, looked)
     looked = _private_keys().sub(BLANK, looked)
     looked = _headers().sub(rf"\1{BLANK}", looked)
     looked = known_tokens().sub(BLANK, looked)

@@ -30,6 +30,17 @@ _SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 _PAIR = re.compile(r"""([\w.-]{1,80})["']?\s{0,3}[=:]\s{0,3}["']?([^\s;,&"'}]+)""")
+_END = re.compile(r"[\s\"<>]")
+"""Begins what stands behind an address."""
+_INSIDE = r"""(?:[^\s"<>@]|(?<=\w)["<>](?=\w))"""
+_SPACED = re.compile(
+    rf"""
+    ((?!\[)[^\s"<>@:/?#]*:(?!\d{{1,5}}(?!\w))
+    {_INSIDE}+(?:[ \t]+{_INSIDE}+){{0,4}}(?:@[^\s"<>@]*)*)@
+    """,
+    re.VERBOSE,
+)
+"""A user and a password with quotes or blanks; a number after the colon is a port."""
 _SURE_FLAG = re.compile(r"--[a-z]+(?:-[a-z]+)*|-[A-Za-z]")
 _FLAG = re.compile(r"--[A-Za-z][\w.-]*|-[A-Za-z]|-[a-z][a-z-]+")
 _SCHEMES = frozenset({"bearer", "basic", "digest", "negotiate", "token"})
@@ -87,17 +98,21 @@ def url_secrets(text: str) -> Iterator[str]:
     """Yields logins, values of the query and random parts of the path, of every URL in a text."""
     pieces = text.split("://")
     for before, after in pairwise(pieces):
-        piece = re.split(r"[\s\"<>]", after, maxsplit=1)[0]
-        user = user_info(before, piece)
+        user = user_info(before, after)
         yield from _user_secrets(user)
-        path, *queries = re.split("[?#]", piece[len(user) :])
-        yield from (each for each in re.split("[/;]", path) if _is_random(each))
-        for pair in re.split("[&;]", "&".join(queries)):
-            name, _, value = pair.partition("=")
-            short = _SECRET_NAME.search(name) and value
-            for spelled in (value or name, unquote_plus(value or name)):
-                if short or len(spelled) > MAX_WORD:
-                    yield spelled
+        far = after.rpartition("@")[0]
+        if len(pieces) == 2 and _WORDY.sub("", before) in {"", "="} and re.search(r"\s", far):  # noqa: PLR2004 - one address is all of it
+            yield from _user_secrets(far)
+        rest = after[len(user) :]
+        for piece in {_END.split(rest, maxsplit=1)[0], rest}:  # blanks may belong to it
+            path, *queries = re.split("[?#]", piece)
+            yield from (each for each in re.split("[/;]", path) if _is_random(each))
+            for pair in re.split("[&;]", "&".join(queries)):
+                name, _, value = pair.partition("=")
+                short = _SECRET_NAME.search(name) and value
+                for spelled in (value or name, unquote_plus(value or name)):
+                    if short or len(spelled) > MAX_WORD:
+                        yield spelled
 
 
 def _user_secrets(user: str) -> Iterator[str]:
@@ -112,9 +127,16 @@ def _user_secrets(user: str) -> Iterator[str]:
 def user_info(before: str, rest: str) -> str:
     """Returns what stands before the host of an address, ``@`` excluded, from behind ``://``.
 
-    A password may hold what should have been escaped (``/``, ``#``, ``?``, ``@``). ``before`` is
-    what the address begins with: in one of the web a number after the colon is a port.
+    A password may hold what should have been escaped (``/``, ``#``, ``?``, ``@``, a quote, some
+    blanks). ``before`` is what the address begins with: in one of the web a number after the colon
+    is a port. ``rest`` may go on behind the address.
     """
+    word = _END.split(rest, maxsplit=1)[0]
+    spaced = None if "@" in word else _SPACED.match(rest)
+    return spaced[1] if spaced else _user_of(before, word)
+
+
+def _user_of(before: str, rest: str) -> str:
     head = re.split("[/?#]", rest, maxsplit=1)[0]
     user, at, _ = rest.rpartition("@")
     name, colon, port = head.partition("@")[0].partition(":")
