@@ -96,6 +96,16 @@ def door(
     assert not processes(str(tmp_path))
 
 
+@pytest.mark.parametrize("path", ["/activity", "/search", "/ui/activity", "/graph/related"])
+def test_a_parameter_that_no_database_takes_is_refused(door: Door, path: str) -> None:
+    """PostgreSQL has no NUL character in texts."""
+    for name in ("who", "q", "tool"):
+        status, answer = fetch(door.url, path, {name: "a\0b"})
+        assert status == 400, (path, name, answer)
+        assert "NUL" in str(answer)
+    assert fetch(door.url, "/tools/files__echo%00")[0] == 400
+
+
 def test_each_call_is_recorded_with_what_came_of_it(door: Door) -> None:
     """By both doors."""
     assert door.ask() == (200, {"calls": [], "next": None})

@@ -148,7 +148,6 @@ def test_what_cannot_be_searched(
 @pytest.mark.parametrize(
     "query",
     [
-        "\x00",
         "\x1b[31m",
         "\ud7ff\U0001f600",
         "{}",

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable
 from typing import Any, TypeVar, cast
+from urllib.parse import unquote_to_bytes
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -27,7 +28,8 @@ class BodyLimit:
     """Reads the body of a POST before its route runs, and refuses one that exceeds a bound.
 
     The bounds are on the length and the brackets of one body, and on the length of all together.
-    A stream of messages has bounds of its own.
+    A stream of messages has bounds of its own. A path or a parameter with a NUL character, which a
+    database takes in no text, is refused.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -36,6 +38,12 @@ class BodyLimit:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
+        if scope["type"] == "http" and (
+            "\0" in scope["path"] or b"\0" in unquote_to_bytes(scope.get("query_string", b""))
+        ):
+            problem = InputError("a parameter has a NUL character (%00); ask without it")
+            await error_response(problem)(scope, receive, send)
+            return
         if scope["type"] != "http" or scope["method"] != "POST" or is_stream(scope["path"]):
             await self._app(scope, receive, send)
             return
