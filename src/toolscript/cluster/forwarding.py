@@ -1,7 +1,7 @@
 """Forwards a request to the one gateway that runs a server.
 
 A request goes over HTTP, sealed with the secret key that the replicas share: for one replica, for
-a minute, and once. What its caller may do was decided by the replica that forwards it.
+ten seconds, and once. What its caller may do was decided by the replica that forwards it.
 """
 
 import time
@@ -28,7 +28,7 @@ from toolscript.gateway.base import FORWARDED, Caller, Forward
 from toolscript.gateway.raw_results import RawResult, is_moderate
 from toolscript.types import ServerSpec
 
-VALID_S = 60.0
+VALID_S = 10.0
 """How long a sealed request may be on its way, the difference of the clocks included."""
 CONNECT_S = 2.0
 _OWNER_POLL_S = 0.5
