@@ -5,16 +5,22 @@ from collections.abc import Callable
 import pytest
 
 from toolscript.cluster.change_feed import ChangeFeed
-from toolscript.cluster.database import Database
+from toolscript.cluster.database import LOCK_TIMEOUT_S, Database
+from toolscript.cluster.driver import Connection, driver
 from toolscript.cluster.key_value_store import DatabaseRecords, SealedRecords
 from toolscript.config.secret_key import SecretKey
 from toolscript.storage.base import LostRecordError
 
 pytestmark = pytest.mark.pooled
 Connect = Callable[[], Database]
+_READER = """
+do $$ begin create role reader; exception when duplicate_object then null; end $$;
+grant usage on schema toolscript to reader;
+grant select on all tables in schema toolscript to reader;
+"""
 
 
-def followed(connect: Connect, catalogue: str = "default", **more: float) -> DatabaseRecords:
+def followed(connect: Connect, catalogue: str = "default", **more: bool) -> DatabaseRecords:
     """The values as a gateway has them: with a copy, which the feed keeps up to date."""
     database = connect()
     feed = ChangeFeed(database, catalogue)
@@ -63,15 +69,20 @@ def test_a_change_counts_for_others_once_its_block_has_ended(connect: Connect) -
 
 def test_what_changes_while_a_value_is_locked_is_seen(connect: Connect) -> None:
     """A gateway may wait for a new token for long."""
-    ours, theirs = followed(connect), followed(connect)
+    ours = followed(connect, is_locked_long=True)
+    theirs = followed(connect, is_locked_long=True)
 
     with ours.locked("a"):
         theirs.write("b", b"1")
         wait_for(lambda: ours.read("b") == b"1")
 
 
-def test_a_value_that_is_locked_is_deleted_after_that(connect: Connect) -> None:
-    ours, theirs = followed(connect), followed(connect)
+@pytest.mark.parametrize("is_locked_long", [False, True])
+def test_a_value_that_is_locked_is_deleted_after_that(
+    connect: Connect, *, is_locked_long: bool
+) -> None:
+    ours = followed(connect, is_locked_long=is_locked_long)
+    theirs = followed(connect, is_locked_long=is_locked_long)
     theirs.write("a", b"1")
     wait_for(lambda: ours.read("a") == b"1")
 
@@ -84,6 +95,46 @@ def test_a_value_that_is_locked_is_deleted_after_that(connect: Connect) -> None:
     deletion.join(10)
 
     wait_for(lambda: ours.read("a") is None)
+
+
+def test_who_may_only_read_keeps_no_lock_from_a_writer(connect: Connect) -> None:
+    """Such a role can take every advisory lock, whose key it can see in pg_locks."""
+    records, reader = followed(connect), connect()
+    reader.run(lambda c: c.execute(_READER))
+
+    async def hold(connection: Connection) -> None:
+        await connection.execute("set local role reader")
+        await connection.execute(
+            "select pg_advisory_xact_lock(hashtextextended('default/test/a', 0))"
+        )
+
+    async def lock(connection: Connection) -> None:
+        await connection.execute("set local role reader")
+        await connection.execute("select 1 from toolscript.record for share")
+
+    with reader.transaction() as run:
+        run(hold)
+        with records.locked("a", 1):
+            records.write("a", b"1")
+    with pytest.raises(driver().InsufficientPrivilegeError):
+        reader.run(lock)
+
+    assert records.read("a") == b"1"
+
+
+def test_no_lock_is_waited_for_without_end(connect: Connect) -> None:
+    records, other = followed(connect), followed(connect)
+
+    def limit() -> object:
+        return connect().run(lambda c: c.fetchval("show lock_timeout"))
+
+    assert limit() == f"{LOCK_TIMEOUT_S}s"
+    with (
+        records.locked("a"),
+        pytest.raises(TimeoutError, match="holds a lock in the database"),
+        other.locked("a", 0.05),
+    ):
+        pass
 
 
 def test_a_block_that_raises_changes_nothing(connect: Connect) -> None:

@@ -7,11 +7,12 @@ from msgspec.structs import replace
 
 from toolscript.cluster.database import Database
 from toolscript.cluster.driver import Connection
+from toolscript.cluster.row_lock import lock_row
 from toolscript.storage.activity_log import MAX_ROWS, ActivityPage, ActivityQuery, RecordedCall
 
 _BATCH = 1000
 _encode = msgspec.msgpack.encode
-_LOCK = 0x63616C6C  # "call", for pg_advisory_xact_lock
+_LOCK = "call"  # of the rows that are locks
 _NEWEST = "select coalesce(max(id), 0) from toolscript.call where catalogue = $1"
 _INSERT = """
 insert into toolscript.call (catalogue, id, who, outcome, content) values ($1, $2, $3, $4, $5)
@@ -69,8 +70,7 @@ class DatabaseActivityStore:
         A transaction whose process hangs is ended.
         """
         await connection.execute("set local idle_in_transaction_session_timeout = '5s'")
-        lock = "select pg_advisory_xact_lock($1, hashtext($2))"
-        await connection.execute(lock, _LOCK, self._catalogue)
+        await lock_row(connection, self._catalogue, _LOCK, "")
 
     async def _write(self, connection: Connection, calls: Sequence[RecordedCall]) -> None:
         rows = [(self._catalogue, c.id, c.who, c.outcome, _encode(c)) for c in calls]

@@ -28,6 +28,8 @@ MAX_CONNECTIONS = 8
 CONNECT_TIMEOUT_S = 2.0
 """How long a connection, a place in the pool, or the begin of a transaction is waited for."""
 QUERY_TIMEOUT_S = 30.0
+LOCK_TIMEOUT_S = 25
+"""How long any lock is waited for. Refreshing a log-in holds one for 20 s at most."""
 READ_TIMEOUT_S = 3.0
 """How long a search waits for each thing that it reads, before it goes on without."""
 IDLE_TRANSACTION_S = 300
@@ -48,6 +50,7 @@ _UNAVAILABLE = (
 """The beginnings of SQLSTATE codes that mean: not now."""
 _NO_ANSWER = "the database does not answer"
 _CLOSED = "the connections to the database are closed"
+_HELD = "another process holds a lock in the database (pg_locks shows it); try again"
 _LOCKED = "55P03"
 """SQLSTATE: the lock could not be had within ``lock_timeout``."""
 
@@ -243,7 +246,7 @@ class Database:
             # A pooler in transaction mode gives each transaction another connection.
             statement_cache_size=0,
             reset=keep,
-            init=_limit_idle_transactions,
+            init=_limit_waiting,
             server_settings={"application_name": "toolscript"},
         )
 
@@ -265,7 +268,7 @@ class Database:
         ) as error:
             code = str(getattr(error, "sqlstate", "") or "")
             if code == _LOCKED:
-                raise _LockedError("another process holds the lock") from None
+                raise _LockedError(_HELD) from None
             if code and not code.startswith(_UNAVAILABLE):
                 raise
             self._fail(error)
@@ -283,12 +286,15 @@ class Database:
         await _cancelled()
 
 
-async def _limit_idle_transactions(connection: Connection) -> None:
-    """Has the database end transactions of processes that are stopped, or cannot be reached.
+async def _limit_waiting(connection: Connection) -> None:
+    """Has the database end waiting for locks, and transactions of processes that are stopped.
 
     Such a transaction blocks the writers of its rows, and hides later changes from every gateway.
     """
-    await connection.execute(f"set idle_in_transaction_session_timeout = '{IDLE_TRANSACTION_S}s'")
+    await connection.execute(
+        f"set idle_in_transaction_session_timeout = '{IDLE_TRANSACTION_S}s'; "
+        f"set lock_timeout = '{LOCK_TIMEOUT_S}s'"
+    )
 
 
 async def _cancelled() -> None:

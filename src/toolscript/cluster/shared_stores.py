@@ -44,8 +44,11 @@ class Shared:
         self.replication: Replication | None = None
         """What makes this process one of several replicas; None before `join`."""
         self._stores: dict[str, DatabaseRecords] = {}
-        for store in ("pins", "answers", "questions", "logins"):
+        for store in ("pins", "answers", "questions"):
             self._stores[store] = DatabaseRecords(self.database, self.feed, catalogue, store)
+        self._stores["logins"] = DatabaseRecords(
+            self.database, self.feed, catalogue, "logins", is_locked_long=True
+        )
         self._stores["tokens"] = DatabaseRecords(
             self.database, self.feed, catalogue, "tokens", max_age_s=STALE_TOKENS_S
         )
