@@ -253,6 +253,54 @@ def test_a_gateway_without_clients_ends(here: Cli, scripted: Scripted) -> None:
         assert gateway_pid(here) != pid
 
 
+@pytest.mark.requirement("bridge:idle")
+def test_a_gateway_does_not_end_during_a_call(here: Cli, scripted: Scripted) -> None:
+    """The call is a command's, over HTTP: no session keeps the gateway running beside it.
+
+    It takes longer than the gateway waits for a client, and then for open connections.
+    """
+    here.env = {**FUZZY, "TOOLSCRIPT_GATEWAY_IDLE": "0.5"}
+    calls = here.home / "calls"
+    here.configure(s=scripted(tool("echo") | WRITES, slow=4, calls=str(calls)))
+    command = here.command("call", "s__echo", '{"a": 1}')
+    environ = here.environment()
+    with session(here) as one:
+        one.ask("tools/list")
+        pid = gateway_pid(here)
+        process = subprocess.Popen(command, env=environ, cwd=here.home, stdout=subprocess.PIPE)
+        until(lambda: lines(calls), "the call is under way")
+    shown, _ = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, b'"a": 1' in shown) == (0, True), shown
+    assert len(lines(calls)) == 1
+    until(lambda: not alive(pid), "it ends after the call")
+
+
+def test_a_gateway_of_another_version_serves_and_is_named(here: Cli, scripted: Scripted) -> None:
+    here.configure(s=scripted(tool("echo")))
+    here.start_gateway()
+    [path] = here.records
+    path.write_text(json.dumps({**here.record(), "version": "9.0", "mode": "new"}), "utf-8")
+    problem = here.home / "problem"
+    with (
+        problem.open("wb") as errors,
+        subprocess.Popen(
+            here.command("mcp"),
+            env=here.environment(),
+            cwd=here.home,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+        ) as process,
+    ):
+        one = Session(process)
+        one.open()
+        assert said(one.call("s:echo", a=1))["arguments"] == {"a": 1}
+        assert process.stdin
+        process.stdin.close()
+        process.wait(PATIENCE_S)
+    assert "the gateway has version 9.0, and this is " in problem.read_text("utf-8")
+
+
 @pytest.mark.requirement("upstream:instances")
 def test_each_project_has_its_own_server_behind_one_gateway(here: Cli, scripted: Scripted) -> None:
     projects = [here.home / name for name in ("one", "other")]

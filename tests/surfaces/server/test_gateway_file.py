@@ -1,3 +1,4 @@
+import json
 import os
 import stat
 from pathlib import Path
@@ -41,6 +42,17 @@ def test_a_note_of_another_shape_is_none(file: GatewayFile, content: bytes) -> N
     file.path.parent.mkdir(parents=True)
     file.path.write_bytes(content)
     assert file.read() is None
+
+
+def test_the_note_of_another_version_is_read(file: GatewayFile) -> None:
+    """A newer one has further fields, an older one lacks those with a default."""
+    file.write(record())
+    given = json.loads(file.path.read_bytes())
+    file.path.write_text(json.dumps({**given, "mode": "new"}), "utf-8")
+    assert file.read() == record()
+    del given["key"]
+    file.path.write_text(json.dumps(given), "utf-8")
+    assert file.read() == record(key="")
 
 
 def test_only_the_process_that_left_a_note_takes_it_away(file: GatewayFile) -> None:

@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from toolscript.errors import GatewayRunningError
@@ -70,9 +70,14 @@ class GatewayFile:
             return False
 
     def read(self) -> GatewayRecord | None:
-        """Returns the record; None where there is none that can be read."""
+        """Returns the record; None where there is none that can be read.
+
+        Fields that only a newer version knows are left out.
+        """
         try:
-            return GatewayRecord(**json.loads(self.path.read_bytes()))
+            given = json.loads(self.path.read_bytes())
+            names = [field.name for field in fields(GatewayRecord) if field.name in given]
+            return GatewayRecord(**{name: given[name] for name in names})
         except (OSError, ValueError, TypeError, KeyError):
             return None
 
