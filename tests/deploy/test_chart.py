@@ -172,12 +172,12 @@ def test_a_manifest_with_a_mistake_is_noticed() -> None:
 
 
 def test_which_objects_there_are() -> None:
-    always = {"ConfigMap", "Deployment", "Job", "Service"}
+    always = {"ConfigMap", "Deployment", "Job", "NetworkPolicy", "Service"}
     assert set(manifests("one replica")) == always
     assert set(manifests("defaults")) == always | {"PodDisruptionBudget"}
     scaling = {"PodDisruptionBudget", "HorizontalPodAutoscaler"}
     assert set(manifests("autoscaling")) == always | scaling
-    more = {"PodDisruptionBudget", "NetworkPolicy", "ServiceMonitor"}
+    more = {"PodDisruptionBudget", "ServiceMonitor"}
     assert set(manifests("everything")) == always | more
 
 
@@ -388,7 +388,10 @@ def test_the_network_policy_lets_gateways_reach_each_other() -> None:
     assert ingress["from"] == [*EVERYTHING["networkPolicy"]["from"], own]
     assert any(rule.get("to") == [own] for rule in policy["egress"])
     assert policy["policyTypes"] == ["Ingress", "Egress"]
-    texts = rendered({"networkPolicy": {"enabled": True}})
+    by_default = manifests("defaults")["NetworkPolicy"]["spec"]
+    [ingress] = by_default["ingress"]
+    assert ingress["from"] == [{"podSelector": {}}, {"podSelector": by_default["podSelector"]}]
+    texts = rendered({"networkPolicy": {"from": []}})
     policy = yaml.safe_load(texts["toolscript/templates/networkpolicy.yaml"])["spec"]
     assert policy["policyTypes"] == ["Ingress"]
     assert "from" not in policy["ingress"][0]
