@@ -74,6 +74,9 @@ class Wiring:
     """Embed the tools; without, they are searched by words, or only listed."""
     follow: bool = False
     """Take over the configuration whenever its files change."""
+    at_home: bool = False
+    """Leave where it was started out of account: servers whose entry names no directory start in
+    the user's home directory, which is also the project of callers that name none."""
     skills: SkillMode = "watch"
     """Follow the folders of skills, look into them once, or leave them alone."""
     model: LazyModel | None = None
@@ -118,15 +121,16 @@ def application(
         embed=lambda texts: _embedded(model, texts),
         records=shared and shared.records("pins"),
     )
+    folder = _home(environ) if wiring.at_home else ""
     gateway = Gateway(
         config,
         known,
-        lambda: _connect(settings, config.key, pins, shared and shared.logins),
+        lambda: _connect(settings, config.key, pins, shared and shared.logins, folder),
         pins,
         starts=_starting(settings, wiring),
         idle_s=settings.idle_timeout_s,
         max_processes=settings.max_processes,
-        project=_here(),
+        project=folder or _here(),
         only=wiring.only,
         ownership=replication and replication.leases,
         shared=replication and replication.catalogue,
@@ -253,6 +257,12 @@ def _starting(settings: Settings, wiring: Wiring) -> Callable[[ServerSpec, Serve
     return starts
 
 
+def _home(environ: Mapping[str, str]) -> str:
+    """Returns the home directory; empty where there is none."""
+    home = environ.get("HOME") or str(Path.home())
+    return home if Path(home).is_dir() else ""
+
+
 def _here() -> str:
     """Returns the working directory; empty where it is gone."""
     try:
@@ -365,9 +375,13 @@ def _standing_in(model: LazyModel) -> bool:
 
 
 def _connect(
-    settings: Settings, config_key: str, pins: DefinitionPins, logins: Records | None
+    settings: Settings,
+    config_key: str,
+    pins: DefinitionPins,
+    logins: Records | None,
+    folder: str,
 ) -> Connect:
     with IMPORTING:
         from toolscript.gateway.upstream.connection import McpConnect  # noqa: PLC0415 - see Gateway.run
 
-    return McpConnect(settings, config_key, pins, logins)
+    return McpConnect(settings, config_key, pins, logins, folder)

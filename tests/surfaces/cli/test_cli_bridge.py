@@ -19,6 +19,7 @@ from tests.support import (
     Cli,
     Scripted,
     alive,
+    create_token,
     fetch,
     processes,
     tool,
@@ -334,3 +335,20 @@ def test_a_foreign_request_opens_no_stream(here: Cli, scripted: Scripted) -> Non
         url, "/mcp/stream", method="POST", headers={"Content-Type": "text/plain"}, body=b"{}\n"
     )
     assert (status, "application/x-ndjson" in answer["error"]) == (400, True)
+
+
+@pytest.mark.requirement("upstream:instances")
+def test_the_first_session_decides_no_servers_folder(here: Cli, scripted: Scripted) -> None:
+    """Else what lies in its folder would run for all: `python -m notes`, for example."""
+    folder = here.home / "first"
+    folder.mkdir()
+    entry = scripted(tool("where"), tells=True)
+    here.configure(s=entry, p={**entry, "cwd": "${PROJECT}"})
+    with session(here, cwd=folder) as one:
+        assert said(one.call("s:where"))["cwd"] == str(here.home)
+        assert said(one.call("p:where"))["cwd"] == str(folder)
+        bearer = {"Authorization": f"Bearer {create_token(here)['token']}"}
+        sent = {**bearer, "Content-Type": "application/json"}
+        url = here.record()["url"]
+        _, answer = fetch(url, "/tools/p__where", method="POST", headers=sent, body=b"{}")
+        assert said(answer)["cwd"] == str(here.home)

@@ -80,7 +80,8 @@ class McpUpstream:
         self._login = (
             Login(settings.data_dir / "auth", spec, shared.login_records) if has_login else None
         )
-        self._sessions = SessionFactory(spec, settings, self._stderr, shared.reaper, self._login)
+        started = msgspec.structs.replace(spec, cwd=spec.cwd or shared.folder or None)
+        self._sessions = SessionFactory(started, settings, self._stderr, shared.reaper, self._login)
         self._is_connecting = False
         self._tried_login: str | None = None
         """The stamp of the login with which the last attempt was made."""
@@ -385,6 +386,7 @@ class McpConnect:
         config_key: The key of the configuration.
         pins: The definitions that were accepted.
         logins: Where logins are; None for the data directory.
+        folder: Where servers start whose entry names no directory; empty for the working directory.
     """
 
     def __init__(
@@ -393,8 +395,10 @@ class McpConnect:
         config_key: str,
         pins: DefinitionPins,
         logins: Records | None = None,
+        folder: str = "",
     ) -> None:
         self.settings = settings
+        self.folder = folder
         self.login_records = logins
         self.pins = pins
         self.logs = settings.data_dir / "logs" / "servers" / config_key

@@ -127,7 +127,9 @@ def _server(  # noqa: PLR0913 - what a gateway consists of
         )
     authenticator = TokenAuthenticator(tokens, key, open_to_all=local and not on_demand)
     own_hosts = (*LOOPBACK_HOSTS, f"[{bound}]" if ":" in bound else bound)
-    app = bootstrap.application(settings, config, bootstrap.Wiring(follow=True), shared=shared)
+    app = bootstrap.application(
+        settings, config, bootstrap.Wiring(follow=True, at_home=on_demand), shared=shared
+    )
     for problem in config.problems:
         log.warning("%s", problem)
     stats = RequestStats()
