@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.graph.test_tool_graph import Clock, graph_of
-from tests.support import Cli, until
+from tests.support import Cli, create_token, fetch, until
 from toolscript.errors import LearningError
 from toolscript.graph.counts import GraphDelta
 from toolscript.graph.graph_store import VERSION, GraphStore
@@ -146,6 +146,29 @@ def test_h3_a_full_disk_and_a_lack_of_descriptors_leave_the_graph_alone(
     assert "damaged" not in ran.stderr
     assert calls(directory) == 60
     assert not [*directory.glob("*damaged*")]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no `ulimit`")
+def test_h3_on_a_full_disk_a_token_is_not_revoked_by_halves(cli: Cli) -> None:
+    """The command says so, and what was stored stays."""
+    cli.configure()
+    made, url = create_token(cli), cli.start_gateway()
+    headers = {"Authorization": f"Bearer {made['token']}"}
+    command = Cli.command("token", "revoke", made["id"])
+    full = subprocess.run(
+        ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *command],  # noqa: S607 - the system's
+        env=cli.environment(),
+        cwd=cli.home,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert full.returncode == 1, full.stdout
+    assert "File too large" in full.stderr
+    assert fetch(url, "/tools", headers=headers)[0] == 200
+
+    assert cli("token", "revoke", made["id"]).returncode == 0
+    until(lambda: fetch(url, "/tools", headers=headers)[0] == 401, "it has ended")
 
 
 def test_h3_a_graph_of_a_later_version_is_left_to_that(store: GraphStore) -> None:
