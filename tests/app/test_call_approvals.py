@@ -8,11 +8,18 @@ import pytest
 
 from toolscript.app.call_approvals import (
     MAX_PENDING,
+    MAX_PENDING_OF_OTHERS,
     Approvals,
     PersonsAnswer,
     RememberedAnswers,
 )
-from toolscript.errors import DecisionStorageError, DeniedError, RefusedError, UnknownNameError
+from toolscript.errors import (
+    DecisionStorageError,
+    DeniedError,
+    InputError,
+    RefusedError,
+    UnknownNameError,
+)
 from toolscript.gateway.base import SILENT_CALLER, Caller
 from toolscript.storage.file_records import FileRecords
 from toolscript.types import ToolSpec
@@ -112,8 +119,8 @@ def test_the_question_names_the_tool_and_shows_no_secret(tmp_path: Path) -> None
 
 def test_what_was_allowed_for_always_can_be_taken_back(tmp_path: Path) -> None:
     remembered = RememberedAnswers(FileRecords(tmp_path))
-    remembered.add("git__push", "owner")
-    remembered.add("git__push", "owner")
+    remembered.add(PUSH, "owner")
+    remembered.add(PUSH, "owner")
     [kept] = remembered.all()
     with pytest.raises(UnknownNameError, match=f"no answer has the id 'x'; there are: {kept.id}"):
         remembered.revoke("x")
@@ -124,7 +131,7 @@ def test_what_was_allowed_for_always_can_be_taken_back(tmp_path: Path) -> None:
 def test_an_answer_that_cannot_be_deleted_is_an_error_and_still_counts(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     answers = RememberedAnswers(FileRecords(folder))
-    answers.add("git__push", "owner")
+    answers.add(PUSH, "owner")
     (folder / "answers.lock").unlink()
     (folder / "answers.lock").mkdir()
     with pytest.raises(DecisionStorageError, match="cannot be written"):
@@ -135,7 +142,7 @@ def test_an_answer_that_cannot_be_deleted_is_an_error_and_still_counts(tmp_path:
 @pytest.mark.parametrize("damage", [b"", b"{}", b'{"version": 1, "answers": 5}', b"\xff"])
 def test_a_damaged_file_allows_nothing(tmp_path: Path, damage: bytes) -> None:
     remembered = RememberedAnswers(FileRecords(tmp_path))
-    remembered.add("git__push", "owner")
+    remembered.add(PUSH, "owner")
     (tmp_path / "answers.json").write_bytes(damage)
     assert remembered.all() == ()
 
@@ -166,23 +173,108 @@ def test_a_call_whose_caller_cannot_be_asked_waits_for_the_owner(
         asker.answer("x", "once")
 
 
-def test_no_more_calls_wait_than_may(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("holder", "most"), [("owner", MAX_PENDING), ("t1", MAX_PENDING_OF_OTHERS)]
+)
+def test_no_holder_has_more_calls_wait_than_it_may(tmp_path: Path, holder: str, most: int) -> None:
+    """Those of one holder keep no other holder's from waiting."""
     asker = approvals(tmp_path)
 
-    async def scene() -> bool:
-        allowed = True
-        async with anyio.create_task_group() as tasks:
-            for _ in range(MAX_PENDING):
-                tasks.start_soon(is_allowed, asker, SILENT_CALLER)
-            with anyio.fail_after(30):
-                while len(asker.pending) < MAX_PENDING:  # noqa: ASYNC110 - the same
-                    await anyio.sleep(0.01)
-            allowed = await is_allowed(asker, SILENT_CALLER)
-            tasks.cancel_scope.cancel()
-        return allowed
+    async def wait(number: int) -> None:
+        with anyio.fail_after(30):
+            while len(asker.pending) < number:  # noqa: ASYNC110 - the same
+                await anyio.sleep(0.01)
 
-    assert not anyio.run(scene)
+    async def scene() -> None:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(most):
+                tasks.start_soon(is_allowed, asker, SILENT_CALLER, "", holder)
+            await wait(most)
+            with pytest.raises(DeniedError, match=f"{most} calls of this caller wait"):
+                await asker.ask(PUSH, {}, SILENT_CALLER, holder, "", "a rule", ())
+            tasks.start_soon(is_allowed, asker, SILENT_CALLER, "", "another holder")
+            await wait(most + 1)
+            tasks.cancel_scope.cancel()
+
+    anyio.run(scene)
     assert asker.pending == []
+
+
+@pytest.mark.parametrize("holder", ["t1", "anyone"])
+@pytest.mark.parametrize("answer", ["session", "always"])
+def test_what_a_bearer_answers_itself_counts_once(tmp_path: Path, holder: str, answer: str) -> None:
+    """More than once is not offered, and is a no when it is sent all the same."""
+    asker = approvals(tmp_path)
+    caller = Answering(accepting(answer), accepting("once"), accepting("no"))
+    assert not anyio.run(is_allowed, asker, caller, "one", holder)
+    assert anyio.run(is_allowed, asker, caller, "one", holder)
+    assert not anyio.run(is_allowed, asker, caller, "one", holder)
+    offered = [asked["requestedSchema"]["properties"]["allow"]["enum"] for asked in caller.asked]
+    assert offered == [["once", "no"]] * 3
+    assert asker.remembered.all() == ()
+
+
+CHANGED = ToolSpec(server="git", name="push", description="Push by force.")
+DESTROYS_NOTHING = ToolSpec(server="git", name="push", annotations={"destructiveHint": False})
+
+
+@pytest.mark.parametrize("answer", ["session", "always"])
+@pytest.mark.parametrize("changed", [CHANGED, DESTROYS_NOTHING], ids=["text", "class"])
+def test_an_answer_is_about_the_definition_that_was_asked_about(
+    tmp_path: Path, answer: str, changed: ToolSpec
+) -> None:
+    asker = approvals(tmp_path)
+
+    async def call(tool: ToolSpec) -> int:
+        caller = Answering(accepting(answer))
+        await asker.ask(tool, {}, caller, "owner", "one", "a rule", ())
+        return len(caller.asked)
+
+    assert [anyio.run(call, tool) for tool in (PUSH, PUSH, changed, changed)] == [1, 0, 1, 0]
+
+
+def test_an_answer_of_before_definitions_were_stored_allows_nothing(tmp_path: Path) -> None:
+    asker = approvals(tmp_path)
+    old = b'{"version":1,"answers":[{"id":"a","toolId":"git__push","holder":"owner","since":""}]}'
+    FileRecords(tmp_path).write("answers", old)
+    assert [each.id for each in asker.remembered.all()] == ["a"]
+    assert not anyio.run(is_allowed, asker, Answering(accepting("no")))
+
+
+LONG = "x" * 5000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        ({"note": LONG, "command": "rm -rf /"}, ['"command":"rm -rf /"', "(4700 more characters)"]),
+        ({"a": {"note": LONG, "b": ["rm -rf /"]}}, ["rm -rf /"]),
+        ({LONG: 1, "command": "rm -rf /"}, ["rm -rf /"]),
+        ({f"k{n}": "v" for n in range(2000)}, ["more keys)"]),
+        ({"list": ["value"] * 2000}, ["more values)"]),
+    ],
+)
+def test_what_is_not_all_shown_can_be_allowed_once(
+    tmp_path: Path, arguments: dict[str, Any], shown: list[str]
+) -> None:
+    """A long value pushes none of the others out of sight, and the person knows of it."""
+    asker = approvals(tmp_path)
+
+    async def call() -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(asker.ask, PUSH, arguments, SILENT_CALLER, "owner", "s", "a rule", ())
+            with anyio.fail_after(30):
+                while not asker.pending:  # noqa: ASYNC110 - the same
+                    await anyio.sleep(0.01)
+            [waiting] = asker.pending
+            assert waiting.answers == ("once", "no")
+            assert all(each in waiting.arguments for each in shown)
+            assert len(waiting.arguments) < 6000
+            with pytest.raises(InputError, match="always does not count, since some of the arg"):
+                asker.answer(waiting.id, "always")
+            asker.answer(waiting.id, "once")
+
+    anyio.run(call)
 
 
 @pytest.mark.parametrize(

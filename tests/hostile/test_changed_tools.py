@@ -226,6 +226,28 @@ def test_a_server_that_changed_while_it_rested_is_found_out_by_the_first_call(
 
 
 @pytest.mark.both_storages
+def test_an_approval_can_be_taken_back(cli: Cli, listed: Path) -> None:
+    """At once where the gateway runs, and for every later start."""
+    put(listed, [honest(1), honest(2)])
+    cli.env = FUZZY
+    cli.configure(s=Scripted(cli.home)(tools_file=str(listed)))
+    cli.start_gateway()
+    name, call = f"s__{honest(1)['name']}", '{"customer": "ada", "limit": 1}'
+    assert cli("call", name, call).returncode == 0
+    assert cli("reject", name).stdout == f"rejected: {name}\n"
+    for _ in range(2):
+        called = cli("call", name, call)
+        assert (called.returncode, "its approval was taken back" in called.stderr) == (1, True)
+        assert name not in cli("list-tools").stdout
+        assert f"s__{honest(2)['name']}" in cli("list-tools").stdout
+        assert cli("gateway", "stop").returncode == 0
+        cli.start_gateway()
+    assert cli("approve", name).stdout == f"approved: {name}\n"
+    assert cli("call", name, call).returncode == 0
+    assert cli("gateway", "stop").returncode == 0
+
+
+@pytest.mark.both_storages
 def test_every_door_says_why_a_held_tool_is_not_there(cli: Cli, listed: Path) -> None:
     tool = honest(1)
     put(listed, [tool, honest(2)])

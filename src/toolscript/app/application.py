@@ -26,7 +26,7 @@ from toolscript.app.task_monitor import TaskMonitor
 from toolscript.app.tool_feed import ToolFeed
 from toolscript.app.tool_permissions import ToolPermissions
 from toolscript.config.follower import Follower
-from toolscript.config.permission_rules import literal
+from toolscript.config.permission_rules import decide, literal
 from toolscript.config.servers import Config
 from toolscript.errors import (
     DeniedError,
@@ -39,6 +39,7 @@ from toolscript.errors import (
 )
 from toolscript.gateway.base import SILENT_CALLER, Caller
 from toolscript.gateway.definitions.comparison import HeldTool
+from toolscript.gateway.definitions.normal_form import normal_form
 from toolscript.gateway.gateway import Gateway
 from toolscript.gateway.snapshot import SnapshotStore
 from toolscript.graph.learning import Learning
@@ -429,6 +430,9 @@ class App:
         if decision == "ask" and (why or caller.may_be_asked):
             why = why or "destructive tools are asked about"
             secrets = self._gateway.secrets_of(tool.server)
+            own = decide((grant.permissions,), tool.id, tool.tool_class)
+            if own is not None and own.decision == "ask":  # its bearer is who it binds
+                caller = SILENT_CALLER
             await self.approvals.ask(tool, arguments, caller, grant.holder, session, why, secrets)
 
     async def request_as_owner(
@@ -455,40 +459,37 @@ class App:
         *,
         seen: Mapping[str, str] | None = None,
     ) -> None:
-        """Approves and rejects held tools: all of them, or none where an error is raised.
+        """Approves and rejects tools: all of them, or none if an error is raised.
 
         Args:
-            approved: The ids of the tools that are approved.
-            rejected: Of those that are rejected.
+            approved: The ids of held tools that are approved.
+            rejected: The ids of tools that are rejected. One that is not held loses its approval.
             seen: The `HeldTool.digest` of each that a person has looked at, by its id; None
                 decides about them as they are now.
 
         Raises:
             InputError: A tool is both approved and rejected.
-            UnknownNameError: Nothing is held under one of the ids.
+            UnknownNameError: No tool to decide about has one of the ids.
             OutdatedDecisionError: One of them is another than ``seen`` has it.
             DecisionStorageError: The decision cannot be stored.
         """
         for name in {*approved} & {*rejected}:
             raise InputError(f"{printable(name, 100)!r} is to be approved and rejected; choose one")
-        chosen = [self._held(names, seen) for names in (approved, rejected)]
+        held = self._gateway.catalogue.held
+        accepted = self._gateway.catalogue.tools
+        withdrawn = {
+            name: HeldTool(
+                tool=accepted[name],
+                reason="withdrawn",
+                before=normal_form(accepted[name]),
+                rejected=True,
+            )
+            for name in rejected
+            if name in accepted
+        }
+        chosen = [_chosen(approved, held, seen), _chosen(rejected, {**withdrawn, **held}, seen)]
         await self._gateway.approve(chosen[0])
         await self._gateway.reject(chosen[1])
-
-    def _held(self, names: Collection[str], seen: Mapping[str, str] | None) -> list[HeldTool]:
-        held = self._gateway.catalogue.held
-        for name in names:
-            if name not in held:
-                known = ", ".join(held) or "nothing"
-                raise UnknownNameError(f"{printable(name, 100)!r} is not held; held is: {known}")
-        chosen = [held[name] for name in dict.fromkeys(names)]
-        for each in chosen:
-            if seen is not None and seen.get(each.tool.id) != each.digest:
-                raise OutdatedDecisionError(
-                    f"{each.tool.id} has changed since it was looked at, and nothing is decided; "
-                    f"look at it with: toolscript review {each.tool.server}"
-                )
-        return chosen
 
     def _learn(self, history: SessionHistory, tool: str, *, succeeded: bool) -> None:
         if self.learning is not None:
@@ -503,6 +504,24 @@ def check_class(tool: ToolSpec, classes: Collection[ToolClass]) -> None:
             f"{tool.id} is a {tool.tool_class} tool, and this call is for {allowed} tools",
             tool.tool_class,
         )
+
+
+def _chosen(
+    names: Collection[str], tools: Mapping[str, HeldTool], seen: Mapping[str, str] | None
+) -> list[HeldTool]:
+    """Returns the tools that a decision names; see `App.review` for the errors."""
+    for name in names:
+        if name not in tools:
+            known = ", ".join(tools) or "nothing"
+            raise UnknownNameError(f"{printable(name, 100)!r} is not held; held is: {known}")
+    chosen = [tools[name] for name in dict.fromkeys(names)]
+    for each in chosen:
+        if seen is not None and seen.get(each.tool.id) != each.digest:
+            raise OutdatedDecisionError(
+                f"{each.tool.id} has changed since it was looked at, and nothing is decided; "
+                f"look at it with: toolscript review {each.tool.server}"
+            )
+    return chosen
 
 
 def _merged(tools: SearchResult, skills: SearchResult) -> SearchResult:

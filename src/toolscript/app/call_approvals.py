@@ -1,7 +1,8 @@
 """Asks a person whether a call may be made, and remembers the answers.
 
-A caller whose user can be asked is asked there. Any other call waits until the owner answers
-among the pending calls. No answer, a wrong one and an error all mean no.
+A caller whose user can be asked is asked there; what somebody else than the owner answers counts
+once. Any other call waits until the owner answers among the pending calls. No answer, a wrong one
+and an error all mean no.
 """
 
 import logging
@@ -15,23 +16,25 @@ import anyio.to_thread
 import msgspec
 from msgspec import Meta
 
-from toolscript.errors import DeniedError, UnknownNameError, UpstreamError
+from toolscript.app.argument_display import shown_arguments
+from toolscript.errors import DeniedError, InputError, UnknownNameError, UpstreamError
 from toolscript.gateway.base import Caller
+from toolscript.gateway.definitions.normal_form import definition_digest
 from toolscript.storage.atomic_files import storing_decision
 from toolscript.storage.base import Records
 from toolscript.text.display import printable
-from toolscript.text.redaction import redact_known
 from toolscript.text.timestamps import utc_timestamp
-from toolscript.types import ToolClass, ToolSpec
+from toolscript.types import EVERYTHING, ToolClass, ToolSpec
 
 log = logging.getLogger(__name__)
 PersonsAnswer: TypeAlias = Literal["once", "session", "always", "no"]
 ANSWERS: tuple[PersonsAnswer, ...] = ("once", "session", "always", "no")
-MAX_PENDING = 200
-"""Calls that wait at a time; a further one is denied."""
+_ONCE: tuple[PersonsAnswer, ...] = ("once", "no")
+_TITLES = {"once": "Once", "session": "For this session", "always": "Always", "no": "No"}
+MAX_PENDING, MAX_PENDING_OF_OTHERS = 200, 20
+"""Calls of the owner, and of any other holder, that wait at a time; a further one is denied."""
 _MAX_SESSION_ANSWERS = 10_000
-MAX_ARGUMENTS_CHARS = 600
-"""Of a call's arguments no more is shown to a person, or recorded."""
+OWNER = EVERYTHING.holder
 _VERSION = 1
 _NAME = "answers"
 """Of the record that has them."""
@@ -45,7 +48,13 @@ class PendingApproval(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     server: Annotated[str, Meta(description="Whose tool it is.")]
     tool_class: ToolClass
     holder: Annotated[str, Meta(description="Who calls: a token's id, owner or anyone.")]
-    arguments: Annotated[str, Meta(description="As JSON, without known secrets, cut.")]
+    arguments: Annotated[
+        str, Meta(description="As JSON, without known secrets, each long value cut by itself.")
+    ]
+    answers: Annotated[
+        tuple[PersonsAnswer, ...],
+        Meta(description="The answers that count: once and no, if something was cut."),
+    ]
     since: str
     why: Annotated[str, Meta(description="Which rule asks.")]
 
@@ -57,6 +66,17 @@ class RememberedAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     tool_id: str
     holder: Annotated[str, Meta(description="Whose calls are allowed.")]
     since: str
+    digest: Annotated[
+        str, Meta(description="Stands for the definition that was asked about; no other is.")
+    ] = ""
+    tool_class: ToolClass | None = None
+
+    def allows(self, tool: ToolSpec, holder: str) -> bool:
+        """Whether a holder may call a tool as it is defined now."""
+        return (self.tool_id, self.holder, self.digest, self.tool_class) == (
+            *(tool.id, holder, definition_digest(tool)),
+            tool.tool_class,
+        )
 
 
 class _AnswerFile(msgspec.Struct, frozen=True):
@@ -83,12 +103,17 @@ class RememberedAnswers:
             log.warning("the answers for always cannot be read (%s): none counts", error)
             return ()
 
-    def add(self, tool: str, holder: str) -> None:
-        """Stores that a holder may call a tool; raises `OSError`."""
+    def add(self, tool: ToolSpec, holder: str) -> None:
+        """Stores that a holder may call a tool as it is defined now; raises `OSError`."""
         with self._records.locked(_NAME):
-            kept = [each for each in self.all() if (each.tool_id, each.holder) != (tool, holder)]
+            kept = [each for each in self.all() if (each.tool_id, each.holder) != (tool.id, holder)]
             made = RememberedAnswer(
-                id=secrets.token_hex(4), tool_id=tool, holder=holder, since=utc_timestamp()
+                id=secrets.token_hex(4),
+                tool_id=tool.id,
+                holder=holder,
+                since=utc_timestamp(),
+                digest=definition_digest(tool),
+                tool_class=tool.tool_class,
             )
             self._write((*kept, made))
 
@@ -131,7 +156,7 @@ class Approvals:
         self._timeout_s = timeout_s
         self._pending: dict[str, _Waiting] = {}
         self._sessions: OrderedDict[tuple[str, str, str], None] = OrderedDict()
-        """Holder, session and tool of calls that are allowed for a session."""
+        """Holder, session and definition of calls that are allowed for a session."""
 
     @property
     def pending(self) -> list[PendingApproval]:
@@ -139,12 +164,21 @@ class Approvals:
         return [each.shown for each in self._pending.values()]
 
     def answer(self, identifier: str, answer: PersonsAnswer) -> PendingApproval:
-        """Answers a call that waits, and returns it; raises `UnknownNameError`."""
-        waiting = self._pending.pop(identifier, None)
+        """Answers a call that waits, and returns it.
+
+        Raises `UnknownNameError`, and `InputError` for an answer that does not count here.
+        """
+        waiting = self._pending.get(identifier)
         if waiting is None:
             known = ", ".join(self._pending) or "none"
             shown = printable(identifier, 40)
             raise UnknownNameError(f"no call {shown!r} waits for an answer; there are: {known}")
+        if answer not in waiting.shown.answers:
+            raise InputError(
+                f"{answer} does not count, since some of the arguments are not shown; "
+                f"answer with: {' or '.join(waiting.shown.answers)}"
+            )
+        del self._pending[identifier]
         waiting.answer = answer
         waiting.answered.set()
         return waiting.shown
@@ -175,31 +209,33 @@ class Approvals:
             why: Which rule asks.
             hidden: Secrets that must not be shown.
         """
-        if session and (holder, session, tool.id) in self._sessions:
+        definition = definition_digest(tool)
+        if session and (holder, session, definition) in self._sessions:
             return
-        kept = await anyio.to_thread.run_sync(self.remembered.all)
-        if any((each.tool_id, each.holder) == (tool.id, holder) for each in kept):
+        remembered = await anyio.to_thread.run_sync(self.remembered.all)
+        if any(each.allows(tool, holder) for each in remembered):
             return
-        encoded = msgspec.json.encode(arguments).decode()
+        text, is_cut = shown_arguments(arguments, hidden)
+        may_ask = caller.may_be_asked
+        is_final = is_cut or (may_ask and holder != OWNER)
         shown = PendingApproval(
             id=secrets.token_hex(4),
             tool_id=tool.id,
             server=tool.server,
             tool_class=tool.tool_class,
             holder=holder,
-            # What only looks like a secret stays: it may be a command that hides as one.
-            arguments=printable(redact_known([encoded], hidden)[0], MAX_ARGUMENTS_CHARS),
+            arguments=text,
+            answers=_ONCE if is_final else ANSWERS,
             since=utc_timestamp(),
             why=why,
         )
-        may_ask = caller.may_be_asked
         answer = await (self._elicited(shown, caller) if may_ask else self._waited(shown))
         if answer == "session" and session:
-            self._sessions[holder, session, tool.id] = None
+            self._sessions[holder, session, definition] = None
             if len(self._sessions) > _MAX_SESSION_ANSWERS:
                 self._sessions.popitem(last=False)
         elif answer == "always":
-            await self._remember(tool.id, holder)
+            await self._remember(tool, holder)
         elif answer == "no":
             raise DeniedError(
                 f"{tool.id} was not allowed: {why}, and nobody allowed this call in "
@@ -208,7 +244,7 @@ class Approvals:
                 else f"{tool.id} was not allowed: {why}, and its user did not allow this call"
             )
 
-    async def _remember(self, tool: str, holder: str) -> None:
+    async def _remember(self, tool: ToolSpec, holder: str) -> None:
         try:
             await anyio.to_thread.run_sync(self.remembered.add, tool, holder)
         except OSError as error:
@@ -216,7 +252,11 @@ class Approvals:
 
     async def _elicited(self, shown: PendingApproval, caller: Caller) -> PersonsAnswer:
         """Returns what the caller's user answers."""
-        params = {"mode": "form", "message": _question(shown), "requestedSchema": _SCHEMA}
+        params = {
+            "mode": "form",
+            "message": _question(shown),
+            "requestedSchema": _schema(shown.answers),
+        }
         answer: dict[str, Any] = {}
         with anyio.move_on_after(self._timeout_s):
             try:
@@ -228,13 +268,17 @@ class Approvals:
                 ) from None
         content: Any = answer.get("content")
         given = cast("dict[str, Any]", content).get("allow") if isinstance(content, dict) else None
-        is_valid = answer.get("action") == "accept" and given in ANSWERS
+        is_valid = answer.get("action") == "accept" and given in shown.answers
         return cast("PersonsAnswer", given) if is_valid else "no"
 
     async def _waited(self, shown: PendingApproval) -> PersonsAnswer:
         """Returns what the owner answers among the pending calls."""
-        if len(self._pending) >= MAX_PENDING:
-            return "no"
+        most = MAX_PENDING if shown.holder == OWNER else MAX_PENDING_OF_OTHERS
+        if sum(each.shown.holder == shown.holder for each in self._pending.values()) >= most:
+            raise DeniedError(
+                f"{shown.tool_id} was not allowed: {shown.why}, and {most} calls of this caller "
+                "wait for an answer already"
+            )
         waiting = self._pending[shown.id] = _Waiting(shown)
         try:
             with anyio.move_on_after(self._timeout_s):
@@ -244,18 +288,15 @@ class Approvals:
         return waiting.answer
 
 
-_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "allow": {
-            "type": "string",
-            "title": "Allow this call?",
-            "enum": list(ANSWERS),
-            "enumNames": ["Once", "For this session", "Always", "No"],
-        }
-    },
-    "required": ["allow"],
-}
+def _schema(answers: tuple[PersonsAnswer, ...]) -> dict[str, Any]:
+    """Returns the form that a client shows its user."""
+    allow = {
+        "type": "string",
+        "title": "Allow this call?",
+        "enum": list(answers),
+        "enumNames": [_TITLES[each] for each in answers],
+    }
+    return {"type": "object", "properties": {"allow": allow}, "required": ["allow"]}
 
 
 def _question(shown: PendingApproval) -> str:

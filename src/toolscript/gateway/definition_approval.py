@@ -57,7 +57,10 @@ class DefinitionApproval:
         )
 
     async def reject(self, spec: ServerSpec, chosen: Sequence[HeldTool]) -> None:
-        """Keeps some held definitions of one server held. Raises `DecisionStorageError`."""
+        """Keeps some definitions of one server held, also those that were accepted before.
+
+        Raises `DecisionStorageError`.
+        """
         await anyio.to_thread.run_sync(self._pins.reject, spec, chosen)
         entry = self._catalogue.entry(spec.name)
         if entry is None:
@@ -66,7 +69,12 @@ class DefinitionApproval:
             msgspec.structs.replace(each, rejected=True) if each in chosen else each
             for each in entry.held
         )
-        self._republish(msgspec.structs.replace(entry, held=marked))
+        names = {each.tool.name for each in chosen}
+        withdrawn = tuple(each for each in chosen if each not in entry.held)
+        tools = tuple(tool for tool in entry.tools if tool.name not in names)
+        recent = {name: each for name, each in entry.recent.items() if name not in names}
+        held = (*marked, *withdrawn)
+        self._republish(msgspec.structs.replace(entry, tools=tools, held=held, recent=recent))
 
     async def review(self, managed: ManagedServer, entry: ServerEntry) -> None:
         """Publishes an entry as the accepted definitions have it now."""

@@ -271,7 +271,7 @@ class Gateway:
             await self._approval.approve(spec, chosen)
 
     async def reject(self, held: Sequence[HeldTool]) -> None:
-        """Remembers that these definitions are not wanted; they stay held.
+        """Remembers that these definitions are not wanted; they are held until they are approved.
 
         Raises `DecisionStorageError`.
         """

@@ -24,7 +24,7 @@ from tests.support import date_pins
 from toolscript.embedding.base import Vectors
 from toolscript.errors import DecisionStorageError
 from toolscript.gateway.definitions import comparison
-from toolscript.gateway.definitions.comparison import MAX_EARLIER, Reviewed, trust_of
+from toolscript.gateway.definitions.comparison import MAX_EARLIER, HeldTool, Reviewed, trust_of
 from toolscript.gateway.definitions.normal_form import kept_words, launch_of, normal_form
 from toolscript.gateway.definitions.pins import DefinitionPins
 from toolscript.gateway.definitions.word_diff import changes
@@ -182,6 +182,18 @@ def test_a_setting_has_new_tools_reviewed(tmp_path: Path) -> None:
     assert pins.review(GIT, [TOOL]).held[0].rejected
     trusting = DefinitionPins(tmp_path, "key")
     assert names(trusting.review(GIT, [TOOL])) == ([], ["commit"]), "rejected is not new"
+
+
+def test_an_approval_that_was_taken_back_holds_the_tool_until_the_next(
+    pins: DefinitionPins,
+) -> None:
+    assert names(pins.review(GIT, [TOOL])) == (["commit"], [])
+    pins.reject(GIT, [HeldTool(tool=TOOL, reason="withdrawn")])
+    reviewed = pins.review(GIT, [TOOL])
+    assert names(reviewed) == ([], ["commit"])
+    assert reviewed.held[0].why == "its approval was taken back"
+    pins.approve(GIT, reviewed.held, left=())
+    assert names(pins.review(GIT, [TOOL])) == (["commit"], [])
 
 
 def renamed(text: str) -> ToolSpec:

@@ -10,6 +10,7 @@ import msgspec
 
 from toolscript.embedding.base import Vectors
 from toolscript.gateway.definitions.normal_form import (
+    DIGEST_CHARS,
     Definition,
     kept_words,
     launch_of,
@@ -33,10 +34,9 @@ MIN_KEPT_WORDS = 0.8
 MIN_SIMILARITY = 0.9
 """The same for the cosine of the vectors of both texts, with `MIN_KEPT_BESIDE` of the words."""
 MIN_KEPT_BESIDE = 0.4
-DIGEST_CHARS = 32
 
 AcceptedBy: TypeAlias = Literal["first sight", "autoApprove", "person"]
-HoldReason: TypeAlias = Literal["changed", "renamed", "new", "server", "lost"]
+HoldReason: TypeAlias = Literal["changed", "renamed", "new", "server", "lost", "withdrawn"]
 Embed: TypeAlias = Callable[[Sequence[str]], Sequence[Vectors]]
 """Returns a vector of length 1 for each text; nothing without a model."""
 
@@ -121,7 +121,13 @@ class HeldTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             "new": "it is new, and new tools are reviewed",
             "server": "its server's command or address has changed since it was accepted",
             "lost": "what was accepted of its server is lost or damaged",
-        }[self.reason] + (", and was rejected" if self.rejected else "")
+            "withdrawn": "its approval was taken back",
+        }[self.reason] + (", and was rejected" if self.rejected and not self.is_withdrawn else "")
+
+    @property
+    def is_withdrawn(self) -> bool:
+        """Whether it was accepted as it is, and then rejected."""
+        return self.reason == "withdrawn"
 
 
 def held_message(held: HeldTool) -> str:
@@ -277,7 +283,9 @@ class Comparison:
             return ("renamed", former) if former else ("new", None)
         if pin.launch != self._launch:
             return "server", pin.definition
-        return (None if pin.definition == definition else "changed"), pin.definition
+        if pin.definition != definition:
+            return "changed", pin.definition
+        return ("withdrawn" if self._is_rejected(tool.name, definition) else None), pin.definition
 
     def _former(self, definition: Definition, vanished: Sequence[_Vanished]) -> Definition | None:
         """Returns the definition of a vanished tool that this one is nearly the same as."""

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, cast
 import msgspec
 
 from toolscript.text.redaction import redact
-from toolscript.types import ServerSpec, ToolSpec
+from toolscript.types import ServerSpec, ToolSpec, sha256_of
 
 Definition: TypeAlias = dict[str, Any]
 _TEXTS = {"title", "description"}
@@ -18,6 +18,8 @@ _NAMED = {"properties", "$defs", "definitions", "patternProperties", "dependentS
 """The keys of a schema whose objects have names of the server's as keys."""
 
 
+DIGEST_CHARS = 32
+"""Hexadecimal digits: long enough that no server can make two definitions with the same digest."""
 MIN_WORDS = 4
 """Texts with fewer words are alike by chance."""
 
@@ -37,6 +39,11 @@ def normal_form(tool: ToolSpec) -> Definition:
         "annotations": _schema(tool.annotations),
     }
     return {key: value for key, value in fields.items() if value}
+
+
+def definition_digest(tool: ToolSpec) -> str:
+    """Returns a digest that stands for a tool's id and definition."""
+    return sha256_of([tool.id, normal_form(tool)])[:DIGEST_CHARS]
 
 
 def launch_of(spec: ServerSpec) -> str:

@@ -49,7 +49,7 @@ def _watch(client: Client, ended: threading.Event) -> None:
 
 def _asked(call: dict[str, Any]) -> str:
     click.echo(printable(describe(call)), err=True)
-    return click.prompt("Allow it?", type=click.Choice(ANSWERS), default="no", err=True)
+    return click.prompt("Allow it?", type=click.Choice(call["answers"]), default="no", err=True)
 
 
 def describe(call: dict[str, Any]) -> str:

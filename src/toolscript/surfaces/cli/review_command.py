@@ -67,7 +67,10 @@ def approve(tools: tuple[str, ...], server: str | None, **flags: Any) -> None:
 @click.argument("tools", nargs=-1, required=True, metavar="ID[@DIGEST]...")
 @settings_options("config", "data_dir")
 def reject(tools: tuple[str, ...], **flags: Any) -> None:
-    """Reject held tools: they stay held, and are marked as seen."""
+    """Reject tools: they are held until you approve them.
+
+    This takes the approval of an accepted tool back, too.
+    """
     with connected(flags, embed=False) as client:
         _print_done("rejected", _decide(client, _about("reject", tools))["rejected"])
 

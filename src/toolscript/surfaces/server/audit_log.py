@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from toolscript.app.call_approvals import MAX_ARGUMENTS_CHARS
 from toolscript.errors import ToolscriptError
 from toolscript.gateway.raw_results import RawResult
 from toolscript.graph.session_history import SessionHistory
@@ -32,6 +31,8 @@ OWNER, ANYONE = "owner", "anyone"
 HOLDER: ContextVar[str] = ContextVar("holder", default=OWNER)
 """Who makes the request: the id of a token, `OWNER`, or `ANYONE` where there are no tokens."""
 PERIOD_S = 60.0
+MAX_ARGUMENTS_CHARS = 600
+"""Characters of a call's arguments that are recorded."""
 _SHOWN = 200
 """Characters of a name or a search that are recorded."""
 
