@@ -2,6 +2,8 @@
 
 import json
 import logging
+import socket
+import struct
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -20,6 +22,7 @@ from tests.support import (
     Cli,
     Running,
     Scripted,
+    create_token,
     running,
     stop_all,
     tool,
@@ -31,6 +34,7 @@ from toolscript.config.access_tokens import TokenStore
 from toolscript.config.secret_key import SecretKey
 from toolscript.surfaces.mcp.mcp_routes import McpRoutes
 from toolscript.surfaces.mcp.session_ids import SessionIds
+from toolscript.surfaces.mcp.session_limit import MAX_SESSIONS
 from toolscript.surfaces.server.audit_log import Refusals
 from toolscript.surfaces.server.authentication import (
     ACCESS,
@@ -324,3 +328,85 @@ def test_m7_a_token_that_expires_ends_what_goes_on(client: Client) -> None:
     stream = client.send("GET", "/mcp", token, mcp_session_id=client.session(token))
     assert stream.status == 200
     stream.read()
+
+
+# Streams
+
+
+class RawStream:
+    """A session in one request, over a socket."""
+
+    def __init__(self, url: str, token: str) -> None:
+        place = urlsplit(url)
+        self.socket = socket.create_connection((str(place.hostname), place.port or 0), PATIENCE_S)
+        head = (
+            f"POST /mcp/stream HTTP/1.1\r\nHost: {place.netloc}\r\nAuthorization: Bearer {token}"
+            "\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"
+        )
+        self.socket.sendall(head.encode())
+        self.received = b""
+
+    def send(self, data: bytes) -> None:
+        self.socket.sendall(b"%x\r\n%b\r\n" % (len(data), data))
+
+    def read_until(self, words: bytes) -> None:
+        while words not in self.received:
+            piece = self.socket.recv(65536)
+            assert piece, self.received
+            self.received += piece
+
+    def has_ended(self) -> bool:
+        self.socket.settimeout(0)
+        try:
+            while piece := self.socket.recv(65536):
+                self.received += piece
+        except BlockingIOError:
+            return self.received.endswith(b"0\r\n\r\n")
+        except ConnectionError:
+            return True
+        return True
+
+
+def test_m6_streams_count_as_sessions_of_their_holder(cli: Cli) -> None:
+    """Many of one, each with an unfinished message, end none of another."""
+    cli.env = FUZZY
+    cli.configure()
+    url = cli.start_gateway()
+    quiet, loud = (create_token(cli)["token"] for _ in range(2))
+    own = RawStream(url, quiet)
+    own.read_until(b"200 OK")
+    streams: list[RawStream] = []
+    for _ in range(MAX_SESSIONS + 20):
+        streams.append(stream := RawStream(url, loud))
+        stream.send(b'{"jsonrpc": ')
+        stream.read_until(b"200 OK")
+    until(lambda: sum(each.has_ended() for each in streams) == 21, "the oldest have ended")
+    own.send(INITIALIZE + b"\n")
+    own.read_until(b"serverInfo")
+    for each in (own, *streams):
+        each.socket.close()
+    until(lambda: _answers(RawStream(url, loud)), "others have room again")
+    assert cli("gateway", "stop").returncode == 0
+
+
+def _answers(stream: RawStream) -> bool:
+    with stream.socket:
+        stream.send(INITIALIZE + b"\n")
+        stream.read_until(b"serverInfo")
+    return True
+
+
+def test_m6_a_stream_that_is_cut_leaves_no_traceback(cli: Cli) -> None:
+    """Whatever its session was about to say."""
+    cli.env = FUZZY
+    cli.configure()
+    url = cli.start_gateway()
+    token = create_token(cli)["token"]
+    for number in range(30):
+        stream = RawStream(url, token)
+        stream.send(INITIALIZE + b"\n" + LIST + b"\n" * (number % 3))
+        stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        stream.socket.close()
+    assert _answers(RawStream(url, token))
+    assert cli("gateway", "stop").returncode == 0
+    assert "Traceback" not in "".join(log.read_text("utf-8") for log in cli.home.rglob("*.log"))

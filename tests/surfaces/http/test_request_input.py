@@ -1,6 +1,8 @@
 """Bodies of requests: what is counted of them is freed."""
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeAlias
 
 import anyio
 import pytest
@@ -53,3 +55,87 @@ def test_a_request_that_is_cancelled_while_its_body_arrives_counts_no_more(
 
     head, body = anyio.run(scene)
     assert (head["status"], body["body"]) == (200, PIECE)
+
+
+STREAM: Scope = {"type": "http", "method": "POST", "path": "/mcp/stream", "headers": []}
+
+
+Check: TypeAlias = Callable[..., bool]
+
+
+class Receiving:
+    """An application that receives a stream to its end."""
+
+    def __init__(self) -> None:
+        self.last = ""
+        """The type of the last message."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        del scope, send
+        self.last = "http.request"
+        while self.last == "http.request":
+            self.last = (await receive())["type"]
+
+
+def ends(limit: BodyLimit, application: Receiving, *pieces: bytes) -> bool:
+    """Whether a stream is ended whose client says this, and then nothing more."""
+
+    async def scene() -> None:
+        waiting = list(pieces)
+
+        async def receive() -> Message:
+            if not waiting:
+                await anyio.sleep_forever()
+            return {"type": "http.request", "body": waiting.pop(0), "more_body": True}
+
+        async def send(message: Any) -> None:
+            raise AssertionError(message)
+
+        with anyio.move_on_after(0.2):
+            await limit(STREAM, receive, send)
+
+    anyio.run(scene)
+    return application.last == "http.disconnect"
+
+
+@pytest.fixture
+def check() -> Check:
+    application = Receiving()
+    limit = BodyLimit(application)
+    return partial(ends, limit, application)
+
+
+def test_a_line_of_a_stream_has_the_bounds_of_a_body(
+    monkeypatch: pytest.MonkeyPatch, check: Callable[..., bool]
+) -> None:
+    """Lines that are complete do not add up."""
+    monkeypatch.setattr(request_input, "MAX_BODY_BYTES", 2500)
+    monkeypatch.setattr(request_input, "MAX_BRACKETS", 30)
+    assert not check(*[PIECE + b"\n"] * 9)
+    assert not check(PIECE, PIECE, b"\n" + PIECE, PIECE)
+    assert check(PIECE, PIECE, PIECE)
+    assert not check(*[b"[" * 20 + b"\n"] * 5)
+    assert check(b"[" * 20, b"{" * 20)
+    assert check(b"\n" + b"[" * 20, b"{" * 20)
+
+
+def test_unfinished_lines_count_with_all_bodies(
+    monkeypatch: pytest.MonkeyPatch, check: Callable[..., bool]
+) -> None:
+    """And no more once their streams have ended."""
+    monkeypatch.setattr(request_input, "MAX_BODIES_BYTES", 2500)
+    for _ in range(5):
+        assert not check(PIECE, PIECE)
+    assert check(PIECE, PIECE, PIECE)
+    assert not check(PIECE, PIECE)
+
+
+def test_a_line_has_to_arrive_in_time(
+    monkeypatch: pytest.MonkeyPatch, check: Callable[..., bool]
+) -> None:
+    """A stream without an unfinished line may be silent for as long as it likes."""
+    monkeypatch.setattr(request_input, "LINE_S", 0.01)
+    assert check(PIECE)
+    assert check(PIECE + b"\n" + PIECE)
+    assert not check(PIECE + b"\n")
+    assert not check()

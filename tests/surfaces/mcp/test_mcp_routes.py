@@ -15,6 +15,7 @@ from toolscript.config import settings
 from toolscript.config.secret_key import SecretKey
 from toolscript.surfaces.mcp.mcp_routes import McpRoutes
 from toolscript.surfaces.mcp.session_ids import SessionIds
+from toolscript.surfaces.server.authentication import ACCESS, OWNERS
 from toolscript.surfaces.server.request_log import RequestStats
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 
@@ -25,6 +26,7 @@ stats = RequestStats()
 routes = McpRoutes(app, "search", revocations, stats, SessionIds(SecretKey("k" * 32)))
 MODULE = "toolscript.surfaces.mcp.sdk_server"
 ASKED = {"type": "http", "method": "GET", "path": "/mcp", "headers": [], "query_string": b""}
+ASKED[ACCESS] = OWNERS
 said = []
 
 async def receive():

@@ -1,9 +1,12 @@
 """Reads the parameters and bodies of requests; cancels the work for clients that hang up."""
 
+import logging
+import math
 from collections.abc import Awaitable
 from typing import Any, TypeVar, cast
 from urllib.parse import unquote_to_bytes
 
+import anyio
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -15,9 +18,12 @@ from toolscript.surfaces.server.error_answers import error_response
 from toolscript.surfaces.server.request_log import is_stream
 from toolscript.text.display import printable
 
+log = logging.getLogger(__name__)
 MAX_BODY_BYTES = 4 * 1024 * 1024
 MAX_BODIES_BYTES = 64 * 1024 * 1024
 """Of all requests together that are under way."""
+LINE_S = 60.0
+"""Seconds that a message of a stream may take, as the body of a request may."""
 MAX_BRACKETS = 200_000
 """Each may begin an object or a list, which takes much more memory and time than its bytes."""
 _T = TypeVar("_T")
@@ -44,8 +50,15 @@ class BodyLimit:
             problem = InputError("a parameter has a NUL character (%00); ask without it")
             await error_response(problem)(scope, receive, send)
             return
-        if scope["type"] != "http" or scope["method"] != "POST" or is_stream(scope["path"]):
+        if scope["type"] != "http" or scope["method"] != "POST":
             await self._app(scope, receive, send)
+            return
+        if is_stream(scope["path"]):
+            lines = _LineLimit(self, receive)
+            try:
+                await self._app(scope, lines.receive, send)
+            finally:
+                self.count(-lines.length)
             return
         data, app, length = bytearray(), self._app, 0
         try:
@@ -72,11 +85,16 @@ class BodyLimit:
             piece: bytes = message.get("body", b"")
             more = message.get("more_body", False)
             data += piece
-            self._bytes += len(piece)
+            self.count(len(piece))
             brackets += piece.count(b"[") + piece.count(b"{")
-            self._check(len(data), brackets)
+            self.check(len(data), brackets)
 
-    def _check(self, length: int, brackets: int) -> None:
+    def count(self, length: int) -> None:
+        """Adds to the bytes of all bodies together."""
+        self._bytes += length
+
+    def check(self, length: int, brackets: int) -> None:
+        """Raises `InputError` or `NotReadyError` for a body, or all together, beyond a bound."""
         if length > MAX_BODY_BYTES:
             what = f"the body is too long; at most {MAX_BODY_BYTES} bytes are read"
             raise InputError(what)
@@ -86,6 +104,54 @@ class BodyLimit:
         if self._bytes > MAX_BODIES_BYTES:
             what = "requests with much in them are under way already; try again in a moment"
             raise NotReadyError(what)
+
+
+class _LineLimit:
+    """Receives one stream, and ends it for a line that is too long or does not arrive in time.
+
+    Args:
+        limit: Has the bounds.
+        receive: Receives the stream.
+    """
+
+    def __init__(self, limit: BodyLimit, receive: Receive) -> None:
+        self._limit = limit
+        self._receive = receive
+        self._deadline = math.inf
+        self._brackets = 0
+        self.length = 0
+        """Bytes of the line that is not complete yet."""
+
+    async def receive(self) -> Message:
+        """Returns the next message of ASGI: a disconnect when a bound is exceeded."""
+        with anyio.CancelScope(deadline=self._deadline):
+            message = await self._receive()
+            try:
+                self._count(message.get("body", b""))
+            except ToolscriptError as problem:
+                return _disconnect(str(problem))
+            return message
+        return _disconnect(f"a message did not arrive within {LINE_S:g} s")
+
+    def _count(self, piece: bytes) -> None:
+        self._brackets += piece.count(b"[") + piece.count(b"{")
+        begun = len(piece) - piece.rfind(b"\n") - 1
+        is_new = b"\n" in piece
+        before = 0 if is_new else self.length
+        self._limit.count(before + begun - self.length)
+        self.length = before + begun
+        self._limit.check(self.length, self._brackets)
+        if is_new:
+            self._brackets = piece.count(b"[", -begun) + piece.count(b"{", -begun) if begun else 0
+        if not self.length:
+            self._deadline = math.inf
+        elif is_new or self._deadline == math.inf:
+            self._deadline = anyio.current_time() + LINE_S
+
+
+def _disconnect(problem: str) -> Message:
+    log.warning("a client's stream ends: %s", problem)
+    return {"type": "http.disconnect"}
 
 
 def _replay(data: bytes, receive: Receive) -> Receive:

@@ -7,6 +7,7 @@ little else.
 """
 
 import logging
+import secrets
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -247,12 +248,20 @@ class McpRoutes:
             )
 
             stream = SessionStream(scope, receive, send, self._stats)
-            await stream.answer(self._servers[exposure], exposure)
+            holder, name = holder_of(HTTPConnection(scope)), f"stream-{secrets.token_hex(8)}"
+            session = OpenSession(name, "", exposure, holder, requests=1, close=stream.end)
+            self._sessions.add(session)
+            try:
+                await stream.answer(self._servers[exposure], exposure)
+            finally:
+                self._sessions.discard(session)
         finally:
             self._stats.streams -= 1
 
     def _end_soon(self, session: OpenSession) -> None:
-        if self._tasks is not None:
+        if session.close is not None:
+            session.close()
+        elif self._tasks is not None:
             self._tasks.start_soon(self._end, session)
 
     async def _end(self, session: OpenSession) -> None:

@@ -1,6 +1,6 @@
 """Tracks the open sessions of ``/mcp`` with their owners, and ends the oldest above the limit."""
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +28,8 @@ class OpenSession:
     """The holder of the token that opened it, who alone may use it."""
     requests: int = 0
     """The number of requests under way, an open stream included."""
+    close: Callable[[], object] | None = None
+    """Ends a session that is one stream; None for one that the SDK ends."""
 
     def is_for(self, exposure: Exposure, holder: str) -> bool:
         """Returns whether a request of this holder, to this exposure, may use it."""
@@ -35,9 +37,10 @@ class OpenSession:
 
 
 class SessionLimit:
-    """Ends the session whose last request is oldest when there are too many, idle ones first.
+    """Ends a session of the holder who has most when there are too many.
 
-    Sessions that the SDK has ended for lack of requests are the first to be forgotten.
+    That is the one whose last request is oldest, idle ones first. Sessions that the SDK has ended
+    for lack of requests are the first to be forgotten.
     """
 
     def __init__(
@@ -57,9 +60,12 @@ class SessionLimit:
         self._open[session.identifier] = session
         self._revocations.add(session, session.holder, lambda: self.finish(session))
         if len(self._open) > self._most:
-            others = (each for each in self._open.values() if each is not session)
-            idle = (each for each in others if not each.requests)
-            self.finish(next(idle, next(iter(self._open.values()))))
+            numbers = Counter(each.holder for each in self._open.values())
+            most = max(numbers, key=numbers.__getitem__)
+            others = [
+                each for each in self._open.values() if each.holder == most and each is not session
+            ] or [each for each in self._open.values() if each is not session]
+            self.finish(next((each for each in others if not each.requests), others[0]))
 
     def find(self, identifier: str) -> OpenSession | None:
         """Returns the session of this id; None for an unknown or ended one."""
@@ -80,10 +86,14 @@ class SessionLimit:
             session.requests -= 1
             self._touch(session)
 
-    def finish(self, session: OpenSession) -> None:
-        """End a session."""
+    def discard(self, session: OpenSession) -> None:
+        """Forget a session that has ended by itself."""
         self._open.pop(session.identifier, None)
         self._revocations.discard(session)
+
+    def finish(self, session: OpenSession) -> None:
+        """End a session."""
+        self.discard(session)
         self._end(session)
 
     def _touch(self, session: OpenSession) -> None:

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/x-ndjson"
-MAX_LINE_BYTES = 4 * 1024 * 1024
-"""Of one message from the client, as of any request's body."""
 _LISTENING = "subscriptions/listen"
 _CLOSED = (anyio.ClosedResourceError, anyio.BrokenResourceError)
 
@@ -39,6 +37,11 @@ class SessionStream:
         self._raw_send = send
         self._stats = stats
         self._under_way: set[str | int] = set()
+        self._session = anyio.CancelScope()
+
+    def end(self) -> None:
+        """Ends the session."""
+        self._session.cancel()
 
     async def answer(self, server: "McpServer", exposure: Exposure) -> None:
         """Serve the client with a server of this exposure."""
@@ -50,23 +53,29 @@ class SessionStream:
         headers = [(b"content-type", MEDIA_TYPE.encode())]
         await self._raw_send({"type": "http.response.start", "status": 200, "headers": headers})
         await self._send(b"")  # the head goes out before any message
-        inbound, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-        write, outbound = anyio.create_memory_object_stream[SessionMessage](0)
         try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._read, inbound, tasks.cancel_scope)
-                tasks.start_soon(self._write, outbound)
-                with write:
-                    if exposure == "two-phase":  # it needs a protocol's version that has sessions
-                        await serve_loop(server, read, write, lifespan_state={})
-                    else:
-                        await server.run(read, write, server.create_initialization_options())
-                tasks.cancel_scope.cancel()
+            with self._session:
+                await self._serve(server, exposure)
+        except* (*_CLOSED, OSError):  # the client has hung up while it was answered
+            log.debug("a client's stream has broken off")
         finally:
             self._stats.running -= len(self._under_way)
             server.end_stream(self._request.scope)
         with suppress(OSError):
             await self._raw_send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _serve(self, server: "McpServer", exposure: Exposure) -> None:
+        inbound, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        write, outbound = anyio.create_memory_object_stream[SessionMessage](0)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._read, inbound, tasks.cancel_scope)
+            tasks.start_soon(self._write, outbound)
+            with write:
+                if exposure == "two-phase":  # it needs a protocol's version that has sessions
+                    await serve_loop(server, read, write, lifespan_state={})
+                else:
+                    await server.run(read, write, server.create_initialization_options())
+            tasks.cancel_scope.cancel()
 
     async def _read(self, inbound: Any, scope: anyio.CancelScope) -> None:
         """Passes the client's messages on; ends the session with the client's connection."""
@@ -86,9 +95,6 @@ class SessionStream:
                     await inbound.send(self._message(bytes(rest)))
                 head, newline, tail = tail.partition(b"\n")
                 rest[:] = head
-            if len(rest) > MAX_LINE_BYTES:
-                log.warning("a message of a client has more than %d bytes", MAX_LINE_BYTES)
-                return
 
     def _message(self, line: bytes) -> SessionMessage | Exception:
         try:
