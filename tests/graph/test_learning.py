@@ -110,6 +110,23 @@ class TestLearning:
         assert graph.stats().failures == 1
         assert one.context == ("s__a", "s__c")
 
+    def test_nobody_but_the_owner_teaches_by_repetition(self) -> None:
+        """Of a holder each tool and each pair counts once a day; of the owner every call."""
+
+        def learned(holder: str) -> tuple[float, int]:
+            learning = Learning(embed=lambda _: ("model", np.ones(3, np.float32)))
+            history = SessionHistory()
+            for _ in range(50):
+                for tool in ("s__a", "s__b"):
+                    history.record_search("question", [tool])
+                    learning.record_call(history, tool, succeeded=True, holder=holder)
+            learning.flush()
+            learning.close()
+            return learning.usage.of("model")["s__b"][0], learning.graph.stats().calls
+
+        assert learned("t1") == (1.0, 3)
+        assert learned("owner") == (50.0, 100)
+
     def test_what_is_noted_is_on_the_disk_without_being_asked_for(self, tmp_path: Path) -> None:
         """graph:learning"""
         learning, history = Learning(GraphStore(tmp_path, "key")), SessionHistory()

@@ -398,7 +398,7 @@ class App:
             arguments = await check_foreign_arguments(tool.id, tool.input_schema, arguments)
         await self._permit(tool, arguments, caller, grant, session)
         params = {"name": tool.name, "arguments": dict(arguments), **more}
-        learn = partial(self._learn, history or SessionHistory(), tool.id)
+        learn = partial(self._learn, history or SessionHistory(), tool.id, grant)
         try:
             with tool_call(tool.server, tool.name) as current:
                 result = await catalogue.request(tool.server, "tools/call", params, caller)
@@ -491,9 +491,13 @@ class App:
         await self._gateway.approve(chosen[0])
         await self._gateway.reject(chosen[1])
 
-    def _learn(self, history: SessionHistory, tool: str, *, succeeded: bool) -> None:
-        if self.learning is not None:
-            self.learning.record_call(history, tool, succeeded=succeeded)
+    def _learn(self, history: SessionHistory, tool: str, grant: Grant, *, succeeded: bool) -> None:
+        """Learns from a call. That of a limited token counts in its own session alone."""
+        if not grant.is_whole:
+            history.record_call(tool, succeeded=succeeded)
+        elif self.learning is not None:
+            holder = EVERYTHING.holder if grant.anonymous else grant.holder
+            self.learning.record_call(history, tool, succeeded=succeeded, holder=holder)
 
 
 def check_class(tool: ToolSpec, classes: Collection[ToolClass]) -> None:

@@ -32,6 +32,13 @@ EmbedQuestion: TypeAlias = Callable[[str], tuple[str, Vectors] | None]
 """Returns the model's name and a question's vector; None without a model."""
 
 
+OWNER = "owner"
+"""The holder whose calls all count."""
+MAX_USES = 100_000
+"""Uses of a day, by holder, that are counted; further ones are not learned from."""
+_DAY_S = 86_400
+
+
 @dataclass(frozen=True, slots=True)
 class _RecordedCall:
     context: tuple[str, ...]
@@ -71,6 +78,9 @@ class Learning:
         self._thread: threading.Thread | None = None
         self._guard, self._loading = threading.Lock(), threading.Lock()
         self._opened = self._closing = self._closed = False
+        self._today = 0
+        self._uses: set[tuple[str, ...]] = set()
+        """Those of today that count, by anybody but the owner."""
         self._problem = ""
         self._has_news = False
         """Other processes have stored something that is not loaded yet."""
@@ -99,14 +109,41 @@ class Learning:
         self._forecast = Forecast(self.graph, ids, servers, vectors)
         return self._forecast
 
-    def record_call(self, history: SessionHistory, tool: str, *, succeeded: bool) -> None:
-        """Queue a call that has ended. Takes microseconds, and never fails."""
+    def record_call(
+        self, history: SessionHistory, tool: str, *, succeeded: bool, holder: str = OWNER
+    ) -> None:
+        """Queue a call that has ended. Takes microseconds, and never fails.
+
+        Args:
+            history: The session of the call.
+            tool: The tool's id.
+            succeeded: Whether the call did.
+            holder: Who has called. What anybody but the owner does counts once a day, for each
+                tool and for each pair of tools: else a program could buy a tool's rank with calls.
+        """
         context, question = history.record_call(tool, succeeded=succeeded)
+        if holder != OWNER:
+            is_first = self._is_first_today(holder, tool)
+            if context and not self._is_first_today(holder, context[-1], tool):
+                context = ()
+            if not (is_first or context):
+                return
+            question = question if is_first else ""
         if self._waiting.qsize() >= MAX_WAITING:
             self.dropped += 1
             return
         self._waiting.put(_RecordedCall(context, tool, succeeded, question, time.time()))
         self._start()
+
+    def _is_first_today(self, *use: str) -> bool:
+        """Whether a use by a holder is the first of this day (UTC), and counts."""
+        today = int(time.time() // _DAY_S)
+        if today != self._today:
+            self._today, self._uses = today, set()
+        is_first = use not in self._uses and len(self._uses) < MAX_USES
+        if is_first:
+            self._uses.add(use)
+        return is_first
 
     def import_known(self, given: ImportedGraph) -> dict[str, int]:
         """Add templates and dependencies, and learn sequences; returns the numbers added.
