@@ -99,7 +99,7 @@ def test_what_a_visitor_sends_comes_back_as_text(site: Browser, text: str) -> No
 def test_what_callers_send_is_shown_as_text(site: Browser, known: list[str]) -> None:
     """As a search, as arguments and as the name of a tool, on every page of the activity."""
     headers = {"Toolscript-Session": "s", "Content-Type": "application/json"}
-    texts = [text for text in PAYLOADS[:50] if "\n" not in text]  # no name of a tool has one
+    texts = [text for text in PAYLOADS[:50] if not {"\n", "\0"} & {*text}]  # as in no name
     for text in texts:
         asked = {"q": text, "threshold": 0, "limit": 100}
         fetch(site.url, "/search", asked, headers=headers)
