@@ -13,11 +13,14 @@ from hypothesis import strategies as st
 
 from tests.support import trust
 from toolscript.config.known_keys import (
+    EXCLUDE_KEYS,
     FOREIGN_KEYS,
     FOREIGN_OAUTH_KEYS,
+    INCLUDE_KEYS,
     OAUTH_KEYS,
     SECTIONS,
     SERVER_KEYS,
+    SWITCH_KEYS,
     TOP_LEVEL_KEYS,
 )
 from toolscript.config.locations import FILE_NAME, key_of, locate
@@ -482,7 +485,9 @@ FOREIGN = [
 
 def test_keys_of_other_clients_are_ignored(tmp_path: Path) -> None:
     """config:file: also keys that are switched off by a sign, and such as are like none of ours."""
-    foreign = {key: {"any": ["thing"]} for key in [*FOREIGN, *sorted(FOREIGN_KEYS)]}
+    read_too = {*SWITCH_KEYS, *EXCLUDE_KEYS, *INCLUDE_KEYS} - {"tools"}  # an object is no list
+    keys = {*FOREIGN, *FOREIGN_KEYS} - read_too
+    foreign = {key: {"any": ["thing"]} for key in sorted(keys, key=ascii)}
     assert one(tmp_path, {**GOOD, **foreign}) == one(tmp_path, GOOD)
     cline = {**GOOD, "autoApprove": ["read_file"], "disabled": False}
     assert one(tmp_path, cline) == one(tmp_path, GOOD)
@@ -490,6 +495,64 @@ def test_keys_of_other_clients_are_ignored(tmp_path: Path) -> None:
     plain = one(tmp_path, {"url": "http://h", "oauth": login})
     more = dict.fromkeys(FOREIGN_OAUTH_KEYS, 1)
     assert one(tmp_path, {"url": "http://h", "oauth": {**login, **more}}) == plain
+
+
+@pytest.mark.parametrize(
+    ("entry", "disabled"),
+    [
+        ({"enabled": False}, True),
+        ({"isActive": False}, True),
+        ({"disabled": True, "enabled": True}, True),
+        ({"disabled": False, "enabled": False}, True),
+        ({"enabled": True, "isActive": False, "args": 1}, True),
+        ({"enabled": True, "isActive": True, "disabled": False}, False),
+    ],
+)
+def test_a_server_that_any_client_has_switched_off_is_off(
+    tmp_path: Path, entry: dict[str, Any], *, disabled: bool
+) -> None:
+    """config:file: nothing else in it is read then."""
+    assert one(tmp_path, {**GOOD, **entry}).disabled == disabled
+
+
+@pytest.mark.parametrize("key", ["enabled", "isActive"])
+@pytest.mark.parametrize("value", ["no", None, 0])
+def test_a_switch_that_cannot_be_read_starts_nothing(
+    tmp_path: Path, key: str, value: object
+) -> None:
+    config = read(tmp_path, {"it": {**GOOD, key: value}})
+    assert not config.servers
+    [problem] = config.problems
+    assert problem.message.startswith(f"{key} is ")
+    assert problem.message.endswith("; expected true or false")
+
+
+@pytest.mark.parametrize(
+    ("entry", "offered"),
+    [
+        ({"disabledTools": ["b"]}, "ac"),
+        ({"disabled_tools": ["b"], "excludeTools": ["c"]}, "a"),
+        ({"enabledTools": ["a"]}, "a"),
+        ({"enabled_tools": ["a", "b"]}, "ab"),
+        ({"allowedTools": ["?"], "available_tools": ["b"]}, "b"),
+        ({"tools": ["b", "c"], "includeTools": ["a", "b"]}, "b"),
+        ({"tools": ["a"], "allowedTools": ["b"]}, ""),
+        ({"tools": ["*"], "disabledTools": ["a"]}, "bc"),
+        ({"tools": []}, ""),
+        ({"tools": {"a": {"enabled": False}}}, "abc"),
+    ],
+)
+def test_tools_that_any_client_has_taken_away_are_not_offered(
+    tmp_path: Path, entry: dict[str, Any], offered: str
+) -> None:
+    spec = one(tmp_path, {**GOOD, **entry})
+    assert "".join(filter(spec.offers, "abc")) == offered
+
+
+def test_the_guide_names_every_key_that_takes_something_away() -> None:
+    guide = (Path(__file__).parents[2] / "docs/guides/configuration.md").read_text("utf-8")
+    for key in (*SWITCH_KEYS, *EXCLUDE_KEYS, *INCLUDE_KEYS):
+        assert f"`{key}`" in guide or f'`"{key}": ' in guide, key
 
 
 def test_a_misspelt_key_of_a_disabled_server_is_not_read(tmp_path: Path) -> None:
@@ -525,7 +588,8 @@ def test_the_table_has_every_key_that_is_read() -> None:
     asked: set[str] = set()
     server("it", Noting(GOOD, asked), {}, None)
     server("it", Noting({"type": "http", "url": "http://h"}, asked), {}, None)
-    assert asked == set(SERVER_KEYS) - RULES
+    assert asked - FOREIGN_KEYS == set(SERVER_KEYS) - RULES
+    assert asked & FOREIGN_KEYS == {*SWITCH_KEYS, *EXCLUDE_KEYS, *INCLUDE_KEYS} - {*SERVER_KEYS}
     words = [field.split("_") for field in OAuthClient.__struct_fields__]
     assert [first + "".join(map(str.title, rest)) for first, *rest in words] == list(OAUTH_KEYS)
 

@@ -6,6 +6,14 @@ SECTIONS = ("mcpServers", "servers")  # the second is how VS Code spells it
 URL_KEYS = ("url", "serverUrl", "httpUrl")  # the field's, Windsurf's, Gemini's
 START_TIMEOUT_KEYS = ("startTimeout", "startup_timeout_sec")  # the second is Codex's
 CALL_TIMEOUT_KEYS = ("callTimeout", "tool_timeout_sec")  # the second is Codex's
+SWITCH_KEYS = {"disabled": True, "enabled": False, "isActive": False}
+"""The values by which a key switches a server off: ours, that of Codex and Zed, Cherry Studio's."""
+EXCLUDE_KEYS = ("excludeTools", "disabledTools", "disabled_tools")
+INCLUDE_KEYS = (
+    *("includeTools", "enabledTools", "enabled_tools"),
+    *("allowedTools", "available_tools", "tools"),
+)
+"""A list at any of these keys takes tools away: a tool has to pass all of them."""
 
 TOP_LEVEL_KEYS = (*SECTIONS, "skills", "permissions", "profiles")
 SERVER_KEYS = (
@@ -24,7 +32,8 @@ FOREIGN_KEYS = frozenset(
     registryUrl baseUrl uri tcp bearer_token_env_var http_headers env_http_headers oauth_resource
     cmd envs envFile env_file env_keys env_vars environment experimental_environment
     working_directory source settings sandbox sandboxEnabled dev watchPaths transportType options
-    enabled enabled_tools disabled_tools disabledTools available_tools disabledAutoApproveTools
+    enabled enabledTools enabled_tools disabled_tools disabledTools allowedTools available_tools
+    disabledAutoApproveTools
     tools default_tools_approval_mode supports_parallel_tool_calls trust alwaysAllow alwaysLoad
     required scopes restart bundled extension sampling roots inputs isActive longRunning
     timeout connectionTimeout startup_timeout_ms sse_read_timeout keep_alive authentication

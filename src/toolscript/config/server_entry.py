@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, cast
 from urllib.parse import urlsplit
@@ -11,11 +12,14 @@ import msgspec
 
 from toolscript.config.known_keys import (
     CALL_TIMEOUT_KEYS,
+    EXCLUDE_KEYS,
     FOREIGN_KEYS,
     FOREIGN_OAUTH_KEYS,
+    INCLUDE_KEYS,
     OAUTH_KEYS,
     SERVER_KEYS,
     START_TIMEOUT_KEYS,
+    SWITCH_KEYS,
     URL_KEYS,
     misspelt,
 )
@@ -194,7 +198,7 @@ def server(name: str, raw: Any, environ: Mapping[str, str], base: Path | None) -
     if not isinstance(raw, dict):
         raise EntryError(f"the entry is {_shown(raw)}; expected an object with command or url")
     reader = Entry(cast("dict[str, Any]", raw), environ)
-    if reader.flag("disabled"):
+    if any(key in reader.raw and reader.flag(key) == off for key, off in SWITCH_KEYS.items()):
         # A disabled entry may be unfinished, so nothing else in it is checked.
         return ServerSpec(name=name, transport="stdio", disabled=True)
     if mistake := misspelt(reader.raw, SERVER_KEYS, FOREIGN_KEYS):
@@ -204,8 +208,8 @@ def server(name: str, raw: Any, environ: Mapping[str, str], base: Path | None) -
     return ServerSpec(
         name=name,
         transport=transport,
-        include_tools=reader.texts("includeTools"),
-        exclude_tools=reader.texts("excludeTools") or (),
+        include_tools=_included(reader),
+        exclude_tools=tuple(tool for key in EXCLUDE_KEYS for tool in reader.texts(key) or ()),
         pin_tools=reader.texts("pinTools") or (),
         auto_approve=_auto_approve(reader),
         protocol=_protocol(reader),
@@ -221,6 +225,30 @@ def server(name: str, raw: Any, environ: Mapping[str, str], base: Path | None) -
         **(_process(reader, base) if transport == "stdio" else _remote(reader, url_key)),
         hidden=tuple(sorted(reader.hidden)),
     )
+
+
+def _included(reader: Entry) -> tuple[str, ...] | None:
+    """Returns the tools that every list of an entry includes; None without any list."""
+    included: tuple[str, ...] | None = None
+    for key in INCLUDE_KEYS:
+        if key == "tools" and not isinstance(reader.raw.get(key), list):
+            continue  # an object has another meaning in other clients
+        tools = reader.texts(key)
+        if tools is not None:
+            included = tools if included is None else _in_both(included, tools)
+    return included
+
+
+def _in_both(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the names and patterns of each list that the other list has, or has a pattern for."""
+    pairs = ((one, other), (other, one))
+    both = (
+        tool
+        for tools, others in pairs
+        for tool in tools
+        if any(tool == pattern or fnmatchcase(tool, pattern) for pattern in others)
+    )
+    return tuple(dict.fromkeys(both))
 
 
 def _check_name(name: str) -> None:
