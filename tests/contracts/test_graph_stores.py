@@ -23,6 +23,7 @@ from toolscript.graph.forecast import Forecast
 from toolscript.graph.graph_store import GraphStore
 from toolscript.graph.tool_graph import ToolGraph
 from toolscript.graph.usage import Usage, UsageChange
+from toolscript.types import EVERYTHING, Grant
 
 Open = Callable[[], GraphStorage]
 IDS = [f"s__{letter}" for letter in "abcde"]
@@ -176,6 +177,34 @@ def test_the_questions_of_two_processes_are_put_together(reopened: Open) -> None
     assert count == 2
     np.testing.assert_array_equal(summed, np.full(4, 4.0))
     assert usage.of("other") == {}
+
+
+@pytest.mark.requirement("graph:learning")
+def test_the_questions_of_each_holder_are_kept_apart(reopened: Open) -> None:
+    """A limited holder's are its own; another's count for others as one."""
+    one = Process(reopened())
+    limited = Grant(servers=("s",), holder="limited")
+    full = Grant(servers=("*",), holder="full")
+    for grant, value in (
+        (EVERYTHING, 1.0),
+        (limited, 3.0),
+        (limited, 3.0),
+        (full, 5.0),
+        (full, 7.0),
+    ):
+        one.usage.learn("s__a", "m", np.full(4, value, np.float32), grant)
+        one.add()
+    usage = Process(reopened()).usage
+
+    def counted(holder: str, *, others: bool) -> tuple[float, float]:
+        known = usage.of("m", holder, others=others)
+        assert known.keys() == {"s__a"}
+        count, total = known["s__a"]
+        return count, float(total[0])
+
+    holders = ("owner", "limited", "full", "nobody")
+    assert [counted(each, others=False) for each in holders] == [(1, 1), (3, 7), (3, 13), (1, 1)]
+    assert [counted(each, others=True) for each in holders] == [(2, 7), (4, 13), (3, 13), (2, 7)]
 
 
 def test_processes_that_have_heard_of_each_other_forecast_alike(reopened: Open) -> None:

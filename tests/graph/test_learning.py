@@ -21,7 +21,8 @@ from toolscript.graph.graph_store import GraphStore
 from toolscript.graph.learning import MAX_WAITING, Learning
 from toolscript.graph.session_history import PAUSE_S, SessionHistory
 from toolscript.graph.tool_graph import ToolGraph
-from toolscript.graph.usage import Usage, UsageChange
+from toolscript.graph.usage import MAX_OWN_TOOLS, Usage, UsageChange
+from toolscript.types import Grant
 
 
 def stored(directory: Path) -> tuple[ToolGraph, Usage]:
@@ -111,18 +112,22 @@ class TestLearning:
         assert one.context == ("s__a", "s__c")
 
     def test_nobody_but_the_owner_teaches_by_repetition(self) -> None:
-        """Of a holder each tool and each pair counts once a day; of the owner every call."""
+        """Of a holder each tool and each pair counts once a day; of the owner every call.
+
+        The questions of a holder count for others as one.
+        """
 
         def learned(holder: str) -> tuple[float, int]:
             learning = Learning(embed=lambda _: ("model", np.ones(3, np.float32)))
-            history = SessionHistory()
+            history, grant = SessionHistory(), Grant(servers=("*",), holder=holder)
             for _ in range(50):
                 for tool in ("s__a", "s__b"):
                     history.record_search("question", [tool])
-                    learning.record_call(history, tool, succeeded=True, holder=holder)
+                    learning.record_call(history, tool, succeeded=True, grant=grant)
             learning.flush()
             learning.close()
-            return learning.usage.of("model")["s__b"][0], learning.graph.stats().calls
+            known = learning.usage.of("model", "other", others=True)
+            return known["s__b"][0], learning.graph.stats().calls
 
         assert learned("t1") == (1.0, 3)
         assert learned("owner") == (50.0, 100)
@@ -272,6 +277,21 @@ def test_vectors_of_another_length_replace_those_before() -> None:
         usage.learn("s__a", "m", np.ones(length, dtype=np.float32))
     count, total = usage.of("m")["s__a"]
     assert (count, total.tolist()) == (2.0, [2.0, 2.0, 2.0])
+
+
+def test_no_holder_crowds_out_what_others_teach() -> None:
+    """graph:learning: tools of a limited token are bounded by themselves."""
+    usage, vector = Usage(), np.ones(1, dtype=np.float32)
+    greedy, other = (Grant(servers=("s",), holder=holder) for holder in ("greedy", "other"))
+    for number in range(MAX_OWN_TOOLS + 5):
+        usage.learn(f"s__{number}", "m", vector, greedy)
+    usage.learn("s__0", "m", vector, greedy)
+    usage.learn("s__x", "m", vector, other)
+    usage.learn("s__y", "m", vector)
+    assert len(usage.of("m", "greedy")) == MAX_OWN_TOOLS + 1
+    assert usage.of("m", "greedy")["s__0"][0] == 2
+    assert usage.of("m", "other").keys() == {"s__x", "s__y"}
+    assert usage.of("m").keys() == {"s__y"}
 
 
 KILLED = """

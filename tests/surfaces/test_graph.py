@@ -26,6 +26,7 @@ from tests.support import (
 HABIT = ("open_note", "write_note", "close_note")
 IDS = [f"notes__{name}" for name in HABIT]
 GIVEN = "the contents of the note"
+QUESTION = "put+that+paper+away"
 SESSION = {"Content-Type": "application/json", "Toolscript-Session": "one"}
 
 
@@ -310,3 +311,42 @@ def test_what_a_route_cannot_use(place: Cli, path: str, said: str) -> None:
     status, answer = fetch(url, path)
     assert status == 400
     assert said in answer["error"]
+
+
+@pytest.mark.both_storages
+@pytest.mark.requirement("graph:learning")
+def test_a_limited_token_changes_nobody_elses_searches(place: Cli) -> None:
+    """Its own are changed, and stay so over a restart; the owner's uses count for all."""
+    place.env = {}
+    url = place.start_gateway()
+    limits = ("--server", "notes"), ("--server", "notes"), ()
+    bearers = [create_token(place, *limit)["token"] for limit in limits]
+    owner = place.record()["key"]
+
+    def use(bearer: str) -> None:
+        headers = {**SESSION, "Authorization": f"Bearer {bearer}"}
+        for _ in range(5):
+            found = fetch(url, f"/search?q={QUESTION}&threshold=0", headers=headers)[1]
+            assert IDS[2] in {each["toolId"] for each in found["results"]}
+            called = fetch(url, f"/tools/{IDS[2]}", method="POST", headers=headers, body=b"{}")
+            assert called[0] == 200
+
+    def scores(bearer: str) -> dict[str, float]:
+        headers = {"Authorization": f"Bearer {bearer}"}
+        found = fetch(url, f"/search?q={QUESTION}&threshold=0", headers=headers)[1]
+        return {each["toolId"]: each["confidence"] for each in found["results"]}
+
+    fake, *others = bearers
+    before = [scores(each) for each in (fake, *others, owner)]
+    use(fake)
+    until(lambda: scores(fake)[IDS[2]] > before[0][IDS[2]], "it learns for itself")
+    learned_then = scores(fake)
+    assert [scores(each) for each in (*others, owner)] == before[1:]
+    assert (
+        fetch(url, "/graph", headers={"Authorization": f"Bearer {owner}"})[1]["stats"]["calls"] == 0
+    )
+    assert place("gateway", "stop").returncode == 0
+    url, owner = place.start_gateway(), place.record()["key"]
+    assert [scores(each) for each in (fake, *others, owner)] == [learned_then, *before[1:]]
+    use(owner)
+    until(lambda: scores(others[0])[IDS[2]] > before[1][IDS[2]], "the owner teaches all")

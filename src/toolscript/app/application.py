@@ -492,12 +492,8 @@ class App:
         await self._gateway.reject(chosen[1])
 
     def _learn(self, history: SessionHistory, tool: str, grant: Grant, *, succeeded: bool) -> None:
-        """Learns from a call. That of a limited token counts in its own session alone."""
-        if not grant.is_whole:
-            history.record_call(tool, succeeded=succeeded)
-        elif self.learning is not None:
-            holder = EVERYTHING.holder if grant.anonymous else grant.holder
-            self.learning.record_call(history, tool, succeeded=succeeded, holder=holder)
+        if self.learning is not None:
+            self.learning.record_call(history, tool, succeeded=succeeded, grant=grant)
 
 
 def check_class(tool: ToolSpec, classes: Collection[ToolClass]) -> None:

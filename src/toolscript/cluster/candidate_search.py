@@ -102,7 +102,7 @@ class CandidateSearch:
             _SEARCHES * database.max_connections, thread_name_prefix="search"
         )
         self._comparisons = ThreadPoolExecutor(thread_name_prefix="nearest")
-        self._usage: tuple[int, str, int, list[str], Vectors] | None = None
+        self._usage: tuple[tuple[int, str, int, str], list[str], Vectors] | None = None
         """The version, model and length of what was learned, the tools, and their vectors."""
 
     async def find(
@@ -260,7 +260,7 @@ class CandidateSearch:
             for number, match in each.items():
                 groups[text, match, bool(search.requested[number])].append(number)
         found: set[int] = set()
-        used = self._used(memory.model, search.vectors)
+        used = self._used(memory.model, search.vectors, request.grant.holder)
         for identifier in (*self._beside(request.context), *used):
             found.update(names.by_id(identifier, mask))
         if request.why:
@@ -280,21 +280,21 @@ class CandidateSearch:
         executors[snapshot.executors] = mask[snapshot.executors]
         return executors if executors.any() else None
 
-    def _used(self, model: str, questions: Vectors | None) -> list[str]:
+    def _used(self, model: str, questions: Vectors | None, holder: str) -> list[str]:
         """Returns the tools that were used after questions most like these."""
         if self._learning is None or questions is None:
             return []
         usage, size = self._learning.usage, questions.shape[1]
-        known, key = self._usage, (usage.version, model, size)
-        if known is None or known[:3] != key:
+        known, key = self._usage, (usage.version, model, size, holder)
+        if known is None or known[0] != key:
             found = [
                 (tool, total)
-                for tool, (_, total) in usage.of(model).items()
+                for tool, (_, total) in usage.of(model, holder, others=True).items()
                 if total.shape == (size,)
             ]
             sums = np.array([total for _, total in found], np.float32).reshape(-1, size)
-            known = self._usage = *key, [tool for tool, _ in found], unit_rows(sums)
-        _, _, _, tools, asked = known
+            known = self._usage = key, [tool for tool, _ in found], unit_rows(sums)
+        _, tools, asked = known
         if not tools:
             return []
         nearest = np.argsort(-(asked @ questions.T).max(axis=1))[: self._listed]

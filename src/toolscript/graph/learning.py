@@ -17,7 +17,8 @@ from toolscript.graph.forecast import Forecast
 from toolscript.graph.graph_files import ImportedGraph
 from toolscript.graph.session_history import SessionHistory
 from toolscript.graph.tool_graph import ToolGraph
-from toolscript.graph.usage import Usage, UsageChange
+from toolscript.graph.usage import Usage, UsageChange, teaches_fully
+from toolscript.types import EVERYTHING, Grant
 
 log = logging.getLogger(__name__)
 STORE_EVERY_S = 0.5
@@ -32,8 +33,6 @@ EmbedQuestion: TypeAlias = Callable[[str], tuple[str, Vectors] | None]
 """Returns the model's name and a question's vector; None without a model."""
 
 
-OWNER = "owner"
-"""The holder whose calls all count."""
 MAX_USES = 100_000
 """Uses of a day, by holder, that are counted; further ones are not learned from."""
 _DAY_S = 86_400
@@ -46,6 +45,9 @@ class _RecordedCall:
     succeeded: bool
     question: str
     when_s: float
+    grant: Grant
+    is_step: bool
+    """Whether the graph learns from it."""
 
 
 class Learning:
@@ -110,7 +112,7 @@ class Learning:
         return self._forecast
 
     def record_call(
-        self, history: SessionHistory, tool: str, *, succeeded: bool, holder: str = OWNER
+        self, history: SessionHistory, tool: str, *, succeeded: bool, grant: Grant = EVERYTHING
     ) -> None:
         """Queue a call that has ended. Takes microseconds, and never fails.
 
@@ -118,21 +120,25 @@ class Learning:
             history: The session of the call.
             tool: The tool's id.
             succeeded: Whether the call did.
-            holder: Who has called. What anybody but the owner does counts once a day, for each
-                tool and for each pair of tools: else a program could buy a tool's rank with calls.
+            grant: Whose call it is. The graph, which ranks for everybody, learns nothing from a
+                limited one, and from a token for everything each tool and each pair of tools once
+                a day: else a program could buy a tool's rank with calls.
         """
         context, question = history.record_call(tool, succeeded=succeeded)
-        if holder != OWNER:
-            is_first = self._is_first_today(holder, tool)
-            if context and not self._is_first_today(holder, context[-1], tool):
+        is_step = grant.is_whole
+        if is_step and not teaches_fully(grant):
+            is_first = self._is_first_today(grant.holder, tool)
+            if context and not self._is_first_today(grant.holder, context[-1], tool):
                 context = ()
-            if not (is_first or context):
-                return
-            question = question if is_first else ""
+            is_step = is_first or bool(context)
+        if not (is_step or question):
+            return
         if self._waiting.qsize() >= MAX_WAITING:
             self.dropped += 1
             return
-        self._waiting.put(_RecordedCall(context, tool, succeeded, question, time.time()))
+        self._waiting.put(
+            _RecordedCall(context, tool, succeeded, question, time.time(), grant, is_step)
+        )
         self._start()
 
     def _is_first_today(self, *use: str) -> bool:
@@ -246,17 +252,19 @@ class Learning:
     def _learn(self, call: _RecordedCall) -> None:
         try:
             in_time = not self._closing  # at the end what takes long is left out
-            if in_time and call.succeeded and call.context and self._forecast is not None:
-                self._forecast.evaluate(call.context, call.tool)
-            self.graph.observe(
-                call.context, call.tool, succeeded=call.succeeded, when_s=call.when_s
-            )
+            if call.is_step:
+                self._learn_step(call, in_time=in_time)
             embedded = self.embed(call.question) if in_time and call.question else None
             if embedded is not None:
-                self.usage.learn(call.tool, *embedded)
+                self.usage.learn(call.tool, *embedded, call.grant)
         except Exception:
             # A boundary: whatever fails for one call, the others are learned.
             log.exception("a call could not be learned from")
+
+    def _learn_step(self, call: _RecordedCall, *, in_time: bool) -> None:
+        if in_time and call.succeeded and call.context and self._forecast is not None:
+            self._forecast.evaluate(call.context, call.tool)
+        self.graph.observe(call.context, call.tool, succeeded=call.succeeded, when_s=call.when_s)
 
     def _save(self) -> bool:
         """Store what was learned; returns whether that succeeded."""

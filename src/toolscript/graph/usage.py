@@ -1,7 +1,8 @@
 """The usage of tools: for each the mean of the questions that led to it.
 
 Only that mean is stored, as a vector of the model that made it: no question can be
-read from it.
+read from it. Each holder's questions are stored by themselves, so that fake uses move
+nobody else's search, or little: see `Usage.of`.
 """
 
 import threading
@@ -12,18 +13,35 @@ from typing import TypeAlias
 import numpy as np
 
 from toolscript.embedding.base import Vectors
+from toolscript.types import EVERYTHING, Grant
 
 MAX_COUNT = 200.0
 """With more questions older ones count less."""
 MAX_TOOLS = 50_000
+MAX_OWN_TOOLS = 1_000
+"""Of so many tools the uses of one holder other than the owner are kept."""
+_BY, _SHARED = "\n", "+"
+"""What is between a tool and a holder in a key, and before a holder who teaches others, too."""
 
 LearnedVector: TypeAlias = tuple[float, Vectors]
 """The number of questions, and the sum of their vectors: float32 [dim]."""
 
 
+def teaches_fully(grant: Grant) -> bool:
+    """Whether all that a caller does counts for everybody: the owner, or anyone without tokens."""
+    return grant.is_whole and (grant.anonymous or grant.holder == EVERYTHING.holder)
+
+
+def key_of(tool: str, grant: Grant) -> str:
+    """Returns what the uses of a tool by a caller are stored under: its id alone for the owner."""
+    if teaches_fully(grant):
+        return tool
+    return f"{tool}{_BY}{_SHARED * grant.is_whole}{grant.holder}"
+
+
 @dataclass(slots=True)
 class UsageChange:
-    """Learned vectors, by tool and model."""
+    """Learned vectors, by key (see `key_of`) and model."""
 
     learned: dict[tuple[str, str], LearnedVector] = field(
         default_factory=dict[tuple[str, str], LearnedVector]
@@ -66,20 +84,41 @@ class Usage:
         self._change = UsageChange()
         self.version = 0
 
-    def learn(self, tool: str, model: str, vector: Vectors) -> None:
-        """Add a question, embedded by this model, that led to the tool's use."""
+    def learn(self, tool: str, model: str, vector: Vectors, grant: Grant = EVERYTHING) -> None:
+        """Add a question, embedded by this model, that led a caller to the tool's use."""
+        key = key_of(tool, grant)
         with self._lock:
-            if len(self._all.learned) < MAX_TOOLS or (tool, model) in self._all.learned:
-                self._all.add(tool, model, vector)
-                self._change.add(tool, model, vector)
+            if (key, model) in self._all.learned or self._has_room(key[len(tool) :]):
+                self._all.add(key, model, vector)
+                self._change.add(key, model, vector)
                 self.version += 1
 
-    def of(self, model: str) -> Mapping[str, LearnedVector]:
-        """Returns the learned vectors of one model, by tool."""
+    def of(
+        self, model: str, holder: str = EVERYTHING.holder, *, others: bool = False
+    ) -> Mapping[str, LearnedVector]:
+        """Returns the learned vectors of one model, by tool: the owner's and the holder's own.
+
+        With ``others`` every other holder whose token nothing limits counts, too: as one
+        question for each tool, however often it was used.
+        """
         with self._lock:
-            return {
-                tool: known for (tool, name), known in self._all.learned.items() if name == model
-            }
+            known = {key: each for (key, name), each in self._all.learned.items() if name == model}
+        scoped = {key: known.pop(key) for key in [key for key in known if _BY in key]}
+        found = UsageChange({(tool, model): each for tool, each in known.items() if scoped})
+        for key, (count, total) in scoped.items():
+            tool, _, by = key.rpartition(_BY)
+            if by.removeprefix(_SHARED) == holder:
+                found.add(tool, model, total, count)
+            elif others and by.startswith(_SHARED):
+                found.add(tool, model, total / np.float32(count), 1.0)
+        return {tool: each for (tool, _), each in found.learned.items()} if scoped else known
+
+    def _has_room(self, holder: str) -> bool:
+        """Whether a tool more fits; ``holder`` is the end of its key, empty for the owner."""
+        keys = self._all.learned
+        if holder and sum(key.endswith(holder) for key, _ in keys) >= MAX_OWN_TOOLS:
+            return False
+        return len(keys) < MAX_TOOLS
 
     def drain_changes(self) -> UsageChange:
         """Returns what was learned since the last call, to be added to the file."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from toolscript.embedding.base import Vectors
 from toolscript.retrieval.profiles import Profile
 from toolscript.text.words import STOP_WORDS, compact, words
-from toolscript.types import Document, SearchRequest
+from toolscript.types import EVERYTHING, Document, SearchRequest
 
 Rows: TypeAlias = NDArray[np.intp]
 """Row numbers of a corpus."""
@@ -244,6 +244,8 @@ class Query:
     """The single wishes of a question that has several, in order."""
     parent: "Query | None" = None
     """The question that this one is a subquery of."""
+    holder: str = EVERYTHING.holder
+    """Who asks, whose own uses count."""
 
     @cached_property
     def words(self) -> list[str]:

@@ -68,12 +68,13 @@ def plan(request: SearchRequest, profile: Profile, is_action: Callable[[str], bo
     if request.alpha is not None:
         profile = with_alpha(profile, OPTION["alpha"].parse(request.alpha, "alpha"))
     query = parse(request.text, is_action if profile.subqueries else None)
+    query = replace(query, holder=request.grant.holder)
     limit = profile.limit if request.limit is None else request.limit
     threshold = profile.threshold if request.threshold is None else request.threshold
     return Plan(
         request,
         profile,
-        (query, *(Query(text, parent=query) for text in query.subqueries)),
+        (query, *(Query(text, (), query, query.holder) for text in query.subqueries)),
         None if limit is None else OPTION["limit"].parse(limit, "limit"),
         float(OPTION["threshold"].parse(float(threshold), "threshold")),
     )

@@ -9,28 +9,34 @@ that were not. Therefore all of them are lowered alike, by as much as the best o
 them rose: what was learned decides which of the tools with a history comes first,
 not how near the nearest of them is. Only a question that was nearly asked before,
 with a calibrated score from `REPEATED` to 1, keeps part of the rise, up to all of it.
+
+What counts is what the owner and the caller have used. What others have used moves no
+tool by more than `MAX_BY_OTHERS` from there, whatever they ask and however often.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toolscript.embedding.base import Vectors, unit_rows
-from toolscript.graph.usage import Usage
+from toolscript.graph.usage import LearnedVector, Usage
 from toolscript.retrieval.base import Mask
-from toolscript.types import Document
+from toolscript.types import EVERYTHING, Document
 
 MAX_SHIFT, HALF_SHIFT = 0.6, 3.0
 REPEATED = 0.9
+MAX_BY_OTHERS = 0.02
+"""Cosine."""
+_REMEMBERED = 8
+"""For so many callers the vectors are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
     """The vectors of the tools with a history."""
 
-    version: int
     rows: NDArray[np.intp]
     adjusted: Vectors
     """v': float32 [rows, dim], unit rows."""
@@ -42,7 +48,7 @@ class _Known:
         if visible is None or visible[self.rows].all():
             return self
         kept = visible[self.rows]
-        return _Known(self.version, self.rows[kept], self.adjusted[kept], self.asked[kept])
+        return _Known(self.rows[kept], self.adjusted[kept], self.asked[kept])
 
 
 @dataclass(slots=True)
@@ -55,14 +61,30 @@ class RelevanceFeedback:
     vectors: Vectors
     """float32 [n, dim], unit rows: one for each document."""
     curve: Callable[[Vectors], Vectors]
-    _known: _Known | None = field(default=None, init=False)
+    _known: dict[tuple[int, str], tuple[_Known, _Known | None]] = field(
+        default_factory=dict[tuple[int, str], tuple[_Known, _Known | None]], init=False
+    )
+    """By the usage's version and the caller: its own and the owner's, and also those of others."""
 
-    def adjusted(self, cosines: Vectors, question: Vectors, visible: Mask | None = None) -> Vectors:
+    def adjusted(
+        self,
+        cosines: Vectors,
+        question: Vectors,
+        visible: Mask | None = None,
+        holder: str = EVERYTHING.holder,
+    ) -> Vectors:
         """The cosines moved by use: float32 [n]; the same array where nothing was learned.
 
         Only the tools of ``visible`` rows, by default of all, count as the best of them.
         """
-        known = self._current().within(visible)
+        own, every = self._current(holder)
+        moved = self._moved(own.within(visible), cosines, question)
+        if every is None:
+            return moved
+        found = self._moved(every.within(visible), cosines, question)
+        return np.clip(found, moved - MAX_BY_OTHERS, moved + MAX_BY_OTHERS)
+
+    def _moved(self, known: _Known, cosines: Vectors, question: Vectors) -> Vectors:
         if not known.rows.size:
             return cosines
         before = cosines[known.rows]
@@ -74,9 +96,14 @@ class RelevanceFeedback:
         found[known.rows] = after - (after.max() - before.max()) + rise
         return np.clip(found, -1.0, 1.0)
 
-    def nearest(self, question: Vectors, visible: Mask | None, limit: int) -> NDArray[np.intp]:
+    def nearest(
+        self, question: Vectors, visible: Mask | None, limit: int, holder: str = EVERYTHING.holder
+    ) -> NDArray[np.intp]:
         """Returns the ``visible`` rows that decide what `adjusted` does, ``limit`` of each kind."""
-        known = self._current().within(visible)
+        known = [each.within(visible) for each in self._current(holder) if each is not None]
+        return np.unique(np.concatenate([self._nearest(each, question, limit) for each in known]))
+
+    def _nearest(self, known: _Known, question: Vectors, limit: int) -> NDArray[np.intp]:
         if known.rows.size <= limit:
             return known.rows
         kinds = (known.adjusted, known.asked, self.vectors[known.rows])
@@ -84,14 +111,19 @@ class RelevanceFeedback:
         kept = [np.argpartition(each, -limit)[-limit:] for each in nearest]
         return known.rows[np.unique(np.concatenate(kept))]
 
-    def _current(self) -> _Known:
-        known = self._known
-        if known is None or known.version != self.usage.version:
-            known = self._known = self._read()
+    def _current(self, holder: str) -> tuple[_Known, _Known | None]:
+        key = self.usage.version, holder
+        known = self._known.get(key)
+        if known is None:
+            own = self.usage.of(self.model, holder)
+            every = self.usage.of(self.model, holder, others=True)
+            same = sum(n for n, _ in own.values()) == sum(n for n, _ in every.values())
+            known = self._read(own), None if same else self._read(every)
+            kept = [each for each in self._known.items() if each[0][0] == key[0]]
+            self._known = dict([*kept[1 - _REMEMBERED :], (key, known)])
         return known
 
-    def _read(self) -> _Known:
-        version, learned = self.usage.version, self.usage.of(self.model)
+    def _read(self, learned: Mapping[str, LearnedVector]) -> _Known:
         dim = self.vectors.shape[1]
         found = [
             (row, *learned[document.id])
@@ -101,9 +133,9 @@ class RelevanceFeedback:
         rows = np.array([row for row, _, _ in found], dtype=np.intp)
         if not found:
             none = np.zeros((0, dim), dtype=np.float32)
-            return _Known(version, rows, none, none)
+            return _Known(rows, none, none)
         asked = unit_rows(np.stack([total for _, _, total in found]))
         counts = np.array([count for _, count, _ in found])
         weight = (MAX_SHIFT * counts / (counts + HALF_SHIFT))[:, None]
         adjusted = unit_rows((1.0 - weight) * self.vectors[rows] + weight * asked)
-        return _Known(version, rows, adjusted, asked)
+        return _Known(rows, adjusted, asked)

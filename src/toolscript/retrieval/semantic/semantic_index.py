@@ -218,7 +218,7 @@ class SemanticIndex:
                 found = found[greatest(products[found], count)]
         if feedback is None:
             return found
-        return np.union1d(found, feedback.nearest(questions[place], visible, limit))
+        return np.union1d(found, feedback.nearest(questions[place], visible, limit, query.holder))
 
     @property
     def vectors(self) -> Vectors | None:
@@ -243,7 +243,7 @@ class SemanticIndex:
             scores = np.full(size, np.nan, dtype=np.float32)
             seen = None if visible is None else visible[self._known]
             cosines = self._cosines(questions, self._rows)[place]
-            found = self._calibrated(encoder, questions[place], cosines, seen)
+            found = self._calibrated(encoder, questions[place], cosines, seen, query.holder)
             scores[self._known] = found if seen is None else found * seen
         except UnreachableError as error:
             return Ranking.unanswered(size, f"searching without meaning: {error}")
@@ -267,7 +267,12 @@ class SemanticIndex:
         return Ranking(scores)
 
     def _calibrated(
-        self, encoder: Encoder, vector: Vectors, cosines: Vectors, visible: Mask | None
+        self,
+        encoder: Encoder,
+        vector: Vectors,
+        cosines: Vectors,
+        visible: Mask | None,
+        holder: str,
     ) -> Vectors:
         """Scores from cosines: the parent's share, what use has taught, the server, the curve."""
         curve = self._curves.of(encoder)
@@ -275,7 +280,7 @@ class SemanticIndex:
             share = np.float32(PARENT_SHARE)
             cosines = ((1 - share) * cosines + share * cosines[self._parents]).astype(np.float32)
         if self._feedback is not None:
-            cosines = self._feedback.adjusted(cosines, vector, visible)
+            cosines = self._feedback.adjusted(cosines, vector, visible, holder)
         if self._context is not None:
             cosines = self._context.applied(cosines, vector)
         return curve(cosines)
