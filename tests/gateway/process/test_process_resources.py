@@ -77,7 +77,7 @@ def test_what_an_ended_child_has_computed_counts() -> None:
     with program(WORKED) as (parent, _):
         found = measure({"s": [parent]})["s"]
         assert found.processes == 1
-        assert found.cpu_s >= 0.3
+        assert found.cpu_s >= 0.25  # the kernel counts in ticks of 10 ms, and rounds down
 
 
 def resources(app: Running) -> Mapping[str, ServerResources]:

@@ -11,7 +11,7 @@ import pytest
 from axe_playwright_python.base import (  # pyright: ignore[reportMissingTypeStubs] - it has none
     AXE_SCRIPT,
 )
-from playwright.sync_api import Locator, Page, sync_playwright
+from playwright.sync_api import ConsoleMessage, Locator, Page, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 SIZES = {"wide": (1280, 800), "narrow": (390, 844)}
@@ -67,13 +67,19 @@ class Chromium:
         heard: list[str] = []
         page: Page = context.new_page()
         page.on("pageerror", lambda error: heard.append(str(error)))
-        page.on("console", lambda m: heard.append(m.text) if m.type == "error" else None)
+
+        def hear(message: ConsoleMessage) -> None:
+            if message.type == "error":
+                heard.append(f"{message.text} {message.location['url']}")
+
+        page.on("console", hear)
         try:
             page.goto(self.url + path)
             yield page
             if more.get("java_script_enabled", True):
                 assert page.evaluate("[window.ran, window.violations]") == [[], []]
-            assert [each for each in heard if not said or said not in each] == []
+            complaints = [each for each in heard if not said or said not in each]
+            assert not complaints, complaints
         finally:
             context.close()
 

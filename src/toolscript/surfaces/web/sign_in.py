@@ -19,6 +19,8 @@ from toolscript.surfaces.server.page_sessions import (
 )
 from toolscript.surfaces.web.rendering import Problem, rendered
 
+_ICON = f'<link rel="icon" href="{PAGE}/static/icon.svg">'
+"""Without it a browser asks for ``/favicon.ico``, which does not exist."""
 _USED = "this link was opened already, or is older than two minutes"
 
 
@@ -44,7 +46,8 @@ def routes(app: App, sessions: PageSessions[Access]) -> list[BaseRoute]:
             return await rendered(app, request, "problem.html", problem, HTTPStatus.FORBIDDEN)
         if request.headers.get("sec-fetch-site", "none") != "none":  # led here by a file
             # What a redirection leads to would be of another site still, and get no cookie.
-            answer = Response(headers={"refresh": f"0; url={PAGE}/"}, media_type="text/html")
+            refresh = {"refresh": f"0; url={PAGE}/"}
+            answer = Response(_ICON, headers=refresh, media_type="text/html")
         else:
             answer = RedirectResponse(f"{PAGE}/", HTTPStatus.SEE_OTHER)
         answer.set_cookie(
