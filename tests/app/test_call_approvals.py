@@ -6,6 +6,7 @@ from typing import Any, cast
 import anyio
 import pytest
 
+from toolscript.app.argument_display import shown_arguments
 from toolscript.app.call_approvals import (
     MAX_PENDING,
     MAX_PENDING_OF_OTHERS,
@@ -242,6 +243,8 @@ def test_an_answer_of_before_definitions_were_stored_allows_nothing(tmp_path: Pa
 
 
 LONG = "x" * 5000
+EMPTY: list[Any] = [[]] * 100_000
+EMPTY_INSIDE: list[Any] = [[{}] * 1000] * 100
 
 
 @pytest.mark.parametrize(
@@ -252,6 +255,11 @@ LONG = "x" * 5000
         ({LONG: 1, "command": "rm -rf /"}, ["rm -rf /"]),
         ({f"k{n}": "v" for n in range(2000)}, ["more keys)"]),
         ({"list": ["value"] * 2000}, ["more values)"]),
+        ({"list": EMPTY}, ["more values)"]),
+        ({"list": EMPTY_INSIDE}, ["more values)"]),
+        ({LONG + "a": "rm -rf /", LONG + "b": "harmless"}, ["rm -rf /", "harmless"]),
+        ({LONG: 1}, ["(not all is shown, so this call can be allowed once only)"]),
+        ({"a": "\N{RIGHT-TO-LEFT OVERRIDE}" * 301}, ["u202e", "(1 more characters)"]),
     ],
 )
 def test_what_is_not_all_shown_can_be_allowed_once(
@@ -275,6 +283,22 @@ def test_what_is_not_all_shown_can_be_allowed_once(
             asker.answer(waiting.id, "once")
 
     anyio.run(call)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hidden", "shown"),
+    [
+        ({"a": "x\N{RIGHT-TO-LEFT OVERRIDE}y\U000e0041"}, (), ["u202e", "U000e0041"]),
+        ({"pass-phrase": "rm -rf /", "***": "x"}, ("pass-phrase",), ["rm -rf /", '"x"']),
+    ],
+)
+def test_nothing_is_dropped_without_a_word(
+    arguments: dict[str, Any], hidden: tuple[str, ...], shown: list[str]
+) -> None:
+    text, is_cut = shown_arguments(arguments, hidden)
+    assert not is_cut
+    assert all(each in text for each in shown), text
+    assert not any(secret in text for secret in hidden)
 
 
 @pytest.mark.parametrize(

@@ -400,6 +400,23 @@ def test_an_answer_for_always_over_mcp_counts_in_the_next_session(patient: Cli) 
     assert kept["toolId"] == "s__edit"
 
 
+def test_a_rule_of_a_token_itself_asks_the_owner(patient: Cli) -> None:
+    """Its bearer's client could be asked, and is not."""
+    token = create_token(patient, "--permission", "s__edit=ask")["token"]
+    url, own = patient.record()["url"], _bearer(patient.record()["key"])
+    bearer = Cli(
+        patient.home,
+        {**patient.env, "TOOLSCRIPT_GATEWAY_URL": url, "TOOLSCRIPT_GATEWAY_TOKEN": token},
+    )
+    with session(bearer, "--exposure", "all", elicitation={}) as one:
+        number = one.begin("tools/call", name="s__edit", arguments={})
+        [waiting] = until(lambda: fetch(url, "/pending", headers=own)[1]["pending"], "waits")
+        assert waiting["holder"] != "owner"
+        assert patient("pending", waiting["id"], "once").returncode == 0
+        assert not one.answer(number)["result"].get("isError")
+        assert not [each for each in one.others if each.get("method") == "elicitation/create"]
+
+
 def test_only_the_owner_decides(place: Place) -> None:
     """The holder of a token that grants everything is the owner's equal; another one is not."""
     limited = place.cli.json("token", "create", "--server", "s")["token"]

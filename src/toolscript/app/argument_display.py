@@ -41,17 +41,21 @@ class _Shortening:
         """Returns a value with short texts, and as many members as there is room for."""
         if isinstance(value, str):
             return self._text(value)
-        if isinstance(value, dict | list) and not depth:
-            self.is_cut = True
-            return "…"
+        if isinstance(value, dict | list):
+            self._room -= 3  # its brackets and a comma, so that empty ones are bounded, too
+            if not depth:
+                self.is_cut = True
+                return "…"
         if isinstance(value, dict):
             members = cast("dict[str, Any]", value)
             shown: dict[str, Any] = {}
             for key, member in members.items():
                 if self._room <= 0:
-                    shown["…"] = self._more(len(members) - len(shown), "keys")
+                    more = self._more(len(members) - len(shown), "keys")
+                    shown[self._free("…", shown)] = more
                     break
-                shown[self._text(key)] = self.shorten(member, depth - 1)
+                name = self._free(self._text(key), shown)
+                shown[name] = self.shorten(member, depth - 1)
             return shown
         if isinstance(value, list):
             items: list[Any] = []
@@ -61,16 +65,30 @@ class _Shortening:
                     break
                 items.append(self.shorten(item, depth - 1))
             return items
-        self._room -= len(str(value))
+        self._room -= len(str(value)) + 1
         return value
+
+    def _free(self, name: str, shown: dict[str, Any]) -> str:
+        """Returns a name for a key; another one that was cut or blanked may look the same."""
+        while name in shown:
+            name += "'"
+            self._room -= 1
+        return name
 
     def _text(self, text: str) -> str:
         whole = redact_known([text], self._hidden)[0]
-        head = whole[:MAX_VALUE_CHARS]
-        self._room -= len(head) + 4  # the quotes and what separates it
-        more = len(whole) - len(head)
-        return f"{head}… {self._more(more, 'characters')}" if more else whole
+        more = max(len(whole) - MAX_VALUE_CHARS, 0)
+        head = "".join(map(_visible, whole[:MAX_VALUE_CHARS]))
+        self._room -= len(msgspec.json.encode(head).decode()) + 2  # with what separates it
+        return f"{head}… {self._more(more, 'characters')}" if more else head
 
     def _more(self, number: int, kind: str) -> str:
         self.is_cut = True
         return f"({number} more {kind})"
+
+
+def _visible(character: str) -> str:
+    """Returns an escape for a character that `printable` would drop unseen."""
+    if character.isascii() or character.isprintable():
+        return character
+    return character.encode("unicode_escape").decode()

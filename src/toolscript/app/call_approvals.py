@@ -216,6 +216,8 @@ class Approvals:
         if any(each.allows(tool, holder) for each in remembered):
             return
         text, is_cut = shown_arguments(arguments, hidden)
+        if is_cut:
+            text += " (not all is shown, so this call can be allowed once only)"
         may_ask = caller.may_be_asked
         is_final = is_cut or (may_ask and holder != OWNER)
         shown = PendingApproval(
