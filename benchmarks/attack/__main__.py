@@ -17,7 +17,17 @@ from msgspec import to_builtins
 from benchmarks import report
 from benchmarks.attack.base import Effort, Outcome
 
-AREAS = ("tasks", "upstream", "storage", "trust", "requests", "redaction", "sandbox", "login")
+AREAS = (
+    "tasks",
+    "upstream",
+    "storage",
+    "trust",
+    "requests",
+    "crowd",
+    "redaction",
+    "sandbox",
+    "login",
+)
 """Modules beside this one; each has a function ``attacks(effort)`` that yields outcomes."""
 
 

@@ -12,7 +12,7 @@ from toolscript.surfaces.http import request_input
 from toolscript.surfaces.http.request_input import BodyLimit
 
 POST: Scope = {"type": "http", "method": "POST", "path": "/search", "headers": []}
-PIECE = b"x" * 1000
+PIECE = b"x" * 20_000
 
 
 async def read(scope: Scope, receive: Receive, send: Send) -> None:
@@ -27,7 +27,7 @@ def test_a_request_that_is_cancelled_while_its_body_arrives_counts_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As where its token ends."""
-    monkeypatch.setattr(request_input, "MAX_BODIES_BYTES", 2500)
+    monkeypatch.setattr(request_input, "MAX_BODIES_BYTES", 50_000)
     limit = BodyLimit(read)
 
     async def begin(seconds: float) -> list[Message]:
@@ -109,7 +109,7 @@ def test_a_line_of_a_stream_has_the_bounds_of_a_body(
     monkeypatch: pytest.MonkeyPatch, check: Callable[..., bool]
 ) -> None:
     """Lines that are complete do not add up."""
-    monkeypatch.setattr(request_input, "MAX_BODY_BYTES", 2500)
+    monkeypatch.setattr(request_input, "MAX_BODY_BYTES", 50_000)
     monkeypatch.setattr(request_input, "MAX_BRACKETS", 30)
     assert not check(*[PIECE + b"\n"] * 9)
     assert not check(PIECE, PIECE, b"\n" + PIECE, PIECE)
@@ -123,11 +123,30 @@ def test_unfinished_lines_count_with_all_bodies(
     monkeypatch: pytest.MonkeyPatch, check: Callable[..., bool]
 ) -> None:
     """And no more once their streams have ended."""
-    monkeypatch.setattr(request_input, "MAX_BODIES_BYTES", 2500)
+    monkeypatch.setattr(request_input, "MAX_BODIES_BYTES", 50_000)
     for _ in range(5):
         assert not check(PIECE, PIECE)
     assert check(PIECE, PIECE, PIECE)
     assert not check(PIECE, PIECE)
+
+
+@pytest.mark.parametrize(("length", "status"), [(16, 200), (17, 503)])
+def test_a_small_request_is_served_while_large_ones_fill_the_room(
+    monkeypatch: pytest.MonkeyPatch, length: int, status: int
+) -> None:
+    monkeypatch.setattr(request_input, "MAX_BODIES_BYTES", 50_000)
+    limit = BodyLimit(read)
+    limit.count(50_000)
+    sent: list[Any] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"x" * length * 1024, "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    anyio.run(limit, POST, receive, send)
+    assert sent[0]["status"] == status
 
 
 def test_a_line_has_to_arrive_in_time(

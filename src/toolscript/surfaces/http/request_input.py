@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 MAX_BODY_BYTES = 4 * 1024 * 1024
 MAX_BODIES_BYTES = 64 * 1024 * 1024
 """Of all requests together that are under way."""
+SMALL_BODY_BYTES = 16 * 1024
+"""A body of at most so many bytes is read however much others send; connections are bounded."""
 LINE_S = 60.0
 """Seconds that a message of a stream may take, as the body of a request may."""
 MAX_BRACKETS = 200_000
@@ -101,7 +103,7 @@ class BodyLimit:
         if brackets > MAX_BRACKETS:
             what = f"the body has too many brackets; at most {MAX_BRACKETS} are read"
             raise InputError(what)
-        if self._bytes > MAX_BODIES_BYTES:
+        if self._bytes > MAX_BODIES_BYTES and length > SMALL_BODY_BYTES:
             what = "requests with much in them are under way already; try again in a moment"
             raise NotReadyError(what)
 
