@@ -1,9 +1,10 @@
 """A well-behaved MCP server made with the real SDK: ``sdk.py stdio|http|sse|events [PORT]``.
 
-Over HTTP it listens on 127.0.0.1 and prints its URL. Two environment variables
-change its answers: with ``NEEDS_AUTHORIZATION`` any request whose ``Authorization``
-header is not that gets 401; while the file ``FORGETFUL`` exists, any request gets 404.
-``events`` is SSE at a path that does not say so.
+Over HTTP it listens on 127.0.0.1 and prints its URL. Environment variables change
+what it does: with ``NEEDS_AUTHORIZATION`` any request whose ``Authorization`` header is
+not that gets 401; while the file ``FORGETFUL`` exists, any request gets 404; with
+``CALLS`` it answers in JSON and appends the path of each call of ``read_file`` to that
+file. ``events`` is SSE at a path that does not say so.
 """
 
 import os
@@ -15,12 +16,16 @@ from typing import Any
 import uvicorn
 from mcp.server.mcpserver import MCPServer
 
+CALLS = os.environ.get("CALLS")
 server = MCPServer("sdk", version="7")
 
 
 @server.tool()
 def read_file(path: str) -> str:
     """Read the contents of a file from disk."""
+    if CALLS:
+        with Path(CALLS).open("a", encoding="utf-8") as calls:
+            calls.write(f"{path}\n")
     return path
 
 
@@ -55,7 +60,9 @@ def main(transport: str, port: int) -> None:
         return
     path = {"http": "/mcp", "sse": "/sse", "events": "/events"}[transport]
     app: Any = (
-        server.streamable_http_app() if transport == "http" else server.sse_app(sse_path=path)
+        server.streamable_http_app(json_response=bool(CALLS))
+        if transport == "http"
+        else server.sse_app(sse_path=path)
     )
     with socket.create_server(("127.0.0.1", port)) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}{path}"

@@ -9,6 +9,12 @@ from pydantic import ValidationError
 
 _STATUS_ONLY = {"Server returned an error response", "Session terminated", "Not Found"}
 """The messages that the SDK gives to responses that had only a status."""
+CUT = "closed the connection before it answered; it may have executed the request"
+_CUT_STREAMS = {
+    "SSE stream ended without a response",
+    "SSE stream ended and reconnection attempts were exhausted",
+}
+"""The messages that the SDK gives to responses that ended too early."""
 
 
 class ClosedError(Exception):
@@ -20,8 +26,13 @@ def is_closed(error: BaseException) -> bool:
     return (
         isinstance(error, MCPError)
         and error.code == mcp_types.CONNECTION_CLOSED
-        and error.message == "Connection closed"
+        and (error.message == "Connection closed" or is_cut(error))
     )
+
+
+def is_cut(error: MCPError) -> bool:
+    """Whether a response ended before its answer, and the request may have been executed."""
+    return error.message in _CUT_STREAMS
 
 
 def is_status_only(error: BaseException) -> bool:

@@ -37,13 +37,14 @@ from toolscript.gateway.oauth.login import Login, LoginNeededError
 from toolscript.gateway.oauth.pending_logins import PendingLogins
 from toolscript.gateway.process.process_reaper import ProcessReaper
 from toolscript.gateway.process.stderr_log import StderrLog
-from toolscript.gateway.upstream.backoff import Backoff
+from toolscript.gateway.upstream.backoff import LASTING_S, Backoff
+from toolscript.gateway.upstream.http_outcome import FORGOTTEN
 from toolscript.gateway.upstream.other_lists import has_other_lists, other_lists
 from toolscript.gateway.upstream.output_filter import OutputFilter
 from toolscript.gateway.upstream.request_router import RequestRouter
 from toolscript.gateway.upstream.session_factory import SessionFactory
 from toolscript.gateway.upstream.tool_list_changes import ToolListChanges
-from toolscript.gateway.upstream.tool_listing import list_tools
+from toolscript.gateway.upstream.tool_listing import answers_listing, list_tools
 from toolscript.storage.atomic_files import file_name
 from toolscript.storage.base import Records
 from toolscript.text.display import printable
@@ -53,6 +54,10 @@ from toolscript.types import ServerSpec, Transport
 LOGIN_POLL_S = 0.25
 LISTING_PAUSE_S = 0.5
 """The least time between two listings: a server may report a change at each."""
+RETURN_S = 10.0
+"""How long requests wait for a remote server that worked and is gone: it may be restarted."""
+DRAIN_S = 10.0
+"""How long a session that is over is kept for the requests that are still being answered."""
 _MAX_REJECTED = 20
 _GONE = {401, 403, 404, 500, 502, 503, 504}
 """Statuses of a server that has forgotten the session or has gone away."""
@@ -107,6 +112,7 @@ class McpUpstream:
             self._redacted,
             check=self._wake_up,
             admit=self._admit,
+            is_repeatable=self._is_repeatable,
         )
         self._output = OutputFilter(spec.output, self._secrets)
 
@@ -126,7 +132,7 @@ class McpUpstream:
 
     async def run(self) -> None:
         """See `Upstream.run`."""
-        backoff = Backoff()
+        backoff, returns_by = Backoff(), -math.inf
         try:
             while True:
                 self._ready_at = math.inf
@@ -134,9 +140,17 @@ class McpUpstream:
                 error = await self._attempt()
                 self._is_connecting = False
                 self._note_listed(self._changes)
-                lasted_s = anyio.current_time() - self._ready_at
-                retrying = self._was_ready and backoff.lost(lasted_s)
-                pause_s = backoff.pause()
+                now = anyio.current_time()
+                lasted_s, pause_s = now - self._ready_at, 0.0
+                worked = self._router.has_answered or lasted_s >= LASTING_S
+                if worked and self._was_ready and self._spec.transport != "stdio":
+                    backoff, returns_by = Backoff(), now + RETURN_S
+                    is_over = self._router.lost or self._sessions.refused in FORGOTTEN
+                else:
+                    is_over = False
+                retrying = (self._was_ready and backoff.lost(lasted_s)) or now < returns_by
+                if not is_over:
+                    pause_s = backoff.pause()
                 self._router.disconnected(error, retrying=retrying)
                 self._report(Failed(error=error, retry_s=pause_s, retrying=retrying))
                 await self._wait_before_retry(pause_s)
@@ -256,6 +270,13 @@ class McpUpstream:
             if held.tool.name == params.get("name"):
                 raise HeldError(held_message(held))
 
+    def _is_repeatable(self, method: str, params: dict[str, Any]) -> bool:
+        """Whether a request may be executed twice, by what its tool says of itself."""
+        if method != "tools/call":
+            return True
+        reads = [tool.name for tool in self._ready.tools if tool.tool_class == "read"]
+        return params.get("name") in reads
+
     def list_again(self) -> None:
         """See `Upstream.list_again`."""
         self._note_change()
@@ -292,6 +313,11 @@ class McpUpstream:
             self._wake = anyio.Event()
             if self._is_closed:
                 raise ClosedError
+            if error := self._router.lost:
+                self._report(Failed(error=error, retrying=True))
+                with anyio.move_on_after(DRAIN_S):
+                    await self._router.idle()
+                raise UpstreamError(error)
             if self._is_stale or anyio.current_time() >= due_at:
                 await self._publish_again(session)
             else:
@@ -308,6 +334,8 @@ class McpUpstream:
             except MCPError as error:
                 # Any other error is an answer, and so a sign of life.
                 if is_closed(error) or self._sessions.refused in _GONE:
+                    raise
+                if self._sessions.refused and not await answers_listing(session):
                     raise
         if scope.cancelled_caught:
             raise UpstreamError(f"did not answer a ping within {self._ping_s:g} s")

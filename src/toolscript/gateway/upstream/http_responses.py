@@ -24,6 +24,7 @@ from toolscript.gateway.jsonrpc_reader import (
     unreadable_answer,
 )
 from toolscript.gateway.raw_results import in_thread_if_large
+from toolscript.gateway.upstream.http_outcome import RecordingClient
 
 _REFERENCE = "toolscript/large"
 _MAX_REFERENCES = 512
@@ -57,7 +58,7 @@ class BoundedResponses:
         # Gigabytes can be compressed to a few kilobytes.
         headers = {"accept-encoding": "identity", **(headers or {})}
         hooks: dict[str, list[Any]] = {"response": [self._bound]}
-        return httpx2.AsyncClient(headers=headers, timeout=timeout, auth=auth, event_hooks=hooks)
+        return RecordingClient(headers=headers, timeout=timeout, auth=auth, event_hooks=hooks)
 
     async def _bound(self, response: httpx2.Response) -> None:
         """Replaces the stream of a response by a bounded one."""

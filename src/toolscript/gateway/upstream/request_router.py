@@ -21,7 +21,7 @@ from pydantic import TypeAdapter
 
 from toolscript.errors import CallTimeoutError, NotConnectedError, RefusedError, UpstreamError
 from toolscript.gateway.base import CANNOT_BE_ASKED, Caller
-from toolscript.gateway.diagnosis import is_closed, is_status_only
+from toolscript.gateway.diagnosis import CUT, is_closed, is_cut, is_status_only
 from toolscript.gateway.upstream.elicitation import (
     DECLINED,
     METHOD,
@@ -29,7 +29,9 @@ from toolscript.gateway.upstream.elicitation import (
     attributed,
     secret_asked_for,
 )
+from toolscript.gateway.upstream.http_outcome import HttpOutcome, recorded_in
 from toolscript.gateway.upstream.raw_dispatcher import SessionBypassError
+from toolscript.gateway.upstream.tool_listing import answers_listing
 from toolscript.text.display import printable
 
 log = logging.getLogger(__name__)
@@ -84,6 +86,7 @@ class RequestRouter:
         redact: Callable[[str], str],
         check: Callable[[], None],
         admit: Callable[[str, _Raw], Awaitable[None]],
+        is_repeatable: Callable[[str, _Raw], bool],
     ) -> None:
         self._server = server
         self._timeout_s = timeout_s
@@ -91,17 +94,23 @@ class RequestRouter:
         self._redact = redact
         self._check = check
         self._admit = admit
+        self._is_repeatable = is_repeatable
         self._session: ClientSession | None = None
         self._error = ""
         """Why there is no connection, if requests are not to wait for one."""
         self._changed = anyio.Event()
         self._pending: set[_PendingRequest] = set()
         self._warned = False
+        self._probing = anyio.Lock()
+        self.lost = ""
+        """Why the session that was last connected is over; empty while it is not."""
+        self.has_answered = False
+        """Whether a request was answered since the last connection began."""
 
     @contextmanager
     def connected(self, session: ClientSession) -> Generator[None]:
         """Sends requests over this session within the block."""
-        self._session = session
+        self._session, self.lost, self.has_answered = session, "", False
         self._notify("")
         try:
             yield
@@ -117,22 +126,9 @@ class RequestRouter:
         pending = _PendingRequest(caller, self._timeout_s)
         pending.reset_timeout()
         with pending.scope:
-            session = await self._connection()
-            await self._admit(method, params)
-            pending.begin()
-            self._pending.add(pending)
-            try:
-                return await self._answered(session, method, params, pending)
-            except SessionBypassError as bypass:
-                return bypass.result
-            except MCPError as error:
-                raise self._refusal(error) from None
-            except UpstreamError:
-                raise
-            except Exception as error:  # noqa: BLE001 - the boundary: whatever one server does stays with it
-                raise UpstreamError(f"{self._server}: {self._describe(error)}") from None
-            finally:
-                self._pending.discard(pending)
+            result = await self._sent(method, params, pending)
+            self.has_answered = True
+            return result
         name = params.get("name") or params.get("uri") or method
         is_over = anyio.current_time() >= pending.ends_at
         raise CallTimeoutError(
@@ -140,6 +136,57 @@ class RequestRouter:
             f"{self._timeout_s * (MAX_TIMEOUTS if is_over else 1):g} s; "
             "allow it more with its callTimeout, or TOOLSCRIPT_CALL_TIMEOUT for all"
         )
+
+    async def idle(self) -> None:
+        """Waits until no request is being answered in the session that is over."""
+        while self._pending:
+            await self._changed.wait()
+
+    async def _sent(
+        self, method: str, params: _Raw, pending: _PendingRequest, *, repeats: bool = True
+    ) -> _Raw:
+        """Returns the result; ``repeats`` a request once in a new session, if that is safe."""
+        session = await self._connection(method, params)
+        pending.begin()
+        self._pending.add(pending)
+        outcome = HttpOutcome()
+        try:
+            with recorded_in(outcome):
+                return await self._answered(session, method, params, pending)
+        except SessionBypassError as bypass:
+            return bypass.result
+        except MCPError as error:
+            refusal = error
+        except UpstreamError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the boundary: whatever one server does stays with it
+            raise UpstreamError(f"{self._server}: {self._describe(error)}") from None
+        finally:
+            self._pending.discard(pending)
+            self._wake()
+        if not await self._is_over(session, refusal, outcome):
+            raise self._refusal(refusal)
+        is_undone = outcome.is_undone or "session" in refusal.message.lower()
+        if not repeats or not (is_undone or self._is_repeatable(method, params)):
+            raise NotConnectedError(f"{self._server}: {outcome}")
+        pending.reset_timeout()
+        repeats = outcome.unsent is not None
+        return await self._sent(method, params, pending, repeats=repeats)
+
+    async def _is_over(self, session: ClientSession, error: MCPError, outcome: HttpOutcome) -> bool:
+        """Whether a request failed because its session is over; it is opened again then.
+
+        A status may be about the request alone, unless the server refuses its listing, too, which
+        it answered when the session began.
+        """
+        if not outcome.may_end_session(error):
+            return False
+        async with self._probing:
+            is_current = session is self._session
+            if is_current and (outcome.unsent or not await answers_listing(session)):
+                self._session, self.lost = None, str(outcome)
+                self._check()
+        return session is not self._session
 
     async def elicit(
         self, context: ClientRequestContext, params: mcp_types.ElicitRequestParams
@@ -205,14 +252,19 @@ class RequestRouter:
         params = attributed(self._server, question.get("params") or {}, self._redact)
         return {**question, "params": params}
 
-    async def _connection(self) -> ClientSession:
-        while self._session is None:
-            if self._error:
+    async def _connection(self, method: str, params: _Raw) -> ClientSession:
+        """Waits for a session that admits the request."""
+        while True:
+            if (session := self._session) is not None:
+                await self._admit(method, params)
+                if session is self._session:
+                    return session
+            elif self._error:
                 raise NotConnectedError(
                     f"{self._server} is not connected ({self._error}); it is tried again by itself"
                 )
-            await self._changed.wait()
-        return self._session
+            else:
+                await self._changed.wait()
 
     def _only_pending(self) -> _PendingRequest:
         """Returns a request of the only user whom the server's question can be meant for."""
@@ -225,7 +277,8 @@ class RequestRouter:
     def _refusal(self, error: MCPError) -> UpstreamError:
         if is_closed(error) or is_status_only(error):
             self._check()
-            return NotConnectedError(f"{self._server}: {self._describe(error)}")
+            reason = CUT if is_cut(error) else self._describe(error)
+            return NotConnectedError(f"{self._server}: {reason}")
         said, data = self._redact(error.message), error.data
         if error.code == URL_NEEDED and isinstance(data, dict):
             data = self._attributed_addresses(cast("_Raw", data))
@@ -251,5 +304,8 @@ class RequestRouter:
 
     def _notify(self, error: str) -> None:
         self._error = error
+        self._wake()
+
+    def _wake(self) -> None:
         self._changed.set()
         self._changed = anyio.Event()

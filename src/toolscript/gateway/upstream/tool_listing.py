@@ -9,6 +9,7 @@ import anyio.lowlevel
 import mcp_types
 import msgspec
 from mcp.client.session import ClientSession
+from mcp.shared.exceptions import MCPError
 from mcp_types.methods import validate_server_result
 from mcp_types.version import LATEST_HANDSHAKE_VERSION
 from pydantic import TypeAdapter, ValidationError
@@ -85,6 +86,16 @@ async def _entries(session: ClientSession) -> AsyncGenerator[tuple[Any, dict[str
         if not cursor or cursor in seen:
             return
         seen.add(cursor)
+
+
+async def answers_listing(session: ClientSession) -> bool:
+    """Whether the server still lists its tools, as it did when the session began."""
+    with suppress(ValueError):  # a listing that cannot be read is one, too
+        try:
+            await _page(session, None)
+        except MCPError:
+            return False
+    return True
 
 
 async def _page(session: ClientSession, cursor: str | None) -> tuple[dict[str, Any], list[Any]]:
