@@ -259,6 +259,7 @@ class App:
             passages_waiting=self.skills.index.waiting,
             configuration=self._gateway.config.stamp,
             configuration_problem=self._follower.problem if self._follower else "",
+            folder=self._gateway.project if grant.is_owner else "",
             tasks={**self.tasks.states, **learning},
             database=self.database,
         )

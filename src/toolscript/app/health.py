@@ -68,6 +68,8 @@ class Health:
     """Why the files of the configuration as they are now are not served."""
     download: DownloadState | None = None
     """The model that is being downloaded."""
+    folder: str = ""
+    """Where servers start that are the user's own and name no folder; for the owner alone."""
     tasks: Mapping[str, str] = field(default_factory=dict[str, str])
     """Each background task's state by its name: see `TaskMonitor`."""
     database: DatabaseState | None = None

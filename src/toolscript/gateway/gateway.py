@@ -84,7 +84,7 @@ class Gateway:
         self._starts = starts
         self._idle_s = idle_s
         self._limit = ProcessLimit(max_processes)
-        self._project = project
+        self.project = project
         self._projects = {project}
         self._tasks: TaskGroup | None = None
         self._ownership = ownership or SoleOwnership()
@@ -155,7 +155,7 @@ class Gateway:
                 self._end(managed)
         for name in [name for name in wanted if name not in self._managed]:
             self._begin(wanted[name])
-            self._projects = {self._project}  # any may have to start it
+            self._projects = {self.project}  # any may have to start it
         self._catalogue.publish(self.catalogue.keeping(wanted))
 
     async def request(
@@ -343,7 +343,7 @@ class Gateway:
             if self._tasks is not None:
                 self._tasks.start_soon(self._hold_temporary, managed, instance)
 
-        instances = ServerInstances(spec, self._project, make, begin)
+        instances = ServerInstances(spec, self.project, make, begin)
         managed = ManagedServer(spec, instances, FairQueue(spec.max_concurrent), is_owned)
         if rests and known is not None:
             managed.settled.set()

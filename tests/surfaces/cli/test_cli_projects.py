@@ -64,6 +64,8 @@ def test_each_project_commits_in_its_own_repository(
         foreign = sessions[0].call("git:git_log", repo_path=str(folders[1]))
         assert foreign.get("isError"), "its server is that of the other project"
         running = list(child_processes(int(cli.record()["pid"])).values())
+        table = cli("doctor").stdout
+        assert f"your servers start in {cli.home}, with the variables of its start" in table
         for folder in folders:  # one more runs in the home directory, whose tools are listed
             assert len([words for words in running if f"--repository {folder}" in words]) == 1
         assert len([words for words in running if "mcp-server-time" in words]) == 1

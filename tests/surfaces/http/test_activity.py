@@ -106,6 +106,32 @@ def test_a_parameter_that_no_database_takes_is_refused(door: Door, path: str) ->
     assert fetch(door.url, "/tools/files__echo%00")[0] == 400
 
 
+@pytest.mark.parametrize("door", [KEEPING], indirect=True)
+@pytest.mark.parametrize("text", [r"a\u0000b", r"a\ud800b", r"\udfff"])
+def test_a_body_with_what_no_database_takes_is_answered(door: Door, text: str) -> None:
+    """NUL characters and halves of surrogate pairs, in each place of a call and a search."""
+    body = json.dumps({"query": "X", "name": "X", "tool": "X", "X": "X"}).replace("X", text)
+    headers = {"Content-Type": "application/json", "Toolscript-Session": "one"}
+    message = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call"})
+    call = {"name": "X", "arguments": {"X": "X"}}
+    rpc = json.dumps({**json.loads(message), "params": call}).replace("X", text)
+    for path, sent in (
+        ("/search", body),
+        ("/tools/files__echo", body),
+        ("/tools/files__needs", body),
+        ("/message", rpc),
+        ("/pending/none", body),
+        ("/graph/clear", body),
+    ):
+        given = {"method": "POST", "headers": headers, "body": sent.encode()}
+        status, answer = fetch(door.url, path, **given)
+        assert status < 500, (path, answer)
+    logs = "".join(log.read_text("utf-8") for log in door.cli.home.rglob("*.log"))
+    assert "Traceback" not in logs
+    assert door.call("files__echo", {}) == 200
+    until(lambda: door.calls(), "calls are recorded all the same")
+
+
 def test_each_call_is_recorded_with_what_came_of_it(door: Door) -> None:
     """By both doors."""
     assert door.ask() == (200, {"calls": [], "next": None})

@@ -76,7 +76,9 @@ def _gateway(settings: Settings) -> Finding:
     if problem:
         advice = "correct the file; it is taken over by itself"
         return Finding("gateway", ok=False, found=f"{address}: {problem}", advice=advice)
-    return Finding("gateway", ok=True, found=address)
+    folder = running.health.get("folder") or "the folder that it was started in"
+    inherited = f"your servers start in {folder}, with the variables of its start"
+    return Finding("gateway", ok=True, found=f"{address}; {inherited}")
 
 
 def _health(settings: Settings) -> dict[str, Any] | None:

@@ -172,6 +172,7 @@ class HealthAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     download: Annotated[DownloadAnswer | UnsetType | None, about("A model's download.")] = UNSET
     configuration: Annotated[str | UnsetType, about("Changes with the files served.")] = UNSET
     configuration_problem: Annotated[str | UnsetType, about("Why newer ones are not.")] = UNSET
+    folder: Annotated[str | UnsetType, about("Where servers start that name no folder.")] = UNSET
     tasks: Annotated[Mapping[str, str] | UnsetType, about("Each background task's state.")] = UNSET
     database: Annotated[DatabaseAnswer | UnsetType | None, about("If gateways share one.")] = UNSET
 
