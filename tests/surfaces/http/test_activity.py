@@ -129,7 +129,7 @@ def test_a_body_with_what_no_database_takes_is_answered(door: Door, text: str) -
     logs = "".join(log.read_text("utf-8") for log in door.cli.home.rglob("*.log"))
     assert "Traceback" not in logs
     assert door.call("files__echo", {}) == 200
-    until(lambda: door.calls(), "calls are recorded all the same")
+    until(door.calls, "calls are recorded all the same")
 
 
 def test_each_call_is_recorded_with_what_came_of_it(door: Door) -> None:
