@@ -22,7 +22,7 @@ MAX_CONNECTIONS = 1_000
 MAX_HEAD_BYTES = 64 * 1024
 """Of request line and headers, of trailers, and of the framing of a chunked body."""
 MAX_HEADERS = 128
-MAX_PIPELINED = 16
+MAX_PIPELINED = 4
 """Requests that a client may send before the first of them is answered."""
 _SPARE = 32
 """Connections beyond the limit that uvicorn answers with 503; more are cut."""
