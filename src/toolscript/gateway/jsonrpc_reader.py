@@ -4,6 +4,7 @@ The SDK's own reader takes half a second for a megabyte of small values, and the
 loop waits. Small messages are left to it. Of anything larger only the envelope is read.
 """
 
+import codecs
 import re
 from typing import Any, cast
 
@@ -27,6 +28,8 @@ _HALVES = re.compile(
 """The escape of half a surrogate pair: texts that were cut within a character end with one."""
 _ID_FIRST = re.compile(rb'^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18})\b')
 _ID_LAST = re.compile(rb'"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
+_NOTHING = {b"null", b"[]"}
+"""Results that some languages write in the place of an empty object."""
 _CONTENT = re.compile(rb'"result"|"error"')
 
 
@@ -40,13 +43,16 @@ class UnparsedResult(msgspec.Struct, frozen=True):
 
 
 class _Envelope(msgspec.Struct):
+    jsonrpc: Any = None
     id: int | str | None = None
     method: str | None = None
     result: msgspec.Raw = msgspec.Raw()
+    error: msgspec.Raw = msgspec.Raw(b"null")
 
 
 def read_message(line: bytes) -> JSONRPCMessage:
     """Returns a message; raises `ValueError` for text that is none and answers no request."""
+    line = completed(line)
     is_object = line[:MARGIN_BYTES].lstrip().startswith(b"{")
     # The beginning of anything else is enough for the error; its end may be far.
     text = repaired(line if is_object else line[:MARGIN_BYTES]).decode("utf-8", "replace")
@@ -63,6 +69,30 @@ def read_message(line: bytes) -> JSONRPCMessage:
             return _large_message(whole, printable(first, 200))
         except ValueError:
             raise error from None
+
+
+def completed(line: bytes) -> bytes:
+    """Returns a message without a byte order mark, and an answer with what it lacks.
+
+    These are the version of the protocol, and an object as its result.
+    """
+    line = line.removeprefix(codecs.BOM_UTF8)
+    if len(line) > SMALL_BYTES:
+        return line
+    try:
+        answer = msgspec.json.decode(line, type=_Envelope)
+    except (msgspec.MsgspecError, RecursionError):
+        return line
+    error, result = bytes(answer.error), bytes(answer.result)
+    key, value = ("result", result) if error == b"null" else ("error", error)
+    has_null = error == b"null" and b'"error"' in line
+    is_wrapped = key == "result" and (value == b"null" or value[:1] in b'"[')
+    is_fit = answer.jsonrpc == "2.0" and not is_wrapped and not has_null
+    if answer.method is not None or answer.id is None or not value or is_fit:
+        return line
+    if is_wrapped:
+        value = b"{}" if value in _NOTHING else b'{"content":' + value + b"}"
+    return msgspec.json.encode({"jsonrpc": "2.0", "id": answer.id, key: msgspec.Raw(value)})
 
 
 def repaired(line: bytes) -> bytes:

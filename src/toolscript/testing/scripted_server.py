@@ -93,7 +93,7 @@ class ScriptedServer:
 
     def reply(self, identifier: Any, params: JsonObject) -> None:
         """Send the result of a call."""
-        result = self.script.get("results", {}).get(params["name"]) or text_result(params)
+        result = self.script.get("results", {}).get(params["name"], text_result(params))
         self.send(id=identifier, result=result)
 
 

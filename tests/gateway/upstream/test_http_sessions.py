@@ -4,7 +4,7 @@ import http.server
 import json
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +35,7 @@ class Forgetful(http.server.ThreadingHTTPServer):
         self.forgets_each = False
         self.is_bad_request = False
         """Whether it answers calls with the status, though it knows the session."""
+        self.form: Callable[[dict[str, Any]], str] = json.dumps
         self.may_open, self.may_answer = threading.Event(), threading.Event()
         self.may_open.set()
         self.may_answer.set()
@@ -57,10 +58,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as it is there
         """Says nothing."""
 
-    def reply(self, status: int, body: object = None, session: str = "") -> None:
-        data = b"" if body is None else json.dumps(body).encode()
+    def reply(self, status: int, body: dict[str, Any] | None = None, session: str = "") -> None:
+        written = json.dumps if body is None or status != 200 else self.server.form
+        data = b"" if body is None else written(body).encode()
+        is_event = b"data:" in data[:9]
         self.send_response(status)
-        self.send_header("content-type", "application/json")
+        self.send_header("content-type", "text/event-stream" if is_event else "application/json")
         self.send_header("content-length", str(len(data)))
         if session:
             self.send_header("mcp-session-id", session)
@@ -121,6 +124,33 @@ def server() -> Generator[Forgetful]:
             server.may_answer.set()
             server.shutdown()
             thread.join()
+
+
+def nameless(message: dict[str, Any]) -> dict[str, Any]:
+    """The message without the version of the protocol."""
+    return {key: value for key, value in message.items() if key != "jsonrpc"}
+
+
+FORMS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "bom": lambda message: "\ufeff" + json.dumps(message),
+    "no version": lambda message: json.dumps(nameless(message)),
+    "no error": lambda message: json.dumps({**message, "error": None}),
+    "bom in an event": lambda message: f"data: \ufeff{json.dumps(message)}\n\n",
+    "bom before an event": lambda message: f"\ufeffdata: {json.dumps(message)}\n\n",
+    "lines of an event": lambda message: (
+        "data:" + json.dumps(nameless(message), indent=1).replace("\n", "\ndata: ") + "\n\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_answer_that_breaks_the_protocol_is_read(
+    tmp_path: Path, server: Forgetful, form: str
+) -> None:
+    """upstream:isolation: a byte order mark, no ``jsonrpc``, ``error`` beside the result."""
+    server.form = FORMS[form]
+    with connected(tmp_path, server) as now:
+        assert read(now, "again") == "again"
 
 
 @contextmanager

@@ -26,9 +26,9 @@ from toolscript.errors import (
     NotConnectedError,
     RefusedError,
     UnknownNameError,
-    UpstreamError,
 )
 from toolscript.gateway.base import SILENT_CALLER, Caller
+from toolscript.gateway.raw_results import RawResult
 
 PATIENT = {"TOOLSCRIPT_CALL_TIMEOUT": "60"}
 ADD = tool(
@@ -193,19 +193,47 @@ def test_an_error_of_the_servers_is_passed_on(scripted: Scripted, tmp_path: Path
     assert str(refused.value) == "s: first pay the ***"
 
 
+TEXT = {"type": "text", "text": "beside"}
+LARGE = {"a": "x" * 100_000}
+
+
 @pytest.mark.parametrize(
-    "result", [{"content": "none"}, {"content": [{"type": "text"}]}, {"structuredContent": {}}]
+    ("result", "content"),
+    [
+        ({"structuredContent": {"a": 1}}, ['{"a":1}']),
+        ({"content": None, "structuredContent": {"a": 1}}, ['{"a":1}']),
+        ({"content": None, "isError": None}, ["(the server sent an empty result)"]),
+        ({"content": "a text"}, ["a text"]),
+        ({"content": TEXT}, ["beside"]),
+        ({}, ["(the server sent an empty result)"]),
+        (None, ["(the server sent an empty result)"]),
+        ("a text", ["a text"]),
+        ([TEXT], ["beside"]),
+        ({"content": [{"type": "json", "a": 1}, TEXT]}, ['{"type":"json","a":1}', "beside"]),
+        ({"content": [{"type": "text"}, None, "plain"]}, ['{"type":"text"}', "plain"]),
+        ({"content": [TEXT], "structuredContent": [1, 2]}, ["beside", "[1,2]"]),
+        ({"structuredContent": LARGE}, []),
+    ],
 )
-def test_a_result_that_is_malformed_costs_only_itself(
-    scripted: Scripted, tmp_path: Path, result: dict[str, Any]
+def test_a_result_that_breaks_the_protocol_is_shown(
+    scripted: Scripted,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    result: Any,
+    content: list[str],
 ) -> None:
-    """upstream:isolation."""
-    with running(
-        served(tmp_path, s=scripted(tool("bad"), tool("good"), results={"bad": result}))
-    ) as app:
-        with pytest.raises(UpstreamError, match="s: sent an invalid answer"):
-            call(app, "s__bad")
-        assert echoed(call(app, "s__good"))["name"] == "good"
+    """upstream:isolation: the call was made; what can be read of its result is, with a note."""
+    config = served(tmp_path, s=scripted(tool("odd"), results={"odd": result}))
+    with running(config) as app:
+        shown = call(app, "s__odd")
+        call(app, "s__odd")
+    whole = json.loads(shown.text) if isinstance(shown, RawResult) else shown
+    assert [block["text"] for block in whole["content"]] == content
+    structured = whole.get("structuredContent")
+    assert structured in (None, {"a": 1}, LARGE)
+    notes = [r.message for r in caplog.records if "breaks the protocol" in r.message]
+    once = ["s: a result breaks the protocol; what can be read of it is shown"]
+    assert notes == ([] if isinstance(result, list) else once)
 
 
 def test_progress_is_told_in_order_and_buys_time(scripted: Scripted, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ The SDK parses responses itself. It gets a reference in the place of a large res
 the dispatcher exchanges that for the raw JSON.
 """
 
+import codecs
 import re
 import secrets
 import zlib
@@ -18,6 +19,7 @@ from toolscript.gateway.jsonrpc_reader import (
     SMALL_BYTES,
     BoundedBuffer,
     UnparsedResult,
+    completed,
     failed_answer,
     read_message,
     repaired,
@@ -99,12 +101,14 @@ class BoundedResponses:
         """Returns an event as it came, or with a reference as its data."""
         if buffer.is_full:
             return b"data: " + self._past_limit(buffer, request) + b"\n\n"
-        if buffer.size <= SMALL_BYTES:
-            return repaired(bytes(buffer.data))
-        lines = bytes(buffer.data).splitlines()
-        data = b"\n".join(line[5:] for line in lines if line.startswith(b"data:"))
+        event = bytes(buffer.data).removeprefix(codecs.BOM_UTF8)
+        lines = event.splitlines()
+        data = b"\n".join(line[5:].removeprefix(b" ") for line in lines if line[:5] == b"data:")
+        if buffer.size <= SMALL_BYTES and completed(data) == data:
+            return repaired(event)
         others = [line for line in lines if line and not line.startswith(b"data:")]
-        return b"\n".join([*others, b"data: " + await self._rewritten(data), b"", b""])
+        data = (await self._rewritten(data)).replace(b"\n", b" ")
+        return b"\n".join([*others, b"data: " + data, b"", b""])
 
     def _past_limit(self, buffer: BoundedBuffer, request: RequestId | None) -> bytes:
         if request is not None:
@@ -117,7 +121,7 @@ class BoundedResponses:
 
     async def _rewritten(self, data: bytes) -> bytes:
         if len(data) <= SMALL_BYTES:
-            return repaired(data)
+            return repaired(completed(data))
         try:
             return self._referring(await in_thread_if_large(read_message, data))
         except ValueError:

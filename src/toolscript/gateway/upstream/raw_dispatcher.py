@@ -36,9 +36,10 @@ class RawDispatcher(JSONRPCDispatcher[Any]):
         write: Any,
         on_closed: Callable[[], None],
         restore: Callable[[dict[str, Any]], Any],
+        repair: Callable[[dict[str, Any]], dict[str, Any]],
     ) -> None:
         super().__init__(read, write)
-        self._restore = restore
+        self._restore, self._repair = restore, repair
         self._on_closed = on_closed
 
     async def run(self, *handlers: Any, **options: Any) -> None:
@@ -55,11 +56,11 @@ class RawDispatcher(JSONRPCDispatcher[Any]):
         if method == "tools/list" and not (isinstance(raw, UnparsedResult) and not raw.text):
             raise SessionBypassError(raw)
         if not isinstance(raw, UnparsedResult):
-            return raw
+            return self._repair(raw) if method == "tools/call" else raw
         if raw.problem:
             raise UnreadableError(f"sent an answer that cannot be read: {raw.problem}")
         if method == "tools/call":
-            result = await in_thread_if_large(RawResult, raw.text)
+            result = await in_thread_if_large(lambda text: self._repair(RawResult(text)), raw.text)
             if result.get("resultType") != "input_required":
                 raise SessionBypassError(result)
         return await in_thread_if_large(decode_moderate, raw.text)

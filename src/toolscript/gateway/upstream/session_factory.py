@@ -26,6 +26,7 @@ from toolscript.gateway.process.stderr_log import StderrLog
 from toolscript.gateway.process.stdio_transport import process_streams
 from toolscript.gateway.upstream.http_responses import BoundedResponses
 from toolscript.gateway.upstream.raw_dispatcher import RawDispatcher
+from toolscript.gateway.upstream.result_repair import ResultRepair
 from toolscript.text.display import printable
 from toolscript.text.redaction import redact
 from toolscript.types import ServerSpec, Transport
@@ -60,6 +61,7 @@ class SessionFactory:
         self._stderr = stderr
         self._reaper = reaper
         self._login = login
+        self._repair = ResultRepair(spec.name)
         self._message_bytes = settings.message_limit_mib * 2**20
         self.connect_s = spec.start_timeout_s or settings.connect_timeout_s
         """Seconds in which the server has to answer."""
@@ -96,7 +98,7 @@ class SessionFactory:
         async with (
             self._streams(transport, responses) as (read, write),
             ClientSession(
-                dispatcher=RawDispatcher(read, write, on_closed, responses.restore),
+                dispatcher=RawDispatcher(read, write, on_closed, responses.restore, self._repair),
                 message_handler=on_message,
                 elicitation_callback=on_elicitation,
                 client_info=_IDENTITY,
