@@ -40,6 +40,14 @@ def test_m10_an_exact_id_beats_an_exact_name(query: str) -> None:
     assert [h.score for h in hits if h.document.server == "aaa"] < [hits[0].score]
 
 
+@pytest.mark.parametrize("name", ["mcp__good__write_note", "mcp_good_write_note"])
+def test_m10_an_id_with_a_clients_prefix_is_no_other_servers_name(name: str) -> None:
+    tools = (("aaa", "mcp__good__write_note"), *IMPERSONATED[1:])
+    hits = lexical(*tools).search(SearchRequest(text=name)).hits
+    assert (hits[0].document.id, hits[0].reason) == ("good__write_note", "Exact name")
+    assert [h.score for h in hits if h.document.server == "aaa"] < [hits[0].score]
+
+
 def test_m10_an_impersonator_is_found_by_its_own_id() -> None:
     hits = lexical(*IMPERSONATED).search(SearchRequest(text="aaa__good__write_note")).hits
     assert (hits[0].document.server, hits[0].reason) == ("aaa", "Exact name")

@@ -108,5 +108,60 @@ def test_a_name_in_symbols_only_is_found_literally() -> None:
     assert matched("+", ("math", "+"), ("math", "-")) == {"math__+": 1.0}
 
 
+ISSUES = (("jira", "createIssue"), ("jira", "addComment"), ("crm", "addPerson"), ("math", "add"))
+BOTH = {"jira__createIssue", "jira__addComment"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("select:createIssue,addComment", "Select: createIssue , addComment"),
+        "select:mcp__jira__createIssue,mcp__gateway__jira__addComment",
+    ],
+)
+def test_what_is_selected_by_name_is_found_as_if_asked_for_alone(text: str) -> None:
+    """search:exact"""
+    assert matched(text, *ISSUES) == dict.fromkeys(BOTH, 1.0)
+
+
+def test_a_short_name_counts_where_names_are_selected_and_a_sentence_stays_one() -> None:
+    assert matched("select:add", *ISSUES) == {"math__add": 1.0}
+    assert matched("select: what to add", *ISSUES) == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("createIssue,addComment", "createIssue;addComment", "createIssue|addComment"),
+        *('["createIssue","addComment"]', '{"names":["createIssue","addComment"]}'),
+        *("(createIssue)(addComment)", "`createIssue`、“addComment”", "createIssue(),addComment()"),
+        "jira.createIssue,jira/addComment",
+    ],
+)
+def test_names_are_taken_apart_whatever_stands_between_them(text: str) -> None:
+    """search:exact"""
+    assert matched(text, *ISSUES) == dict.fromkeys(BOTH, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("text", "score"),
+    [
+        *(("mcp__jira__createIssue", 1.0), ("mcp_jira_createIssue", 1.0)),
+        *(("mcp__toolscript__jira__createIssue", 1.0), ("functions.createIssue", 1.0)),
+        *(("mcp__claude_ai_Jira__createIssue", 0.9), ("`mcp__jira__createIssue`", 1.0)),
+        ("file it with mcp__jira__createIssue, please", 0.9),
+    ],
+)
+def test_a_name_with_what_a_client_puts_before_it_is_that_tool(text: str, score: float) -> None:
+    """search:exact"""
+    assert matched(text, *ISSUES) == {"jira__createIssue": score}
+
+
+def test_a_tool_whose_own_name_has_a_prefix_of_clients_is_found_by_it() -> None:
+    """search:exact"""
+    pairs = (("a", "mcp_search"), ("b", "search"))
+    assert matched("mcp_search", *pairs) == {"a__mcp_search": 1.0}
+
+
 def test_without_documents_nothing_is_matched() -> None:
     assert matched("read_file") == {}

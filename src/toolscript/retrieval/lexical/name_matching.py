@@ -10,7 +10,7 @@ that any tool knows.
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import TypeAlias
@@ -29,7 +29,15 @@ IN_SENTENCE = 0.9
 """A name inside a sentence counts this much of one that is the whole query."""
 _SHORTEST_IN_SENTENCE = 6
 _IDENTIFIER = re.compile(r"[^\W_][_\-.:][^\W_]|[a-z][A-Z]")
-ID_MARK = re.compile(f"{SEPARATOR}|:")
+_ID_MARK = re.compile(f"{SEPARATOR}|:")
+_BETWEEN = re.compile(r"[\s,;|()\[\]{}<>\"'`\u00ab\u00bb\u2018-\u201f\u3001\uff0c\uff1b]+")
+"""What stands between the names of a list, and around them."""
+_SELECT = re.compile(r"(?:select\s*:\s*)+(?=\S)", re.IGNORECASE)
+"""Begins a question that lists names and nothing else, as models ask Claude's tool search."""
+_CLIENT_PREFIX = re.compile(r"^(?:mcp_+|functions[.:])(?=\w)")
+"""What clients put before the name of a tool."""
+_MAX_SERVERS = 3
+"""So many servers' names before a tool's are passed over."""
 MAX_TOKENS = 64
 """Of a longer question only so many words are looked at for names."""
 
@@ -51,6 +59,11 @@ class NameMatch:
     def discounted(self) -> "NameMatch":
         """The same name, found inside a question rather than being all of it."""
         return NameMatch(IN_SENTENCE * self.score, self.similarity)
+
+
+def posing_as(name: str) -> str:
+    """Returns the id that a tool's name looks like, in letters and digits only, or ""."""
+    return compact(_CLIENT_PREFIX.sub("", name)) if _ID_MARK.search(name) else ""
 
 
 _EXACT = NameMatch(1.0, 1.0)
@@ -75,8 +88,8 @@ class _Names:
             for spelling in {name, qualified} - {""}:
                 self.compact[spelling].append(place)
             self.qualified.add(qualified)
-            if ID_MARK.search(each.name):
-                self.posing.append((place, name))
+            if pose := posing_as(each.name):
+                self.posing.append((place, pose))
             for spelling in {each.name, f"{each.server}:{each.name}", each.id}:
                 self.exact[spelling.strip()].append(place)
         self.spellings = Spellings(list(self.compact))
@@ -127,35 +140,53 @@ class NameMatcher:
         return {text: self._match(Query(text), visible, near) for text in texts}
 
     def _match(self, query: Query, visible: Mask | None, near: _Near) -> dict[int, NameMatch]:
-        spelled = query.compact
-        exact = self.literally(query.text.strip(), visible) or self.spelled(spelled, visible)
-        if exact:
-            return self._exactly(exact)
-        whole: dict[int, NameMatch] = {}
-        if _SHORTEST <= len(spelled) <= MAX_CHARS and not self._readable(query.words):
-            whole = near(spelled)
-        return whole or self._within(query, visible, near)
+        text, spelled = query.text.strip(), query.compact
+        matches = self._matching(text, visible)
+        if matches:
+            return matches
+        if selected := _SELECT.match(text):
+            names = map(Query, text[selected.end() :].split(",")[:MAX_TOKENS])
+            return _best(self._match(each, visible, near) for each in names)
+        matches = self._under_other_server(text, visible)
+        is_name_long = _SHORTEST <= len(spelled) <= MAX_CHARS
+        if not matches and is_name_long and not self._readable(query.words):
+            matches = near(spelled)
+        return matches or self._within(query, visible, near)
+
+    def _matching(self, text: str, visible: Mask | None) -> dict[int, NameMatch]:
+        """The tools whose name or id a text is, perhaps after what a client puts before it."""
+        rows = self.literally(text, visible) or self.spelled(compact(text), visible)
+        own = _CLIENT_PREFIX.match(text)
+        if own and self.impersonating.issuperset(rows):
+            rows = [*rows, *self.spelled(compact(text[own.end() :]), visible)]
+        return self._exactly(rows)
+
+    def _under_other_server(self, text: str, visible: Mask | None) -> dict[int, NameMatch]:
+        """The tools of an id that begins with names of servers that are not ours."""
+        parts = text.split(SEPARATOR, _MAX_SERVERS)
+        for first in range(1, len(parts)):
+            rest = SEPARATOR.join(parts[first:])
+            if exact := self._exactly(self.spelled(compact(rest), visible)):
+                return exact if SEPARATOR in rest else _discounted(exact)
+        return {}
 
     def _within(self, query: Query, visible: Mask | None, near: _Near) -> dict[int, NameMatch]:
         """Names that single words of a sentence spell."""
-        tokens = query.text.split()
-        found: dict[int, NameMatch] = {}
-        for token in tokens[:MAX_TOKENS] if len(tokens) > 1 else ():
-            for row, named in self._token(token, visible, near).items():
-                found[row] = max(named.discounted(), found.get(row, named.discounted()))
-        return found
+        tokens = _tokens(query.text)
+        matches = (self._token(token, visible, near) for token in tokens if len(tokens) > 1)
+        return _best(map(_discounted, matches))
 
     def _token(self, token: str, visible: Mask | None, near: _Near) -> dict[int, NameMatch]:
         spelled = compact(token)
-        if not _SHORTEST_IN_SENTENCE <= len(spelled) <= MAX_CHARS:
+        if len(spelled) < _SHORTEST_IN_SENTENCE:
             return {}
         identifier, readable = _IDENTIFIER.search(token), self._readable(words(token))
         if readable and not identifier:
             return {}
-        exact = self.spelled(spelled, visible)
-        if exact:
-            return self._exactly(exact)
-        return {} if readable else near(spelled)
+        matches = self._matching(token, visible) or self._under_other_server(token, visible)
+        if matches or readable or len(spelled) > MAX_CHARS:
+            return matches
+        return near(spelled)
 
     def _exactly(self, rows: Iterable[int]) -> dict[int, NameMatch]:
         """The exact name of these; an impersonator's only where nothing else has it."""
@@ -170,12 +201,28 @@ class NameMatcher:
         return all(word in STOP_WORDS or self.knows(word) for word in asked)
 
     def _near(self, spelled: str, visible: Mask | None) -> dict[int, NameMatch]:
-        found: dict[int, NameMatch] = {}
-        for spelling, similarity in self.alike(spelled):
-            for row in self.spelled(spelling, visible):
-                named = self._named(row, similarity)
-                found[row] = max(named, found.get(row, named))
-        return found
+        return _best(
+            {row: self._named(row, similarity) for row in self.spelled(spelling, visible)}
+            for spelling, similarity in self.alike(spelled)
+        )
+
+
+def _tokens(text: str) -> list[str]:
+    """Returns the words and names of a text, at most `MAX_TOKENS`."""
+    return [token for token in _BETWEEN.split(text) if token][:MAX_TOKENS]
+
+
+def _discounted(matches: Mapping[int, NameMatch]) -> dict[int, NameMatch]:
+    return {row: match.discounted() for row, match in matches.items()}
+
+
+def _best(matches: Iterable[Mapping[int, NameMatch]]) -> dict[int, NameMatch]:
+    """Returns the best match of each row."""
+    best: dict[int, NameMatch] = {}
+    for each in matches:
+        for row, match in each.items():
+            best[row] = max(match, best.get(row, match))
+    return best
 
 
 class NameIndex(NameMatcher):
