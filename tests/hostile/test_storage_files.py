@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import Cli, Scripted, fetch, tool
+from tests.support import Cli, Scripted, create_token, fetch, tool
 from toolscript.config.access_tokens import TokenStore
 from toolscript.embedding.loader import LazyModel
 from toolscript.errors import DataDirectoryError, TokenFileError
@@ -215,6 +215,29 @@ def test_m19_commands_go_on_without_keeping_and_say_so_in_one_line(
         said = [line for line in done.stderr.splitlines() if "cannot be" in line]
         assert 1 <= len(said) <= lines, said
         assert any(reason in line for line in said)
+
+
+@mounts
+def test_m19_a_token_that_cannot_be_revoked_is_said_with_what_to_do(cli: Cli) -> None:
+    """It still counts, so nobody may take it for revoked."""
+    cli.configure()
+    token = create_token(cli)
+    before = on_a_full_disk(cli.home / ".toolscript")
+    done = subprocess.run(
+        [*before, *cli.command("token", "revoke", token["id"])],
+        env=cli.environment(),
+        cwd=cli.home,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert line.startswith("toolscript: ")
+    assert line.endswith("No space left on device; make room, then repeat the command")
+    assert "/tokens" in line
+    assert [each["id"] for each in cli.json("token", "list")["tokens"]] == [token["id"]]
 
 
 def test_m19_the_others_go_on_too(cli: Cli, scripted: Scripted) -> None:

@@ -175,15 +175,19 @@ def write_atomically(path: Path, data: bytes) -> os.stat_result:
     """Replaces ``path`` by ``data``, or leaves it as it was; returns the new file's status.
 
     The data is on the disk before the name points to it, and only the owner may
-    read it. Raises `OSError` (a full disk, a read-only directory) after deleting
-    the temporary file.
+    read it. Raises `OSError` (a full disk, a read-only directory), which names
+    ``path``, after deleting the temporary file.
     """
-    make_private(path.parent)
-    with replacing(path) as temporary, temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-        return os.fstat(file.fileno())
+    try:
+        make_private(path.parent)
+        with replacing(path) as temporary, temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+            return os.fstat(file.fileno())
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None
+        raise
 
 
 def sync_directory(directory: Path) -> None:

@@ -1,5 +1,6 @@
 """``toolscript``: finds the commands, and turns their errors into messages and exit codes."""
 
+import errno
 import io
 import os
 import signal
@@ -139,7 +140,10 @@ def _exit(code: int, *lines: str, prefix: str = "toolscript: ") -> NoReturn:
 def _reason(problem: OSError) -> str:
     reason = problem.strerror or str(problem)
     path = problem.filename
-    return reason if path is None else f"{os.fsdecode(path)}: {reason}"
+    if path is None:
+        return reason
+    advice = "; make room, then repeat the command" if problem.errno == errno.ENOSPC else ""
+    return f"{os.fsdecode(path)}: {reason}{advice}"
 
 
 def _discard_output() -> None:
