@@ -130,6 +130,40 @@ def test_the_environment_reaches_the_server(scripted: Scripted) -> None:
             assert now.wait_for("one", "failed").error.endswith("its last words: ['T_GIVEN']")
 
 
+def test_what_a_server_inherits(scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    """upstream:transports: what programs need to reach others; no keys; ``env`` wins."""
+    passed = {
+        "HTTPS_PROXY": "http://proxy:1",
+        "https_proxy": "http://proxy:2",
+        "no_proxy": "local",
+        "SSL_CERT_FILE": "/x.pem",
+        "NODE_EXTRA_CA_CERTS": "/y.pem",
+        "DOCKER_HOST": "unix:///x",
+        "DOCKER_CONTEXT": "x",
+        "LANG": "pl_PL.UTF-8",
+        "LC_ALL": "pl_PL.UTF-8",
+        "XDG_RUNTIME_DIR": "/run/user/1",
+        "PYENV_ROOT": "/pyenv",
+    }
+    kept = {"OPENAI_API_KEY": "k", "SSH_AUTH_SOCK": "/agent", "all_proxy": "a", "ALL_PROXY": "b"}
+    for name, value in (passed | kept).items():
+        monkeypatch.setenv(name, value)
+    names = [*passed, *kept]
+    file = scripted.directory / "environment.json"
+    code = (
+        "import json, os, pathlib, sys; found = {n: os.environ.get(n) for n in sys.argv[2:]};"
+        "pathlib.Path(sys.argv[1]).write_text(json.dumps(found))"
+    )
+    entry = {"command": sys.executable, "args": ["-c", code, str(file), *names]}
+    env = {"ALL_PROXY": "", "LANG": "de_DE.UTF-8"}
+    with running(
+        write_config(scripted.directory / "servers.json", {"one": entry | {"env": env}})
+    ) as now:
+        now.wait_for("one", "failed")
+    nothing = dict.fromkeys(kept)
+    assert json.loads(file.read_text("utf-8")) == passed | nothing | env
+
+
 @pytest.mark.parametrize("discover", ["refuse", "silent"])
 def test_a_server_that_knows_no_discovery(scripted: Scripted, discover: str) -> None:
     """upstream:transports: an older server is spoken to in its protocol, refusal or silence."""

@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import IO, TypeAlias
 
@@ -37,6 +37,17 @@ _LAST_OUTPUT_S = 0.2
 _STDERR_PAUSE_S = 0.01
 """The pause between two reads of standard error, which slows a server that floods it."""
 _PIPE_BYTES = 65536
+_INHERITED = {
+    *("ALL_PROXY", "FTP_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
+    *("CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"),
+    *("SSL_CERT_DIR", "SSL_CERT_FILE", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY"),
+    *("CONTAINER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT", "DOCKER_HOST"),
+    *("LANG", "LANGUAGE", "TZ", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"),
+    *("XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"),
+    *("ASDF_DATA_DIR", "JAVA_HOME", "NVM_DIR", "PYENV_ROOT", "VOLTA_HOME"),
+}
+"""Without these a server behind a proxy reaches nothing, and a program finds no runtime. None is
+a key or a right of its own, but for a password in a proxy's address."""
 
 _Received: TypeAlias = SessionMessage | Exception
 _Streams: TypeAlias = tuple[
@@ -70,7 +81,7 @@ async def process_streams(
         parameters = StdioServerParameters(
             command=spec.command,
             args=list(spec.args),
-            env={**spec.env, TAG_VARIABLE: tag} if tag else spec.env,
+            env={**_inherited(spec.env), **spec.env, **({TAG_VARIABLE: tag} if tag else {})},
             cwd=spec.cwd,
             encoding_error_handler="replace",
         )
@@ -92,6 +103,16 @@ async def process_streams(
                 with anyio.CancelScope(shield=True):
                     await anyio.to_thread.run_sync(reap, tag)
             process.stderr.close()
+
+
+def _inherited(stated: Mapping[str, str]) -> dict[str, str]:
+    """Returns the variables that a server gets beside the SDK's, unless its entry states them."""
+    own = {name.upper() for name in stated}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name.upper() not in own and (name.upper() in _INHERITED or name.startswith("LC_"))
+    }
 
 
 def _popen(parameters: StdioServerParameters) -> "subprocess.Popen[bytes]":
