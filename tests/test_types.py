@@ -66,7 +66,6 @@ def spec(**changes: object) -> ServerSpec:
         {"include_tools": ()},
         {"exclude_tools": ("x",)},
         {"protocol": "legacy"},
-        {"sse_fallback": True},
         {"hidden": ("x",)},
     ],
     ids=lambda changes: next(iter(changes)),

@@ -150,8 +150,6 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Whether changed definitions of its tools are accepted without a person."""
     disabled: bool = False
     protocol: Protocol = "auto"
-    sse_fallback: bool = False
-    """Try SSE if HTTP is refused, because the configuration does not state the type."""
     start_timeout_s: float | None = None
     """Replaces the settings' ``connect_timeout_s``."""
     call_timeout_s: float | None = None

@@ -180,36 +180,34 @@ def test_a_remote_server_has_an_address_under_any_usual_key_and_headers(
         transport="http",
         url="https://example.org/mcp",
         headers={"X-Key": "k"},
-        sse_fallback=True,
     )
 
 
 @pytest.mark.requirement("config:file")
 @pytest.mark.parametrize(
-    ("entry", "transport", "fallback"),
+    ("entry", "transport"),
     [
-        ({"command": "x"}, "stdio", False),
-        ({"type": "stdio", "command": "x"}, "stdio", False),
-        ({"type": "local", "command": "x"}, "stdio", False),
-        ({"type": "stdio", "command": "x", "url": "http://h"}, "stdio", False),
-        ({"url": "http://h/mcp"}, "http", True),
-        ({"url": "http://h/sse"}, "sse", False),
-        ({"url": "http://h/sse/?key=1"}, "sse", False),
-        ({"url": "http://h/x?next=/sse"}, "http", True),
-        ({"type": "http", "url": "http://h/sse"}, "http", False),
-        ({"type": "streamable-http", "url": "http://h"}, "http", False),
-        ({"type": "streamableHttp", "url": "http://h"}, "http", False),
-        ({"transport": "streamable_http", "url": "http://h"}, "http", False),
-        ({"type": "SSE", "url": "http://h"}, "sse", False),
-        ({"type": "http", "command": "x", "url": "http://h"}, "http", False),
+        ({"command": "x"}, "stdio"),
+        ({"type": "stdio", "command": "x"}, "stdio"),
+        ({"type": "local", "command": "x"}, "stdio"),
+        ({"type": "stdio", "command": "x", "url": "http://h"}, "stdio"),
+        ({"url": "http://h/mcp"}, "http"),
+        ({"url": "http://h/sse"}, "sse"),
+        ({"url": "http://h/sse/?key=1"}, "sse"),
+        ({"url": "http://h/x?next=/sse"}, "http"),
+        ({"type": "http", "url": "http://h/sse"}, "http"),
+        ({"type": "streamable-http", "url": "http://h"}, "http"),
+        ({"type": "streamableHttp", "url": "http://h"}, "http"),
+        ({"transport": "streamable_http", "url": "http://h"}, "http"),
+        ({"type": "SSE", "url": "http://h"}, "sse"),
+        ({"type": "http", "command": "x", "url": "http://h"}, "http"),
     ],
 )
 def test_the_type_is_optional_and_written_in_several_ways(
-    tmp_path: Path, entry: dict[str, Any], transport: str, *, fallback: bool
+    tmp_path: Path, entry: dict[str, Any], transport: str
 ) -> None:
     """config:file"""
-    spec = one(tmp_path, entry)
-    assert (spec.transport, spec.sse_fallback) == (transport, fallback)
+    assert one(tmp_path, entry).transport == transport
 
 
 @pytest.mark.requirement("config:file")

@@ -221,7 +221,6 @@ def server(name: str, raw: Any, environ: Mapping[str, str], base: Path | None) -
         instances=_instances(reader, transport),
         max_concurrent=reader.count("maxConcurrent"),
         output=_output(reader),
-        sse_fallback=transport == "http" and not _stated(reader)[1],
         **(_process(reader, base) if transport == "stdio" else _remote(reader, url_key)),
         hidden=tuple(sorted(reader.hidden)),
     )

@@ -471,11 +471,16 @@ def answering(status: int) -> Generator[str]:
 @pytest.mark.parametrize("kind", ["http", "sse", None])
 @pytest.mark.parametrize("status", [401, 404, 500])
 def test_answers_with_a_status(scripted: Scripted, status: int, kind: str | None) -> None:
-    """upstream:isolation: the status is told, and that headers matter where they do."""
+    """upstream:isolation: the status is told, what was tried, and that headers matter."""
     with answering(status) as url:
         error = failure(scripted, {"url": url} | ({"type": kind} if kind else {})).error
-    advice = "; log in with toolscript auth bad, or check its headers"
-    assert error == f"answered HTTP {status}" + (advice if status == 401 else "")
+    first, second = ("SSE", "Streamable HTTP") if kind == "sse" else ("Streamable HTTP", "SSE")
+    told = {
+        401: "answered HTTP 401; log in with toolscript auth bad, or check its headers",
+        404: f"answered HTTP 404 over {first}; answered HTTP 404 over {second}",
+        500: "answered HTTP 500",
+    }
+    assert error == told[status]
 
 
 @pytest.mark.parametrize("kind", ["http", "sse", None])

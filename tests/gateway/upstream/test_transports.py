@@ -94,17 +94,13 @@ def test_sse(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("upstream:transports")
-def test_a_url_without_a_type_that_only_speaks_sse(tmp_path: Path, events_url: str) -> None:
-    """upstream:transports: found by trying SSE when streamable HTTP is refused."""
-    offers(tmp_path, {"url": events_url})
-
-
-@pytest.mark.requirement("upstream:transports")
-def test_a_stated_type_is_not_second_guessed(tmp_path: Path, events_url: str) -> None:
-    """upstream:transports: with ``"type": "http"`` nothing else is tried."""
-    entry = {"url": events_url, "type": "http"}
-    with running(write_config(tmp_path / "servers.json", {"one": entry})) as now:
-        assert now.wait_for("one", "failed").error == "answered HTTP 405"
+@pytest.mark.parametrize("stated", [{}, {"type": "http"}, {"type": "sse"}])
+@pytest.mark.parametrize("speaks", ["http", "events"])
+def test_the_other_transport_is_tried(
+    tmp_path: Path, http_url: str, events_url: str, speaks: str, stated: Entry
+) -> None:
+    """upstream:transports: whatever the type says, since clients take the two for the same."""
+    offers(tmp_path, {"url": http_url if speaks == "http" else events_url} | stated)
 
 
 @pytest.mark.requirement("upstream:transports")

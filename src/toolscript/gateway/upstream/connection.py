@@ -61,6 +61,9 @@ DRAIN_S = 10.0
 _MAX_REJECTED = 20
 _GONE = {401, 403, 404, 500, 502, 503, 504}
 """Statuses of a server that has forgotten the session or has gone away."""
+_RIGHTS = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
+_CLIENT_ERROR = 4
+_NAMES = {"http": "Streamable HTTP", "sse": "SSE"}
 _OTHER_LISTS_CHANGED = (
     mcp_types.PromptListChangedNotification,
     mcp_types.ResourceListChangedNotification,
@@ -103,6 +106,8 @@ class McpUpstream:
         self._has_other_lists = False
         """Whether the lists of prompts and resources are those that the server has now."""
         self._noise = ""
+        self._status = 0
+        """The status with which the server refused the last attempt to connect, or 0."""
         self._ready_at = math.inf
         self._listed_at = -math.inf
         self._router = RequestRouter(
@@ -200,17 +205,20 @@ class McpUpstream:
 
     async def _attempt(self) -> str:
         """Connects, stays until the connection ends, and returns why it did."""
-        error = await self._connect(self._spec.transport)
-        if self._spec.sse_fallback and not self._was_ready and self._sessions.refused:
-            needs_login = self._needs_login
-            other = await self._connect("sse")
-            if self._was_ready:
-                return other
-            self._needs_login = needs_login
-        return error
+        first = self._shared.transports.get(self._spec.digest, self._spec.transport)
+        error = await self._connect(first)
+        is_other = self._status // 100 == _CLIENT_ERROR and self._status not in _RIGHTS
+        if first == "stdio" or self._was_ready or not is_other:
+            return error
+        other: Transport = "http" if first == "sse" else "sse"
+        second = await self._connect(other)
+        if self._was_ready:
+            self._shared.transports[self._spec.digest] = other
+            return second
+        return f"{error} over {_NAMES[first]}; {second} over {_NAMES[other]}"
 
     async def _connect(self, transport: Transport) -> str:
-        self._noise, self._wake = "", anyio.Event()
+        self._noise, self._wake, self._status = "", anyio.Event(), 0
         self._is_closed = self._has_other_lists = False
         self._listed_changes = self._changes
         deadline = anyio.current_time() + self._sessions.connect_s
@@ -393,6 +401,7 @@ class McpUpstream:
             status = error.response.status_code
         elif is_status_only(error):
             status = self._sessions.refused
+        self._status = status or self._sessions.refused
         self._needs_login = self._login is not None and status == HTTPStatus.UNAUTHORIZED
         if status:
             return answered(status, self._spec.name if self._login else "")
@@ -431,6 +440,9 @@ class McpConnect:
         self.pins = pins
         self.logs = settings.data_dir / "logs" / "servers" / config_key
         self.reaper = ProcessReaper()
+        self.transports: dict[str, Transport] = {}
+        """Of servers that do not speak the transport of their entry, the one that works, by the
+        digest of the entry."""
         self.logins = PendingLogins(settings.data_dir / "auth", logins)
 
     def __call__(self, spec: ServerSpec, report: Callable[[Report], None]) -> McpUpstream:
