@@ -400,6 +400,23 @@ def test_an_answer_for_always_over_mcp_counts_in_the_next_session(patient: Cli) 
     assert kept["toolId"] == "s__edit"
 
 
+def test_an_answer_about_a_former_definition_is_shown_as_such(patient: Cli) -> None:
+    with session(patient, "--exposure", "all", elicitation={}) as one:
+        number = one.begin("tools/call", name="s__edit", arguments={})
+        asked = one.until(lambda each: each.get("method") == "elicitation/create")
+        one.send(id=asked["id"], result={"action": "accept", "content": {"allow": "always"}})
+        assert not one.answer(number)["result"].get("isError")
+    now = patient.json("permissions")
+    [kept] = now["remembered"]
+    assert not now["outdated"]
+    for path in patient.home.rglob("permissions/*.json"):
+        path.write_text(path.read_text("utf-8").replace(kept["digest"], "0" * 16), "utf-8")
+    assert patient.json("permissions")["outdated"] == [kept["id"]]
+    [row] = [line for line in patient("permissions").stdout.splitlines() if kept["id"] in line]
+    assert "ask (the tool has changed)" in row
+    assert kept["toolClass"] in row
+
+
 def test_a_rule_of_a_token_itself_asks_the_owner(patient: Cli) -> None:
     """Its bearer's client could be asked, and is not."""
     token = create_token(patient, "--permission", "s__edit=ask")["token"]

@@ -28,7 +28,7 @@ _SHAPES: dict[str, dict[str, type | tuple[type, ...]]] = {
     "/servers": {"servers": list},
     "/review": {"held": list},
     "/pending": {"pending": list},
-    "/permissions": {"rules": list, "remembered": list},
+    "/permissions": {"rules": list, "remembered": list, "outdated": list},
     "/skills": {"skills": list, "problems": list, "warnings": list},
     "/skills/search": {"results": list, "degraded": list, "threshold": (int, float)},
     "/activity": {"calls": list},

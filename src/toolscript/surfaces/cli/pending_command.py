@@ -59,10 +59,11 @@ def permissions(revoke: str | None, output: str, **flags: Any) -> None:
     rows = [
         ["rule", r["decision"], r["pattern"], r["toolClass"] or "all", r["origin"]] for r in rules
     ]
-    rows += [
-        ["answer", "allow", r["toolId"], "all", f"{r['holder']}, {r['since']}, id {r['id']}"]
-        for r in found["remembered"]
-    ]
+    for answer in found["remembered"]:
+        origin = f"{answer['holder']}, {answer['since']}, id {answer['id']}"
+        decision = "ask (the tool has changed)" if answer["id"] in found["outdated"] else "allow"
+        tool_class = answer["toolClass"] or "all"
+        rows.append(["answer", decision, answer["toolId"], tool_class, origin])
     header = ["Kind", "Decision", "Tools", "Class", "From"]
     empty = "no rules: reads and writes are allowed, and destructive tools asked about"
     print_answer(found, output, header, rows, empty=empty)

@@ -41,6 +41,7 @@ class PermissionsAnswer(msgspec.Struct, frozen=True, kw_only=True):
     rules: list[RuleAnswer]
     profiles: dict[str, list[RuleAnswer]]
     remembered: Annotated[list[RememberedAnswer], about("What was allowed for always.")]
+    outdated: Annotated[list[str], about("Ids of those whose tool has changed: they ask again.")]
 
 
 class RevokedAnswer(msgspec.Struct, frozen=True, kw_only=True):

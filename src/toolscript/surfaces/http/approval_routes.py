@@ -95,10 +95,16 @@ async def permissions(app: App, request: Request) -> Any:
     _check_owner(request)
     files, profiles = app.permissions.written
     remembered = await anyio.to_thread.run_sync(app.approvals.remembered.all)
+    tools = {tool.id: tool for tool in app.catalogue(grant_of(request)).tools()}
     return PermissionsAnswer(
         rules=[RuleAnswer.of(rule) for rules in files for rule in rules],
         profiles={n: [RuleAnswer.of(rule) for rule in rules] for n, rules in profiles.items()},
         remembered=list(remembered),
+        outdated=[
+            answer.id
+            for answer in remembered
+            if answer.tool_id in tools and not answer.allows(tools[answer.tool_id], answer.holder)
+        ],
     )
 
 
