@@ -213,6 +213,12 @@ class TestARegisteredClient:
         assert guarded("list-tools").stdout.count("guarded__read_file") == 1
         assert "our-own-secret" not in said + json.dumps(kept(guarded))
 
+    def test_without_it_the_user_learns_what_to_state(self, guarded: Cli) -> None:
+        done = guarded("auth", "guarded", "--no-browser")
+        assert done.returncode == 1
+        assert "logging in to guarded failed: Registration failed: 404" in done.stderr
+        assert done.stderr.strip().endswith("state oauth.clientId, or a token in headers")
+
     def test_a_wrong_secret_is_told_and_not_shown(self, guarded: Cli, port: int) -> None:
         self.configured(
             guarded, clientId="our-id", clientSecret="another-secret", callbackPort=port

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 import anyio
 import anyio.to_thread
 import httpx2
-from mcp.client.auth.exceptions import OAuthFlowError
+from mcp.client.auth.exceptions import OAuthFlowError, OAuthRegistrationError
 from mcp.shared.auth import AuthorizationCodeResult
 
 from toolscript.errors import UpstreamError
@@ -54,6 +54,11 @@ def log_in(
             status, done = anyio.run(_attempt, spec, login, server, show)
         except (OAuthFlowError, httpx2.HTTPError, OSError, ValueError) as error:
             reason = printable(redact(message(error), (*spec.secrets, *login.secrets)), 300)
+            if isinstance(error, OAuthRegistrationError):
+                reason += (
+                    "; it registers no clients by itself: state oauth.clientId, "
+                    "or a token in headers"
+                )
             raise UpstreamError(f"logging in to {spec.name} failed: {reason}") from None
         finally:
             server.shutdown()
