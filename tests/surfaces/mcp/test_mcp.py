@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import urllib.request
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -608,6 +609,46 @@ def test_over_standard_input_and_output(
                     break
 
     talk(stdio_client(parameters(cli, *way)), work, mode)
+
+
+@WAYS
+def test_a_byte_order_mark_is_no_part_of_a_message(
+    cli: Cli, scripted: Scripted, way: tuple[str, ...]
+) -> None:
+    """mcp:transports: programs on Windows begin their output with one."""
+    cli.env = FUZZY
+    cli.configure(files=scripted(READ_FILE))
+    info = {"name": "c", "version": "1"}
+    begun = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info}
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begun}
+    with subprocess.Popen(
+        cli.command("mcp", *way),
+        env=cli.environment(),
+        cwd=cli.home,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write(b"\xef\xbb\xbf" + json.dumps(asked).encode() + b"\r\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["result"]["serverInfo"]["name"] == "toolscript"
+        process.stdin.close()
+
+
+@pytest.mark.parametrize("path", ["/mcp/", "/mcp/all/", "/mcp/search/"])
+def test_a_slash_at_the_end_is_no_other_address(url: str, path: str) -> None:
+    """mcp:transports: clients drop the body or the token on a redirect."""
+    info = {"name": "c", "version": "1"}
+    begun = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begun})
+    request = urllib.request.Request(url + path, body.encode(), {  # noqa: S310 - it is ours
+        "content-type": "application/json",
+        "accept": "application/json, text/event-stream",
+    })  # fmt: skip
+    with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 - the same
+        assert (answer.url, answer.status) == (url + path, 200)
+        assert answer.headers["mcp-session-id"]
 
 
 @pytest.mark.requirement("upstream:instances")

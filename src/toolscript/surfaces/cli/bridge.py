@@ -5,6 +5,7 @@ what opened the session, and sends again what is safe to do twice. It has two th
 of the messages only what it needs for that.
 """
 
+import codecs
 import http.client
 import json
 import re
@@ -135,7 +136,7 @@ class Bridge:
         """
         with self._lock:
             self._open_first()
-        while line := self.source.readline():
+        while line := self.source.readline().removeprefix(codecs.BOM_UTF8):
             if line.strip():
                 self._from_client(line)
         with self._lock:

@@ -104,6 +104,8 @@ class McpRoutes:
         places: list[tuple[str, Exposure]] = [(PATH, self.exposure)]
         places.extend((f"{PATH}/{name}", name) for name in EXPOSURES)
         streams = [Route(f"{place}{STREAM}", _Stream(self, name)) for place, name in places]
+        # Clients that are redirected to the path without a slash drop their body or token.
+        places.extend([(f"{place}/", name) for place, name in places])
         return [*streams, *(Route(place, _AsgiEndpoint(self, name)) for place, name in places)]
 
     @property

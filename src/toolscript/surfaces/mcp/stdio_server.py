@@ -3,6 +3,8 @@
 import logging
 import os
 import signal
+from io import TextIOWrapper
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -28,7 +30,7 @@ async def serve_stdio(app: App, exposure: Exposure, grant: Grant) -> None:
     """
     server = McpServer(app, exposure, grant)
     received: list[int] = []
-    async with stdio_server() as (read, write):
+    async with stdio_server(_input()) as (read, write):
         try:
             async with anyio.create_task_group() as tasks, app.running():
                 await tasks.start(_listen, received, tasks.cancel_scope)
@@ -42,6 +44,14 @@ async def serve_stdio(app: App, exposure: Exposure, grant: Grant) -> None:
         if received:
             # Every server is closed; only a thread still waits for a line of input.
             os._exit(_SIGNAL_EXIT_CODE + received[0])
+
+
+def _input() -> anyio.AsyncFile[str]:
+    """Returns standard input, past a byte order mark. What is started reads nothing of it."""
+    messages = os.fdopen(os.dup(0), "rb")
+    with Path(os.devnull).open("rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    return anyio.wrap_file(TextIOWrapper(messages, encoding="utf-8-sig", errors="replace"))
 
 
 async def _listen(
