@@ -47,7 +47,7 @@ def test_replacing_a_server_leaves_the_old_catalogue_as_it_was() -> None:
 
 # Names shown to models
 
-NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+NAME = re.compile(r"[A-Za-z0-9_-]{1,46}")
 IDS = st.builds(
     "{}__{}".format,
     st.text(min_size=1, max_size=40).filter(lambda s: "__" not in s and not s.endswith("_")),
@@ -89,19 +89,32 @@ def test_an_id_that_does_not_fit_is_cut_and_gets_a_part_of_its_hash() -> None:
     odd = "my server__do.it"
     names = exposed_names([long, odd])
     digest = hashlib.sha256(long.encode()).hexdigest()[:8]
-    assert names[long] == f"server__{'x' * 47}-{digest}"
-    assert len(names[long]) == MAX_EXPOSED == 64
+    assert names[long] == f"server__{'x' * 29}-{digest}"
+    assert len(f"mcp__toolscript__{names[long]}") <= 64
     assert names[odd] == f"my_server__do_it-{hashlib.sha256(odd.encode()).hexdigest()[:8]}"
 
 
 @pytest.mark.requirement("catalogue:ids")
-def test_a_name_of_64_characters_is_left_alone_and_one_of_65_is_not() -> None:
+def test_a_name_of_46_characters_is_left_alone_and_one_of_47_is_not() -> None:
     """catalogue:ids"""
-    fitting, long = "s__" + "x" * 61, "s__" + "x" * 62
+    fitting, long = "s__" + "x" * 43, "s__" + "x" * 44
     names = exposed_names([fitting, long])
     assert names[fitting] == fitting
     assert names[long] != long
-    assert len(names[long]) == 64
+    assert len(names[long]) == MAX_EXPOSED == 46
+
+
+@pytest.mark.requirement("catalogue:ids")
+def test_a_tool_is_found_by_its_id_and_by_every_name_that_models_have_learned() -> None:
+    """catalogue:ids"""
+    catalogue = Catalogue.of([entry("s", *(tool("s", "x" * size) for size in (20, 50, 90)))])
+    long = f"s__{'x' * 90}"
+    former = f"{long[:55]}-{hashlib.sha256(long.encode()).hexdigest()[:8]}"
+    for name in (*catalogue.tools, *catalogue.exposed.values(), former):
+        found = catalogue.find(name)
+        assert found is not None
+        assert name in {found.id, catalogue.exposed[found.id], former}
+    assert catalogue.find(former) is catalogue.tools[long]
 
 
 @pytest.mark.requirement("catalogue:ids")

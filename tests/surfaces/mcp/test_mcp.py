@@ -301,7 +301,7 @@ def test_every_tool_as_a_plain_proxy(url: str, mode: Mode) -> None:
         plain = {"files__read_file", "files__list_files", "mail__add", "mail__send_mail"}
         assert plain < set(listed)
         assert "search_tools" not in listed
-        assert all(len(name) <= 64 for name in listed)
+        assert all(len(name) <= 46 for name in listed)
         [odd] = [name for name in listed if "xxxx" in name]
         assert (await said(client, odd, {}))["name"] == "x" * 90
 
