@@ -601,7 +601,7 @@ def test_a_misspelt_key_beside_the_servers_disables_none(tmp_path: Path) -> None
     """config:file"""
     rules = {"permissions", "profiles"}
     wrong = misspelt([key for key in TOP_LEVEL_KEYS if key not in {*SECTIONS, *rules}])
-    wrong += [("mcpServer", "mcpServers"), ("mcp_servers", "mcpServers"), ("server", "servers")]
+    wrong += [("mcpServer", "mcpServers"), ("Mcp_Servers", "mcpServers"), ("server", "servers")]
     for key, right in wrong:
         path = document(tmp_path / "c.json", {"mcpServers": {"time": GOOD}, key: {"a": 1}})
         config = load_config(path, tmp_path, {})
@@ -648,7 +648,8 @@ def test_a_misspelt_section_is_an_error_that_names_the_right_one(
     tmp_path: Path, also: dict[str, Any]
 ) -> None:
     """config:file"""
-    for key, right in misspelt(SECTIONS):
+    wrong = misspelt(["mcpServers", "servers", "context_servers"])
+    for key, right in (pair for pair in wrong if pair[0] not in SECTIONS):
         path = document(tmp_path / "c.json", {key: {"time": GOOD}, **also})
         with pytest.raises(ConfigSyntaxError) as caught:
             load_config(path, tmp_path, {})
@@ -729,9 +730,9 @@ def test_invalid_json_is_located_by_line_and_column(tmp_path: Path) -> None:
         (b'{"tools": 1}', "has no object 'mcpServers' (it has tools)"),
         (b"{}", "has no object 'mcpServers' (it has nothing)"),
         (b'{"x\\ud800": 1}', "has no object 'mcpServers' (it has x\\ud800)"),
-        (b'{"mcpServers": []}', "has no object 'mcpServers'"),
+        (b'{"mcpServers": 1}', "has mcpServers, which is neither object nor list; expected"),
         (b'{"mcpServers": {"a": {}, "a": {}}}', "has the key 'a' twice in one object"),
-        (b"\xff\xfe{}", "cannot be read"),
+        (b"\xff{}", "cannot be read"),
         (b'{"mcpServers": {"a": ' + b"9" * 5000 + b"}}", "cannot be read"),
         (b'{"mcpServers": ' + b"[" * 100_000, "is nested too deeply"),
         (b" " * (MAX_FILE_BYTES + 1), f"has {MAX_FILE_BYTES + 1} bytes; at most"),

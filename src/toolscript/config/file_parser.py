@@ -1,6 +1,9 @@
 """Parses the content of a configuration file, in one way for the loader and the trust prompt."""
 
+import codecs
 import json
+import re
+import tomllib
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -12,8 +15,23 @@ MAX_DEPTH = 64
 """Levels of arrays and objects. The parser's own limit depends on who calls it."""
 
 
+_NOISE = re.compile(
+    r'(?P<text>"(?:[^"\\]|\\.)*+"?)|//[^\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/)?', re.DOTALL
+)
+"""A string, or a comment. What is not closed ends with the file, so that each is read once."""
+_TRAILING_COMMA = re.compile(
+    r'(?P<text>"(?:[^"\\]|\\.)*+"?)|(?<=[\w"}\]])\s*+,(?=\s*+[}\]])', re.DOTALL
+)
+"""A string, or a comma between a value and a closing bracket."""
+_SIGN = re.compile(r"\S")
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
 def parsed(path: Path, data: bytes) -> dict[str, Any]:
-    """Returns the object that a file holds.
+    """Returns the object that a file holds: TOML if its name says so, else JSON.
+
+    JSON may have comments, and commas before closing brackets, as editors write it. Libraries for
+    that do not tell a key that is there twice.
 
     Args:
         path: The file, for messages.
@@ -23,16 +41,17 @@ def parsed(path: Path, data: bytes) -> dict[str, Any]:
         ConfigSyntaxError: It is no JSON object, has a key twice, or is nested too deeply.
     """
     try:
-        document: Any = json.loads(
-            data.decode("utf-8-sig"), object_pairs_hook=partial(_unique, path)
-        )
+        text = data.decode("utf-16" if data.startswith(_UTF_16) else "utf-8-sig")
+        document: Any = tomllib.loads(text) if path.suffix == ".toml" else _json(path, text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigSyntaxError(f"{path} is not valid TOML: {error}") from None
     except json.JSONDecodeError as error:
         raise ConfigSyntaxError(
             f"{path} is not valid JSON: line {error.lineno}, column {error.colno}: {error.msg}"
         ) from None
     except RecursionError:
         raise _too_deep(path) from None
-    except ValueError as error:  # no UTF-8, or a number of thousands of digits
+    except ValueError as error:  # no Unicode, or a number of thousands of digits
         raise ConfigSyntaxError(f"{path} cannot be read: {error}") from None
     if not isinstance(document, dict):
         raise ConfigSyntaxError(f"{path} must hold a JSON object, such as {EXAMPLE}")
@@ -42,6 +61,20 @@ def parsed(path: Path, data: bytes) -> dict[str, Any]:
     if level:
         raise _too_deep(path)
     return cast("dict[str, Any]", document)
+
+
+def _json(path: Path, text: str) -> Any:
+    hook = partial(_unique, path)
+    try:
+        return json.loads(text, object_pairs_hook=hook)
+    except json.JSONDecodeError:
+        plain = _TRAILING_COMMA.sub(_blanked, _NOISE.sub(_blanked, text))
+        return json.loads(plain, object_pairs_hook=hook)
+
+
+def _blanked(match: re.Match[str]) -> str:
+    """Returns a string as it is, and blanks for anything else: positions stay what they are."""
+    return match["text"] or _SIGN.sub(" ", match[0])
 
 
 def _inner(value: Any) -> list[Any]:

@@ -2,7 +2,10 @@
 
 from collections.abc import Collection, Iterable
 
-SECTIONS = ("mcpServers", "servers")  # the second is how VS Code spells it
+SECTIONS = ("mcpServers", "servers", "mcp", "context_servers", "mcp_servers")
+"""The field's, and those of VS Code, opencode, Zed and Codex. All that a file has are read."""
+SWITCHED_OFF_KEYS = ("disabledMcpServers", "disabledMcpjsonServers")
+"""Claude Code's lists of servers that are off, beside the section."""
 URL_KEYS = ("url", "serverUrl", "httpUrl")  # the field's, Windsurf's, Gemini's
 START_TIMEOUT_KEYS = ("startTimeout", "startup_timeout_sec")  # the second is Codex's
 CALL_TIMEOUT_KEYS = ("callTimeout", "tool_timeout_sec")  # the second is Codex's

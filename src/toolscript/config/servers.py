@@ -15,10 +15,11 @@ from typing import Any, cast
 from msgspec import structs
 
 from toolscript.config.file_parser import parsed
-from toolscript.config.known_keys import SECTIONS, TOP_LEVEL_KEYS, misspelt
-from toolscript.config.locations import EXAMPLE, home_file, key_of, locate, watched
+from toolscript.config.known_keys import TOP_LEVEL_KEYS, misspelt
+from toolscript.config.locations import home_file, key_of, locate, watched
 from toolscript.config.permission_rules import RuleError, rules_of
-from toolscript.config.server_entry import Entry, EntryError, listed, server
+from toolscript.config.server_entry import Entry, EntryError, server
+from toolscript.config.server_sections import entries_of
 from toolscript.config.trust import TrustStore, read_file
 from toolscript.errors import ConfigMissingError, ConfigSyntaxError, ConfigUntrustedError
 from toolscript.storage.atomic_files import expanded, is_file, stamp
@@ -169,7 +170,7 @@ def _read(path: Path, data: bytes, environ: Mapping[str, str], base: Path | None
     problems: list[ServerProblem] = []
     document = parsed(path, data)
     rules: list[PermissionRule] = []
-    for name, raw in _section(path, document).items():
+    for name, raw in entries_of(path, document).items():
         try:
             servers.append(server(name, raw, environ, base))
             rules += rules_of(_get(raw, "permissions"), f"{name}.permissions", name)
@@ -231,16 +232,3 @@ def _profiles(path: Path, document: dict[str, Any]) -> dict[str, tuple[Permissio
 
 def _get(raw: Any, key: str) -> Any:
     return cast("dict[str, Any]", raw).get(key) if isinstance(raw, dict) else None
-
-
-def _section(path: Path, document: dict[str, Any]) -> dict[str, Any]:
-    section = next((document[key] for key in SECTIONS if key in document), None)
-    mistake = misspelt(document, SECTIONS) if section is None else None
-    if section is None and not mistake and "skills" in document:
-        return {}
-    if not isinstance(section, dict):
-        raise ConfigSyntaxError(
-            f"{path} has no object 'mcpServers' (it has {listed(document)}); "
-            f"{mistake or f'expected {EXAMPLE}'}"
-        )
-    return cast("dict[str, Any]", section)

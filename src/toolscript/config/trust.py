@@ -18,8 +18,9 @@ from typing import Any, cast
 import msgspec
 
 from toolscript.config.file_parser import parsed
-from toolscript.config.known_keys import SECTIONS, URL_KEYS
+from toolscript.config.known_keys import URL_KEYS
 from toolscript.config.locations import placed, trust_record
+from toolscript.config.server_sections import entries_of
 from toolscript.errors import ConfigSyntaxError, ConfigUntrustedError
 from toolscript.storage.atomic_files import resolved, write_atomically
 from toolscript.text.display import encodable, printable
@@ -77,7 +78,8 @@ class ProjectFile:
 
     def servers(self) -> dict[str, Any]:
         """Returns the raw entries by name; raises `ConfigSyntaxError`."""
-        return _objects(parsed(self.path, self.data), *SECTIONS)
+        document = parsed(self.path, self.data)
+        return entries_of(self.path, document)
 
     def lines(self, before: Decision | None = None) -> Iterator[tuple[str, str, str]]:
         """Yields "new", "changed", "same" or "gone", the name and the description of each entry.
