@@ -29,16 +29,10 @@ class HttpOutcome:
     unsent: httpx2.TransportError | None = None
     """Why the server was not reached, so that it has surely not seen the request."""
 
-    @property
-    def is_undone(self) -> bool:
-        """Whether the server has surely not executed the request, if its session is over."""
-        return self.unsent is not None or self.status in FORGOTTEN
-
     def may_end_session(self, error: MCPError) -> bool:
         """Whether the error that the SDK raised may mean that the session is over."""
         refused = self.status in FORGOTTEN or self.status >= HTTPStatus.INTERNAL_SERVER_ERROR
-        about_request = error.code == mcp_types.METHOD_NOT_FOUND
-        ended = is_closed(error) or (refused and not about_request)
+        ended = is_closed(error) or (refused and error.code != mcp_types.METHOD_NOT_FOUND)
         return self.unsent is not None or (self.has_session and ended)
 
     def __str__(self) -> str:

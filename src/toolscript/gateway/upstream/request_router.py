@@ -29,7 +29,7 @@ from toolscript.gateway.upstream.elicitation import (
     attributed,
     secret_asked_for,
 )
-from toolscript.gateway.upstream.http_outcome import HttpOutcome, recorded_in
+from toolscript.gateway.upstream.http_outcome import FORGOTTEN, HttpOutcome, recorded_in
 from toolscript.gateway.upstream.raw_dispatcher import SessionBypassError
 from toolscript.gateway.upstream.tool_listing import answers_listing
 from toolscript.text.display import printable
@@ -166,12 +166,12 @@ class RequestRouter:
             self._wake()
         if not await self._is_over(session, refusal, outcome):
             raise self._refusal(refusal)
-        is_undone = outcome.is_undone or "session" in refusal.message.lower()
+        names_session = "session" in refusal.message.lower()
+        is_undone = outcome.unsent or outcome.status in FORGOTTEN or names_session
         if not repeats or not (is_undone or self._is_repeatable(method, params)):
-            raise NotConnectedError(f"{self._server}: {outcome}")
+            raise NotConnectedError(f"{self._server}: {self._redact(str(outcome))}")
         pending.reset_timeout()
-        repeats = outcome.unsent is not None
-        return await self._sent(method, params, pending, repeats=repeats)
+        return await self._sent(method, params, pending, repeats=bool(outcome.unsent))
 
     async def _is_over(self, session: ClientSession, error: MCPError, outcome: HttpOutcome) -> bool:
         """Whether a request failed because its session is over; it is opened again then.
@@ -184,7 +184,7 @@ class RequestRouter:
         async with self._probing:
             is_current = session is self._session
             if is_current and (outcome.unsent or not await answers_listing(session)):
-                self._session, self.lost = None, str(outcome)
+                self._session, self.lost = None, self._redact(str(outcome))
                 self._check()
         return session is not self._session
 
