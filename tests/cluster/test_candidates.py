@@ -110,6 +110,16 @@ def test_the_first_hits_are_those_of_all_tools(pair: Pair) -> None:
     assert pair.equal([*asked(), *grants()]) >= 0.98
 
 
+def test_abbreviations_are_read_as_they_are_in_memory(pair: Pair) -> None:
+    texts = ("what time is it in my tz", "list the files of a DIR, then show their perms")
+    requests = [SearchRequest(text=text) for text in texts]
+    for each in requests:
+        queries = pair.engine.plan(each).queries
+        assert queries[0].readings
+        assert queries == pair.memory.plan(each).queries
+    assert pair.equal(requests) == 1
+
+
 def test_a_rebuild_that_another_has_overtaken_leaves_the_index_of_that(
     connect: Callable[[], Database], encoder: Encoder, made: Made
 ) -> None:

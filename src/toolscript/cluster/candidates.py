@@ -126,6 +126,10 @@ class DatabaseCandidates:
         """See `Candidates.is_action`."""
         return self._memory.snapshot.is_action if self._splits else None
 
+    def knows(self, word: str) -> bool:
+        """See `Candidates.knows`."""
+        return self._memory.snapshot.statistics.knows(word)
+
     @property
     def position(self) -> int:
         """The number of the latest change that searches here see."""

@@ -246,6 +246,15 @@ class Query:
     """The question that this one is a subquery of."""
     holder: str = EVERYTHING.holder
     """Who asks, whose own uses count."""
+    written: str = ""
+    """The text as it was asked, where that has abbreviations."""
+    readings: tuple[tuple[str, str], ...] = ()
+    """The abbreviations as they were written, each with what it was read as."""
+
+    @property
+    def asked(self) -> str:
+        """The text as it was asked."""
+        return self.written or self.text
 
     @cached_property
     def words(self) -> list[str]:
@@ -287,6 +296,10 @@ class Candidates(Protocol[State_co]):
     @property
     def is_action(self) -> Callable[[str], bool] | None:
         """Whether a word begins the texts of some documents; None where questions are not split."""
+        ...
+
+    def knows(self, word: str) -> bool:
+        """Whether some document has a word, in whatever form."""
         ...
 
     async def find(self, plan: Plan) -> State_co:

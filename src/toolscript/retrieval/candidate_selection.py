@@ -64,7 +64,7 @@ def select_candidates(state: IndexState, plan: Plan) -> IndexState:
     lists += [
         rows for each in found.values() for mask in masks for rows in each.best_rows(mask, listed)
     ]
-    names = state.names.match(found, visible)
+    names = state.names.match({query.asked for query in plan.queries}, visible)
     lists += [np.fromiter(each, np.intp, len(each)) for each in names.values()]
     expected = None
     if state.forecast is not None:
@@ -230,6 +230,10 @@ class FoundWords:
     def understands(self, word: str) -> bool:
         """See `Words.understands`."""
         return self.words.understands(word)
+
+    def knows(self, word: str) -> bool:
+        """See `Words.knows`."""
+        return self.words.knows(word)
 
     def rank(self, query: Query, visible: Mask | None = None) -> Ranking:  # noqa: ARG002 - all are
         """See `Words.rank`."""

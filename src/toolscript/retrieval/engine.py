@@ -60,6 +60,10 @@ class CorpusCandidates:
         """See `Candidates.is_action`."""
         return self.state.is_action
 
+    def knows(self, word: str) -> bool:
+        """See `Candidates.knows`."""
+        return self.state.lexical.knows(word)
+
     async def find(self, plan: Plan) -> IndexState:  # noqa: ARG002 - whatever is asked
         """See `Candidates.find`."""
         return self.state
@@ -134,12 +138,12 @@ class SearchEngine:
             QueryError: The query is empty or too long.
             RangeError: The limit, the threshold or α is outside its range.
         """
-        state = self._state
-        return self.score(plan(request, profile or self.profile, state.is_action), state)
+        candidates = CorpusCandidates(self._state)
+        return self.score(plan(request, profile or self.profile, candidates), candidates.state)
 
     def plan(self, request: SearchRequest) -> Plan:
         """Returns what a search is about to find out. Quick. Raises what `search` raises."""
-        return plan(request, self.profile, self.candidates.is_action)
+        return plan(request, self.profile, self.candidates)
 
     def score(self, plan: Plan, state: IndexState) -> SearchResult:
         """Returns the hits of a `plan` among the documents of a state: see `search`."""

@@ -16,7 +16,7 @@ To add evidence, write a function like these and put it into `STEPS`.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -24,7 +24,8 @@ import numpy as np
 from toolscript.config.settings import MAX_QUERY_CHARS, OPTION
 from toolscript.embedding.base import Vectors
 from toolscript.errors import QueryError
-from toolscript.retrieval.base import Mask, Plan, Query, Ranking
+from toolscript.retrieval.abbreviations import expanded
+from toolscript.retrieval.base import Candidates, Mask, Plan, Query, Ranking
 from toolscript.retrieval.candidate_selection import select_candidates
 from toolscript.retrieval.fusion import fuse, rounded
 from toolscript.retrieval.lexical.name_matching import NameMatch
@@ -53,13 +54,13 @@ SUBQUERY_FLOOR = 0.8
 """The least share of a subquery's score that a document gets, whatever the whole question gives."""
 
 
-def plan(request: SearchRequest, profile: Profile, is_action: Callable[[str], bool] | None) -> Plan:
+def plan(request: SearchRequest, profile: Profile, candidates: Candidates[IndexState]) -> Plan:
     """Returns what a search is about to find out.
 
     Args:
         request: The question, and what its caller wants otherwise than the profile has it.
         profile: What the request does not state.
-        is_action: Whether a word begins a wish; None where questions are not split.
+        candidates: Tell where a wish begins, and which words some document has.
 
     Raises:
         QueryError: The query is empty or too long.
@@ -67,7 +68,7 @@ def plan(request: SearchRequest, profile: Profile, is_action: Callable[[str], bo
     """
     if request.alpha is not None:
         profile = with_alpha(profile, OPTION["alpha"].parse(request.alpha, "alpha"))
-    query = parse(request.text, is_action if profile.subqueries else None)
+    query = parse(request.text, candidates, subqueries=profile.subqueries)
     query = replace(query, holder=request.grant.holder)
     limit = profile.limit if request.limit is None else request.limit
     threshold = profile.threshold if request.threshold is None else request.threshold
@@ -102,8 +103,8 @@ def begin(state: IndexState, plan: Plan) -> Trace:
     )
 
 
-def parse(text: str, is_action: Callable[[str], bool] | None) -> Query:
-    """The question with its subqueries, where ``is_action`` tells where one begins."""
+def parse(text: str, candidates: Candidates[IndexState], *, subqueries: bool) -> Query:
+    """The question in words that documents have, perhaps with its subqueries."""
     # An argument of the command line may hold what is no Unicode text.
     text = text.encode(errors="replace").decode().strip()
     if not text:
@@ -113,7 +114,10 @@ def parse(text: str, is_action: Callable[[str], bool] | None) -> Query:
             f"the query {printable(text, 40)!r} has {len(text)} characters; "
             f"at most {MAX_QUERY_CHARS} are searched, so shorten it"
         )
-    return Query(text, tuple(split(text, is_action)) if is_action else ())
+    meant, readings = expanded(text, candidates.knows)
+    is_action = candidates.is_action if subqueries else None
+    parts = tuple(split(meant, is_action)) if is_action else ()
+    return Query(meant, parts, written=text, readings=tuple(readings.items()))
 
 
 def rank(
@@ -136,11 +140,14 @@ def rank(
 
 def fuse_signals(trace: Trace) -> Column:
     """The weighted mean of the signals that answered."""
+    readings = trace.query.readings
+    read_as = ", ".join(f"{printable(short, 40)} read as {meant}" for short, meant in readings)
+    step = "abbreviations" if read_as else ""
 
     def evidence(row: int) -> Evidence:
         scores = {name: float(each.scores[row]) for name, each in trace.rankings[0].items()}
         signals = {name: score for name, score in scores.items() if not np.isnan(score)}
-        return Evidence(phrase=trace.signal_phrase(0, row), signals=signals)
+        return Evidence(step, read_as, phrase=trace.signal_phrase(0, row), signals=signals)
 
     return Column(np.stack([fuse(each, trace.weights) for each in trace.rankings]), evidence)
 
@@ -283,8 +290,8 @@ def pin_exact_names(trace: Trace) -> Column:
 
 def _name_matches(trace: Trace) -> dict[int, NameMatch]:
     query = trace.query
-    found = trace.state.names.match([query.text, *query.subqueries], trace.visible)
-    matches = dict(found[query.text])
+    found = trace.state.names.match([query.asked, *query.subqueries], trace.visible)
+    matches = dict(found[query.asked])
     for text in query.subqueries:
         for row, match in found[text].items():
             matches[row] = max(match.discounted(), matches.get(row, match.discounted()))

@@ -72,6 +72,10 @@ class Words(Protocol):
         """Whether some document has the word, or one that it may be a typo of."""
         ...
 
+    def knows(self, word: str) -> bool:
+        """Whether some document has the word, in whatever form."""
+        ...
+
     def name_coverage(self, query: Query) -> Vectors:
         """Returns how much of each document's name the query says: float32 [n] in [0, 1]."""
         ...
