@@ -563,6 +563,9 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: Annotated[
         bool, Meta(description="Whether this comes from the snapshot: it is not connected yet.")
     ] = False
+    unread: Annotated[
+        tuple[str, ...], Meta(description="Keys of other clients in its entry that do nothing.")
+    ] = ()
     held: Annotated[int, Meta(description="How many of its tools wait for approval.")] = 0
     retry: Annotated[str, Meta(description="When a failed server is tried again (UTC).")] = ""
 

@@ -17,11 +17,37 @@ INCLUDE_KEYS = (
     *("allowedTools", "available_tools", "tools"),
 )
 """A list at any of these keys takes tools away: a tool has to pass all of them."""
+ALIASES = {
+    "environment": "env",  # opencode's
+    "env_file": "envFile",
+    "envs": "env",  # Goose's, as the next two
+    "cmd": "command",
+    "uri": "url",
+    "http_headers": "headers",  # Codex's
+    "working_directory": "cwd",
+}
+"""Other clients' names of our keys."""
+UNREAD_KEYS = {
+    "headersHelper": "requests go out without the headers that it prints; state them in headers",
+    "requestOptions": "requests go out without it; state headers beside url",
+    "apiKey": "requests go out without it; state it in headers",
+    "auth": "log in with toolscript auth, or state headers",
+    "authProviderType": "log in with toolscript auth, or state headers",
+    "authentication": "log in with toolscript auth, or state headers",
+    "env_keys": "the server starts without what Goose keeps; state it in env",
+    "experimental_environment": "the server runs here",
+    "sandbox": "the server runs with your rights",
+    "sandboxEnabled": "the server runs with your rights",
+    "roots": "the server gets the folders of the client",
+    "timeout": "clients differ about its unit; state callTimeout in seconds",
+    "startup_timeout_ms": "state startTimeout in seconds",
+}
+"""Other clients' keys that change how a server works, and what that means where they are not."""
 
 TOP_LEVEL_KEYS = (*SECTIONS, "skills", "permissions", "profiles")
 SERVER_KEYS = (
-    *("command", "args", "env", "cwd"),
-    *(*URL_KEYS, "headers", "oauth"),
+    *("command", "args", "env", "envFile", "env_vars", "cwd"),
+    *(*URL_KEYS, "headers", "bearer_token_env_var", "env_http_headers", "oauth"),
     *("type", "transport", "protocol"),
     *("includeTools", "excludeTools", "pinTools", "permissions", "autoApprove", "output"),
     *("disabled", "start", "share", "instances", "idleTimeout", "maxConcurrent"),
@@ -32,8 +58,8 @@ OAUTH_KEYS = ("clientId", "clientSecret", "scope", "callbackPort")
 FOREIGN_KEYS = frozenset(
     """
     auth authProviderType targetAudience targetServiceAccount apiKey headersHelper requestOptions
-    registryUrl baseUrl uri tcp bearer_token_env_var http_headers env_http_headers oauth_resource
-    cmd envs envFile env_file env_keys env_vars environment experimental_environment
+    registryUrl baseUrl uri tcp http_headers oauth_resource
+    cmd envs env_file env_keys environment experimental_environment
     working_directory source settings sandbox sandboxEnabled dev watchPaths transportType options
     enabled enabledTools enabled_tools disabled_tools disabledTools allowedTools available_tools
     disabledAutoApproveTools

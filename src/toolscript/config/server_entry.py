@@ -10,6 +10,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from toolscript.config import variables
+from toolscript.config.env_file import read_env_file
+from toolscript.config.foreign_entries import rewritten
 from toolscript.config.known_keys import (
     CALL_TIMEOUT_KEYS,
     EXCLUDE_KEYS,
@@ -23,6 +26,8 @@ from toolscript.config.known_keys import (
     URL_KEYS,
     misspelt,
 )
+from toolscript.config.variables import VariableError, Variables
+from toolscript.errors import ConfigSyntaxError
 from toolscript.storage.atomic_files import expanded
 from toolscript.text.display import encodable, printable
 from toolscript.text.redaction import redact
@@ -46,14 +51,14 @@ _TRANSPORTS: dict[str, Transport] = {
     "stdio": "stdio",
     "local": "stdio",
     "http": "http",
+    "remote": "http",
     "streamable-http": "http",
     "streamablehttp": "http",
     "streamable_http": "http",
     "sse": "sse",
 }
-_VARIABLE = re.compile(r"\$\{(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
 _TELLING = re.compile(
-    r"[A-Za-z_ -]{0,20}|(?:https?|wss?|ftp|file)://.*|[\w-]*[.:][\w.:/-]{1,60}|" + _VARIABLE.pattern
+    r"[A-Za-z_ -]{0,20}|(?:https?|wss?|ftp|file)://.*|[\w-]*[.:][\w.:/-]{1,60}|" + variables.PATTERN
 )
 """A value in the wrong place that a message shows: a word, an address, a variable."""
 BROWSERS = (
@@ -64,13 +69,6 @@ BROWSERS = (
     "@browsermcp/mcp",
 )
 """Parts of the commands of servers that drive a browser, whose pages are one session's alone."""
-_PUBLIC_VARIABLES = {
-    *("HOME", "PATH", "USER", "LOGNAME", "PWD", "OLDPWD", "SHELL", "LANG", "HOSTNAME"),
-    *("TMPDIR", "TMP", "TEMP", "USERPROFILE", "USERNAME", "APPDATA", "LOCALAPPDATA"),
-}
-"""Variables of the environment that hold no secret; any other may."""
-
-
 _Seconds = Annotated[float, msgspec.Meta(gt=0, le=MAX_TIMEOUT_S)]
 _IdleSeconds = Annotated[float, msgspec.Meta(ge=0, le=MAX_TIMEOUT_S)]
 _Count = Annotated[int, msgspec.Meta(ge=1, le=MAX_CONCURRENT)]
@@ -89,6 +87,8 @@ class Entry:
     environ: Mapping[str, str]
     hidden: set[str] = field(default_factory=set[str])
     """Values from the environment that may be secret."""
+    own: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The variables that the entry defines for its server."""
 
     def text(self, key: str) -> str:
         """Returns the string at this key; empty without the key."""
@@ -157,18 +157,12 @@ class Entry:
         return self._expand(key, str(value).lower() if isinstance(value, bool) else str(value))
 
     def _expand(self, key: str, text: str) -> str:
-        def replace(match: re.Match[str]) -> str:
-            name, default = match["name"], match["default"]
-            if match[0] == PROJECT:  # known when a caller is
-                return PROJECT
-            value = self.environ.get(name)
-            if value is None and default is None:
-                raise EntryError(f"{key} needs ${{{name}}}, which is not set in the environment")
-            if value and name not in _PUBLIC_VARIABLES:
-                self.hidden.add(value)
-            return value or default or ""
-
-        return _VARIABLE.sub(replace, text)
+        named = Variables(self.environ, self.own, self.hidden)
+        try:
+            # A shell's or a program's text may be among the arguments.
+            return named.expand(text, may_keep=key == "args")
+        except VariableError as mistake:
+            raise EntryError(f"{key} {mistake}") from None
 
 
 def _shown(value: object) -> str:
@@ -188,21 +182,24 @@ def listed(keys: Iterable[str]) -> str:
     return printable(encodable(", ".join(sorted(keys))), 200) or "nothing"
 
 
-def server(name: str, raw: Any, environ: Mapping[str, str], base: Path | None) -> ServerSpec:
+def server(
+    name: str, raw: Any, environ: Mapping[str, str], base: Path | None, folder: Path = Path()
+) -> ServerSpec:
     """Returns the server that an entry describes; raises `EntryError` for one that is wrong.
 
     ``base`` is the folder that the server runs in where the entry names none or a relative one;
-    ``environ`` has the variables that the entry may refer to.
+    ``environ`` has the variables that the entry may refer to, and ``folder`` is that of the file.
     """
     _check_name(name)
     if not isinstance(raw, dict):
         raise EntryError(f"the entry is {_shown(raw)}; expected an object with command or url")
-    reader = Entry(cast("dict[str, Any]", raw), environ)
+    reader = Entry(rewritten(cast("dict[str, Any]", raw)), environ)
     if any(key in reader.raw and reader.flag(key) == off for key, off in SWITCH_KEYS.items()):
         # A disabled entry may be unfinished, so nothing else in it is checked.
         return ServerSpec(name=name, transport="stdio", disabled=True)
     if mistake := misspelt(reader.raw, SERVER_KEYS, FOREIGN_KEYS):
         raise EntryError(mistake)
+    reader.own = _environment(reader, base, folder)
     url_key = next((key for key in URL_KEYS if key in reader.raw), "url")
     transport = _transport(reader, reader.text(url_key))
     return ServerSpec(
@@ -339,11 +336,33 @@ def _process(reader: Entry, base: Path | None) -> dict[str, Any]:
     if stated.startswith(PROJECT):
         directory = Path(stated)
     return {
-        "command": command,
+        "command": str(expanded(command)) if command.startswith("~") else command,
         "args": reader.texts("args") or (),
-        "env": reader.mapping("env"),
+        "env": dict(reader.own),
         "cwd": str(directory) if directory else None,
     }
+
+
+def _environment(reader: Entry, base: Path | None, folder: Path) -> dict[str, str]:
+    """Returns the variables that an entry defines: from the environment, a file, and ``env``."""
+    passed = {
+        name: reader.environ[name]
+        for name in reader.texts("env_vars") or ()
+        if name in reader.environ
+    }
+    reader.hidden.update(value for value in passed.values() if value)
+    stated = reader.text("envFile")
+    if PROJECT in stated and base is None:
+        raise EntryError(
+            "envFile is in the project, which is not known yet when this file is read; "
+            "state another path, or the variables in env"
+        )
+    path = folder / expanded(stated.replace(PROJECT, str(base)))
+    try:
+        from_file = read_env_file(path) if stated else {}
+    except ConfigSyntaxError as mistake:
+        raise EntryError(f"envFile: {mistake}") from None
+    return {**passed, **from_file, **reader.mapping("env")}
 
 
 def _remote(reader: Entry, url_key: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from typing import Any, cast
 import msgspec
 
 from toolscript.config.file_parser import parsed
+from toolscript.config.foreign_entries import rewritten
 from toolscript.config.known_keys import URL_KEYS
 from toolscript.config.locations import placed, trust_record
 from toolscript.config.server_sections import entries_of
@@ -201,7 +202,7 @@ def describe(entry: object) -> str:
     """Returns what an entry starts, for the user to judge: all its arguments, as written."""
     if not isinstance(entry, dict):
         return "(no entry)"
-    raw = cast("dict[str, Any]", entry)
+    raw = rewritten(cast("dict[str, Any]", entry))
     args: object = raw.get("args")
     words = [raw.get("command"), *(cast("list[Any]", args) if isinstance(args, list) else ())]
     urls = [str(raw[key]) for key in URL_KEYS if key in raw]
@@ -209,6 +210,7 @@ def describe(entry: object) -> str:
     what = " ".join(filter(None, [command, *(redact(url, ()) for url in urls)]))
     more = [f"{key} {', '.join(_objects(raw, key))}" for key in ("env", "headers") if raw.get(key)]
     more += [f"in {raw['cwd']}"] if raw.get("cwd") else []
+    more += [f"{key} {raw[key]}" for key in ("envFile", "env_vars") if raw.get(key)]
     more += [key for key in ("disabled", "autoApprove") if raw.get(key) is True]
     more += [f"permissions {json.dumps(raw['permissions'])}"] if raw.get("permissions") else []
     return _shown("; ".join(filter(None, [what, *more]))) or "(nothing)"

@@ -81,6 +81,18 @@ def test_what_is_wrong_is_told_with_what_to_do(cli: Cli, scripted: Scripted) -> 
     assert "no caller is let in" in found["tokens"]["found"]
 
 
+def test_a_key_that_is_not_read_is_told(cli: Cli, scripted: Scripted, port: str) -> None:
+    """The server works, but not as it was asked for."""
+    cli.env = FUZZY
+    cli.configure(files={**scripted(READ_FILE), "sandbox": {"network": False}})
+    line = "sandbox is not read: the server runs with your rights"
+    [server] = cli.json("list-servers", "--refresh")["servers"]
+    assert server["unread"] == [line]
+    assert server["state"] == "ready"
+    assert line in cli("list-servers").stdout
+    assert line in findings(cli, port, 1)["server files"]["found"]
+
+
 def test_a7_a_model_that_cannot_be_had_is_degraded_and_not_wrong(
     cli: Cli, scripted: Scripted, port: str
 ) -> None:

@@ -116,9 +116,12 @@ class SessionFactory:
             raise UpstreamError(f"its working directory {self._shown(spec.cwd)} does not exist")
         local = Path(spec.cwd or ".") / spec.command if "/" in spec.command else None
         if not shutil.which(str(local or spec.command), path=spec.env.get("PATH")):
+            advice = "install it or give the full path"
+            if " " in spec.command and not spec.args:
+                advice = "put what follows the program into args"
             raise UpstreamError(
                 f"its command {self._shown(spec.command)!r} was not found or may not be run; "
-                "install it or give the full path"
+                + advice
             )
 
     def _shown(self, text: str) -> str:

@@ -68,7 +68,7 @@ def _description(tool: dict[str, Any]) -> str:
 
 def _row(server: dict[str, Any]) -> list[str]:
     problems = [server["error"]] if server["error"] else []
-    problems += [f"left out {line}" for line in server["rejected"]]
+    problems += [*server["unread"], *(f"left out {line}" for line in server["rejected"])]
     held = server["held"]
     problems += [f"{counted(held, 'tool')} held: toolscript review {server['name']}"] * bool(held)
     tools = str(server["tools"]) if server["state"] in {"ready", "resting", "connecting"} else ""

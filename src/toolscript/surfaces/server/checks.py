@@ -124,7 +124,7 @@ def server_finding(server: dict[str, Any]) -> Finding:
     if state in {"ready", "resting", "disabled"}:
         resting = ", started when needed" if state == "resting" else ""
         found = state if state == "disabled" else counted(server["tools"], "tool") + resting
-        left_out = [f"left out {line}" for line in server["rejected"]]
+        left_out = [*server["unread"], *(f"left out {line}" for line in server["rejected"])]
         held, name = server["held"], server["name"]
         left_out += [f"{counted(held, 'tool')} held"] * bool(held)
         advice = f"look at what has changed with: toolscript review {name}" if held else ""

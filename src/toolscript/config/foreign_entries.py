@@ -1,0 +1,66 @@
+"""Rewrites what other clients spell differently in a server's entry, and tells what is not read."""
+
+from collections.abc import Iterator
+from copy import copy
+from typing import Any, cast
+
+from toolscript.config.known_keys import ALIASES, UNREAD_KEYS
+
+
+def rewritten(raw: dict[str, Any]) -> dict[str, Any]:
+    """Returns an entry with toolscript's own keys; a key that is null is left out.
+
+    What an entry states at two keys is put together if both are objects. Otherwise toolscript's
+    own key counts, and `unread` names the other one.
+    """
+    entry = copy(raw)
+    for key in [key for key, value in raw.items() if value is None]:
+        del entry[key]
+    command = entry.get("command")
+    if isinstance(command, list) and command:  # opencode's
+        words = cast("list[Any]", command)
+        more = cast("list[Any]", entry.get("args")) if isinstance(entry.get("args"), list) else []
+        entry |= {"command": words[0], "args": [*words[1:], *more]}
+    if isinstance(entry.get("args"), list):
+        entry["args"] = [_text(word) for word in cast("list[Any]", entry["args"])]
+    for alias, key in ALIASES.items():
+        if alias in entry:
+            entry[key] = _together(entry.pop(alias), entry.get(key))
+    headers: dict[str, Any] = {}
+    variable = entry.get("bearer_token_env_var")
+    if isinstance(variable, str):  # Codex's
+        headers["Authorization"] = f"Bearer ${{{variable}}}"
+    variables = entry.get("env_http_headers")
+    if isinstance(variables, dict):  # Codex's
+        named = cast("dict[str, Any]", variables).items()
+        headers |= {name: f"${{{value}}}" for name, value in named}
+    if headers:
+        entry["headers"] = _together(headers, entry.get("headers"))
+    return entry
+
+
+def unread(raw: dict[str, Any]) -> Iterator[str]:
+    """Yields a line for each key that changes how a server works and is not read."""
+    entry = {key for key, value in raw.items() if value is not None}
+    for key, consequence in UNREAD_KEYS.items():
+        if key in entry:
+            yield f"{key} is not read: {consequence}"
+    for alias, key in ALIASES.items():
+        if alias in entry and key in entry and not isinstance(raw[key], dict):
+            yield f"{alias} is not read beside {key}"
+
+
+def _together(other: Any, own: Any) -> Any:
+    """Returns two objects as one, in which toolscript's own spelling counts; else that alone."""
+    if own is None:
+        return other
+    if isinstance(other, dict) and isinstance(own, dict):
+        return cast("dict[str, Any]", other) | cast("dict[str, Any]", own)
+    return own
+
+
+def _text(word: Any) -> Any:
+    """Returns a number or a boolean as the word that it stands for."""
+    if isinstance(word, bool):
+        return str(word).lower()
+    return str(word) if isinstance(word, int | float) else word

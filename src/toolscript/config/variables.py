@@ -1,0 +1,126 @@
+"""Replaces variables in the strings of a configuration, in the spellings of several clients."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from toolscript.types import PROJECT
+
+MAX_CHARS = 1_000
+"""Maximum characters between the braces of one variable."""
+MAX_DEPTH = 8
+"""Maximum number of defaults within defaults."""
+PATTERN = r"\$\{(?:env:)?[A-Za-z_][A-Za-z0-9_]*(?::-[^}]*)?\}"
+_OPENING = re.compile(r"\$\$\{|\$\{|\{env:(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}")
+_BRACE = re.compile(r"[{}]")
+_VARIABLE = re.compile(
+    r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?:(?P<sign>:?[-?])(?P<rest>.*))?", re.DOTALL
+)
+_OF_CLIENTS = re.compile(r"(?:input|config|command|file|prompt|secret|vault|op):")
+"""What other clients ask their users, settings or stores for."""
+_NAMES = {
+    "workspaceFolder": PROJECT,
+    "workspaceRoot": PROJECT,
+    "userHome": "${HOME}",
+    "pathSeparator": "/",
+}
+"""The predefined variables of VS Code and Cursor that have a counterpart here."""
+_SHOWABLE = re.compile(r"[\w:. /-]{1,40}")
+_PUBLIC = {
+    *("HOME", "PATH", "USER", "LOGNAME", "PWD", "OLDPWD", "SHELL", "LANG", "HOSTNAME"),
+    *("TMPDIR", "TMP", "TEMP", "USERPROFILE", "USERNAME", "APPDATA", "LOCALAPPDATA"),
+}
+"""Variables of the environment that hold no secret; any other may."""
+
+
+class VariableError(Exception):
+    """A variable that cannot be replaced; the message says which, and what to write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variables:
+    """The variables that the strings of an entry may name."""
+
+    environ: Mapping[str, str]
+    own: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Those that the entry defines for its server; they count first."""
+    hidden: set[str] = field(default_factory=set[str])
+    """Collects the values from the environment that may be secret."""
+
+    def expand(self, text: str, *, may_keep: bool = False) -> str:
+        """Returns a text with its variables replaced.
+
+        Args:
+            text: As the file has it. ``$${`` stands for ``${``.
+            may_keep: Whether braces that name no variable stay, as in a shell's or a program's
+                text. What another client replaces is refused all the same.
+
+        Raises:
+            VariableError: A variable is not set, or is none of those that are known here.
+        """
+        return self._expand(text, may_keep=may_keep, depth=0)
+
+    def _expand(self, text: str, *, may_keep: bool, depth: int) -> str:
+        if depth > MAX_DEPTH:
+            raise VariableError("has too many defaults within defaults")
+        parts: list[str] = []
+        place = 0
+        while opening := _OPENING.search(text, place):
+            parts.append(text[place : opening.start()])
+            end = _end(text, opening.end())
+            inner = text[opening.end() : end]
+            if opening[0] == "$${":
+                parts.append("${")
+                place = opening.end()
+            elif opening["name"]:
+                parts.append(self._value(opening["name"], may_keep=may_keep, depth=depth))
+                place = opening.end()
+            elif end < 0 or (may_keep and not self._is_variable(inner)):
+                if not may_keep:
+                    raise VariableError("has '${' without a '}'; write '$${' for a text that stays")
+                parts.append("${")
+                place = opening.end()
+            else:
+                parts.append(self._value(inner, may_keep=may_keep, depth=depth))
+                place = end + 1
+        return "".join([*parts, text[place:]])
+
+    @staticmethod
+    def _is_variable(inner: str) -> bool:
+        """Whether this is a variable here or in another client."""
+        is_known = inner == "/" or _VARIABLE.fullmatch(inner) is not None
+        return is_known or _OF_CLIENTS.match(inner) is not None
+
+    def _value(self, inner: str, *, may_keep: bool, depth: int) -> str:
+        """Returns the value of a variable; ``inner`` is what stands between the braces."""
+        if inner in {"PROJECT", "/"}:  # the folder is known when a caller is
+            return PROJECT if inner == "PROJECT" else "/"
+        match = _VARIABLE.fullmatch(inner)
+        shown = f"${{{(_SHOWABLE.match(inner) or [''])[0]}}}"
+        if match is None:
+            raise VariableError(
+                f"has {shown}, which is no variable here; write ${{NAME}} and set NAME in the "
+                "environment, or '$${' for a text that stays"
+            )
+        name, sign = match["name"], match["sign"] or ""
+        value = self.own.get(name, self.environ.get(name))
+        if value is None and name in _NAMES:
+            return self._expand(_NAMES[name], may_keep=may_keep, depth=depth + 1)
+        if value is None and not sign.endswith("-"):
+            stays = "; write '$${' for a text that stays" if may_keep else ""
+            raise VariableError(f"needs ${{{name}}}, which is not set in the environment{stays}")
+        if value and name not in _PUBLIC and name not in self.own:
+            self.hidden.add(value)
+        if value is None or (not value and sign == ":-"):
+            return self._expand(match["rest"] or "", may_keep=may_keep, depth=depth + 1)
+        return value
+
+
+def _end(text: str, begin: int) -> int:
+    """Returns the place of the brace that closes a variable; -1 if none does."""
+    level = 0
+    for brace in _BRACE.finditer(text, begin, begin + MAX_CHARS):
+        level += 1 if brace[0] == "{" else -1
+        if level < 0:
+            return brace.start()
+    return text.find("}", begin, begin + MAX_CHARS)  # a default may have an open brace

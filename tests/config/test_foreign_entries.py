@@ -1,0 +1,124 @@
+"""What other clients spell differently in a server's entry."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolscript.config.foreign_entries import rewritten, unread
+from toolscript.config.known_keys import UNREAD_KEYS
+from toolscript.config.server_entry import EntryError, server
+from toolscript.config.trust import describe
+
+URL = "http://h/mcp"
+
+
+@pytest.mark.parametrize(
+    ("entry", "fields"),
+    [
+        ({"command": "x", "environment": {"A": "1"}}, {"env": {"A": "1"}}),
+        (
+            {"command": "x", "environment": {"A": "1", "B": "2"}, "env": {"A": "3"}},
+            {"env": {"A": "3", "B": "2"}},
+        ),
+        ({"cmd": "x", "envs": {"A": 1}}, {"command": "x", "env": {"A": "1"}}),
+        ({"command": ["x", "y", 1], "args": ["z"]}, {"command": "x", "args": ("y", "1", "z")}),
+        ({"command": "x", "args": ["--port", 8080, True]}, {"args": ("--port", "8080", "true")}),
+        ({"command": "x", "working_directory": "/w"}, {"cwd": "/w"}),
+        ({"command": "x", "env_vars": ["SET", "UNSET"]}, {"env": {"SET": "value"}}),
+        ({"command": "x", "args": ["${A}"], "env": {"A": "${SET}!"}}, {"args": ("value!",)}),
+        ({"command": "x", "url": None, "type": None, "disabled": None, "args": None}, {"args": ()}),
+        ({"command": "~/bin/x"}, {"command": str(Path("~/bin/x").expanduser())}),
+        ({"uri": URL}, {"url": URL, "transport": "http"}),
+        ({"type": "remote", "url": URL}, {"transport": "http"}),
+        ({"url": URL, "http_headers": {"X": "a"}}, {"headers": {"X": "a"}}),
+        ({"url": URL, "env_http_headers": {"X": "SET"}}, {"headers": {"X": "value"}}),
+        (
+            {"url": URL, "bearer_token_env_var": "SET"},
+            {"headers": {"Authorization": "Bearer value"}},
+        ),
+        (
+            {"url": URL, "bearer_token_env_var": "SET", "headers": {"Authorization": "own"}},
+            {"headers": {"Authorization": "own"}},
+        ),
+        ({"url": URL, "headers": {"X": "${A}"}, "env": {"A": "b"}}, {"headers": {"X": "b"}}),
+    ],
+)
+def test_it_is_read_as_toolscripts_own(entry: dict[str, Any], fields: dict[str, Any]) -> None:
+    spec = server("it", entry, {"SET": "value", "HOME": str(Path.home())}, None)
+    assert {name: getattr(spec, name) for name in fields} == fields
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        (
+            {"url": URL, "bearer_token_env_var": "UNSET"},
+            "headers.Authorization needs ${UNSET}, which",
+        ),
+        (
+            {"url": URL, "headers": {"X": "Bearer ${input:key}"}},
+            "headers.X has ${input:key}, which is",
+        ),
+        (
+            {"command": "x", "env": {"A": "${MY-KEY}"}, "cwd": "${ X }"},
+            "cwd has ${ X }, which is no",
+        ),
+        ({"command": "x", "args": ["-e", "`${x}`"]}, "args needs ${x}, which is not set in the"),
+        (
+            {"command": "x", "envFile": "${workspaceFolder}/.env"},
+            "envFile is in the project, which",
+        ),
+        ({"command": "x", "envFile": "none"}, "envFile: "),
+        ({"command": []}, "command is a list; expected a string"),
+        ({"command": "x", "environment": ["A=1"]}, "env is a list; expected an object of strings"),
+    ],
+)
+def test_what_cannot_be_read_so_is_told(entry: dict[str, Any], message: str) -> None:
+    with pytest.raises(EntryError) as caught:
+        server("it", entry, {}, None)
+    assert str(caught.value).startswith(message)
+
+
+def test_a_file_of_variables_counts_before_the_environment(tmp_path: Path) -> None:
+    """And after ``env``; in a project's file it may be in the project."""
+    (tmp_path / ".env").write_text(
+        "\ufeff# a comment\n\nA=1\nexport B = 'two words'\nC=\"x=y\"\nD=\n", "utf-8"
+    )
+    entry = {"command": "x", "args": ["${A}"], "envFile": ".env", "env": {"A": "own"}}
+    spec = server("it", entry, {}, None, tmp_path)
+    assert spec.env == {"A": "own", "B": "two words", "C": "x=y", "D": ""}
+    assert spec.args == ("own",)
+    project = {"command": "x", "envFile": "${workspaceFolder}/.env"}
+    assert server("it", project, {}, tmp_path, tmp_path).env["A"] == "1"
+    (tmp_path / ".env").write_text("A=1\ns3cret\n", "utf-8")
+    with pytest.raises(EntryError) as caught:
+        server("it", entry, {}, None, tmp_path)
+    assert str(caught.value) == f"envFile: line 2 of {tmp_path / '.env'} is not NAME=value"
+
+
+@pytest.mark.parametrize("key", UNREAD_KEYS)
+def test_a_key_that_changes_something_and_is_not_read_is_told(key: str) -> None:
+    [line] = unread({"command": "x", key: 1, "description": "d"})
+    assert line.startswith(f"{key} is not read: ")
+    assert not [*unread({"command": "x", key: None, "alwaysAllow": []})]
+
+
+def test_a_second_spelling_that_does_not_count_is_told() -> None:
+    entry = {"command": "x", "cmd": "y", "env": {}, "environment": {"A": "1"}}
+    assert [*unread(entry)] == ["cmd is not read beside command"]
+    assert rewritten(entry)["command"] == "x"
+
+
+def test_who_is_asked_to_trust_an_entry_sees_all_that_it_starts() -> None:
+    entry = {
+        "command": ["x", "y"],
+        "environment": {"A": "1"},
+        "http_headers": {"X": "a"},
+        "working_directory": "/w",
+        "envFile": "e",
+        "env_vars": ["SECRET"],
+    }
+    shown = describe(entry)
+    for part in ("x y", "env A", "headers X", "in /w", "envFile e", "env_vars ['SECRET']"):
+        assert part in shown, part
