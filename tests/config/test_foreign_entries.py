@@ -62,7 +62,7 @@ def test_it_is_read_as_toolscripts_own(entry: dict[str, Any], fields: dict[str, 
         ),
         (
             {"command": "x", "env": {"A": "${MY-KEY}"}, "cwd": "${ X }"},
-            "cwd has ${ X }, which is no",
+            "env.A has ${MY-KEY}, which is no",
         ),
         ({"command": "x", "args": ["-e", "`${x}`"]}, "args needs ${x}, which is not set in the"),
         (

@@ -14,7 +14,7 @@ PATTERN = r"\$\{(?:env:)?[A-Za-z_][A-Za-z0-9_]*(?::-[^}]*)?\}"
 _OPENING = re.compile(r"\$\$\{|\$\{|\{env:(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}")
 _BRACE = re.compile(r"[{}]")
 _VARIABLE = re.compile(
-    r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?:(?P<sign>:?[-?])(?P<rest>.*))?", re.DOTALL
+    r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?:(?P<sign>:-|:?[?])(?P<rest>.*))?", re.DOTALL
 )
 _OF_CLIENTS = re.compile(r"(?:input|config|command|file|prompt|secret|vault|op):")
 """What other clients ask their users, settings or stores for."""
@@ -102,18 +102,18 @@ class Variables:
                 f"has {shown}, which is no variable here; write ${{NAME}} and set NAME in the "
                 "environment, or '$${' for a text that stays"
             )
-        name, sign = match["name"], match["sign"] or ""
+        name, has_default = match["name"], match["sign"] == ":-"
         value = self.own.get(name, self.environ.get(name))
         if value is None and name in _NAMES:
             return self._expand(_NAMES[name], may_keep=may_keep, depth=depth + 1)
-        if value is None and not sign.endswith("-"):
+        if value is None and not has_default:
             stays = "; write '$${' for a text that stays" if may_keep else ""
             raise VariableError(f"needs ${{{name}}}, which is not set in the environment{stays}")
         if value and name not in _PUBLIC and name not in self.own:
             self.hidden.add(value)
-        if value is None or (not value and sign == ":-"):
-            return self._expand(match["rest"] or "", may_keep=may_keep, depth=depth + 1)
-        return value
+        if has_default and not value:
+            return self._expand(match["rest"], may_keep=may_keep, depth=depth + 1)
+        return value or ""
 
 
 def _end(text: str, begin: int) -> int:
