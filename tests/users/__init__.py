@@ -1,0 +1,1 @@
+"""Files as users have them, from other clients and from editors."""
