@@ -120,6 +120,14 @@ def test_abbreviations_are_read_as_they_are_in_memory(pair: Pair) -> None:
     assert pair.equal(requests) == 1
 
 
+def test_the_tools_of_a_named_server_are_those_of_all_tools(pair: Pair) -> None:
+    request = SearchRequest(text="在 fetch 里创建一个新问题", limit=3)
+    hits = pair.find(request)
+    assert [hit.reason for hit in hits] == ["Name of its server"] * 3
+    assert {hit.document.server.split("-")[0] for hit in hits} == {"fetch"}
+    assert pair.equal([request]) == 1
+
+
 def test_a_rebuild_that_another_has_overtaken_leaves_the_index_of_that(
     connect: Callable[[], Database], encoder: Encoder, made: Made
 ) -> None:

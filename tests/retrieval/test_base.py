@@ -52,6 +52,7 @@ def test_a_corpus_that_replaces_another_is_what_it_is_alone(
 
 
 def test_a_question_is_taken_apart() -> None:
+    assert Query("在Jira里创建").words == ["在", "jira", "里", "创", "建"]
     query = Query("Read the FILE_name!")
     assert query.words == ["read", "the", "file", "name"]
     assert query.compact == "readthefilename"

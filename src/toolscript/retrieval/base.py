@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from toolscript.embedding.base import Vectors
 from toolscript.retrieval.profiles import Profile
-from toolscript.text.words import STOP_WORDS, compact, words
+from toolscript.text.words import STOP_WORDS, apart, compact, words
 from toolscript.types import EVERYTHING, Document, SearchRequest
 
 Rows: TypeAlias = NDArray[np.intp]
@@ -259,7 +259,7 @@ class Query:
     @cached_property
     def words(self) -> list[str]:
         """Case-folded words, in order."""
-        return words(self.text)
+        return words(apart(self.text))
 
     @cached_property
     def content_words(self) -> list[str]:

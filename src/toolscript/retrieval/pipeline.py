@@ -6,7 +6,7 @@
     boosted  = known + `NAME_BOOST` · match · fuzzy · coverage² · (1 − known)
     blended  = max((1 − `SUBQUERY_WEIGHT`) · boosted + `SUBQUERY_WEIGHT` · subquery,
                    `SUBQUERY_FLOOR` · subquery)
-    score    = blended, raised for what a shell can do, at least a name's similarity
+    score    = blended, raised for a named server and a shell, at least a name's similarity
     reranked = score and what the graph expects of the context    (see `rerank`)
 
 The ratio is below 1 only where most of the question's words mean nothing to any
@@ -35,6 +35,7 @@ from toolscript.retrieval.semantic.calibration import GOOD
 from toolscript.retrieval.subqueries import split
 from toolscript.retrieval.trace import Column, Evidence, IndexState, Trace
 from toolscript.text.display import printable
+from toolscript.text.words import words
 from toolscript.tracing import span
 from toolscript.types import SearchRequest
 
@@ -46,6 +47,8 @@ STRAIGHT_GOOD = 0.5
 """What a good cosine's `GOOD` is on a straight line from what unrelated texts get to 1."""
 MIN_KNOWN_WORDS = 0.5
 """The share of a question's words that have to mean something."""
+NAMED_SERVER, NAMED_SERVER_SPREAD = 0.4, 0.2
+"""What a tool gets if only its server is known, and how much its meaning adds at most."""
 NAME_BOOST = 0.65
 """How far towards 1 a perfect lexical match that covers the whole name moves a score."""
 SUBQUERY_WEIGHT = 0.4
@@ -253,6 +256,29 @@ def blend_subqueries(trace: Trace) -> Column | None:
     return Column(blended[None], evidence)
 
 
+def raise_named_server(trace: Trace) -> Column | None:
+    """Raise a server's tools if its name is all that the words of a question say.
+
+    So a question in a language that neither the tools nor the model speak finds them: by meaning,
+    and below what matches in earnest.
+    """
+    asked, documents, scores = trace.query.content_words, trace.state.corpus.documents, trace.scores
+    known = set(filter(trace.state.lexical.knows, asked))
+    if not known or len(known) > MIN_KNOWN_WORDS * len(asked):
+        return None
+    rows = np.flatnonzero(trace.rankings[0]["fuzzy"].scores > 0).tolist()
+    servers = {server: known & {*words(server)} for server in {documents[r].server for r in rows}}
+    named = [row for row in rows if servers[documents[row].server]]
+    if known.difference(*servers.values()) or 2 * len(named) < len(rows):
+        return None
+    raised = scores.copy()
+    meaning = fuse(trace.rankings[0], {"semantic": 1.0})[named]
+    raised[named] = np.maximum(scores[named], NAMED_SERVER + NAMED_SERVER_SPREAD * meaning)
+    text = "the name of its server is all that is known of the question"
+    evidence = Evidence("server", text, "Name of its server")
+    return Column(raised[None], lambda row: evidence if raised[row] > scores[row] else None)
+
+
 def infer_shell(trace: Trace) -> Column | None:
     """Raise the tools that run commands, where only a command line does what is asked."""
     scores = trace.scores
@@ -302,4 +328,11 @@ SIGNAL_STEPS = (fuse_signals, weigh_by_word_match, scale_by_known_words)
 """Those that look at what the signals say."""
 NAME_STEPS = (boost_names, blend_subqueries)
 """Those that look at how much of a name is said, and what comes of that."""
-STEPS = (*SIGNAL_STEPS, *NAME_STEPS, infer_shell, pin_exact_names, rerank_by_context)
+STEPS = (
+    *SIGNAL_STEPS,
+    *NAME_STEPS,
+    raise_named_server,
+    infer_shell,
+    pin_exact_names,
+    rerank_by_context,
+)

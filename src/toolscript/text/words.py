@@ -5,10 +5,10 @@ import unicodedata
 
 _CAMEL = re.compile(r"(?=[A-Z])(?:(?<=[a-z0-9])|(?<=[A-Z])(?=[A-Z][a-z]))")
 """A place inside a word such as ``readFile``; the capital is tested first, for speed."""
-_WORD = re.compile(
-    # Scripts written without spaces go by the character.
-    r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]|[^\W_]+"
-)
+_SPACELESS = r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]"
+"""A character of the scripts that are written without spaces, and so go by the character."""
+_WORD = re.compile(rf"{_SPACELESS}|[^\W_]+")
+_BORDER = re.compile(rf"(?<=[A-Za-z0-9])(?={_SPACELESS})")
 _FIRST_SENTENCE = re.compile(r"^.{3,300}?[.!?。](?=\s|$)", re.DOTALL)
 
 _ASCII = [chr(code).lower() if chr(code).isalnum() else " " for code in range(128)]
@@ -34,6 +34,11 @@ def words(text: str) -> list[str]:
         return _CAMEL.sub(" ", text).translate(_ASCII).split()
     spaced = _CAMEL.sub(" ", unicodedata.normalize("NFKC", text))
     return [word.casefold() for word in _WORD.findall(spaced)]
+
+
+def apart(text: str) -> str:
+    """Returns a text with a blank between a Latin word and a script that is written without."""
+    return text if text.isascii() else _BORDER.sub(" ", text)
 
 
 def compact(text: str) -> str:
