@@ -82,7 +82,14 @@ def test_it_is_read_by_both_signals_and_the_explanation_says_so(engine: SearchEn
         assert (short.document, short.score) == (long.document, long.score)
         assert short.explanation is not None
         step = short.explanation.steps[0]
-        assert (step.name, step.evidence) == ("abbreviations", "PR read as pull request")
+        assert (step.name, step.evidence) == ("reading", "PR read as pull request")
+
+
+def test_a_ticket_is_an_issue_and_what_else_it_may_be(engine: SearchEngine) -> None:
+    hits = engine.search(SearchRequest(text="open a ticket")).hits
+    ids = [hit.document.id for hit in hits]
+    assert ids[0] == "tracker__createIssue"
+    assert "pager__create_incident" in ids
 
 
 def test_in_each_part_of_a_question_it_is_read(engine: SearchEngine) -> None:
@@ -106,6 +113,8 @@ def test_words_are_replaced_by_those_that_some_tool_has() -> None:
     assert read("list my PRs", "pull", "request", "pr") == "list my pr"
     assert read("add deps, k8s", "dependency", "kubernetes") == "add dependencies, kubernetes"
     assert read("fix CI/CD", "pipeline") == "fix pipeline"
+    assert read("my tickets", "issue") == "my issue tickets"
+    assert read("my tickets") == "my tickets"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ _TOKEN = re.compile(r"(?<![\w./@-])(?!Mr\b)\w+(?:/\w+)?(?![\w/@-]|\.\w)")
 
 @cache
 def _long_forms() -> dict[str, list[str]]:
-    """By abbreviation, what it stands for, the likeliest first."""
+    """By abbreviation, what is read in its place, the likeliest first."""
     return json.loads(Path(__file__).with_name("abbreviations.json").read_text("utf-8"))
 
 
@@ -42,7 +42,8 @@ def _long_form(short: str, knows: Callable[[str], bool]) -> str:
         return ""
     if all(map(knows, words(singular))):
         return short if all(map(knows, words(short))) else singular  # "prs" has a stem of its own
-    forms = (form for form in table[singular] if all(map(knows, form.split())))
+    asked = {singular}  # what has other meanings too keeps its word: a ticket is an issue ticket
+    forms = (form for form in table[singular] if all(map(knows, {*form.split()} - asked)))
     form = next(forms, "")
     if not form or singular == short:
         return form

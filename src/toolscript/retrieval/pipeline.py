@@ -145,7 +145,7 @@ def fuse_signals(trace: Trace) -> Column:
     """The weighted mean of the signals that answered."""
     readings = trace.query.readings
     read_as = ", ".join(f"{printable(short, 40)} read as {meant}" for short, meant in readings)
-    step = "abbreviations" if read_as else ""
+    step = "reading" if read_as else ""
 
     def evidence(row: int) -> Evidence:
         scores = {name: float(each.scores[row]) for name, each in trace.rankings[0].items()}
