@@ -26,9 +26,8 @@ def expanded(text: str, knows: Callable[[str], bool]) -> tuple[str, dict[str, st
     readings: dict[str, str] = {}
 
     def read(token: re.Match[str]) -> str:
-        short = token[0].casefold()
-        form = _long_form(short, knows)
-        if form and not short.startswith(form):
+        form = _long_form(token[0].casefold(), knows)
+        if form and not token[0].casefold().startswith(form):
             readings[token[0]] = form
         return form or token[0]
 

@@ -36,8 +36,6 @@ _SELECT = re.compile(r"(?:select\s*:\s*)+(?=\S)", re.IGNORECASE)
 """Begins a question that lists names and nothing else, as models ask Claude's tool search."""
 _CLIENT_PREFIX = re.compile(r"^(?:mcp_+|functions[.:])(?=\w)")
 """What clients put before the name of a tool."""
-_MAX_SERVERS = 3
-"""So many servers' names before a tool's are passed over."""
 MAX_TOKENS = 64
 """Of a longer question only so many words are looked at for names."""
 
@@ -162,8 +160,8 @@ class NameMatcher:
         return self._exactly(rows)
 
     def _under_other_server(self, text: str, visible: Mask | None) -> dict[int, NameMatch]:
-        """The tools of an id that begins with names of servers that are not ours."""
-        parts = text.split(SEPARATOR, _MAX_SERVERS)
+        """The tools of an id that begins with up to three names of servers that are not ours."""
+        parts = text.split(SEPARATOR, 3)
         for first in range(1, len(parts)):
             rest = SEPARATOR.join(parts[first:])
             if exact := self._exactly(self.spelled(compact(rest), visible)):
@@ -172,7 +170,7 @@ class NameMatcher:
 
     def _within(self, query: Query, visible: Mask | None, near: _Near) -> dict[int, NameMatch]:
         """Names that single words of a sentence spell."""
-        tokens = _tokens(query.text)
+        tokens = [*filter(None, _BETWEEN.split(query.text))][:MAX_TOKENS]
         matches = (self._token(token, visible, near) for token in tokens if len(tokens) > 1)
         return _best(map(_discounted, matches))
 
@@ -205,11 +203,6 @@ class NameMatcher:
             {row: self._named(row, similarity) for row in self.spelled(spelling, visible)}
             for spelling, similarity in self.alike(spelled)
         )
-
-
-def _tokens(text: str) -> list[str]:
-    """Returns the words and names of a text, at most `MAX_TOKENS`."""
-    return [token for token in _BETWEEN.split(text) if token][:MAX_TOKENS]
 
 
 def _discounted(matches: Mapping[int, NameMatch]) -> dict[int, NameMatch]:
