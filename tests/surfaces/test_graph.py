@@ -136,7 +136,7 @@ def test_the_context_is_what_the_session_has_used(place: Cli) -> None:
         with anyio.fail_after(PATIENCE_S):
             async with Client(f"{url}/mcp", mode="legacy") as client:
                 await client.call_tool("call_destructive_tool", {"tool": IDS[0], "arguments": {}})
-                result = await client.call_tool("search_tools", {"query": "a note"})
+                result = await client.call_tool("search_tools", {"query": "a note", "detail": True})
                 found = result.structured_content
                 assert found is not None
                 assert found["meta"]["alpha"] == 0.8

@@ -291,7 +291,9 @@ def test_who_can_be_asked(
 
 @pytest.mark.parametrize("case", [c for c in cases() if c.rule == "allow"], ids=lambda c: c.name)
 @pytest.mark.parametrize("used", CLASSES)
-def test_each_tool_has_one_way_to_be_called_over_mcp(place: Place, case: Case, used: str) -> None:
+def test_no_tool_is_called_by_what_calls_less_dangerous_ones(
+    place: Place, case: Case, used: str
+) -> None:
     mark = uuid4().hex
     given: dict[str, Any] = {"tool": case.identifier, "arguments": {"mark": mark}}
     params = {"name": CALLS[used], "arguments": given}
@@ -299,8 +301,9 @@ def test_each_tool_has_one_way_to_be_called_over_mcp(place: Place, case: Case, u
     headers = {**place.headers("none", None), "Content-Type": "application/json"}
     _, answer = fetch(place.url, "/message", method="POST", headers=headers, body=body.encode())
     result = answer["result"]
-    assert (mark in place.made) == (used == case.tool_class)
-    if used != case.tool_class:
+    is_enough = CLASSES.index(used) >= CLASSES.index(case.tool_class)
+    assert (mark in place.made) == is_enough
+    if not is_enough:
         assert result["isError"]
         assert result["content"][0]["text"].endswith(f"call it with {CALLS[case.tool_class]}")
 

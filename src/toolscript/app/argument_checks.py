@@ -160,6 +160,15 @@ def signature(schema: dict[str, Any], limit: int = 0) -> str:
     return printable(f"({', '.join(listed)})", limit)
 
 
+def short_signature(schema: dict[str, Any], limit: int) -> str:
+    """Returns what a tool must be given, in short: ``(path: string, +1 optional)``."""
+    known, needed = _parameters(schema)
+    listed = [f"{name}: {_kind(known[name])}" for name in known if name in needed]
+    optional = len(known) - len(listed)
+    listed += [f"+{optional} optional"] if optional else []
+    return printable(f"({', '.join(listed)})", limit)
+
+
 def _parameters(schema: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
     """Returns the parameters' schemas by name, and the names of those that must be given."""
     properties: Any = schema.get("properties")

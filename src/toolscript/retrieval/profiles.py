@@ -32,13 +32,16 @@ class RequestDefaults:
     """What a surface puts into a request that states no limit, and its threshold."""
 
     limit: int
-    threshold: float
+    threshold: float | None
+    """None for the profile's."""
 
 
+SHORT_SEARCH = RequestDefaults(5, None)
+"""Of a search whose answer has a line for each hit, and lists nothing that is not sure enough."""
 SEARCH_TOOLS = RequestDefaults(10, 0.0)
 TOOL_SEARCH = RequestDefaults(4, 0.0)
 SEARCH_SKILLS = RequestDefaults(5, 0.0)
-"""Of the tools of these names that models are offered; a model weighs low scores itself."""
+"""Of the tools of these names that models are offered, if asked for details: all scores."""
 
 
 def search_profile(alpha: float, limit: int, threshold: float) -> Profile:

@@ -85,7 +85,9 @@ def text(result: dict[str, Any]) -> str:
 
 
 def found(client: Client, query: str) -> list[str]:
-    return [each["id"] for each in said(client.call("search_tools", query=query))["tools"]]
+    return [
+        each["id"] for each in said(client.call("search_tools", query=query, detail=True))["tools"]
+    ]
 
 
 @pytest.mark.requirement("mcp:search_tools")

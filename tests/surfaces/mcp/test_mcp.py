@@ -127,7 +127,9 @@ async def names(client: Client) -> list[str]:
 
 
 async def said(client: Client, name: str, arguments: dict[str, Any], **more: Any) -> Any:
-    """What a tool that answers in JSON says."""
+    """What a tool that answers in JSON says; a search does if it is asked for details."""
+    if "search" in name:
+        arguments = {"detail": True, **arguments}
     result = await client.call_tool(name, arguments, **more)
     [block] = result.content
     assert isinstance(block, types.TextContent)
@@ -215,10 +217,34 @@ def test_search_tools_answers_as_the_seed_has_it(url: str, mode: Mode) -> None:
         assert scores == sorted(scores, reverse=True)
         again = {"query": "read", "limit": 2, "context_tools": ["files:list_files", "gone:x"]}
         assert len((await said(client, "search_tools", again))["tools"]) == 2
-        result = await client.call_tool("search_tools", {"query": "x"})
+        result = await client.call_tool("search_tools", {"query": "x", "detail": True})
         [block] = result.content
         assert isinstance(block, types.TextContent)
         assert result.structured_content == json.loads(block.text)
+
+    talk(f"{url}/mcp/search", work, mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_model_reads_a_line_for_each_tool(url: str, mode: Mode) -> None:
+    """And reads it once: there is no structured content."""
+
+    async def read(client: Client, query: str, **more: Any) -> list[str]:
+        result = await client.call_tool("search_tools", {"query": query, **more})
+        [block] = result.content
+        assert isinstance(block, types.TextContent)
+        assert result.structured_content is None
+        return block.text.splitlines()
+
+    async def work(client: Client) -> None:
+        verdict, first, *others = await read(client, "add")
+        assert verdict == "fit: good"
+        assert first == "mail__add(a: number, b: number) [call_destructive_tool] Add two numbers"
+        assert len(others) <= 5
+        verdict, *others = await read(client, "zxqv blorp")
+        assert verdict.startswith("fit: none. No tool here does that.")
+        assert not [line for line in others if "[" in line]
+        assert len([line for line in await read(client, "read file", limit=1) if "[" in line]) == 1
 
     talk(f"{url}/mcp/search", work, mode)
 
@@ -393,7 +419,7 @@ def test_two_phases(url: str, mode: Mode) -> None:
     async def work(client: Client) -> None:
         first = (await client.list_tools()).tools
         assert [each.name for each in first] == ["tool_search", "mail__send_mail"]
-        assert set(first[0].input_schema["properties"]) == {"query", "max_tools"}
+        assert set(first[0].input_schema["properties"]) == {"query", "max_tools", "detail"}
         answer = await said(client, "tool_search", {"query": "read_file", "max_tools": 2})
         found = [each["name"] for each in answer["tools"]]
         assert (found[0], len(found)) == ("files__read_file", 2)

@@ -40,7 +40,9 @@ def test_clients_share_the_servers_that_they_use(
     with ExitStack() as stack:
         clients = [stack.enter_context(start(where, cli.environment())) for start in EVERY.values()]
         for client in clients:
-            found = json.loads(client.call("search_tools", query="the time")["content"][0]["text"])
+            found = json.loads(
+                client.call("search_tools", query="the time", detail=True)["content"][0]["text"]
+            )
             assert "time:get_current_time" in [each["id"] for each in found["tools"]]
         assert len(cli.records) == 1
         assert running(cli) == []

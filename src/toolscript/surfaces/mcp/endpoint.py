@@ -33,10 +33,11 @@ from toolscript.graph.session_history import SessionHistory
 from toolscript.retrieval.profiles import (
     SEARCH_SKILLS,
     SEARCH_TOOLS,
+    SHORT_SEARCH,
     TOOL_SEARCH,
     RequestDefaults,
 )
-from toolscript.surfaces.mcp import meta_tools, wire
+from toolscript.surfaces.mcp import meta_tools, search_lines, wire
 from toolscript.surfaces.server.audit_log import audited
 from toolscript.types import EVERYTHING, TOOL_CLASSES, Grant, SearchRequest, ToolClass, ToolSpec
 
@@ -82,10 +83,17 @@ _SCHEMAS = {name: tool["inputSchema"] for name, tool in meta_tools.meta_tools(""
 
 
 class ToolEndpoint:
-    """Lists and calls the tools of one exposure. Keeps nothing between requests."""
+    """Lists and calls the tools of one exposure. Keeps nothing between requests.
 
-    def __init__(self, app: App, exposure: Exposure) -> None:
+    Args:
+        app: What is searched and called.
+        exposure: Which tools are listed.
+        in_detail: Whether searches answer in JSON with all scores if they are not asked to.
+    """
+
+    def __init__(self, app: App, exposure: Exposure, *, in_detail: bool = False) -> None:
         self._app = app
+        self._in_detail = in_detail
         self.exposure: Exposure = exposure
         self._answers: dict[str, Callable[[_Raw, RequestContext], Awaitable[_Raw]]] = {
             meta_tools.SEARCH: self._search,
@@ -158,7 +166,8 @@ class ToolEndpoint:
         history = context.session.history
         before = self._ids(used, context) if used else history.context
         both = bool(arguments.get("include_skills"))
-        request = _request(arguments, context, SEARCH_TOOLS)
+        in_detail = arguments.get("detail", self._in_detail)
+        request = _request(arguments, context, SEARCH_TOOLS if in_detail else SHORT_SEARCH)
         request = replace(request, context=before, skills=both)
         result = await self._app.search(request, history)
         catalogue = self._catalogue(context)
@@ -166,24 +175,39 @@ class ToolEndpoint:
         hits = [hit for hit in result.hits if hit.document.parent_id or hit.document.id in tools]
         result = replace(result, hits=tuple(hits))
         missing = catalogue.not_searched()
+        if not in_detail:
+            names = {name: name for name in tools}
+            held = [each.tool.server for each in catalogue.held()]
+            lines = search_lines.of_tools(result, tools, names, missing, held)
+            return wire.text(lines)
         return wire.answer(wire.tools_found(arguments["query"], result, tools, missing, mark=both))
 
     async def _find(self, arguments: _Raw, context: RequestContext) -> _Raw:
         await self._wait_for_new_servers(context)
         history = context.session.history
-        request = _request(arguments, context, TOOL_SEARCH, limit="max_tools")
+        in_detail = arguments.get("detail", self._in_detail)
+        defaults = TOOL_SEARCH if in_detail else RequestDefaults(TOOL_SEARCH.limit, None)
+        request = _request(arguments, context, defaults, limit="max_tools")
         result = await self._app.search(replace(request, context=history.context), history)
         catalogue = self._catalogue(context)
         tools = catalogue.known(hit.document.id for hit in result.hits)
         hits = tuple(hit for hit in result.hits if hit.document.id in tools)
         context.session.chosen = tuple(hit.document.id for hit in hits)
         names, missing = catalogue.exposed, catalogue.not_searched()
+        if not in_detail:
+            result = replace(result, hits=hits)
+            held = [each.tool.server for each in catalogue.held()]
+            lines = search_lines.of_tools(result, tools, names, missing, held)
+            return wire.text(lines)
         return wire.answer(wire.tools_chosen(hits, names, tools, missing))
 
     async def _search_skills(self, arguments: _Raw, context: RequestContext) -> _Raw:
-        request = _request(arguments, context, SEARCH_SKILLS)
+        in_detail = arguments.get("detail", self._in_detail)
+        request = _request(arguments, context, SEARCH_SKILLS if in_detail else SHORT_SEARCH)
         request = replace(request, grant=self._app.skill_grant(request.grant))
         result = await self._app.skills.search(request)
+        if not in_detail:
+            return wire.text(search_lines.of_skills(result))
         return wire.answer(wire.skills_found(arguments["query"], result))
 
     async def _read_skill(self, arguments: _Raw, context: RequestContext) -> _Raw:
@@ -199,10 +223,14 @@ class ToolEndpoint:
         return wire.answer({"tools": [wire.described(each) for each in known.values()]})
 
     async def _call(self, tool_class: ToolClass, arguments: _Raw, context: RequestContext) -> _Raw:
-        """Calls a tool of one class. Raises `ToolClassError`, which names what calls the tool."""
+        """Calls a tool of a class, or one that may do less.
+
+        Raises `ToolClassError`, which names what calls the tool.
+        """
         name, given = arguments["tool"], arguments.get("arguments", {})
+        classes = TOOL_CLASSES[: TOOL_CLASSES.index(tool_class) + 1]
         try:
-            return await self._call_tool(name, given, context, (tool_class,))
+            return await self._call_tool(name, given, context, classes)
         except ToolClassError as error:
             right = meta_tools.CALLS[cast("ToolClass", error.tool_class)]
             raise ToolClassError(f"{error}; call it with {right}", error.tool_class) from None

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from toolscript.retrieval.profiles import SEARCH_SKILLS, SEARCH_TOOLS, TOOL_SEARCH
+from toolscript.retrieval.profiles import SHORT_SEARCH, TOOL_SEARCH
 from toolscript.text.display import printable
 from toolscript.text.names import name_warning
 from toolscript.types import ServerStatus, ToolClass
@@ -48,25 +48,25 @@ def meta_tools(tools: str, skills: int) -> dict[str, dict[str, Any]]:
         "description": "Also skills, which explain how a task is done.",
     }
     with_skills: dict[str, Any] = {"include_skills": include_skills} if skills else {}
+    detail = {"type": "boolean", "description": "Answer in JSON, with all scores."}
     entries = (
         _entry(
             FIND,
             "Find tools for the task",
             f"Search for relevant tools based on your task. There are {tools}. The tools found "
-            "become available; if you do not see them, call each with the tool that its 'call' "
-            "names.",
+            "become available; if you do not see them, call each with the tool in brackets.",
             query=_string("What the task needs, such as 'read a file' or 'list a directory'."),
             max_tools=_integer(f"At most this many tools (default {TOOL_SEARCH.limit})."),
+            detail=detail,
         ),
         _entry(
             SEARCH,
             "Search tools",
             f"Find tools by what they should do. Behind this search are {tools}. "
             "Search whenever the task needs something that none of your tools does, before you "
-            "say that you cannot do it. Then call what was found with the tool that its 'call' "
-            "names.",
+            "say that you cannot do it. Then call what was found with the tool in brackets.",
             query=_string("What the tool should do, such as 'read a file', or a tool's name."),
-            limit=_integer(f"At most this many tools (default {SEARCH_TOOLS.limit})."),
+            limit=_integer(f"At most this many tools (default {SHORT_SEARCH.limit})."),
             context_tools=_strings(
                 "Ids of tools used so far, the last one last, so that what goes with them ranks "
                 "higher. Without it, those of this session."
@@ -75,6 +75,7 @@ def meta_tools(tools: str, skills: int) -> dict[str, dict[str, Any]]:
                 "type": "boolean",
                 "description": "Also rank the tools that the best ones need first.",
             },
+            detail=detail,
             **with_skills,
         ),
         _entry(
@@ -91,7 +92,8 @@ def meta_tools(tools: str, skills: int) -> dict[str, dict[str, Any]]:
             f"Find instructions for a task among {skills} skills: texts that say how something is "
             f"done. Search before a task that may have a procedure, then read one with {READ}.",
             query=_string("The task, such as 'fill in a PDF form'."),
-            limit=_integer(f"At most this many skills (default {SEARCH_SKILLS.limit})."),
+            limit=_integer(f"At most this many skills (default {SHORT_SEARCH.limit})."),
+            detail=detail,
         ),
         _entry(
             READ,

@@ -36,7 +36,7 @@ class SessionlessEndpoint:
     """Answers single JSON-RPC messages, without a session."""
 
     def __init__(self, app: App, exposure: Exposure) -> None:
-        methods = mcp_methods(app, ToolEndpoint(app, exposure))
+        methods = mcp_methods(app, ToolEndpoint(app, exposure, in_detail=True))
         self._methods = {"initialize": _initialize, "ping": _ping, **methods}
         del self._methods["completion/complete"]
 

@@ -1,0 +1,104 @@
+"""Writes the answer of a search for a model: a line for each hit, and a verdict about the best."""
+
+from collections.abc import Mapping, Sequence
+
+from toolscript.app.argument_checks import short_signature
+from toolscript.app.scoped_catalogue import KnownTool
+from toolscript.surfaces.mcp.meta_tools import CALLS, READ, marked
+from toolscript.text.display import counted, printable
+from toolscript.types import Hit, SearchResult, ServerStatus
+
+GOOD_CONFIDENCE = 0.5
+"""From this confidence of the best hit on, the verdict is "good"; below it "weak"."""
+_MAX_SIGNATURE, _MAX_SENTENCE, _MAX_PASSAGE = 140, 110, 240
+_MAX_MISSING, _MAX_WHY = 5, 80
+
+
+def of_tools(
+    result: SearchResult,
+    tools: Mapping[str, KnownTool],
+    names: Mapping[str, str],
+    missing: Sequence[ServerStatus],
+    held: Sequence[str],
+) -> str:
+    """Returns the answer of a search for tools, and for skills if the result has some.
+
+    Args:
+        result: The hits, and the nearest one that is not sure enough.
+        tools: The tools among the hits, by id.
+        names: The names by which models call them, by id.
+        missing: The servers that were not searched.
+        held: The server of each tool that waits for the owner, as far as the caller may know.
+    """
+    lines = [
+        _skill(hit)
+        if hit.document.parent_id
+        else _tool(tools[hit.document.id], names[hit.document.id])
+        for hit in result.hits
+    ]
+    is_good = bool(result.hits) and result.hits[0].score >= GOOD_CONFIDENCE
+    more = _not_searched(missing) + ([] if is_good else _held(held))
+    return "\n".join([_verdict(result, "tool"), *lines, *_degraded(result), *more])
+
+
+def of_skills(result: SearchResult) -> str:
+    """Returns the answer of a search for skills."""
+    lines = [_skill(hit) for hit in result.hits]
+    return "\n".join([_verdict(result, "skill"), *lines, *_degraded(result)])
+
+
+def _verdict(result: SearchResult, noun: str) -> str:
+    if result.hits:
+        return "fit: good" if result.hits[0].score >= GOOD_CONFIDENCE else "fit: weak"
+    verdict = f"fit: none. No {noun} here does that."
+    if result.below is None:
+        return verdict
+    document = result.below.document
+    return (
+        f"{verdict} The nearest is {printable(document.parent_id or document.id, 128)} with a "
+        f"confidence of {result.below.score:.2f}, and from {result.threshold:.2f} on one is "
+        "offered. Other words may help: the action and the object."
+    )
+
+
+def _tool(tool: KnownTool, name: str) -> str:
+    spec = tool.spec
+    warning = "".join(f" ({text})" for text in marked(spec.name).values())
+    signature = short_signature(spec.input_schema, _MAX_SIGNATURE)
+    call = CALLS[spec.tool_class]
+    return f"{name}{signature} [{call}]{warning} {_sentence(spec.description)}".rstrip()
+
+
+def _sentence(text: str) -> str:
+    """Returns the first sentence of a description, on one line."""
+    line = next((each.strip() for each in text.splitlines() if each.strip()), "")
+    end = line.find(". ")
+    return printable(line if end < 0 else line[: end + 1], _MAX_SENTENCE)
+
+
+def _skill(hit: Hit) -> str:
+    passage = hit.document
+    heading = f"{passage.title}: " if passage.title else ""
+    text = printable(f"{heading}{passage.description}", _MAX_PASSAGE)
+    return f"{passage.parent_id} [{READ}] {text}"
+
+
+def _degraded(result: SearchResult) -> list[str]:
+    return [f"degraded: {printable('; '.join(result.degraded), 200)}"] if result.degraded else []
+
+
+def _not_searched(missing: Sequence[ServerStatus]) -> list[str]:
+    """Returns what a model can tell its user of the servers that were not searched, and why."""
+    rows = [f"{s.name} ({printable(s.obstacle, _MAX_WHY)})" for s in missing[:_MAX_MISSING]]
+    more = len(missing) - len(rows)
+    rows += [f"{more} more"] if more else []
+    return [f"not searched: {', '.join(rows)}"] if rows else []
+
+
+def _held(held: Sequence[str]) -> list[str]:
+    """Returns what the owner can do about tools that changed and are not searched."""
+    if not held:
+        return []
+    servers = ", ".join(sorted(set(held))[:_MAX_MISSING])
+    number = counted(len(held), "tool")
+    return [f"held: {number} of {servers}; the user decides with: toolscript review"]
