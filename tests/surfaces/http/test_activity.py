@@ -123,8 +123,7 @@ def test_a_body_with_what_no_database_takes_is_answered(door: Door, text: str) -
         ("/pending/none", body),
         ("/graph/clear", body),
     ):
-        given = {"method": "POST", "headers": headers, "body": sent.encode()}
-        status, answer = fetch(door.url, path, **given)
+        status, answer = fetch(door.url, path, method="POST", headers=headers, body=sent.encode())
         assert status < 500, (path, answer)
     logs = "".join(log.read_text("utf-8") for log in door.cli.home.rglob("*.log"))
     assert "Traceback" not in logs
