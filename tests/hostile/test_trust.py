@@ -132,7 +132,7 @@ def test_h4_the_users_own_configuration_goes_on_working(
 
 def test_h4_trusting_is_for_one_content(cli: Cli, stranger: Stranger, scripted: Scripted) -> None:
     stranger.write({"files": scripted(READ_FILE)})
-    assert cli("trust", cwd=stranger.below).returncode == 0
+    assert cli("trust", "--yes", cwd=stranger.below).returncode == 0
     assert "files__read_file" in cli("search", "read_file", cwd=stranger.below).stdout
     stranger.write({"files": scripted(READ_FILE), **stranger.entries})
     done = cli("list-servers", cwd=stranger.below)
@@ -144,7 +144,7 @@ def test_h4_trusting_is_for_one_content(cli: Cli, stranger: Stranger, scripted: 
 
 def test_h4_the_decisions_are_listed_and_taken_back(cli: Cli, stranger: Stranger) -> None:
     stranger.write({})
-    assert cli("trust", str(stranger.file.parent)).returncode == 0
+    assert cli("trust", "--yes", str(stranger.file.parent)).returncode == 0
     [listed] = cli.json("trust", "--list")["files"]
     assert (listed["path"], listed["state"]) == (str(stranger.file), "trusted")
     assert cli("trust", "--revoke", str(stranger.file)).stdout == "revoked\n"
@@ -355,6 +355,14 @@ def test_h4_the_search_ends_at_the_home_directory_however_it_is_spelled(tmp_path
         locations.locate(None, home / "deep", {"HOME": str(home / "deep")})
 
 
+def test_h4_nobody_trusts_a_file_by_one_word(cli: Cli, stranger: Stranger) -> None:
+    """An agent with a shell has no terminal."""
+    done = cli("trust", cwd=stranger.below)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].endswith(f"toolscript trust --yes {stranger.file}")
+    assert cli.json("trust", "--list")["files"] == []
+
+
 # A gateway that runs
 
 
@@ -363,7 +371,7 @@ def test_h4_a_gateway_goes_on_with_what_was_trusted(
 ) -> None:
     """And says so, until the edit is trusted, too."""
     stranger.write({"files": scripted(READ_FILE)})
-    cli("trust", cwd=stranger.below)
+    cli("trust", "--yes", cwd=stranger.below)
     started = cli("gateway", "start", "--port", "0", cwd=stranger.below)
     assert started.returncode == 0, started.stderr
     record = cli.record()
@@ -378,7 +386,7 @@ def test_h4_a_gateway_goes_on_with_what_was_trusted(
     _, health = fetch(record["url"], "/health", headers=bearer)
     assert f"toolscript trust {stranger.file}" in health["configurationProblem"]
     stranger.write({"files": scripted(READ_FILE), "mail": scripted(SEND_MAIL)})
-    cli("trust", cwd=stranger.below)
+    cli("trust", "--yes", cwd=stranger.below)
     found = until(lambda: _finds(cli, stranger.below), "what was trusted is taken over")
     assert "trust" not in found.stderr
     assert cli("gateway", "stop", cwd=stranger.below).stdout == "stopped\n"

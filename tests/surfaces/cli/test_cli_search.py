@@ -228,7 +228,6 @@ def test_a_query_that_cannot_be_searched(known: Cli, query: str, expected: str) 
     "arguments",
     [
         ["search"],
-        ["search", "a", "b"],
         ["search", "a", "--output", "xml"],
         ["search", "a", "--nonsense"],
         ["fly"],
@@ -318,7 +317,7 @@ def test_a_project_over_the_home_directory(cli: Cli, scripted: Scripted) -> None
     inside = cli.home / "project" / "deep"
     inside.mkdir(parents=True)
     write_config(inside.parent / ".toolscript.json", {"files": scripted(MOVE_FILE)})
-    assert cli("trust", cwd=inside).returncode == 0
+    assert cli("trust", "--yes", cwd=inside).returncode == 0
     done = cli("list-tools", "--output", "json", cwd=inside)
     names = [each["toolId"] for each in json.loads(done.stdout)["tools"]]
     assert names == ["files__move_file", "mail__send_mail"]
@@ -697,3 +696,26 @@ def test_explanations_for_programs(known: Cli) -> None:
     plain = known.json("search", "move a file")
     assert "why" not in plain
     assert "explanation" not in plain["results"][0]
+
+
+def test_a_question_needs_no_quotes(cli: Cli, scripted: Scripted) -> None:
+    cli.env = FUZZY
+    cli.configure(files=scripted(READ_FILE))
+    assert "files__read_file" in cli("search", "read", "a", "file", "--limit", "1").stdout
+    assert cli("search").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("written", "advice"),
+    [
+        ("serch", "Did you mean search?"),
+        ("list", "Did you mean list-tools or list-servers?"),
+        ("xqzv", "See toolscript --help."),
+        ("\x1b[31mx", "See toolscript --help."),
+    ],
+)
+def test_a_command_that_does_not_exist_has_near_ones(cli: Cli, written: str, advice: str) -> None:
+    done = cli(written)
+    assert done.returncode == 2
+    assert done.stderr.rstrip().endswith(advice)
+    assert "\x1b" not in done.stderr

@@ -257,6 +257,10 @@ def test_what_was_found_is_described_and_called(url: str) -> None:
         answer = await said(client, "describe_tools", {"tools": ["mail:add"]})
         [described] = answer["tools"]
         assert described["inputSchema"] == ADD["inputSchema"]
+        answer = await said(client, "describe_tools", {"tools": ["mail:adz", "mail:add"]})
+        assert answer["tools"] == [described]
+        [missing] = answer["missing"]
+        assert missing.startswith("no tool is called 'mail:adz'")
         given = {"a": 1, "b": 2}
         for name in ("mail:add", "mail__add"):
             answer = await said(client, "call_destructive_tool", {"tool": name, "arguments": given})

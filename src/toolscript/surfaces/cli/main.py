@@ -59,6 +59,21 @@ _MODULES = {
     "permissions": "pending_command",
 }
 """The modules that are not called after their command."""
+_MEANT: dict[str, list[str]] = {
+    "find": ["search"],
+    "list": ["list-tools", "list-servers"],
+    "describe": ["search --explain", "list-tools"],
+    "run": ["call", "exec"],
+    "start": ["gateway start"],
+    "stop": ["gateway stop"],
+    "restart": ["gateway stop, then gateway start"],
+    "status": ["gateway status", "doctor"],
+    "logs": ["activity", "doctor"],
+    "login": ["auth"],
+    "tools": ["list-tools"],
+    "servers": ["list-servers"],
+}
+"""The commands that do what users expect of some other words."""
 _ASKING = {"search", "list-servers", "list-tools", "get-types", "call", "activity"}
 """Commands that have nothing to log unless no gateway runs; see `connect.connected`."""
 
@@ -83,6 +98,19 @@ class _LazyGroup(click.Group):
         module = _MODULES.get(cmd_name, f"{cmd_name}_command")
         name = "execute" if cmd_name == "exec" else cmd_name.replace("-", "_")
         return getattr(import_module(f"toolscript.surfaces.cli.{module}"), name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Returns the command; fails with the nearest ones for a name that is none."""
+        name = args[0]
+        if name not in _COMMANDS:
+            from difflib import get_close_matches  # noqa: PLC0415 - seldom needed
+
+            meant = _MEANT.get(name) or get_close_matches(name, _COMMANDS, n=3, cutoff=0.5)
+            advice = f"Did you mean {' or '.join(meant)}?" if meant else "See toolscript --help."
+            ctx.fail(f"No such command '{printable(name, 60)}'. {advice}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the commands' summaries, without importing the commands."""

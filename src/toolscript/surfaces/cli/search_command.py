@@ -31,7 +31,7 @@ _MAX_MISSING = 5
 
 
 @click.command()
-@click.argument("query")
+@click.argument("words", nargs=-1, required=True, metavar="QUERY")
 @settings_options("limit", "threshold")
 @repeatable("--server", "servers", "NAME", "Search only this server's tools.")
 @click.option("--skills", is_flag=True, help="Search skills as well as tools.")
@@ -46,7 +46,7 @@ _MAX_MISSING = 5
 @refresh_option
 @settings_options("model", "config", "data_dir")
 def search(
-    query: str,
+    words: tuple[str, ...],
     servers: tuple[str, ...],
     skills: bool,
     explain: bool,
@@ -58,8 +58,9 @@ def search(
     """Find the tools that do what QUERY says.
 
     QUERY is a sentence such as "commit my changes", or a tool's name, typos
-    included.
+    included. It needs no quotes.
     """
+    query = " ".join(words)
     settings = load_settings(flags)
     if len(query) > MAX_QUERY_CHARS:
         raise QueryError(

@@ -61,13 +61,14 @@ def list_skills(output: str, **flags: Any) -> None:
 
 
 @skills.command()
-@click.argument("query")
+@click.argument("words", nargs=-1, required=True, metavar="QUERY")
 @settings_options("limit", "threshold")
 @explain_option
 @output_option
 @settings_options("model", "config", "data_dir")
-def search(query: str, explain: bool, output: str, **flags: Any) -> None:
+def search(words: tuple[str, ...], explain: bool, output: str, **flags: Any) -> None:
     """Find the skills that answer QUERY, each with its best passage."""
+    query = " ".join(words)
     settings = load_settings(flags)
     parameters: list[tuple[str, object]] = [
         ("q", query),

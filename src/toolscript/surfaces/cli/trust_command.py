@@ -1,6 +1,7 @@
 """``toolscript trust``: records, lists and revokes trust in project configuration files."""
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,12 @@ from toolscript.text.display import printable
 @click.argument("path", required=False, type=click.Path(path_type=Path))
 @click.option("--list", "listed", is_flag=True, help="List the decisions made so far.")
 @click.option("--revoke", is_flag=True, help="Revoke the decision.")
-@click.option("--yes", "-y", is_flag=True, help="Trust the file without asking.")
+@click.option(
+    "--yes",
+    "-y",
+    is_flag=True,
+    help="Trust the file without asking, as is needed without a terminal.",
+)
 @output_option
 @settings_options("data_dir")
 def trust(
@@ -58,6 +64,11 @@ def _decide(file: ProjectFile, store: TrustStore, *, quiet: bool) -> int:
         trusted = ask_to_trust(file, store)
     else:
         show_servers(file, store)
+        if not quiet:
+            raise ConfigUntrustedError(
+                f"nobody can be asked here, so {file.path} is not trusted; read it, then: "
+                f"toolscript trust --yes {shlex.quote(str(file.path))}"
+            )
         store.decide(file, trusted=True)
         trusted = True
     click.echo(printable(f"{'trusted' if trusted else 'not trusted'}: {file.path}"))

@@ -21,7 +21,7 @@ filter_option = repeatable(
 @filter_option
 @click.option(
     "--lang",
-    type=click.Choice(["ts", "py"]),
+    type=click.Choice(["ts", "py", "typescript", "python"]),
     default="ts",
     show_default=True,
     help="TypeScript or Python.",
@@ -39,7 +39,9 @@ def get_types(
     """Print a typed client of the tools: a module that calls them."""
     parameters = [*(("filter", name) for name in names), ("compact", int(compact)), ("json", 1)]
     with connected(flags, refresh=refresh) as client:
-        answer = client.get(f"/runtime/tools.{lang}", parameters)
+        answer = client.get(
+            f"/runtime/tools.{lang[:2] if lang != 'typescript' else 'ts'}", parameters
+        )
     click.echo(answer["module"], nl=False)
 
 

@@ -218,9 +218,19 @@ class ToolEndpoint:
 
     async def _describe(self, arguments: _Raw, context: RequestContext) -> _Raw:
         names: list[str] = arguments["tools"]
-        tools = [await self._catalogue(context).tool_when_ready(name) for name in names]
+        tools: list[ToolSpec] = []
+        missing: list[UnknownNameError] = []
+        for name in names:
+            try:
+                tools.append(await self._catalogue(context).tool_when_ready(name))
+            except UnknownNameError as error:
+                missing.append(error)
+        if missing and not tools:
+            raise missing[0]
         known = self._catalogue(context).known(tool.id for tool in tools)
-        return wire.answer({"tools": [wire.described(each) for each in known.values()]})
+        described = [wire.described(each) for each in known.values()]
+        problems = {"missing": [str(error) for error in missing]} if missing else {}
+        return wire.answer({"tools": described, **problems})
 
     async def _call(self, tool_class: ToolClass, arguments: _Raw, context: RequestContext) -> _Raw:
         """Calls a tool of a class, or one that may do less.
