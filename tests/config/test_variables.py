@@ -78,7 +78,7 @@ def test_defaults_are_not_followed_without_end() -> None:
         VARIABLES.expand("${U:-" + "x" * MAX_CHARS + "}")
 
 
-@pytest.mark.parametrize("piece", ["${", "$${", "${{", "${}{", "{env:", "${A:-"])
+@pytest.mark.parametrize("piece", ["${", "$${", "${{", "${}{", "{env:", "${A:-", "${{}", "${{{{}}"])
 def test_no_text_takes_long(piece: str) -> None:
     """A megabyte: with the square of its length as steps the test would not end in time."""
     VARIABLES.expand(piece * (1_000_000 // len(piece)), may_keep=True)

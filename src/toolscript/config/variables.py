@@ -67,19 +67,21 @@ class Variables:
         place = 0
         while opening := _OPENING.search(text, place):
             parts.append(text[place : opening.start()])
-            end = _end(text, opening.end())
-            inner = text[opening.end() : end]
+            place = opening.end()
             if opening[0] == "$${":
                 parts.append("${")
-                place = opening.end()
-            elif opening["name"]:
+                continue
+            if opening["name"]:
                 parts.append(self._value(opening["name"], may_keep=may_keep, depth=depth))
-                place = opening.end()
-            elif end < 0 or (may_keep and not self._is_variable(inner)):
+                continue
+            end = _end(text, place)
+            inner = text[place:end] if end >= 0 else ""
+            if end < 0 or (may_keep and not self._is_variable(inner)):
                 if not may_keep:
                     raise VariableError("has '${' without a '}'; write '$${' for a text that stays")
+                if text.find("}", place) < 0:  # nothing that follows is closed
+                    return "".join([*parts, text[opening.start() :]])
                 parts.append("${")
-                place = opening.end()
             else:
                 parts.append(self._value(inner, may_keep=may_keep, depth=depth))
                 place = end + 1
@@ -123,4 +125,6 @@ def _end(text: str, begin: int) -> int:
         level += 1 if brace[0] == "{" else -1
         if level < 0:
             return brace.start()
+        if level > 2 * MAX_DEPTH:
+            break
     return text.find("}", begin, begin + MAX_CHARS)  # a default may have an open brace

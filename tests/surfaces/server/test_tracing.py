@@ -120,7 +120,7 @@ def test_a_search_and_a_call_are_one_trace_from_client_to_server(
     async def session() -> None:
         async with Client(f"{traced.record()['url']}/mcp", mode=mode) as client:
             meta: Any = {"traceparent": TRACEPARENT, "tracestate": "vendor=1"}
-            query = {"query": f"read_file {SECRET}"}
+            query = {"query": f"read_file {SECRET}", "detail": True}
             answer: Any = await client.call_tool("search_tools", query, meta=meta)
             found.extend(answer.structured_content["tools"])
             given = {"tool": "files:read_file", "arguments": {"path": SECRET}}
