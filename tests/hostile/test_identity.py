@@ -103,7 +103,7 @@ def test_m10_a_name_beyond_the_safe_set_is_marked(name: str) -> None:
 
 
 def test_m10_every_name_of_our_own_tools_is_known() -> None:
-    assert meta_tools("", 1).keys() == OWN_NAMES
+    assert meta_tools("", has_skills=True).keys() == OWN_NAMES
     warning = name_warning("Search Tools", OWN_NAMES)
     assert warning == name_warning("search_tools", OWN_NAMES) != ""
 

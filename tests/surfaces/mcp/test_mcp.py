@@ -151,7 +151,7 @@ async def failure(client: Client, name: str, arguments: dict[str, Any]) -> str:
 @pytest.mark.requirement("mcp:transports")
 @pytest.mark.parametrize("mode", MODES)
 def test_models_see_the_search_and_what_is_pinned(url: str, mode: Mode) -> None:
-    """mcp:transports: three tools, and a summary of what is behind them."""
+    """mcp:transports: five tools, and the names of the servers behind them."""
 
     async def work(client: Client) -> None:
         listed = (await client.list_tools()).tools
@@ -161,7 +161,7 @@ def test_models_see_the_search_and_what_is_pinned(url: str, mode: Mode) -> None:
             *CALLS,
             "mail__send_mail",
         ]
-        assert "8 tools: files (3), mail (5)" in (listed[0].description or "")
+        assert "among the tools of files, mail. " in (listed[0].description or "")
         assert (await said(client, "mail__send_mail", {}))["name"] == "send_mail"
 
     talk(f"{url}/mcp", work, mode)
@@ -466,7 +466,7 @@ def test_a_change_of_an_upstream_is_told(scripted: Scripted, tmp_path: Path) -> 
     listed = tmp_path / "tools.json"
     listed.write_text(json.dumps([READ_FILE]), "utf-8")
     with gateway(tmp_path, files=scripted(tools_file=str(listed))) as url:
-        for mode, path, added in (("legacy", "/mcp/all", "one"), ("auto", "/mcp", "two")):
+        for mode, path, added in (("legacy", "/mcp/all", "one"), ("auto", "/mcp/all", "two")):
             told = anyio.Event()
 
             async def handler(message: Any, told: anyio.Event = told) -> None:
@@ -487,10 +487,45 @@ def test_a_change_of_an_upstream_is_told(scripted: Scripted, tmp_path: Path) -> 
                     listed.write_text(json.dumps(now), "utf-8")
                     async for _ in events:
                         break
-                search = (await client.list_tools(cache_mode="refresh")).tools[0]
-                assert "3 tools: files (3)" in (search.description or "")
+                after = (await client.list_tools(cache_mode="refresh")).tools
+                assert f"files__{added}" in [each.name for each in after]
 
             talk(f"{url}{path}", work, mode, message_handler=handler)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_no_change_of_tools_changes_the_list_behind_a_search(
+    scripted: Scripted, tmp_path: Path, mode: Mode
+) -> None:
+    """A client that caches the list, as its model's provider does, keeps it."""
+    listed = tmp_path / "tools.json"
+    listed.write_text(json.dumps([READ_FILE]), "utf-8")
+    told: list[object] = []
+
+    async def handler(message: object) -> None:
+        told.extend([message] if isinstance(message, types.ToolListChangedNotification) else [])
+
+    async def work(client: Client) -> None:
+        async def dumped() -> list[str]:
+            tools = (await client.list_tools(cache_mode="refresh")).tools
+            return [each.model_dump_json() for each in tools]
+
+        first = await dumped()
+        for number in range(5):
+            now = [READ_FILE, tool(f"added_{number}")]
+            listed.write_text(json.dumps(now), "utf-8")
+            asked = {"query": f"added_{number}", "detail": True}
+            for _ in range(600):
+                if f"added_{number}" in str(await said(client, "search_tools", asked)):
+                    break
+                await anyio.sleep(0.05)
+            else:
+                raise AssertionError(f"added_{number} is not found")
+            assert await dumped() == first
+        assert not told
+
+    with gateway(tmp_path, files=scripted(tools_file=str(listed))) as url:
+        talk(f"{url}/mcp", work, mode, message_handler=handler)
 
 
 # Questions

@@ -57,6 +57,8 @@ class Session:
     id: str = field(default_factory=lambda: uuid4().hex)
     project: str | None = None
     """The folder that the client works in, empty for none; None until it was asked."""
+    summary: str = ""
+    """The `meta_tools.summary` of its first list, which stays what it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,9 @@ _OFFERED: dict[Exposure, set[str]] = {
     "all": _SKILLS,
 }
 """The meta tools of each exposure."""
-_SCHEMAS = {name: tool["inputSchema"] for name, tool in meta_tools.meta_tools("", 1).items()}
+_SCHEMAS = {
+    name: tool["inputSchema"] for name, tool in meta_tools.meta_tools("", has_skills=True).items()
+}
 
 
 class ToolEndpoint:
@@ -107,15 +111,15 @@ class ToolEndpoint:
     def tools(self, context: RequestContext) -> list[_Raw]:
         """Returns the entries of ``tools/list``: meta tools, built-in tools, servers' tools."""
         chosen, catalogue = context.session.chosen, self._catalogue(context)
-        skills = len(self._app.skills.visible(self._app.skill_grant(context.grant)))
-        hidden = set[str]() if skills else set(_SKILLS)
+        has_skills = bool(self._app.skills.visible(self._app.skill_grant(context.grant)))
+        hidden = set[str]() if has_skills else set(_SKILLS)
         if self.exposure == "two-phase" and not chosen:
             hidden |= set(_CALLS)
-        summary = meta_tools.summary(catalogue.servers())
+        session = context.session
+        session.summary = session.summary or meta_tools.summary(catalogue.servers())
+        listed = meta_tools.meta_tools(session.summary, has_skills=has_skills)
         entries = [
-            entry
-            for name, entry in meta_tools.meta_tools(summary, skills).items()
-            if name in _OFFERED[self.exposure] - hidden
+            entry for name, entry in listed.items() if name in _OFFERED[self.exposure] - hidden
         ]
         if self.exposure != "two-phase":
             entries += [wire.tool(spec, spec.id) for spec in catalogue.builtin_tools()]

@@ -22,14 +22,14 @@ _READS = {"readOnlyHint": True, "openWorldHint": False}
 
 
 def summary(servers: Iterable[ServerStatus]) -> str:
-    """Returns what can be searched, on one line: ``git (12), files (11)``."""
-    ready = [server for server in servers if server.tools]
-    if not ready:
-        return "no tools at the moment"
-    listed = [f"{printable(s.name, 40)} ({s.tools})" for s in ready[:_MAX_SERVERS]]
-    more = len(ready) - len(listed)
-    listed += [f"{more} more servers"] if more else []
-    return f"{sum(s.tools for s in ready)} tools: {', '.join(listed)}"
+    """Returns what can be searched, on one line: ``the tools of files, git``.
+
+    It has no numbers and says nothing about states: clients cache what it is part of.
+    """
+    names = sorted(printable(s.name, 40) for s in servers if s.state not in {"disabled", "invalid"})
+    more = len(names) - _MAX_SERVERS
+    listed = names[:_MAX_SERVERS] + ([f"{more} more servers"] if more > 0 else [])
+    return f"the tools of {', '.join(listed)}" if listed else "the tools of the user's servers"
 
 
 def marked(name: str) -> dict[str, str]:
@@ -38,22 +38,22 @@ def marked(name: str) -> dict[str, str]:
     return {"warning": warning} if warning else {}
 
 
-def meta_tools(tools: str, skills: int) -> dict[str, dict[str, Any]]:
+def meta_tools(tools: str, *, has_skills: bool) -> dict[str, dict[str, Any]]:
     """Returns every meta tool by name, as MCP lists it.
 
-    ``tools`` is the `summary` of what can be searched, ``skills`` the number of skills.
+    ``tools`` is the `summary` of what can be searched, ``has_skills`` whether there are skills.
     """
     include_skills = {
         "type": "boolean",
         "description": "Also skills, which explain how a task is done.",
     }
-    with_skills: dict[str, Any] = {"include_skills": include_skills} if skills else {}
+    with_skills: dict[str, Any] = {"include_skills": include_skills} if has_skills else {}
     detail = {"type": "boolean", "description": "Answer in JSON, with all scores."}
     entries = (
         _entry(
             FIND,
             "Find tools for the task",
-            f"Search for relevant tools based on your task. There are {tools}. The tools found "
+            f"Search for relevant tools based on your task, among {tools}. The tools found "
             "become available; if you do not see them, call each with the tool in brackets.",
             query=_string("What the task needs, such as 'read a file' or 'list a directory'."),
             max_tools=_integer(f"At most this many tools (default {TOOL_SEARCH.limit})."),
@@ -62,9 +62,9 @@ def meta_tools(tools: str, skills: int) -> dict[str, dict[str, Any]]:
         _entry(
             SEARCH,
             "Search tools",
-            f"Find tools by what they should do. Behind this search are {tools}. "
-            "Search whenever the task needs something that none of your tools does, before you "
-            "say that you cannot do it. Then call what was found with the tool in brackets.",
+            f"Find tools by what they should do, among {tools}. Search whenever the task needs "
+            "something that none of your tools does, before you say that you cannot do it. Then "
+            "call what was found with the tool in brackets.",
             query=_string("What the tool should do, such as 'read a file', or a tool's name."),
             limit=_integer(f"At most this many tools (default {SHORT_SEARCH.limit})."),
             context_tools=_strings(
@@ -89,8 +89,8 @@ def meta_tools(tools: str, skills: int) -> dict[str, dict[str, Any]]:
         _entry(
             SKILLS,
             "Search skills",
-            f"Find instructions for a task among {skills} skills: texts that say how something is "
-            f"done. Search before a task that may have a procedure, then read one with {READ}.",
+            "Find instructions for a task: texts that say how something is done. Search before a "
+            f"task that may have a procedure, then read one with {READ}.",
             query=_string("The task, such as 'fill in a PDF form'."),
             limit=_integer(f"At most this many skills (default {SHORT_SEARCH.limit})."),
             detail=detail,

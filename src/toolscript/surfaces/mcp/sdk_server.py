@@ -69,7 +69,9 @@ class _ClientAnswer(RootModel[_Raw]):
 class _Subscribers:
     """The clients with one grant: they see the same tools, and are notified of changes."""
 
-    def __init__(self, tools: list[_Raw]) -> None:
+    def __init__(self, context: RequestContext, tools: list[_Raw]) -> None:
+        self.context = context
+        """Stands for their requests; in its session they have listed the tools."""
         self._tools = tools
         self.sessions: dict[Connection, ServerSession] = {}
         self._bus = InMemorySubscriptionBus()
@@ -153,15 +155,13 @@ class McpServer(Server[Any]):
         seen: Any = None
         while True:
             seen = await feed.changed(seen)
-            for grant, subscribers in list(self._subscribers.items()):
-                await subscribers.update(self._tools(grant))
-
-    def _tools(self, grant: Grant) -> list[_Raw]:
-        return self._endpoint.tools(RequestContext(grant=grant))
+            for subscribers in list(self._subscribers.values()):
+                await subscribers.update(self._endpoint.tools(subscribers.context))
 
     def _subscribers_of(self, grant: Grant) -> _Subscribers:
         if grant not in self._subscribers:
-            self._subscribers[grant] = _Subscribers(self._tools(grant))
+            context = RequestContext(grant=grant)
+            self._subscribers[grant] = _Subscribers(context, self._endpoint.tools(context))
         return self._subscribers[grant]
 
     async def _listen(self, ctx: _SdkContext, params: Any) -> Any:
