@@ -64,7 +64,8 @@ async def _session(client: Client, tally: Tally, until: float) -> None:
     for _ in range(random.randint(3, 12)):  # noqa: S311 - of no consequence
         if time.monotonic() >= until:
             return
-        found = await client.call_tool("search_tools", {"query": "echo", "limit": 50})
+        asked = {"query": "echo", "limit": 50, "detail": True}
+        found = await client.call_tool("search_tools", asked)
         if found.is_error:
             tally.counts[f"search refused: {_text(found)[:60]}"] += 1
         else:

@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
+from mcp import types
 from mcp.client import Client
 from tests.postgres import content_of
 from tests.support import (
@@ -137,8 +138,9 @@ def test_the_context_is_what_the_session_has_used(place: Cli) -> None:
             async with Client(f"{url}/mcp", mode="legacy") as client:
                 await client.call_tool("call_destructive_tool", {"tool": IDS[0], "arguments": {}})
                 result = await client.call_tool("search_tools", {"query": "a note", "detail": True})
-                found = result.structured_content
-                assert found is not None
+                [block] = result.content
+                assert isinstance(block, types.TextContent)
+                found = json.loads(block.text)
                 assert found["meta"]["alpha"] == 0.8
                 assert found["tools"][0]["id"] == "notes:write_note"
                 check_formula(found)

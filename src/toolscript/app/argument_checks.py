@@ -9,7 +9,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain, islice
+from itertools import accumulate, chain, islice
 from typing import TYPE_CHECKING, Any, cast
 
 import anyio
@@ -27,6 +27,8 @@ QUICK_STEPS = 1_000
 MAX_STEPS = 50_000
 """Steps in a thread, some half a second, after which the server judges the arguments."""
 _MAX_ERRORS = 5
+_MAX_KIND, _FIRST_VALUES = 60, 3
+"""Characters of a type in a short signature, and how many values of a longer enumeration."""
 _MAX_PASSES = 4
 """Rounds of reading: what was read may hold values that have to be read, too."""
 _MAX_READ_CHARS = 100_000
@@ -161,12 +163,19 @@ def signature(schema: dict[str, Any], limit: int = 0) -> str:
 
 
 def short_signature(schema: dict[str, Any], limit: int) -> str:
-    """Returns what a tool must be given, in short: ``(path: string, +1 optional)``."""
+    """Returns what a tool must be given, in short: ``(path: string, +1 optional)``.
+
+    A parameter for which there is no room any more is counted: ``+2 required``.
+    """
     known, needed = _parameters(schema)
-    listed = [f"{name}: {_kind(known[name])}" for name in known if name in needed]
-    optional = len(known) - len(listed)
-    listed += [f"+{optional} optional"] if optional else []
-    return printable(f"({', '.join(listed)})", limit)
+    required = [f"{name}: {_short_kind(known[name])}" for name in known if name in needed]
+    lengths = accumulate(len(each) + 2 for each in required)
+    shown = required[: max(1, sum(length <= limit for length in lengths))]
+    counts = {"required": len(required) - len(shown), "optional": len(known) - len(required)}
+    more = [f"+{number} {noun}" for noun, number in counts.items() if number]
+    return (
+        f"({printable(', '.join(shown), limit)}{', ' if shown and more else ''}{', '.join(more)})"
+    )
 
 
 def _parameters(schema: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
@@ -188,6 +197,17 @@ def _kind(schema: Any) -> str:
     if kind == "array" and isinstance(items, dict):
         return f"array of {_kind(items)}"
     return str(kind) if kind else "any"
+
+
+def _short_kind(schema: Any) -> str:
+    """Returns the same, with only the first values of a long enumeration."""
+    values: Any = cast("dict[str, Any]", schema).get("enum") if isinstance(schema, dict) else None
+    kind = _kind(schema)
+    if len(kind) <= _MAX_KIND or not isinstance(values, list):
+        return printable(kind, _MAX_KIND)
+    rest = len(cast("list[Any]", values)) - _FIRST_VALUES
+    first = printable(json.dumps(values[:_FIRST_VALUES])[1:-1], _MAX_KIND)
+    return f"one of {first}{f', {rest} more' if rest > 0 else ''}"
 
 
 def prepare() -> None:

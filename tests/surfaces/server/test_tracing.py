@@ -122,7 +122,7 @@ def test_a_search_and_a_call_are_one_trace_from_client_to_server(
             meta: Any = {"traceparent": TRACEPARENT, "tracestate": "vendor=1"}
             query = {"query": f"read_file {SECRET}", "detail": True}
             answer: Any = await client.call_tool("search_tools", query, meta=meta)
-            found.extend(answer.structured_content["tools"])
+            found.extend(json.loads(answer.content[0].text)["tools"])
             given = {"tool": "files:read_file", "arguments": {"path": SECRET}}
             await client.call_tool("call_destructive_tool", given, meta=meta)
             given = {"tool": "files:fail", "arguments": {"path": SECRET}}

@@ -92,7 +92,8 @@ class ToolEndpoint:
     Args:
         app: What is searched and called.
         exposure: Which tools are listed.
-        in_detail: Whether searches answer in JSON with all scores if they are not asked to.
+        in_detail: Whether searches answer in JSON with all scores if they are not asked to, and
+            what is JSON is structured content as well: as seed D has it.
     """
 
     def __init__(self, app: App, exposure: Exposure, *, in_detail: bool = False) -> None:
@@ -184,7 +185,7 @@ class ToolEndpoint:
             held = [each.tool.server for each in catalogue.held()]
             lines = search_lines.of_tools(result, tools, names, missing, held)
             return wire.text(lines)
-        return wire.answer(wire.tools_found(arguments["query"], result, tools, missing, mark=both))
+        return self._json(wire.tools_found(arguments["query"], result, tools, missing, mark=both))
 
     async def _find(self, arguments: _Raw, context: RequestContext) -> _Raw:
         await self._wait_for_new_servers(context)
@@ -203,7 +204,7 @@ class ToolEndpoint:
             held = [each.tool.server for each in catalogue.held()]
             lines = search_lines.of_tools(result, tools, names, missing, held)
             return wire.text(lines)
-        return wire.answer(wire.tools_chosen(hits, names, tools, missing))
+        return self._json(wire.tools_chosen(hits, names, tools, missing))
 
     async def _search_skills(self, arguments: _Raw, context: RequestContext) -> _Raw:
         in_detail = arguments.get("detail", self._in_detail)
@@ -212,7 +213,7 @@ class ToolEndpoint:
         result = await self._app.skills.search(request)
         if not in_detail:
             return wire.text(search_lines.of_skills(result))
-        return wire.answer(wire.skills_found(arguments["query"], result))
+        return self._json(wire.skills_found(arguments["query"], result))
 
     async def _read_skill(self, arguments: _Raw, context: RequestContext) -> _Raw:
         file = arguments.get("file", "")
@@ -234,7 +235,11 @@ class ToolEndpoint:
         known = self._catalogue(context).known(tool.id for tool in tools)
         described = [wire.described(each) for each in known.values()]
         problems = {"missing": [str(error) for error in missing]} if missing else {}
-        return wire.answer({"tools": described, **problems})
+        return self._json({"tools": described, **problems})
+
+    def _json(self, value: _Raw) -> _Raw:
+        """Returns a result in JSON; once, as a model would read what is there twice, twice."""
+        return wire.answer(value, structured=self._in_detail)
 
     async def _call(self, tool_class: ToolClass, arguments: _Raw, context: RequestContext) -> _Raw:
         """Calls a tool of a class, or one that may do less.

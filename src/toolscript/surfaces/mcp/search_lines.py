@@ -1,5 +1,6 @@
 """Writes the answer of a search for a model: a line for each hit, and a verdict about the best."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 from toolscript.app.argument_checks import short_signature
@@ -12,6 +13,10 @@ GOOD_CONFIDENCE = 0.5
 """From this confidence of the best hit on, the verdict is "good"; below it "weak"."""
 _MAX_SIGNATURE, _MAX_SENTENCE, _MAX_PASSAGE = 140, 110, 240
 _MAX_MISSING, _MAX_WHY = 5, 80
+_MAX_READ = 1000
+"""Characters of a description in which its first sentence is looked for."""
+_PARAGRAPHS, _END = re.compile(r"\n\s*\n"), re.compile(r"[.!?](?= +[A-Z])|。")
+_ADVICE = "Other words may help: the action and the object."
 
 
 def of_tools(
@@ -49,15 +54,16 @@ def of_skills(result: SearchResult) -> str:
 
 def _verdict(result: SearchResult, noun: str) -> str:
     if result.hits:
-        return "fit: good" if result.hits[0].score >= GOOD_CONFIDENCE else "fit: weak"
+        is_good = result.hits[0].score >= GOOD_CONFIDENCE
+        return "fit: good" if is_good else f"fit: weak. {_ADVICE}"
     verdict = f"fit: none. No {noun} here does that."
     if result.below is None:
-        return verdict
+        return f"{verdict} {_ADVICE}"
     document = result.below.document
     return (
         f"{verdict} The nearest is {printable(document.parent_id or document.id, 128)} with a "
         f"confidence of {result.below.score:.2f}, and from {result.threshold:.2f} on one is "
-        "offered. Other words may help: the action and the object."
+        f"offered. {_ADVICE}"
     )
 
 
@@ -70,10 +76,11 @@ def _tool(tool: KnownTool, name: str) -> str:
 
 
 def _sentence(text: str) -> str:
-    """Returns the first sentence of a description, on one line."""
-    line = next((each.strip() for each in text.splitlines() if each.strip()), "")
-    end = line.find(". ")
-    return printable(line if end < 0 else line[: end + 1], _MAX_SENTENCE)
+    """Returns the first sentence of a description, on one line; a paragraph's lines are joined."""
+    [paragraph, *_] = _PARAGRAPHS.split(text[:_MAX_READ].strip(), 1)
+    line = " ".join(paragraph.split())
+    end = _END.search(line)
+    return printable(line[: end.end()] if end else line, _MAX_SENTENCE)
 
 
 def _skill(hit: Hit) -> str:
@@ -92,7 +99,8 @@ def _not_searched(missing: Sequence[ServerStatus]) -> list[str]:
     rows = [f"{s.name} ({printable(s.obstacle, _MAX_WHY)})" for s in missing[:_MAX_MISSING]]
     more = len(missing) - len(rows)
     rows += [f"{more} more"] if more else []
-    return [f"not searched: {', '.join(rows)}"] if rows else []
+    advice = "the user sees more with: toolscript doctor"
+    return [f"not searched: {', '.join(rows)}; {advice}"] if rows else []
 
 
 def _held(held: Sequence[str]) -> list[str]:

@@ -41,9 +41,9 @@ def tool(spec: ToolSpec, name: str) -> dict[str, Any]:
 
 
 def described(known: KnownTool) -> dict[str, Any]:
-    """Returns the same for ``describe_tools``, with the id that a search gives it."""
+    """Returns the same for ``describe_tools``, with the tool's id."""
     spec = known.spec
-    facts = {"id": seed_id(spec.id), "server": spec.server, **_use(known)}
+    facts = {"id": spec.id, "server": spec.server, **_use(known)}
     return {**facts, **tool(spec, spec.name), **marked(spec.name)}
 
 
@@ -176,10 +176,10 @@ def tools_chosen(
     }
 
 
-def answer(value: dict[str, Any]) -> dict[str, Any]:
-    """Returns the result of a meta tool: JSON for programs, and the same as text for models."""
+def answer(value: dict[str, Any], *, structured: bool) -> dict[str, Any]:
+    """Returns a result that is JSON, as text, and as structured content, too, if asked to."""
     dumped = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return {**text(dumped), "structuredContent": value}
+    return {**text(dumped), **({"structuredContent": value} if structured else {})}
 
 
 def text(content: str) -> dict[str, Any]:

@@ -1,0 +1,62 @@
+"""The line that a search writes for each tool, and what it says of the rest."""
+
+from typing import Any
+
+import pytest
+
+from toolscript.app.scoped_catalogue import KnownTool
+from toolscript.surfaces.mcp import search_lines
+from toolscript.types import Document, Hit, SearchResult, ServerStatus, ToolSpec
+
+STRING = {"type": "string"}
+
+
+def lines(spec: ToolSpec, score: float = 0.9, *missing: ServerStatus) -> list[str]:
+    hit = Hit(document=Document.of(spec), score=score, reason="", signals={})
+    result = SearchResult(hits=(hit,), limit=5, threshold=0.35)
+    known = {spec.id: KnownTool(spec, "pinned")}
+    return search_lines.of_tools(result, known, {spec.id: spec.id}, missing, ()).splitlines()
+
+
+def spec(description: str, properties: dict[str, Any] | None = None, *required: str) -> ToolSpec:
+    schema = {"type": "object", "properties": properties or {}, "required": list(required)}
+    return ToolSpec(server="s", name="t", description=description, input_schema=schema)
+
+
+@pytest.mark.parametrize(
+    ("description", "sentence"),
+    [
+        ("Reads a file. Then closes it.", "Reads a file."),
+        (
+            "Describes a sheet: used range,\n    panes. More.",
+            "Describes a sheet: used range, panes.",
+        ),
+        ("Uses a tool, e.g. one of ours, twice.\n\nMore", "Uses a tool, e.g. one of ours, twice."),
+        ("Open?\n\nNo", "Open?"),
+        ("読む。書く。", "読む。"),
+        ("\n\n", ""),
+    ],
+)
+def test_the_first_sentence_is_whole(description: str, sentence: str) -> None:
+    [_, line] = lines(spec(description))
+    assert line == f"s__t() [call_destructive_tool] {sentence}".rstrip()
+
+
+def test_what_a_tool_must_be_given_is_not_cut_in_its_middle() -> None:
+    chart = {"enum": ["column", "bar", "line", *(f"chart_{n}" for n in range(11))]}
+    [_, line] = lines(spec("", {"kind": chart, "path": STRING, "o": STRING}, "kind", "path"))
+    kind = 'kind: one of "column", "bar", "line", 11 more'
+    assert line == f"s__t({kind}, path: string, +1 optional) [call_destructive_tool]"
+    many = {f"parameter_{n:02}": STRING for n in range(30)}
+    [_, line] = lines(spec("", many, *list(many)[:20]))
+    assert "(parameter_00: string, parameter_01: string, " in line
+    assert ": string, +14 required, +10 optional)" in line
+
+
+def test_a_weak_fit_and_what_was_not_searched_say_what_to_do() -> None:
+    failed = ServerStatus(name="mail", state="failed", error="no key")
+    [verdict, _, missing] = lines(spec("x"), 0.4, failed)
+    assert verdict == "fit: weak. Other words may help: the action and the object."
+    assert missing.startswith("not searched: mail (")
+    assert missing.endswith("; the user sees more with: toolscript doctor")
+    assert lines(spec("x"), 0.9)[0] == "fit: good"
