@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from toolscript.config.foreign_entries import rewritten, unread
+from toolscript.config.foreign_entries import describe_unread, rewrite
 from toolscript.config.known_keys import UNREAD_KEYS
 from toolscript.config.server_entry import EntryError, server
 from toolscript.config.trust import describe
@@ -99,15 +99,15 @@ def test_a_file_of_variables_counts_before_the_environment(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("key", UNREAD_KEYS)
 def test_a_key_that_changes_something_and_is_not_read_is_told(key: str) -> None:
-    [line] = unread({"command": "x", key: 1, "description": "d"})
+    [line] = describe_unread({"command": "x", key: 1, "description": "d"})
     assert line.startswith(f"{key} is not read: ")
-    assert not [*unread({"command": "x", key: None, "alwaysAllow": []})]
+    assert not [*describe_unread({"command": "x", key: None, "alwaysAllow": []})]
 
 
 def test_a_second_spelling_that_does_not_count_is_told() -> None:
     entry = {"command": "x", "cmd": "y", "env": {}, "environment": {"A": "1"}}
-    assert [*unread(entry)] == ["cmd is not read beside command"]
-    assert rewritten(entry)["command"] == "x"
+    assert [*describe_unread(entry)] == ["cmd is not read beside command"]
+    assert rewrite(entry)["command"] == "x"
 
 
 def test_who_is_asked_to_trust_an_entry_sees_all_that_it_starts() -> None:

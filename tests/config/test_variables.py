@@ -1,5 +1,7 @@
 """Variables in the spellings of several clients."""
 
+from dataclasses import replace
+
 import pytest
 
 from toolscript.config.variables import MAX_CHARS, MAX_DEPTH, VariableError, Variables
@@ -8,6 +10,8 @@ from toolscript.types import PROJECT
 VARIABLES = Variables(
     {"SET": "value", "EMPTY": "", "HOME": "/home/ana"}, {"OWN": "own", "SET": "mine"}
 )
+
+KEEPING = replace(VARIABLES, may_keep=True)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +36,7 @@ VARIABLES = Variables(
 )
 def test_a_variable_is_replaced(text: str, value: str) -> None:
     assert VARIABLES.expand(text) == value
-    assert VARIABLES.expand(text, may_keep=True) == value
+    assert KEEPING.expand(text) == value
 
 
 @pytest.mark.parametrize(
@@ -49,9 +53,9 @@ def test_a_variable_is_replaced(text: str, value: str) -> None:
     ],
 )
 def test_what_another_client_would_replace_is_refused(text: str, message: str) -> None:
-    for may_keep in (False, True):
+    for variables in (VARIABLES, KEEPING):
         with pytest.raises(VariableError) as caught:
-            VARIABLES.expand(text, may_keep=may_keep)
+            variables.expand(text)
         assert str(caught.value).startswith(message.replace("api}", "api-key}", 1))
         assert "s3cret" not in str(caught.value)
 
@@ -62,7 +66,7 @@ def test_what_another_client_would_replace_is_refused(text: str, message: str) -
 )
 def test_a_programs_own_text_stays_among_the_arguments_only(text: str) -> None:
     """A key with a hole in it would be sent to a server."""
-    assert VARIABLES.expand(text, may_keep=True) == text
+    assert KEEPING.expand(text) == text
     with pytest.raises(VariableError):
         VARIABLES.expand(text)
 
@@ -81,7 +85,7 @@ def test_defaults_are_not_followed_without_end() -> None:
 @pytest.mark.parametrize("piece", ["${", "$${", "${{", "${}{", "{env:", "${A:-", "${{}", "${{{{}}"])
 def test_no_text_takes_long(piece: str) -> None:
     """A megabyte: with the square of its length as steps the test would not end in time."""
-    VARIABLES.expand(piece * (1_000_000 // len(piece)), may_keep=True)
+    KEEPING.expand(piece * (1_000_000 // len(piece)))
 
 
 def test_only_what_the_environment_has_may_be_secret() -> None:

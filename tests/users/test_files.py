@@ -76,7 +76,7 @@ def test_it_is_read_as_its_owner_means_it(name: str) -> None:
         else:
             fields = {field: getattr(servers[server], field) for field in expected}
             assert fields == expected, server
-    lines = [(each.server, each.message) for each in config.unread]
+    lines = [(server, line) for server, each in config.unread.items() for line in each]
     expected_lines = UNREAD.get(name, [])
     assert len(lines) == len(expected_lines)
     for (server, message), (of, beginning) in zip(lines, expected_lines, strict=True):

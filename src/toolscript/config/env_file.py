@@ -26,10 +26,10 @@ def read_env_file(path: Path) -> dict[str, str]:
         match = _LINE.fullmatch(line.strip())
         if match is None or "\0" in line:
             raise ConfigSyntaxError(f"line {number} of {path} is not NAME=value")
-        variables[match["name"]] = _unquoted(match["value"])
+        variables[match["name"]] = _unquote(match["value"])
     return variables
 
 
-def _unquoted(value: str) -> str:
+def _unquote(value: str) -> str:
     quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
     return value[1:-1] if quoted else value

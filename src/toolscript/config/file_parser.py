@@ -68,12 +68,12 @@ def _json(path: Path, text: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=hook)
     except json.JSONDecodeError:
-        plain = _TRAILING_COMMA.sub(_blanked, _NOISE.sub(_blanked, text))
+        plain = _TRAILING_COMMA.sub(_blank, _NOISE.sub(_blank, text))
         return json.loads(plain, object_pairs_hook=hook)
 
 
-def _blanked(match: re.Match[str]) -> str:
-    """Returns a string as it is, and blanks for anything else: positions stay what they are."""
+def _blank(match: re.Match[str]) -> str:
+    """Returns a string unchanged; blanks for a comment or comma, so that positions stay."""
     return match["text"] or _SIGN.sub(" ", match[0])
 
 

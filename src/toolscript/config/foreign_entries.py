@@ -1,4 +1,4 @@
-"""Rewrites what other clients spell differently in a server's entry, and tells what is not read."""
+"""Rewrites other clients' spellings in a server's entry, and names the keys that are not read."""
 
 from collections.abc import Iterator
 from copy import copy
@@ -7,11 +7,11 @@ from typing import Any, cast
 from toolscript.config.known_keys import ALIASES, UNREAD_KEYS
 
 
-def rewritten(raw: dict[str, Any]) -> dict[str, Any]:
+def rewrite(raw: dict[str, Any]) -> dict[str, Any]:
     """Returns an entry with toolscript's own keys; a key that is null is left out.
 
     What an entry states at two keys is put together if both are objects. Otherwise toolscript's
-    own key counts, and `unread` names the other one.
+    own key counts, and `describe_unread` names the other one.
     """
     entry = copy(raw)
     for key in [key for key, value in raw.items() if value is None]:
@@ -25,7 +25,7 @@ def rewritten(raw: dict[str, Any]) -> dict[str, Any]:
         entry["args"] = [_text(word) for word in cast("list[Any]", entry["args"])]
     for alias, key in ALIASES.items():
         if alias in entry:
-            entry[key] = _together(entry.pop(alias), entry.get(key))
+            entry[key] = _merge(entry.pop(alias), entry.get(key))
     headers: dict[str, Any] = {}
     variable = entry.get("bearer_token_env_var")
     if isinstance(variable, str):  # Codex's
@@ -35,11 +35,11 @@ def rewritten(raw: dict[str, Any]) -> dict[str, Any]:
         named = cast("dict[str, Any]", variables).items()
         headers |= {name: f"${{{value}}}" for name, value in named}
     if headers:
-        entry["headers"] = _together(headers, entry.get("headers"))
+        entry["headers"] = _merge(headers, entry.get("headers"))
     return entry
 
 
-def unread(raw: dict[str, Any]) -> Iterator[str]:
+def describe_unread(raw: dict[str, Any]) -> Iterator[str]:
     """Yields a line for each key that changes how a server works and is not read."""
     entry = {key for key, value in raw.items() if value is not None}
     for key, consequence in UNREAD_KEYS.items():
@@ -50,7 +50,7 @@ def unread(raw: dict[str, Any]) -> Iterator[str]:
             yield f"{alias} is not read beside {key}"
 
 
-def _together(other: Any, own: Any) -> Any:
+def _merge(other: Any, own: Any) -> Any:
     """Returns two objects as one, in which toolscript's own spelling counts; else that alone."""
     if own is None:
         return other

@@ -2,6 +2,8 @@
 
 from collections.abc import Collection, Iterable
 
+from toolscript.text.display import encodable, printable
+
 SECTIONS = ("mcpServers", "servers", "mcp", "context_servers", "mcp_servers")
 """The field's, and those of VS Code, opencode, Zed and Codex. All that a file has are read."""
 SWITCHED_OFF_KEYS = ("disabledMcpServers", "disabledMcpjsonServers")
@@ -42,7 +44,8 @@ UNREAD_KEYS = {
     "timeout": "clients differ about its unit; state callTimeout in seconds",
     "startup_timeout_ms": "state startTimeout in seconds",
 }
-"""Other clients' keys that change how a server works, and what that means where they are not."""
+"""Keys of other clients that change how a server works, each with the consequence of its not being
+read."""
 
 TOP_LEVEL_KEYS = (*SECTIONS, "skills", "permissions", "profiles")
 SERVER_KEYS = (
@@ -82,6 +85,11 @@ FOREIGN_OAUTH_KEYS = frozenset(
 """Keys that Claude Code and Gemini CLI read in ``oauth``."""
 _LONG_CHARS = 10
 """In a key of so many letters two that stand together may be wrong."""
+
+
+def listed(keys: Iterable[str]) -> str:
+    """Returns the keys of an object for a message; "nothing" for none."""
+    return printable(encodable(", ".join(sorted(keys))), 200) or "nothing"
 
 
 def misspelt(

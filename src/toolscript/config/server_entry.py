@@ -1,7 +1,7 @@
 """Reads one entry of ``mcpServers`` into a `ServerSpec`, in the spellings of several clients."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -10,9 +10,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from toolscript.config import variables
 from toolscript.config.env_file import read_env_file
-from toolscript.config.foreign_entries import rewritten
+from toolscript.config.foreign_entries import rewrite
 from toolscript.config.known_keys import (
     CALL_TIMEOUT_KEYS,
     EXCLUDE_KEYS,
@@ -24,12 +23,12 @@ from toolscript.config.known_keys import (
     START_TIMEOUT_KEYS,
     SWITCH_KEYS,
     URL_KEYS,
+    listed,
     misspelt,
 )
-from toolscript.config.variables import VariableError, Variables
+from toolscript.config.variables import PATTERN, VariableError, Variables
 from toolscript.errors import ConfigSyntaxError
 from toolscript.storage.atomic_files import expanded
-from toolscript.text.display import encodable, printable
 from toolscript.text.redaction import redact
 from toolscript.text.secret_detection import is_harmless, redactable, url_secrets
 from toolscript.types import (
@@ -58,7 +57,7 @@ _TRANSPORTS: dict[str, Transport] = {
     "sse": "sse",
 }
 _TELLING = re.compile(
-    r"[A-Za-z_ -]{0,20}|(?:https?|wss?|ftp|file)://.*|[\w-]*[.:][\w.:/-]{1,60}|" + variables.PATTERN
+    r"[A-Za-z_ -]{0,20}|(?:https?|wss?|ftp|file)://.*|[\w-]*[.:][\w.:/-]{1,60}|" + PATTERN
 )
 """A value in the wrong place that a message shows: a word, an address, a variable."""
 BROWSERS = (
@@ -157,10 +156,10 @@ class Entry:
         return self._expand(key, str(value).lower() if isinstance(value, bool) else str(value))
 
     def _expand(self, key: str, text: str) -> str:
-        named = Variables(self.environ, self.own, self.hidden)
+        # A shell's or a program's text may be among the arguments.
+        variables = Variables(self.environ, self.own, self.hidden, may_keep=key == "args")
         try:
-            # A shell's or a program's text may be among the arguments.
-            return named.expand(text, may_keep=key == "args")
+            return variables.expand(text)
         except VariableError as mistake:
             raise EntryError(f"{key} {mistake}") from None
 
@@ -177,11 +176,6 @@ def _shown(value: object) -> str:
     return kinds.get(type(value)) or repr(value)[:60]
 
 
-def listed(keys: Iterable[str]) -> str:
-    """Returns the keys of an object for a message; "nothing" for none."""
-    return printable(encodable(", ".join(sorted(keys))), 200) or "nothing"
-
-
 def server(
     name: str, raw: Any, environ: Mapping[str, str], base: Path | None, folder: Path = Path()
 ) -> ServerSpec:
@@ -193,7 +187,7 @@ def server(
     _check_name(name)
     if not isinstance(raw, dict):
         raise EntryError(f"the entry is {_shown(raw)}; expected an object with command or url")
-    reader = Entry(rewritten(cast("dict[str, Any]", raw)), environ)
+    reader = Entry(rewrite(cast("dict[str, Any]", raw)), environ)
     if any(key in reader.raw and reader.flag(key) == off for key, off in SWITCH_KEYS.items()):
         # A disabled entry may be unfinished, so nothing else in it is checked.
         return ServerSpec(name=name, transport="stdio", disabled=True)

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import msgspec
 
-from toolscript.config.known_keys import SECTIONS, SWITCHED_OFF_KEYS, misspelt
+from toolscript.config.known_keys import SECTIONS, SWITCHED_OFF_KEYS, listed, misspelt
 from toolscript.config.locations import EXAMPLE
 from toolscript.errors import ConfigSyntaxError
 from toolscript.text.display import encodable, printable
@@ -38,11 +38,11 @@ def entries_of(path: Path, document: dict[str, Any]) -> dict[str, Any]:
             entries[name], places[name] = entry, place
     mistake = None if any(key in document for key in SECTIONS) else misspelt(document, SECTIONS)
     if mistake or not any(key in document for key in (*SECTIONS, "skills")):
-        keys = printable(encodable(", ".join(sorted(document))), 200) or "nothing"
         raise ConfigSyntaxError(
-            f"{path} has no object 'mcpServers' (it has {keys}); {mistake or f'expected {EXAMPLE}'}"
+            f"{path} has no object 'mcpServers' (it has {listed(document)}); "
+            f"{mistake or f'expected {EXAMPLE}'}"
         )
-    off = _switched_off(path, document, entries)
+    off = _find_disabled(path, document, entries)
     return {name: {"disabled": True} if name in off else raw for name, raw in entries.items()}
 
 
@@ -80,7 +80,7 @@ def _name(item: Any) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _switched_off(path: Path, document: dict[str, Any], names: dict[str, Any]) -> set[str]:
+def _find_disabled(path: Path, document: dict[str, Any], names: dict[str, Any]) -> set[str]:
     """Returns the servers that lists beside the sections switch off; off wins over on."""
     options: Any = document.get("mcp")
     options = cast("dict[str, Any]", options) if isinstance(options, dict) else {}

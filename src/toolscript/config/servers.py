@@ -15,7 +15,7 @@ from typing import Any, cast
 from msgspec import structs
 
 from toolscript.config.file_parser import parsed
-from toolscript.config.foreign_entries import unread
+from toolscript.config.foreign_entries import describe_unread
 from toolscript.config.known_keys import TOP_LEVEL_KEYS, misspelt
 from toolscript.config.locations import home_file, key_of, locate, watched
 from toolscript.config.permission_rules import RuleError, rules_of
@@ -55,8 +55,8 @@ class Config:
     """The servers to connect to, the disabled ones included."""
     problems: tuple[ServerProblem, ...] = ()
     """The servers that cannot be used."""
-    unread: tuple[ServerProblem, ...] = ()
-    """The keys of other clients in servers' entries that change something and are not read."""
+    unread: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """By server, a line for each key of another client that is not read."""
     stamp: str = ""
     """Of the files that `watched` returns, made before they were read."""
     skills: tuple[Path, ...] | None = None
@@ -139,7 +139,10 @@ def _merge(project: Config, user: Config) -> Config:
         sources=project.sources + user.sources,
         servers=project.servers + tuple(s for s in user.servers if s.name not in own_names),
         problems=project.problems + tuple(p for p in user.problems if p.server not in own_names),
-        unread=project.unread + tuple(p for p in user.unread if p.server not in own_names),
+        unread={
+            **{name: lines for name, lines in user.unread.items() if name not in own_names},
+            **project.unread,
+        },
         skills=None
         if project.skills is user.skills
         else (project.skills or ()) + (user.skills or ()),
@@ -193,12 +196,11 @@ def _read(path: Path, data: bytes, environ: Mapping[str, str], base: Path | None
         (path,),
         tuple(servers),
         tuple(problems),
-        tuple(
-            ServerProblem(path, spec.name, line)
+        {
+            spec.name: (*describe_unread(entries[spec.name]),)
             for spec in servers
             if not spec.disabled
-            for line in unread(entries[spec.name])
-        ),
+        },
         permissions=((*_permissions(path, document), *rules),),
         profiles=_profiles(path, document),
         key_problems=lines,

@@ -18,7 +18,7 @@ from typing import Any, cast
 import msgspec
 
 from toolscript.config.file_parser import parsed
-from toolscript.config.foreign_entries import rewritten
+from toolscript.config.foreign_entries import rewrite
 from toolscript.config.known_keys import URL_KEYS
 from toolscript.config.locations import placed, trust_record
 from toolscript.config.server_sections import entries_of
@@ -79,8 +79,7 @@ class ProjectFile:
 
     def servers(self) -> dict[str, Any]:
         """Returns the raw entries by name; raises `ConfigSyntaxError`."""
-        document = parsed(self.path, self.data)
-        return entries_of(self.path, document)
+        return entries_of(self.path, parsed(self.path, self.data))
 
     def lines(self, before: Decision | None = None) -> Iterator[tuple[str, str, str]]:
         """Yields "new", "changed", "same" or "gone", the name and the description of each entry.
@@ -202,13 +201,13 @@ def describe(entry: object) -> str:
     """Returns what an entry starts, for the user to judge: all its arguments, as written."""
     if not isinstance(entry, dict):
         return "(no entry)"
-    raw = rewritten(cast("dict[str, Any]", entry))
+    raw = rewrite(cast("dict[str, Any]", entry))
     args: object = raw.get("args")
     words = [raw.get("command"), *(cast("list[Any]", args) if isinstance(args, list) else ())]
     urls = [str(raw[key]) for key in URL_KEYS if key in raw]
     command = shlex.join(str(word) for word in words if word is not None)
     what = " ".join(filter(None, [command, *(redact(url, ()) for url in urls)]))
-    more = [f"{key} {', '.join(_objects(raw, key))}" for key in ("env", "headers") if raw.get(key)]
+    more = [f"{key} {', '.join(_object(raw, key))}" for key in ("env", "headers") if raw.get(key)]
     more += [f"in {raw['cwd']}"] if raw.get("cwd") else []
     more += [f"{key} {raw[key]}" for key in ("envFile", "env_vars") if raw.get(key)]
     more += [key for key in ("disabled", "autoApprove") if raw.get(key) is True]
@@ -269,9 +268,9 @@ def _stored(path: Path) -> Decision | None:
         return None
 
 
-def _objects(raw: Mapping[str, Any], *keys: str) -> dict[str, Any]:
-    """Returns the object at the first of these keys that exists; empty for any other value."""
-    value: object = next((raw[key] for key in keys if key in raw), None)
+def _object(raw: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Returns the object at this key; empty for any other value."""
+    value: object = raw.get(key)
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 

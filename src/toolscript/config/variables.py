@@ -17,7 +17,7 @@ _VARIABLE = re.compile(
     r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?:(?P<sign>:-|:?[?])(?P<rest>.*))?", re.DOTALL
 )
 _OF_CLIENTS = re.compile(r"(?:input|config|command|file|prompt|secret|vault|op):")
-"""What other clients ask their users, settings or stores for."""
+"""Variables that other clients take from their users, settings or stores."""
 _NAMES = {
     "workspaceFolder": PROJECT,
     "workspaceRoot": PROJECT,
@@ -47,20 +47,20 @@ class Variables:
     hidden: set[str] = field(default_factory=set[str])
     """Collects the values from the environment that may be secret."""
 
-    def expand(self, text: str, *, may_keep: bool = False) -> str:
+    may_keep: bool = False
+    """Whether braces that name no variable stay, as in the text of a shell or a program. A variable
+    of another client is refused all the same."""
+
+    def expand(self, text: str, depth: int = 0) -> str:
         """Returns a text with its variables replaced.
 
         Args:
             text: As the file has it. ``$${`` stands for ``${``.
-            may_keep: Whether braces that name no variable stay, as in a shell's or a program's
-                text. What another client replaces is refused all the same.
+            depth: The number of defaults that this text is within.
 
         Raises:
             VariableError: A variable is not set, or is none of those that are known here.
         """
-        return self._expand(text, may_keep=may_keep, depth=0)
-
-    def _expand(self, text: str, *, may_keep: bool, depth: int) -> str:
         if depth > MAX_DEPTH:
             raise VariableError("has too many defaults within defaults")
         parts: list[str] = []
@@ -72,29 +72,22 @@ class Variables:
                 parts.append("${")
                 continue
             if opening["name"]:
-                parts.append(self._value(opening["name"], may_keep=may_keep, depth=depth))
+                parts.append(self._value(opening["name"], depth))
                 continue
-            end = _end(text, place)
-            inner = text[place:end] if end >= 0 else ""
-            if end < 0 or (may_keep and not self._is_variable(inner)):
-                if not may_keep:
-                    raise VariableError("has '${' without a '}'; write '$${' for a text that stays")
-                if text.find("}", place) < 0:  # nothing that follows is closed
-                    return "".join([*parts, text[opening.start() :]])
-                parts.append("${")
-            else:
-                parts.append(self._value(inner, may_keep=may_keep, depth=depth))
+            end = _find_end(text, place)
+            if end >= 0 and (not self.may_keep or _is_variable(text[place:end])):
+                parts.append(self._value(text[place:end], depth))
                 place = end + 1
+            elif not self.may_keep:
+                raise VariableError("has '${' without a '}'; write '$${' for a text that stays")
+            elif text.find("}", place) < 0:  # nothing that follows is closed
+                return "".join([*parts, text[opening.start() :]])
+            else:
+                parts.append("${")
         return "".join([*parts, text[place:]])
 
-    @staticmethod
-    def _is_variable(inner: str) -> bool:
-        """Whether this is a variable here or in another client."""
-        is_known = inner == "/" or _VARIABLE.fullmatch(inner) is not None
-        return is_known or _OF_CLIENTS.match(inner) is not None
-
-    def _value(self, inner: str, *, may_keep: bool, depth: int) -> str:
-        """Returns the value of a variable; ``inner`` is what stands between the braces."""
+    def _value(self, inner: str, depth: int) -> str:
+        """Returns the value of a variable; ``inner`` is the text between its braces."""
         if inner in {"PROJECT", "/"}:  # the folder is known when a caller is
             return PROJECT if inner == "PROJECT" else "/"
         match = _VARIABLE.fullmatch(inner)
@@ -107,18 +100,24 @@ class Variables:
         name, has_default = match["name"], match["sign"] == ":-"
         value = self.own.get(name, self.environ.get(name))
         if value is None and name in _NAMES:
-            return self._expand(_NAMES[name], may_keep=may_keep, depth=depth + 1)
+            return self.expand(_NAMES[name], depth + 1)
         if value is None and not has_default:
-            stays = "; write '$${' for a text that stays" if may_keep else ""
+            stays = "; write '$${' for a text that stays" if self.may_keep else ""
             raise VariableError(f"needs ${{{name}}}, which is not set in the environment{stays}")
         if value and name not in _PUBLIC and name not in self.own:
             self.hidden.add(value)
         if has_default and not value:
-            return self._expand(match["rest"], may_keep=may_keep, depth=depth + 1)
+            return self.expand(match["rest"], depth + 1)
         return value or ""
 
 
-def _end(text: str, begin: int) -> int:
+def _is_variable(inner: str) -> bool:
+    """Whether this is a variable here or in another client."""
+    is_known = inner == "/" or _VARIABLE.fullmatch(inner) is not None
+    return is_known or _OF_CLIENTS.match(inner) is not None
+
+
+def _find_end(text: str, begin: int) -> int:
     """Returns the place of the brace that closes a variable; -1 if none does."""
     level = 0
     for brace in _BRACE.finditer(text, begin, begin + MAX_CHARS):

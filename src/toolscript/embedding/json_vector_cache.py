@@ -60,7 +60,7 @@ class JsonVectorCache:
                 self._write(model, entries, keep)
         except OSError as error:
             message = "embedding cache %s cannot be written: %s"
-            log.warning(message, self.path, error, extra=write_failure(error))
+            log.warning(message, self.path, error.strerror or error, extra=write_failure(error))
             return False
         return True
 

@@ -380,13 +380,10 @@ class Gateway:
 
     def statuses(self) -> list[ServerStatus]:
         """Returns every server of the configuration, the unusable ones too, by name."""
-        unread: defaultdict[str, list[str]] = defaultdict(list)
-        for each in self.config.unread:
-            unread[each.server].append(each.message)
         statuses = [
             msgspec.structs.replace(
                 status_of(spec, self._catalogue.entry(spec.name), self._managed.get(spec.name)),
-                unread=tuple(unread[spec.name]),
+                unread=self.config.unread.get(spec.name, ()),
             )
             for spec in self.config.servers
         ]

@@ -44,7 +44,7 @@ class SnapshotStore:
             self.replace((*settled, *known))
         except OSError as error:
             message = "catalogue snapshot %s cannot be written: %s"
-            log.warning(message, self.path, error, extra=write_failure(error))
+            log.warning(message, self.path, error.strerror or error, extra=write_failure(error))
 
     def replace(self, entries: Iterable[ServerEntry]) -> None:
         """Replaces the file by these entries; raises `OSError`."""
