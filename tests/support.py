@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -301,6 +301,18 @@ class Cli:
     def command(*arguments: str) -> list[str]:
         """The words of a command."""
         return [sys.executable, "-m", "toolscript", *arguments]
+
+    def behind(self, before: Sequence[str], *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a command by another one, which prepares its place."""
+        return subprocess.run(
+            [*before, *self.command(*arguments)],
+            env=self.environment(),
+            cwd=self.home,
+            capture_output=True,
+            text=True,
+            timeout=self.patience_s,
+            check=False,
+        )
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
         """A clean environment: a home directory, the path, and what the test asks for."""

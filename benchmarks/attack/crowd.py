@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.attack.base import Effort, Outcome
-from benchmarks.attack.requests import JSON, MIB, Target
+from benchmarks.attack.requests import JSON, MIB, Target, key_of
 from benchmarks.gateways import configure, gateway, scripted
 from toolscript.config.access_tokens import TokenStore
 from toolscript.types import Grant, PermissionRule
@@ -39,11 +39,9 @@ def attacks(effort: Effort) -> Iterator[Outcome]:
         folder = Path(name)
         configure(folder, {"s": scripted(tools=TOOLS)})
         with gateway(folder, TOOLSCRIPT_SEARCH_MODEL="bundled") as started:
-            [record] = folder.glob("run/gateway-*.json")
-            key = record.stem.removeprefix("gateway-")
             asks = PermissionRule("s__edit", "ask")
             grant = Grant(servers=("s",), permissions=(asks,))
-            store = TokenStore(folder, key)
+            store = TokenStore(folder, key_of(folder))
             tokens = [store.create(grant)[1] for _ in range(BEARERS)]
             target = Target(started)
             owner = {"Authorization": f"Bearer {started.key}"}

@@ -57,7 +57,7 @@ def attacks(effort: Effort) -> Iterator[Outcome]:
             yield from _random_messages(target, effort)
             yield _described(target, effort)
         with gateway(folder, TOOLSCRIPT_SEARCH_MODEL="bundled") as started:
-            tokens = TokenStore(folder, _key(folder))
+            tokens = TokenStore(folder, key_of(folder))
             yield _guesses(Target(started), tokens, effort)
             yield _revocations(Target(started), tokens, effort)
             yield _last_tokens(Target(started), tokens, folder)
@@ -163,7 +163,8 @@ class Target:
             seen.blocked = self._blocked - blocked
 
 
-def _key(folder: Path) -> str:
+def key_of(folder: Path) -> str:
+    """Returns the key of the configuration whose gateway runs in a folder."""
     [record] = folder.glob("run/gateway-*.json")
     return record.stem.removeprefix("gateway-")
 

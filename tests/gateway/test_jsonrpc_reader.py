@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from toolscript.gateway.jsonrpc_reader import completed, read_message
+from toolscript.gateway.jsonrpc_reader import complete_answer, read_message
 
 FINE: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "result": {"content": []}}
 ERROR: dict[str, Any] = {"code": -1, "message": "no"}
@@ -26,8 +26,8 @@ ERROR: dict[str, Any] = {"code": -1, "message": "no"}
 )
 def test_a_message_that_lacks_nothing_stays_as_it_is(message: object) -> None:
     line = json.dumps(message, indent=2).encode()
-    assert completed(line) == line
-    assert completed(b"\xef\xbb\xbf" + line) == line
+    assert complete_answer(line) == line
+    assert complete_answer(b"\xef\xbb\xbf" + line) == line
 
 
 @pytest.mark.parametrize(
@@ -45,5 +45,5 @@ def test_a_message_that_lacks_nothing_stays_as_it_is(message: object) -> None:
 )
 def test_an_answer_gets_what_it_lacks(message: dict[str, Any], whole: dict[str, Any]) -> None:
     line = json.dumps(message).encode()
-    assert json.loads(completed(line)) == whole
+    assert json.loads(complete_answer(line)) == whole
     assert read_message(line).model_dump(exclude_unset=True) == whole

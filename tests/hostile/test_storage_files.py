@@ -201,15 +201,7 @@ def test_m19_commands_go_on_without_keeping_and_say_so_in_one_line(
     assert cli("call", "good__echo").returncode == 0
     before = spoil(cli.home / ".toolscript")
     for command in (["search", "echo"], ["call", "good__echo"]):
-        done = subprocess.run(
-            [*before, *cli.command(*command)],
-            env=cli.environment(),
-            cwd=cli.home,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        done = cli.behind(before, *command)
         assert done.returncode == 0, done.stderr
         assert done.stdout
         said = [line for line in done.stderr.splitlines() if "cannot be" in line]
@@ -223,15 +215,7 @@ def test_m19_a_token_that_cannot_be_revoked_is_said_with_what_to_do(cli: Cli) ->
     cli.configure()
     token = create_token(cli)
     before = on_a_full_disk(cli.home / ".toolscript")
-    done = subprocess.run(
-        [*before, *cli.command("token", "revoke", token["id"])],
-        env=cli.environment(),
-        cwd=cli.home,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = cli.behind(before, "token", "revoke", token["id"])
     assert done.returncode == 1
     [line] = done.stderr.splitlines()
     assert line.startswith("toolscript: ")

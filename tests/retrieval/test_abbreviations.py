@@ -3,7 +3,7 @@
 import pytest
 
 from toolscript.embedding.loader import LazyModel, load_model
-from toolscript.retrieval.abbreviations import expanded
+from toolscript.retrieval.abbreviations import expand_abbreviations
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
@@ -103,7 +103,7 @@ def test_a_name_with_an_abbreviation_is_still_that_name(engine: SearchEngine) ->
 
 
 def read(text: str, *words: str) -> str:
-    return expanded(text, frozenset(words).__contains__)[0]
+    return expand_abbreviations(text, frozenset(words).__contains__)[0]
 
 
 def test_words_are_replaced_by_those_that_some_tool_has() -> None:
@@ -125,7 +125,7 @@ def test_words_are_replaced_by_those_that_some_tool_has() -> None:
     ],
 )
 def test_what_is_no_word_by_itself_is_left_as_it_is(text: str) -> None:
-    assert expanded(text, {"merge", "request", "repository"}.__contains__) == (text, {})
+    assert expand_abbreviations(text, {"merge", "request", "repository"}.__contains__) == (text, {})
 
 
 def test_the_plural_of_an_abbreviation_that_tools_have_is_one_word() -> None:
@@ -138,4 +138,4 @@ def test_the_plural_of_an_abbreviation_that_tools_have_is_one_word() -> None:
 
 def test_a_long_question_takes_no_time_for_its_length() -> None:
     text = "a/" * 5_000 + "pr" * 5_000 + "/"
-    assert expanded(text, {"pull", "request"}.__contains__) == (text, {})
+    assert expand_abbreviations(text, {"pull", "request"}.__contains__) == (text, {})

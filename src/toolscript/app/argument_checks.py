@@ -163,7 +163,7 @@ def signature(schema: dict[str, Any], limit: int = 0) -> str:
 
 
 def short_signature(schema: dict[str, Any], limit: int) -> str:
-    """Returns what a tool must be given, in short: ``(path: string, +1 optional)``.
+    """Returns a tool's required parameters, in short: ``(path: string, +1 optional)``.
 
     A parameter for which there is no room any more is counted: ``+2 required``.
     """

@@ -52,9 +52,9 @@ class _Shortening:
             for key, member in members.items():
                 if self._room <= 0:
                     more = self._more(len(members) - len(shown), "keys")
-                    shown[self._free("…", shown)] = more
+                    shown[self._unused_name("…", shown)] = more
                     break
-                name = self._free(self._text(key), shown)
+                name = self._unused_name(self._text(key), shown)
                 shown[name] = self.shorten(member, depth - 1)
             return shown
         if isinstance(value, list):
@@ -68,7 +68,7 @@ class _Shortening:
         self._room -= len(str(value)) + 1
         return value
 
-    def _free(self, name: str, shown: dict[str, Any]) -> str:
+    def _unused_name(self, name: str, shown: dict[str, Any]) -> str:
         """Returns a name for a key; another one that was cut or blanked may look the same."""
         while name in shown:
             name += "'"
@@ -78,7 +78,7 @@ class _Shortening:
     def _text(self, text: str) -> str:
         whole = redact_known([text], self._hidden)[0]
         more = max(len(whole) - MAX_VALUE_CHARS, 0)
-        head = "".join(map(_visible, whole[:MAX_VALUE_CHARS]))
+        head = "".join(map(_escape_invisible, whole[:MAX_VALUE_CHARS]))
         self._room -= len(msgspec.json.encode(head).decode()) + 2  # with what separates it
         return f"{head}… {self._more(more, 'characters')}" if more else head
 
@@ -87,7 +87,7 @@ class _Shortening:
         return f"({number} more {kind})"
 
 
-def _visible(character: str) -> str:
+def _escape_invisible(character: str) -> str:
     """Returns an escape for a character that `printable` would drop unseen."""
     if character.isascii() or character.isprintable():
         return character

@@ -253,7 +253,7 @@ class CandidateSearch:
         """Returns the tools that are candidates whatever the lists say."""
         memory, mask, request = search.memory, search.visible, search.plan.request
         names = memory.names
-        texts = dict.fromkeys(each.asked for each in search.plan.queries)
+        texts = dict.fromkeys(each.original for each in search.plan.queries)
         matches = names.match(texts, mask)
         groups: defaultdict[tuple[str, NameMatch, bool], list[int]] = defaultdict(list)
         for text, each in matches.items():

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from toolscript.cluster.packed_texts import PackedTexts
 from toolscript.retrieval.base import Mask
-from toolscript.retrieval.lexical.name_matching import MIN_SIMILARITY, NameMatcher, posing_as
+from toolscript.retrieval.lexical.name_matching import MIN_SIMILARITY, NameMatcher, imitated_id
 from toolscript.retrieval.lexical.spelling import Spellings
 from toolscript.text.words import compact
 
@@ -118,7 +118,7 @@ class NameTable(NameMatcher):
         self._note_posing(tool)
 
     def _note_posing(self, tool: Tool) -> None:
-        if pose := posing_as(tool[4]):
+        if pose := imitated_id(tool[4]):
             self._posing[tool[0]] = pose, tool[2]
 
     def find_impersonating(self, server_of: Callable[[int], str], alive: Mask) -> None:

@@ -52,7 +52,7 @@ class _Envelope(msgspec.Struct):
 
 def read_message(line: bytes) -> JSONRPCMessage:
     """Returns a message; raises `ValueError` for text that is none and answers no request."""
-    line = completed(line)
+    line = complete_answer(line)
     is_object = line[:MARGIN_BYTES].lstrip().startswith(b"{")
     # The beginning of anything else is enough for the error; its end may be far.
     text = repaired(line if is_object else line[:MARGIN_BYTES]).decode("utf-8", "replace")
@@ -71,10 +71,10 @@ def read_message(line: bytes) -> JSONRPCMessage:
             raise error from None
 
 
-def completed(line: bytes) -> bytes:
-    """Returns a message without a byte order mark, and an answer with what it lacks.
+def complete_answer(line: bytes) -> bytes:
+    """Returns a message without a byte order mark, and completes an answer.
 
-    These are the version of the protocol, and an object as its result.
+    An answer may lack the version of the protocol, or an object as its result.
     """
     line = line.removeprefix(codecs.BOM_UTF8)
     if len(line) > SMALL_BYTES:

@@ -18,7 +18,7 @@ def _long_forms() -> dict[str, list[str]]:
     return json.loads(Path(__file__).with_name("abbreviations.json").read_text("utf-8"))
 
 
-def expanded(text: str, knows: Callable[[str], bool]) -> tuple[str, dict[str, str]]:
+def expand_abbreviations(text: str, knows: Callable[[str], bool]) -> tuple[str, dict[str, str]]:
     """Returns a text with long forms for the abbreviations that no document has, and these.
 
     ``knows`` says whether some document has a word: of a long form all words have to be known.

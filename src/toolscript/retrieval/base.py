@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from toolscript.embedding.base import Vectors
 from toolscript.retrieval.profiles import Profile
-from toolscript.text.words import STOP_WORDS, apart, compact, words
+from toolscript.text.words import STOP_WORDS, compact, separate_scripts, words
 from toolscript.types import EVERYTHING, Document, SearchRequest
 
 Rows: TypeAlias = NDArray[np.intp]
@@ -252,14 +252,14 @@ class Query:
     """The abbreviations as they were written, each with what it was read as."""
 
     @property
-    def asked(self) -> str:
+    def original(self) -> str:
         """The text as it was asked."""
         return self.written or self.text
 
     @cached_property
     def words(self) -> list[str]:
         """Case-folded words, in order."""
-        return words(apart(self.text))
+        return words(separate_scripts(self.text))
 
     @cached_property
     def content_words(self) -> list[str]:

@@ -64,7 +64,7 @@ def select_candidates(state: IndexState, plan: Plan) -> IndexState:
     lists += [
         rows for each in found.values() for mask in masks for rows in each.best_rows(mask, listed)
     ]
-    names = state.names.match({query.asked for query in plan.queries}, visible)
+    names = state.names.match({query.original for query in plan.queries}, visible)
     lists += [np.fromiter(each, np.intp, len(each)) for each in names.values()]
     expected = None
     if state.forecast is not None:

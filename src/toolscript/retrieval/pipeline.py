@@ -24,7 +24,7 @@ import numpy as np
 from toolscript.config.settings import MAX_QUERY_CHARS, OPTION
 from toolscript.embedding.base import Vectors
 from toolscript.errors import QueryError
-from toolscript.retrieval.abbreviations import expanded
+from toolscript.retrieval.abbreviations import expand_abbreviations
 from toolscript.retrieval.base import Candidates, Mask, Plan, Query, Ranking
 from toolscript.retrieval.candidate_selection import select_candidates
 from toolscript.retrieval.fusion import fuse, rounded
@@ -117,7 +117,7 @@ def parse(text: str, candidates: Candidates[IndexState], *, subqueries: bool) ->
             f"the query {printable(text, 40)!r} has {len(text)} characters; "
             f"at most {MAX_QUERY_CHARS} are searched, so shorten it"
         )
-    meant, readings = expanded(text, candidates.knows)
+    meant, readings = expand_abbreviations(text, candidates.knows)
     is_action = candidates.is_action if subqueries else None
     parts = tuple(split(meant, is_action)) if is_action else ()
     return Query(meant, parts, written=text, readings=tuple(readings.items()))
@@ -316,8 +316,8 @@ def pin_exact_names(trace: Trace) -> Column:
 
 def _name_matches(trace: Trace) -> dict[int, NameMatch]:
     query = trace.query
-    found = trace.state.names.match([query.asked, *query.subqueries], trace.visible)
-    matches = dict(found[query.asked])
+    found = trace.state.names.match([query.original, *query.subqueries], trace.visible)
+    matches = dict(found[query.original])
     for text in query.subqueries:
         for row, match in found[text].items():
             matches[row] = max(match.discounted(), matches.get(row, match.discounted()))

@@ -36,7 +36,7 @@ def words(text: str) -> list[str]:
     return [word.casefold() for word in _WORD.findall(spaced)]
 
 
-def apart(text: str) -> str:
+def separate_scripts(text: str) -> str:
     """Returns a text with a blank between a Latin word and a script that is written without."""
     return text if text.isascii() else _BORDER.sub(" ", text)
 

@@ -138,6 +138,8 @@ def test_types_are_what_the_gateway_serves(served: Cli) -> None:
         assert served("get-types", "--lang", language).stdout == fetch(url, path)[1]
         short = served("get-types", "--lang", language, "--compact", "--filter", "mail,files")
         assert short.stdout == fetch(url, path, {"compact": 1})[1]
+        long_name = {"ts": "typescript", "py": "python"}[language]
+        assert served("get-types", "--lang", long_name).stdout == fetch(url, path)[1]
     one = served("get-types", "--filter", "mail", "--filter", "files__read_file").stdout
     assert one == fetch(url, "/runtime/tools.ts", {"filter": "mail,files__read_file"})[1]
 

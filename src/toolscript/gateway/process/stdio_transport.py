@@ -81,7 +81,11 @@ async def process_streams(
         parameters = StdioServerParameters(
             command=spec.command,
             args=list(spec.args),
-            env={**_inherited(spec.env), **spec.env, **({TAG_VARIABLE: tag} if tag else {})},
+            env={
+                **_inherited_variables(spec.env),
+                **spec.env,
+                **({TAG_VARIABLE: tag} if tag else {}),
+            },
             cwd=spec.cwd,
             encoding_error_handler="replace",
         )
@@ -105,7 +109,7 @@ async def process_streams(
             process.stderr.close()
 
 
-def _inherited(stated: Mapping[str, str]) -> dict[str, str]:
+def _inherited_variables(stated: Mapping[str, str]) -> dict[str, str]:
     """Returns the variables that a server gets beside the SDK's, unless its entry states them."""
     own = {name.upper() for name in stated}
     return {

@@ -441,8 +441,8 @@ class McpConnect:
         self.logs = settings.data_dir / "logs" / "servers" / config_key
         self.reaper = ProcessReaper()
         self.transports: dict[str, Transport] = {}
-        """Of servers that do not speak the transport of their entry, the one that works, by the
-        digest of the entry."""
+        """The transport that works, by the digest of the entry, of each server that does not speak
+        the one that its entry states."""
         self.logins = PendingLogins(settings.data_dir / "auth", logins)
 
     def __call__(self, spec: ServerSpec, report: Callable[[Report], None]) -> McpUpstream:

@@ -45,7 +45,7 @@ _recorded: ContextVar[HttpOutcome | None] = ContextVar("_recorded", default=None
 
 
 @contextmanager
-def recorded_in(outcome: HttpOutcome) -> Generator[None]:
+def record_in(outcome: HttpOutcome) -> Generator[None]:
     """Records what becomes of the request that is sent within the block.
 
     The SDK sends it in a copy of the context in which it was asked to.

@@ -19,7 +19,7 @@ from toolscript.gateway.jsonrpc_reader import (
     SMALL_BYTES,
     BoundedBuffer,
     UnparsedResult,
-    completed,
+    complete_answer,
     failed_answer,
     read_message,
     repaired,
@@ -104,7 +104,7 @@ class BoundedResponses:
         event = bytes(buffer.data).removeprefix(codecs.BOM_UTF8)
         lines = event.splitlines()
         data = b"\n".join(line[5:].removeprefix(b" ") for line in lines if line[:5] == b"data:")
-        if buffer.size <= SMALL_BYTES and completed(data) == data:
+        if buffer.size <= SMALL_BYTES and complete_answer(data) == data:
             return repaired(event)
         others = [line for line in lines if line and not line.startswith(b"data:")]
         data = (await self._rewritten(data)).replace(b"\n", b" ")
@@ -121,7 +121,7 @@ class BoundedResponses:
 
     async def _rewritten(self, data: bytes) -> bytes:
         if len(data) <= SMALL_BYTES:
-            return repaired(completed(data))
+            return repaired(complete_answer(data))
         try:
             return self._referring(await in_thread_if_large(read_message, data))
         except ValueError:

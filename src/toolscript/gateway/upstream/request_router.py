@@ -29,7 +29,7 @@ from toolscript.gateway.upstream.elicitation import (
     attributed,
     secret_asked_for,
 )
-from toolscript.gateway.upstream.http_outcome import FORGOTTEN, HttpOutcome, recorded_in
+from toolscript.gateway.upstream.http_outcome import FORGOTTEN, HttpOutcome, record_in
 from toolscript.gateway.upstream.raw_dispatcher import SessionBypassError
 from toolscript.gateway.upstream.tool_listing import answers_listing
 from toolscript.text.display import printable
@@ -151,7 +151,7 @@ class RequestRouter:
         self._pending.add(pending)
         outcome = HttpOutcome()
         try:
-            with recorded_in(outcome):
+            with record_in(outcome):
                 return await self._answered(session, method, params, pending)
         except SessionBypassError as bypass:
             return bypass.result

@@ -59,7 +59,7 @@ class NameMatch:
         return NameMatch(IN_SENTENCE * self.score, self.similarity)
 
 
-def posing_as(name: str) -> str:
+def imitated_id(name: str) -> str:
     """Returns the id that a tool's name looks like, in letters and digits only, or ""."""
     return compact(_CLIENT_PREFIX.sub("", name)) if _ID_MARK.search(name) else ""
 
@@ -86,7 +86,7 @@ class _Names:
             for spelling in {name, qualified} - {""}:
                 self.compact[spelling].append(place)
             self.qualified.add(qualified)
-            if pose := posing_as(each.name):
+            if pose := imitated_id(each.name):
                 self.posing.append((place, pose))
             for spelling in {each.name, f"{each.server}:{each.name}", each.id}:
                 self.exact[spelling.strip()].append(place)
@@ -139,19 +139,19 @@ class NameMatcher:
 
     def _match(self, query: Query, visible: Mask | None, near: _Near) -> dict[int, NameMatch]:
         text, spelled = query.text.strip(), query.compact
-        matches = self._matching(text, visible)
+        matches = self._find_named(text, visible)
         if matches:
             return matches
         if selected := _SELECT.match(text):
             names = map(Query, text[selected.end() :].split(",")[:MAX_TOKENS])
-            return _best(self._match(each, visible, near) for each in names)
-        matches = self._under_other_server(text, visible)
+            return _best_matches(self._match(each, visible, near) for each in names)
+        matches = self._find_under_other_server(text, visible)
         is_name_long = _SHORTEST <= len(spelled) <= MAX_CHARS
         if not matches and is_name_long and not self._readable(query.words):
             matches = near(spelled)
         return matches or self._within(query, visible, near)
 
-    def _matching(self, text: str, visible: Mask | None) -> dict[int, NameMatch]:
+    def _find_named(self, text: str, visible: Mask | None) -> dict[int, NameMatch]:
         """The tools whose name or id a text is, perhaps after what a client puts before it."""
         rows = self.literally(text, visible) or self.spelled(compact(text), visible)
         own = _CLIENT_PREFIX.match(text)
@@ -159,20 +159,20 @@ class NameMatcher:
             rows = [*rows, *self.spelled(compact(text[own.end() :]), visible)]
         return self._exactly(rows)
 
-    def _under_other_server(self, text: str, visible: Mask | None) -> dict[int, NameMatch]:
+    def _find_under_other_server(self, text: str, visible: Mask | None) -> dict[int, NameMatch]:
         """The tools of an id that begins with up to three names of servers that are not ours."""
         parts = text.split(SEPARATOR, 3)
         for first in range(1, len(parts)):
             rest = SEPARATOR.join(parts[first:])
             if exact := self._exactly(self.spelled(compact(rest), visible)):
-                return exact if SEPARATOR in rest else _discounted(exact)
+                return exact if SEPARATOR in rest else _discount(exact)
         return {}
 
     def _within(self, query: Query, visible: Mask | None, near: _Near) -> dict[int, NameMatch]:
         """Names that single words of a sentence spell."""
         tokens = [*filter(None, _BETWEEN.split(query.text))][:MAX_TOKENS]
         matches = (self._token(token, visible, near) for token in tokens if len(tokens) > 1)
-        return _best(map(_discounted, matches))
+        return _best_matches(map(_discount, matches))
 
     def _token(self, token: str, visible: Mask | None, near: _Near) -> dict[int, NameMatch]:
         spelled = compact(token)
@@ -181,7 +181,7 @@ class NameMatcher:
         identifier, readable = _IDENTIFIER.search(token), self._readable(words(token))
         if readable and not identifier:
             return {}
-        matches = self._matching(token, visible) or self._under_other_server(token, visible)
+        matches = self._find_named(token, visible) or self._find_under_other_server(token, visible)
         if matches or readable or len(spelled) > MAX_CHARS:
             return matches
         return near(spelled)
@@ -199,17 +199,17 @@ class NameMatcher:
         return all(word in STOP_WORDS or self.knows(word) for word in asked)
 
     def _near(self, spelled: str, visible: Mask | None) -> dict[int, NameMatch]:
-        return _best(
+        return _best_matches(
             {row: self._named(row, similarity) for row in self.spelled(spelling, visible)}
             for spelling, similarity in self.alike(spelled)
         )
 
 
-def _discounted(matches: Mapping[int, NameMatch]) -> dict[int, NameMatch]:
+def _discount(matches: Mapping[int, NameMatch]) -> dict[int, NameMatch]:
     return {row: match.discounted() for row, match in matches.items()}
 
 
-def _best(matches: Iterable[Mapping[int, NameMatch]]) -> dict[int, NameMatch]:
+def _best_matches(matches: Iterable[Mapping[int, NameMatch]]) -> dict[int, NameMatch]:
     """Returns the best match of each row."""
     best: dict[int, NameMatch] = {}
     for each in matches:

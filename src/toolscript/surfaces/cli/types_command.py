@@ -9,6 +9,8 @@ from toolscript.surfaces.cli.gateway_client import Client
 from toolscript.surfaces.cli.options import refresh_option, repeatable, settings_options
 from toolscript.text.display import printable
 
+_ENDINGS = {"ts": "ts", "py": "py", "typescript": "ts", "python": "py"}
+"""The ending of a module's name by the language."""
 filter_option = repeatable(
     "--filter",
     "names",
@@ -21,7 +23,7 @@ filter_option = repeatable(
 @filter_option
 @click.option(
     "--lang",
-    type=click.Choice(["ts", "py", "typescript", "python"]),
+    type=click.Choice([*_ENDINGS]),
     default="ts",
     show_default=True,
     help="TypeScript or Python.",
@@ -39,9 +41,7 @@ def get_types(
     """Print a typed client of the tools: a module that calls them."""
     parameters = [*(("filter", name) for name in names), ("compact", int(compact)), ("json", 1)]
     with connected(flags, refresh=refresh) as client:
-        answer = client.get(
-            f"/runtime/tools.{lang[:2] if lang != 'typescript' else 'ts'}", parameters
-        )
+        answer = client.get(f"/runtime/tools.{_ENDINGS[lang]}", parameters)
     click.echo(answer["module"], nl=False)
 
 

@@ -1,6 +1,6 @@
 """Lists and answers the tools that models see, for one exposure. Knows no transport and no SDK."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from toolscript.app.application import App
 from toolscript.app.argument_checks import check_arguments
-from toolscript.app.scoped_catalogue import ScopedCatalogue
+from toolscript.app.scoped_catalogue import KnownTool, ScopedCatalogue
 from toolscript.errors import (
     ArgumentsError,
     InputError,
@@ -39,7 +39,15 @@ from toolscript.retrieval.profiles import (
 )
 from toolscript.surfaces.mcp import meta_tools, search_lines, wire
 from toolscript.surfaces.server.audit_log import audited
-from toolscript.types import EVERYTHING, TOOL_CLASSES, Grant, SearchRequest, ToolClass, ToolSpec
+from toolscript.types import (
+    EVERYTHING,
+    TOOL_CLASSES,
+    Grant,
+    SearchRequest,
+    SearchResult,
+    ToolClass,
+    ToolSpec,
+)
 
 Exposure = Literal["search", "two-phase", "all"]
 EXPOSURES: tuple[Exposure, ...] = ("search", "two-phase", "all")
@@ -179,12 +187,9 @@ class ToolEndpoint:
         tools = catalogue.known(hit.document.id for hit in result.hits)
         hits = [hit for hit in result.hits if hit.document.parent_id or hit.document.id in tools]
         result = replace(result, hits=tuple(hits))
-        missing = catalogue.not_searched()
         if not in_detail:
-            names = {name: name for name in tools}
-            held = [each.tool.server for each in catalogue.held()]
-            lines = search_lines.of_tools(result, tools, names, missing, held)
-            return wire.text(lines)
+            return _lines(result, tools, catalogue, {name: name for name in tools})
+        missing = catalogue.not_searched()
         return self._json(wire.tools_found(arguments["query"], result, tools, missing, mark=both))
 
     async def _find(self, arguments: _Raw, context: RequestContext) -> _Raw:
@@ -198,13 +203,10 @@ class ToolEndpoint:
         tools = catalogue.known(hit.document.id for hit in result.hits)
         hits = tuple(hit for hit in result.hits if hit.document.id in tools)
         context.session.chosen = tuple(hit.document.id for hit in hits)
-        names, missing = catalogue.exposed, catalogue.not_searched()
         if not in_detail:
-            result = replace(result, hits=hits)
-            held = [each.tool.server for each in catalogue.held()]
-            lines = search_lines.of_tools(result, tools, names, missing, held)
-            return wire.text(lines)
-        return self._json(wire.tools_chosen(hits, names, tools, missing))
+            return _lines(replace(result, hits=hits), tools, catalogue, catalogue.exposed)
+        missing = catalogue.not_searched()
+        return self._json(wire.tools_chosen(hits, catalogue.exposed, tools, missing))
 
     async def _search_skills(self, arguments: _Raw, context: RequestContext) -> _Raw:
         in_detail = arguments.get("detail", self._in_detail)
@@ -238,7 +240,7 @@ class ToolEndpoint:
         return self._json({"tools": described, **problems})
 
     def _json(self, value: _Raw) -> _Raw:
-        """Returns a result in JSON; once, as a model would read what is there twice, twice."""
+        """Returns a result in JSON: once, unless the wire is the seed's. A model reads both."""
         return wire.answer(value, structured=self._in_detail)
 
     async def _call(self, tool_class: ToolClass, arguments: _Raw, context: RequestContext) -> _Raw:
@@ -299,6 +301,18 @@ class ToolEndpoint:
             with suppress(InputError):
                 ids.append(self._catalogue(context).tool(name).id)
         return tuple(ids)
+
+
+def _lines(
+    result: SearchResult,
+    tools: Mapping[str, KnownTool],
+    catalogue: ScopedCatalogue,
+    names: Mapping[str, str],
+) -> _Raw:
+    """Returns a search's result for a model; ``names`` are those by which it calls the tools."""
+    held = [each.tool.server for each in catalogue.held()]
+    missing = catalogue.not_searched()
+    return wire.text(search_lines.of_tools(result, tools, names, missing, held))
 
 
 def _request(

@@ -42,7 +42,7 @@ def of_tools(
         for hit in result.hits
     ]
     is_good = bool(result.hits) and result.hits[0].score >= GOOD_CONFIDENCE
-    more = _not_searched(missing) + ([] if is_good else _held(held))
+    more = _describe_missing(missing) + ([] if is_good else _describe_held(held))
     return "\n".join([_verdict(result, "tool"), *lines, *_degraded(result), *more])
 
 
@@ -94,8 +94,8 @@ def _degraded(result: SearchResult) -> list[str]:
     return [f"degraded: {printable('; '.join(result.degraded), 200)}"] if result.degraded else []
 
 
-def _not_searched(missing: Sequence[ServerStatus]) -> list[str]:
-    """Returns what a model can tell its user of the servers that were not searched, and why."""
+def _describe_missing(missing: Sequence[ServerStatus]) -> list[str]:
+    """Returns the line about the servers that were not searched, and why; none without any."""
     rows = [f"{s.name} ({printable(s.obstacle, _MAX_WHY)})" for s in missing[:_MAX_MISSING]]
     more = len(missing) - len(rows)
     rows += [f"{more} more"] if more else []
@@ -103,8 +103,8 @@ def _not_searched(missing: Sequence[ServerStatus]) -> list[str]:
     return [f"not searched: {', '.join(rows)}; {advice}"] if rows else []
 
 
-def _held(held: Sequence[str]) -> list[str]:
-    """Returns what the owner can do about tools that changed and are not searched."""
+def _describe_held(held: Sequence[str]) -> list[str]:
+    """Returns the line about tools that changed and are not searched; none without any."""
     if not held:
         return []
     servers = ", ".join(sorted(set(held))[:_MAX_MISSING])
