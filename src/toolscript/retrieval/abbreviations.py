@@ -1,4 +1,4 @@
-"""Abbreviations: reads those that developers use as the words that the tools have instead."""
+"""Replaces abbreviations of developers in a question by the words that the tools have."""
 
 import json
 import re

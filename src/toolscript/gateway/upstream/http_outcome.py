@@ -1,4 +1,4 @@
-"""Keeps what became of a request over HTTP: the errors that the SDK raises do not say it."""
+"""Records the outcome of a request over HTTP, which the errors of the SDK do not tell."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ _SESSION_ID = "mcp-session-id"
 
 @dataclass(slots=True)
 class HttpOutcome:
-    """What became of one request; all fields stay empty for a server that is not remote."""
+    """The outcome of one request; all fields stay empty for a server that is not remote."""
 
     status: int = 0
     """The status of the response if that was an error."""
@@ -46,7 +46,7 @@ _recorded: ContextVar[HttpOutcome | None] = ContextVar("_recorded", default=None
 
 @contextmanager
 def record_in(outcome: HttpOutcome) -> Generator[None]:
-    """Records what becomes of the request that is sent within the block.
+    """Records the outcome of the request that is sent within the block.
 
     The SDK sends it in a copy of the context in which it was asked to.
     """
@@ -58,7 +58,7 @@ def record_in(outcome: HttpOutcome) -> Generator[None]:
 
 
 class RecordingClient(httpx2.AsyncClient):
-    """A client that says what became of each request, where that is recorded."""
+    """A client that notes the outcome of each request, if it is to be recorded."""
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """See `httpx2.AsyncClient.send`.

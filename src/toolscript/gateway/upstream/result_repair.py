@@ -1,4 +1,4 @@
-"""Makes results of calls readable that break the protocol: the calls were made."""
+"""Repairs results that break the protocol, so that no call that was made loses its result."""
 
 import logging
 from typing import Any, cast
