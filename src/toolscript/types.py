@@ -71,6 +71,11 @@ def is_builtin(name: str) -> bool:
     return name.startswith(f"{BUILTIN}.")
 
 
+def as_id(name: str) -> str:
+    """Returns ``server:tool``, or a pattern of that form, as an id; any other name as it is."""
+    return name if SEPARATOR in name else name.replace(":", SEPARATOR, 1)
+
+
 def split_tool_id(identifier: str) -> tuple[str, str]:
     """Returns the server and the name of a tool's id; raises `InputError` where it is no id."""
     server, separator, name = identifier.partition(SEPARATOR)

@@ -100,4 +100,5 @@ def test_a_tool_that_is_no_id_is_refused(tool: str) -> None:
 def test_with_nothing_named_everything_is_granted() -> None:
     """http:others"""
     assert grant_for((), ()) == EVERYTHING
-    assert grant_for(("git",), ("fs__read_*",)) == Grant(servers=("git",), tools=("fs__read_*",))
+    grant = Grant(servers=("git",), tools=("fs__read_*",))
+    assert grant_for(("git",), ("fs__read_*",)) == grant == grant_for(("git",), ("fs:read_*",))

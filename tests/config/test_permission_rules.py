@@ -63,6 +63,7 @@ def test_the_class_of_a_tool_is_what_its_hints_say_with_the_defaults_of_mcp(
         ({"read": "deny"}, tool("git__push"), "none"),
         ({"destructive": "deny"}, tool("git__reset", "destructive"), "deny"),
         ({"*__delete*": "deny"}, tool("files__delete_all"), "deny"),
+        ({"*": "allow", "files:delete_*": "deny"}, tool("files__delete_all"), "deny"),
     ],
 )
 def test_the_most_specific_rule_counts(rules: dict[str, str], of: ToolSpec, expected: str) -> None:

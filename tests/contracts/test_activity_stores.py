@@ -73,6 +73,15 @@ def test_what_a_call_was_about_is_read_as_it_was_appended(activity: ActivityStor
     assert activity.read(ALL).calls == [about]
 
 
+def test_both_spellings_of_an_id_are_the_same(activity: ActivityStorage) -> None:
+    activity.append([replace(CALL, tool="files:read_file"), replace(CALL, tool="nobody:x")])
+    for spelling in ("files:read_file", "files__read_file", "files:*", "files__*"):
+        [call] = activity.read(ActivityQuery(9, tool=spelling)).calls
+        assert call.tool == "files__read_file"
+    [unknown] = activity.read(ActivityQuery(9, tool="nobody:*")).calls
+    assert unknown.tool == "nobody:x"
+
+
 def test_only_the_newest_calls_are_kept(activity: ActivityStorage) -> None:
     activity.append(numbered(range(MAX_ROWS - 1)))
     for number in range(MAX_ROWS - 1, MAX_ROWS + 5):

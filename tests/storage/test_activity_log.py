@@ -17,6 +17,7 @@ from tests.support import until
 from toolscript.storage.activity_log import (
     MAX_ROWS,
     ActivityLog,
+    ActivityQuery,
     ActivityPage,
 )
 
@@ -161,6 +162,14 @@ def test_a_file_of_version_1_is_read_as_it_is(old: ActivityLog) -> None:
     expected = [replace(CALL, id=number + 1, ms=float(number)) for number in (2, 1, 0)]
     assert old.read(ALL).calls == expected
     assert old.path.read_bytes() == before
+
+
+def test_an_id_that_was_recorded_with_a_colon_is_read_as_the_id(old: ActivityLog) -> None:
+    with sqlite3.connect(old.path) as db:
+        db.execute("update call set tool = 'files:read_file' where id = 2")
+    db.close()
+    assert {call.tool for call in old.read(ALL).calls} == {"files__read_file"}
+    assert len(old.read(ActivityQuery(9, tool="files:*")).calls) == 3
 
 
 def test_a_file_of_version_1_is_migrated_by_the_next_call(old: ActivityLog) -> None:

@@ -36,6 +36,7 @@ from toolscript.types import (
     ServerStatus,
     ToolSpec,
     Trust,
+    as_id,
     tool_id,
 )
 
@@ -157,9 +158,13 @@ class ScopedCatalogue:
         return self.gateway.secrets_of(self.server_of(name))
 
     def id_of(self, name: str) -> str:
-        """Returns the id of the tool of a name; the name where there is no such tool."""
-        found = self.gateway.catalogue.find(name)
-        return name if found is None else found.id
+        """Returns the id of the tool of a name; the name if the caller knows no such tool."""
+        builtin, catalogue = self.builtin_tool(name), self.gateway.catalogue
+        if builtin is not None:
+            return builtin.spec.id
+        held = catalogue.find_held(name)
+        tool = catalogue.find(name) or (held.tool if held is not None else None)
+        return tool.id if tool is not None and self.grant.allows(tool.id) else name
 
     async def tool_when_ready(self, name: str) -> ToolSpec:
         """Does the same as `tool`, having waited for its server if that is still connecting."""
@@ -240,7 +245,7 @@ class ScopedCatalogue:
         """
         for name in names:
             if not self._chosen(name):
-                await self.gateway.settle(name.partition(SEPARATOR)[0])
+                await self.gateway.settle(self._server_in(name))
         chosen = [self._chosen(name) for name in names] or [self.tools()]
         unknown = [name for name, tools in zip(names, chosen, strict=False) if not tools]
         if unknown:
@@ -265,7 +270,7 @@ class ScopedCatalogue:
         """The tool of this id, or the tools of this server."""
         catalogue = self.gateway.catalogue
         entry = catalogue.servers.get(name)
-        tool = catalogue.tools.get(name)
+        tool = catalogue.find(name)
         found = entry.tools if entry else (tool,) if tool else ()
         allows = self._allows()
         return [tool for tool in found if allows(tool.id)]
@@ -275,7 +280,7 @@ class ScopedCatalogue:
         for status in self.servers():
             if status.name == name:
                 return f"the server {name!r} has no tools ({status.error or status.state})"
-        return self._unknown(name) if SEPARATOR in name else self._no_server(name)
+        return self._unknown(name) if SEPARATOR in as_id(name) else self._no_server(name)
 
     def why_missing(self, name: str) -> MissExplanation:
         """Why a tool that was asked after cannot be found at all."""

@@ -25,7 +25,7 @@ from toolscript.errors import (
 from toolscript.storage.atomic_files import check_owner
 from toolscript.storage.base import LostRecordError, Records
 from toolscript.storage.file_records import FileRecords
-from toolscript.types import EVERYTHING, SEPARATOR, Grant
+from toolscript.types import EVERYTHING, SEPARATOR, Grant, as_id
 
 PREFIX = "ts_"
 VERSION = 1
@@ -196,6 +196,7 @@ def grant_for(
 
 
 def _grant(servers: tuple[str, ...], tools: tuple[str, ...]) -> Grant:
+    tools = tuple(map(as_id, tools))
     for tool in tools:
         server, separator, name = tool.partition(SEPARATOR)
         if not (server and separator and name):

@@ -17,6 +17,7 @@ from toolscript.types import (
     Grant,
     PermissionRule,
     ToolClass,
+    as_id,
 )
 
 MAX_RULES = 1_000
@@ -49,12 +50,12 @@ def _rule(key: str, value: Any, origin: str, server: str) -> PermissionRule:
     every = f"{literal(server)}{SEPARATOR}*" if server else "*"
     if key in TOOL_CLASSES:
         return PermissionRule(every, value, key, origin)
-    if not server and key != "*" and SEPARATOR not in key:
+    if not server and key != "*" and SEPARATOR not in as_id(key):
         raise RuleError(
             f"{origin} has the key {key[:60]!r}; expected {', '.join(TOOL_CLASSES)}, "
             f"an id such as git{SEPARATOR}push, or a pattern such as git{SEPARATOR}*"
         )
-    pattern = f"{literal(server)}{SEPARATOR}{key}" if server else key
+    pattern = f"{literal(server)}{SEPARATOR}{key}" if server else as_id(key)
     return PermissionRule(pattern, value, None, origin)
 
 

@@ -20,6 +20,7 @@ from msgspec import Meta
 from msgspec.structs import astuple
 
 from toolscript.storage.sqlite_file import DamagedError, SqliteFile
+from toolscript.types import as_id, tool_id
 
 log = logging.getLogger(__name__)
 VERSION = 2
@@ -62,7 +63,9 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     id: Annotated[int, Meta(description="Grows with each row.")] = 0
     time: Annotated[str, Meta(description="When the call ended (UTC).")]
     who: Annotated[str, Meta(description="The id of a token, `owner` or `anyone`.")]
-    tool: Annotated[str, Meta(description="The name that the caller used.")]
+    tool: Annotated[
+        str, Meta(description="The tool's id; the name that the caller used if there is none.")
+    ]
     server: Annotated[str, Meta(description="Empty where the caller knows no such server.")]
     outcome: Outcome
     ms: Annotated[float, Meta(description="How long the call took.")]
@@ -78,6 +81,13 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         str | None,
         Meta(description="As JSON, without known secrets, cut; null where they are not recorded."),
     ] = None
+
+    def __post_init__(self) -> None:
+        """Writes a tool as its id that an earlier version recorded as ``server:tool``."""
+        prefix = f"{self.server}:"
+        if self.server and self.tool.startswith(prefix):
+            name = tool_id(self.server, self.tool.removeprefix(prefix))
+            msgspec.structs.force_setattr(self, "tool", name)
 
 
 _COLUMNS = RecordedCall.__struct_fields__
@@ -103,7 +113,8 @@ class ActivityQuery:
     def matcher(self) -> Callable[[str], object]:
         """Returns a function that is true for the names of tools that match the pattern."""
         # Not SQLite's GLOB, which takes exponential time for some patterns.
-        return re.compile(fnmatch.translate(self.tool or "*")).match
+        pattern = self.tool or "*"
+        return re.compile("|".join(map(fnmatch.translate, (pattern, as_id(pattern))))).match
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,8 +156,10 @@ def test_each_call_is_recorded_with_what_came_of_it(door: Door) -> None:
         ("files__needs", "files", "invalid arguments", "anyone"),
         ("files__evil[2J", "files", "unknown tool", "anyone"),
         ("nobody__x", "", "unknown tool", "anyone"),
-        ("mail:send", "mail", "ok", "anyone"),
+        ("mail__send", "mail", "ok", "anyone"),
     ]
+    for pattern in ("mail:*", "mail__*", "*:send"):
+        assert [call["tool"] for call in door.calls(tool=pattern)] == ["mail__send"], pattern
     echo = door.calls(tool="files__echo")[0]
     assert echo["argumentBytes"] == len(json.dumps(given, separators=(",", ":")))
     assert echo["resultBytes"] > 10

@@ -87,6 +87,7 @@ def test_every_tool(url: str) -> None:
     [
         ("filter=two", ["two__echo"]),
         ("filter=odd__echo", ["odd__echo"]),
+        ("filter=odd:echo", ["odd__echo"]),
         ("filter=two,odd__counts,odd__echo", ["odd__counts", "odd__echo", "two__echo"]),
         ("filter=two&filter=%20odd__echo%20", ["odd__echo", "two__echo"]),
         ("filter=two,two__echo,", ["two__echo"]),
@@ -102,6 +103,7 @@ def test_a_filter(url: str, query: str, expected: list[str]) -> None:
     ("names", "expected"),
     [
         ("nope", "no server is called 'nope'; configured are: none, odd, two"),
+        ("odd:ecko", "no tool is called 'odd:ecko'; the nearest are: odd__echo"),
         ("odd__ecko,two", "no tool is called 'odd__ecko'; the nearest are: odd__echo"),
         ("none", "the server 'none' has no tools (ready)"),
         ("a,b", "no server is called 'b'"),

@@ -73,11 +73,12 @@ async def audited(  # noqa: PLR0913, PLR0917 - what a call consists of
         return result
     finally:
         who, ms = HOLDER.get(), round((time.perf_counter() - began) * 1000, 1)
-        shown = printable(tool, _SHOWN)
+        catalogue = app.catalogue(grant)  # whose server may have connected meanwhile
+        shown = printable(catalogue.id_of(tool), _SHOWN)
         extra = {"who": who, "tool": shown, "outcome": logged, "ms": ms}
         log.info("%s called %s: %s in %s ms", who, shown, logged, ms, extra=extra)
         if app.activity is not None:
-            catalogue, sent = app.catalogue(grant), _json(arguments)
+            sent = _json(arguments)
             hidden = catalogue.secrets_of(tool) if keeps else ()
             app.activity.record(
                 RecordedCall(
