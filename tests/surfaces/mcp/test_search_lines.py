@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from toolscript.app.scoped_catalogue import KnownTool
-from toolscript.surfaces.mcp import search_lines
+from toolscript.surfaces.mcp import meta_tools, search_lines
+from toolscript.text.token_estimate import estimated_tokens
 from toolscript.types import Document, Hit, SearchResult, ServerStatus, ToolSpec
 
 STRING = {"type": "string"}
@@ -60,3 +62,17 @@ def test_a_weak_fit_and_what_was_not_searched_say_what_to_do() -> None:
     assert missing.startswith("not searched: mail (")
     assert missing.endswith("; the user sees more with: toolscript doctor")
     assert lines(spec("x"), 0.9)[0] == "fit: good"
+
+
+def test_what_a_model_reads_of_the_list_is_short() -> None:
+    names = [f"server-{n:02}" for n in range(40)]
+    servers = [ServerStatus(name=name, state="connected", error="") for name in names]
+    summary = meta_tools.summary(servers[:11])
+    listed = meta_tools.meta_tools(summary, has_skills=True)
+    del listed[meta_tools.FIND]  # of another exposure
+    read = [
+        {k: entry[k] for k in ("name", "description", "inputSchema")} for entry in listed.values()
+    ]
+    assert estimated_tokens(msgspec.json.encode(read)) <= 700
+    for exposure in ("search", "two-phase", "all"):
+        assert len(meta_tools.instructions(exposure, meta_tools.summary(servers))) <= 600

@@ -66,7 +66,7 @@ class Session:
     project: str | None = None
     """The folder that the client works in, empty for none; None until it was asked."""
     summary: str = ""
-    """The `meta_tools.summary` of its first list, which stays what it is."""
+    """The `meta_tools.summary` at its beginning, which stays what it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +124,7 @@ class ToolEndpoint:
         hidden = set[str]() if has_skills else set(_SKILLS)
         if self.exposure == "two-phase" and not chosen:
             hidden |= set(_CALLS)
-        session = context.session
-        session.summary = session.summary or meta_tools.summary(catalogue.servers())
-        listed = meta_tools.meta_tools(session.summary, has_skills=has_skills)
+        listed = meta_tools.meta_tools(self._summary(context), has_skills=has_skills)
         entries = [
             entry for name, entry in listed.items() if name in _OFFERED[self.exposure] - hidden
         ]
@@ -134,6 +132,15 @@ class ToolEndpoint:
             entries += [wire.tool(spec, spec.id) for spec in catalogue.builtin_tools()]
         names = catalogue.exposed
         return [*entries, *(wire.tool(tool, names[tool.id]) for tool in self._listed(context))]
+
+    def instructions(self, context: RequestContext) -> str:
+        """Returns the instructions for a model at the beginning of a session."""
+        return meta_tools.instructions(self.exposure, self._summary(context))
+
+    def _summary(self, context: RequestContext) -> str:
+        session = context.session
+        session.summary = session.summary or meta_tools.summary(self._catalogue(context).servers())
+        return session.summary
 
     async def list_tools(self, _: _Raw, context: RequestContext) -> _Raw:
         """Returns the result of ``tools/list``."""

@@ -12,13 +12,33 @@ SEARCH, DESCRIBE, FIND = "search_tools", "describe_tools", "tool_search"
 READ_TOOL, CALL, DESTROY = "read_tool", "call_tool", "call_destructive_tool"
 CALLS: dict[ToolClass, str] = {"read": READ_TOOL, "write": CALL, "destructive": DESTROY}
 """Which of our tools calls the tools of a class."""
+MORE = "read_result"
 SKILLS, READ = "search_skills", "read_skill"
-OWN_NAMES = frozenset({SEARCH, DESCRIBE, FIND, *CALLS.values(), SKILLS, READ})
+OWN_NAMES = frozenset({SEARCH, DESCRIBE, FIND, *CALLS.values(), MORE, SKILLS, READ})
 """A server's tool of such a name is marked; it cannot replace ours, as its id has its server."""
 MAX_LIMIT = 100
 MAX_DESCRIBED = 20
-_MAX_SERVERS = 30
-_READS = {"readOnlyHint": True, "openWorldHint": False}
+_MAX_SERVERS, _MAX_SUMMARY = 30, 300
+_READS = {"readOnlyHint": True}
+_ALWAYS_LOADED = {"anthropic/alwaysLoad": True}
+"""Claude Code defers the tools of MCP servers behind a search of its own, but not such ones."""
+_TEXT = {"type": "string"}
+_QUERY = "The action and the object, such as 'append rows to a sheet', or a tool's name."
+_INSTRUCTIONS = {
+    "search": (
+        "This server stands for many others, whose tools are not listed. Whenever a task needs "
+        "something that none of your tools does, search first: search_tools takes the action and "
+        "the object. Then call what was found with the tool in brackets."
+    ),
+    "two-phase": (
+        "This server stands for many others, whose tools are not listed. Find those for the task "
+        "with tool_search first, by the action and the object; then they are listed."
+    ),
+    "all": (
+        "This server passes on the tools of many others, as server__tool. A client with few "
+        "tools of its own should use /mcp/search instead, one that searches tools itself this."
+    ),
+}
 
 
 def summary(servers: Iterable[ServerStatus]) -> str:
@@ -38,69 +58,81 @@ def marked(name: str) -> dict[str, str]:
     return {"warning": warning} if warning else {}
 
 
+def instructions(exposure: str, tools: str) -> str:
+    """Returns what `initialize` tells a model of this server, in at most 600 characters.
+
+    ``tools`` is the `summary` of what can be searched.
+    """
+    return f"{_INSTRUCTIONS[exposure]} Behind it are {printable(tools, _MAX_SUMMARY)}."
+
+
 def meta_tools(tools: str, *, has_skills: bool) -> dict[str, dict[str, Any]]:
     """Returns every meta tool by name, as MCP lists it.
 
     ``tools`` is the `summary` of what can be searched, ``has_skills`` whether there are skills.
     """
-    include_skills = {
-        "type": "boolean",
-        "description": "Also skills, which explain how a task is done.",
-    }
-    with_skills: dict[str, Any] = {"include_skills": include_skills} if has_skills else {}
-    detail = {"type": "boolean", "description": "Answer in JSON, with all scores."}
+    skills = {"include_skills": _flag("Also skills.")} if has_skills else {}
+    detail = _flag("JSON with all scores.")
     entries = (
         _entry(
             FIND,
-            "Find tools for the task",
-            f"Search for relevant tools based on your task, among {tools}. The tools found "
-            "become available; if you do not see them, call each with the tool in brackets.",
-            query=_string("What the task needs, such as 'read a file' or 'list a directory'."),
-            max_tools=_integer(f"At most this many tools (default {TOOL_SEARCH.limit})."),
+            f"Find tools by what they should do, among {tools}. Those found are listed next; if "
+            "you do not see them, call each with the tool in brackets.",
+            query=_string(_QUERY),
+            max_tools=_integer(TOOL_SEARCH.limit),
             detail=detail,
         ),
         _entry(
             SEARCH,
-            "Search tools",
-            f"Find tools by what they should do, among {tools}. Search whenever the task needs "
-            "something that none of your tools does, before you say that you cannot do it. Then "
-            "call what was found with the tool in brackets.",
-            query=_string("What the tool should do, such as 'read a file', or a tool's name."),
-            limit=_integer(f"At most this many tools (default {SHORT_SEARCH.limit})."),
-            context_tools=_strings(
-                "Ids of tools used so far, the last one last, so that what goes with them ranks "
-                "higher. Without it, those of this session."
-            ),
-            needed={
-                "type": "boolean",
-                "description": "Also rank the tools that the best ones need first.",
+            f"Find tools by what they should do, among {tools}. Search before you say that you "
+            "cannot do something; then call what was found with the tool in brackets.",
+            query=_string(_QUERY),
+            limit=_integer(SHORT_SEARCH.limit),
+            context_tools={
+                "type": "array",
+                "items": _TEXT,
+                "description": "Ids of tools used before. Default: this session's.",
             },
+            needed=_flag("Also the tools that the best ones need first."),
             detail=detail,
-            **with_skills,
+            **skills,
         ),
         _entry(
             DESCRIBE,
-            "Describe tools",
-            "The whole description and input schema of tools that a search has found. "
-            "Needed only where a signature is not enough to call the tool.",
-            tools={**_strings("Ids of tools, as the search has them."), "maxItems": MAX_DESCRIBED},
+            "The whole descriptions and schemas of tools, if a signature is not enough.",
+            tools={"type": "array", "items": _TEXT, "maxItems": MAX_DESCRIBED},
         ),
-        *(_call(*each) for each in _CALL_ENTRIES),
+        _call(READ_TOOL, "Call a tool that only reads.", readOnlyHint=True),
+        _call(
+            CALL,
+            "Call a tool that changes something but destroys nothing.",
+            destructiveHint=False,
+        ),
+        _call(
+            DESTROY,
+            "Call a tool of any kind, also one that overwrites or deletes.",
+            destructiveHint=True,
+        ),
+        _entry(
+            MORE,
+            "Read more of a result that was too long.",
+            handle=_TEXT,
+            lines=_string("As '61-120'."),
+            grep=_string("A text in the lines."),
+            path=_string("As 'rows[10:20].name'."),
+        ),
         _entry(
             SKILLS,
-            "Search skills",
-            "Find instructions for a task: texts that say how something is done. Search before a "
-            f"task that may have a procedure, then read one with {READ}.",
-            query=_string("The task, such as 'fill in a PDF form'."),
-            limit=_integer(f"At most this many skills (default {SHORT_SEARCH.limit})."),
+            f"Find instructions for a task, such as 'fill in a PDF form'; read one with {READ}.",
+            query=_TEXT,
+            limit=_integer(SHORT_SEARCH.limit),
             detail=detail,
         ),
         _entry(
             READ,
-            "Read a skill",
-            "The whole text of a skill that was found, or a text file that it names.",
-            skill=_string("The skill's name or id, as the search has it."),
-            file=_string("A file of the skill's folder, such as 'references/forms.md'."),
+            "The text of a skill, or of a file that it names.",
+            skill=_TEXT,
+            file=_TEXT,
         ),
     )
     return {entry["name"]: entry for entry in entries}
@@ -108,7 +140,6 @@ def meta_tools(tools: str, *, has_skills: bool) -> dict[str, dict[str, Any]]:
 
 def _entry(
     name: str,
-    title: str,
     description: str,
     annotations: dict[str, bool] = _READS,
     **properties: dict[str, Any],
@@ -116,7 +147,6 @@ def _entry(
     """Returns a tool whose first parameter is the one that is required."""
     return {
         "name": name,
-        "title": title,
         "description": description,
         "inputSchema": {
             "type": "object",
@@ -124,54 +154,22 @@ def _entry(
             "required": [next(iter(properties))],
         },
         "annotations": annotations,
+        "_meta": _ALWAYS_LOADED,
     }
 
 
-_CALL_ENTRIES: tuple[tuple[str, str, str, dict[str, bool]], ...] = (
-    (
-        READ_TOOL,
-        "Read with a tool",
-        "Call a tool that only reads, by its id, and get its result.",
-        {"readOnlyHint": True, "openWorldHint": True},
-    ),
-    (
-        CALL,
-        "Call a tool",
-        "Call a tool that changes something but destroys nothing, by its id, and get its result.",
-        {"readOnlyHint": False, "destructiveHint": False, "openWorldHint": True},
-    ),
-    (
-        DESTROY,
-        "Call a destructive tool",
-        "Call a tool that may overwrite or delete something, by its id, and get its result.",
-        {"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True},
-    ),
-)
-"""Name, title, description and annotations of the tools that call others."""
-
-
-def _call(name: str, title: str, description: str, annotations: dict[str, bool]) -> dict[str, Any]:
-    return _entry(
-        name,
-        title,
-        description,
-        annotations,
-        tool=_string("The tool's id, as the search has it."),
-        arguments={
-            "type": "object",
-            "description": "The tool's own arguments.",
-            "additionalProperties": True,
-        },
-    )
+def _call(name: str, description: str, **annotations: bool) -> dict[str, Any]:
+    called = {"tool": _string("Its id."), "arguments": {"type": "object"}}
+    return _entry(name, description, annotations, **called)
 
 
 def _string(description: str) -> dict[str, Any]:
     return {"type": "string", "description": description}
 
 
-def _integer(description: str) -> dict[str, Any]:
-    return {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "description": description}
+def _flag(description: str) -> dict[str, Any]:
+    return {"type": "boolean", "description": description}
 
 
-def _strings(description: str) -> dict[str, Any]:
-    return {"type": "array", "items": {"type": "string"}, "description": description}
+def _integer(default: int) -> dict[str, Any]:
+    return {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": default}

@@ -16,7 +16,7 @@ import mcp_types as types
 import msgspec
 from mcp.server.caching import CACHEABLE_METHODS, CacheHint
 from mcp.server.connection import Connection
-from mcp.server.context import ServerRequestContext
+from mcp.server.context import CallNext, ServerRequestContext
 from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.server.session import ServerSession
@@ -52,14 +52,8 @@ _NOTIFY_TIMEOUT_S = 1
 _COMPLETE = {"resultType": "complete"}
 """The newest protocol requires this in every result; the SDK removes it for the older ones."""
 _RESERVED = "io.modelcontextprotocol/"
-_INSTRUCTIONS = {
-    "search": (
-        "This server stands for many others. Their tools are not listed: find them with "
-        "search_tools by what they should do, then call each with the tool that the search names."
-    ),
-    "two-phase": "Find the tools for the task with tool_search first; they are listed then.",
-    "all": "This server passes on the tools of many others, as server__tool.",
-}
+_OPENING = {"initialize", "server/discover"}
+"""The requests whose answers have instructions for the model."""
 
 
 class _ClientAnswer(RootModel[_Raw]):
@@ -123,7 +117,6 @@ class McpServer(Server[Any]):
         super().__init__(
             "toolscript",
             version=__version__,
-            instructions=_INSTRUCTIONS[exposure],
             cache_hints=cast("Any", dict.fromkeys(CACHEABLE_METHODS, CacheHint())),
             on_subscriptions_listen=self._listen,
         )
@@ -133,6 +126,7 @@ class McpServer(Server[Any]):
         self._methods = mcp_methods(app, self._endpoint)
         changed, params = "notifications/roots/list_changed", types.NotificationParams
         self.add_notification_handler(changed, params, self._forget_project)
+        self.middleware.append(self._instruct)
         for method in self._methods:
             self.add_request_handler(method, types.RequestParams, self._answer)
         self._subscribers: dict[Grant, _Subscribers] = {}
@@ -143,6 +137,14 @@ class McpServer(Server[Any]):
     def create_initialization_options(self, *_: Any, **__: Any) -> InitializationOptions:
         """See `Server`: this one does notify of changed tools."""
         return super().create_initialization_options(NotificationOptions(tools_changed=True))
+
+    async def _instruct(self, ctx: _SdkContext, call_next: CallNext) -> Any:
+        """Adds the instructions, which name the servers that the caller may know."""
+        result = await call_next(ctx)
+        if ctx.method not in _OPENING:
+            return result
+        context = RequestContext(grant=self._grant(ctx), session=self._session(ctx))
+        return {**cast("_Raw", result), "instructions": self._endpoint.instructions(context)}
 
     async def run_background(self) -> None:
         """Run what goes on between requests, until cancelled."""
