@@ -1,3 +1,4 @@
+import base64
 import unicodedata
 
 import pytest
@@ -5,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolscript.text.display import encodable, printable
+from toolscript.text.image_size import image_size
 from toolscript.text.redaction import redact
 from toolscript.text.words import compact, words
 
@@ -100,3 +102,26 @@ def test_a_long_text_is_cut_having_been_looked_at_only_so_far() -> None:
     assert printable("x" * 50_000_000, 10) == "x" * 9 + "…"
     assert printable("\x1b" * 30_000 + "seen", 10) == "…"
     assert printable("\x1b" * 30_000 + "seen") == "seen"
+
+
+def encoded(head: bytes) -> str:
+    return base64.b64encode(head + bytes(100)).decode()
+
+
+@pytest.mark.parametrize(
+    ("head", "size"),
+    [
+        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x07\x80\0\0\x04\x38", (1920, 1080)),
+        (b"GIF89a\x40\x01\xf0\0", (320, 240)),
+        (b"\xff\xd8\xff\xe0\0\x04JF\xff\xc4\0\x03x\xff\xc2\0\x11\x08\x01\xe0\x02\x80", (640, 480)),
+        (b"RIFF\0\0\0\0WEBPVP8 \0\0\0\0\0\0\0\x9d\x01\x2a\x80\x02\xe0\x01", (640, 480)),
+        (b"RIFF\0\0\0\0WEBPVP8L\0\0\0\0\x2f\x7f\xc2\x77\0", (640, 480)),
+        (b"RIFF\0\0\0\0WEBPVP8X\0\0\0\0\0\0\0\0\x7f\x02\0\xdf\x01\0", (640, 480)),
+        (b"\xff\xd8\xff", None),
+        (b"\x89PNG\r\n\x1a\n"[:6], None),
+        (b"<svg/>", None),
+    ],
+)
+def test_the_size_of_an_image(head: bytes, size: tuple[int, int] | None) -> None:
+    assert image_size(encoded(head)) == size
+    assert image_size("*" + encoded(head)[1:]) is None

@@ -121,6 +121,10 @@ class PermissionRule(msgspec.Struct, frozen=True):
         return literal == self.pattern, len(literal), self.tool_class is not None
 
 
+RESULT_LIMIT = 24_000
+"""Characters of a result that models get, unless the server's entry says otherwise."""
+
+
 class OAuthClient(msgspec.Struct, frozen=True, kw_only=True):
     """An OAuth client that is registered with a server by hand, not by toolscript."""
 
@@ -171,6 +175,8 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
     """How many requests it gets at a time; 0 for any number."""
     output: tuple[OutputStep, ...] = ()
     """What is done to the texts of its results."""
+    result_limits: dict[str, int] = {}
+    """Characters of a result that models get, by names of tools and patterns of them."""
     project: str = ""
     """The folder that `PROJECT` stands for in an instance's fields; empty in the entry itself."""
     entry_launch: tuple[str, ...] = ()
@@ -182,6 +188,12 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the configuration includes the tool of this name."""
         included = self.include_tools is None or _matches(tool, self.include_tools)
         return included and not _matches(tool, self.exclude_tools)
+
+    def result_limit(self, tool: str) -> int:
+        """Returns how many characters of a tool's result a model gets."""
+        stated = [pattern for pattern in self.result_limits if _matches(tool, (pattern,))]
+        chosen = max(stated, key=lambda pattern: (pattern == tool, len(pattern)), default="")
+        return self.result_limits.get(chosen, RESULT_LIMIT)
 
     @property
     def launch(self) -> tuple[str, ...]:

@@ -245,6 +245,15 @@ def test_what_is_done_to_results_is_a_list(tmp_path: Path, stated: Any, meant: A
     assert one(tmp_path, {**GOOD, "output": stated}, STEP="redact").output == meant
 
 
+def test_the_most_specific_limit_of_results_counts(tmp_path: Path) -> None:
+    """config:file"""
+    limits = {"*": 5000, "get_*": 6000, "get_all": 7000}
+    spec = one(tmp_path, {**GOOD, "resultLimit": limits})
+    assert [spec.result_limit(each) for each in ("x", "get_one", "get_all")] == [5000, 6000, 7000]
+    assert one(tmp_path, {**GOOD, "resultLimit": 8000}).result_limit("x") == 8000
+    assert one(tmp_path, GOOD).result_limit("x") == 24_000
+
+
 @pytest.mark.parametrize(
     "keys", [("startTimeout", "callTimeout"), ("startup_timeout_sec", "tool_timeout_sec")]
 )
@@ -357,6 +366,12 @@ MISTAKES: list[tuple[str, Any, str]] = [
     ("it", {"command": "x", "tool_timeout_sec": -1}, "tool_timeout_sec is -1; expected seconds"),
     ("it", {"command": "x", "output": "strip"}, "output is 'strip'; expected a list of strings"),
     ("it", {"command": "x", "output": ["cut"]}, "output has 'cut'; expected strip, redact or"),
+    (
+        "it",
+        {"command": "x", "resultLimit": 3999},
+        "resultLimit is 3999; expected a number of characters, 4000 to 1000000",
+    ),
+    ("it", {"command": "x", "resultLimit": {"a*": "x"}}, "a* is 'x'; expected a number of char"),
     ("it", {"url": "ftp://h"}, "url is 'ftp://h'; expected http://… or https://…"),
     ("it", {"url": 5}, "url is 5; expected a string"),
     ("it", {"type": "http"}, "url is ''; expected http://… or https://…"),

@@ -17,8 +17,8 @@ from tests.support import until
 from toolscript.storage.activity_log import (
     MAX_ROWS,
     ActivityLog,
-    ActivityQuery,
     ActivityPage,
+    ActivityQuery,
 )
 
 

@@ -20,6 +20,7 @@ from toolscript.app.builtin_tools import BuiltinTool
 from toolscript.app.call_approvals import Approvals
 from toolscript.app.health import PUBLIC_STATS, DatabaseState, DownloadState, Health, search_stats
 from toolscript.app.kept_questions import KeptQuestions
+from toolscript.app.kept_results import KeptResults
 from toolscript.app.output_checks import OutputChecks
 from toolscript.app.scoped_catalogue import ScopedCatalogue
 from toolscript.app.task_monitor import TaskMonitor
@@ -107,6 +108,8 @@ class App:
         """What is decided about calls without a person."""
         self.approvals = approvals
         """Asks a person, and remembers the answers."""
+        self.results = KeptResults()
+        """Results that were too long for models."""
         self.tasks = TaskMonitor()
         """The background tasks; a surface runs its own among them."""
         self.skills = skills
@@ -158,6 +161,7 @@ class App:
                 self.activity.close()
             if self._close is not None:
                 self._close()
+            self.results.close()
         self.tasks.check()
         if failure is not None:
             raise failure

@@ -5,6 +5,7 @@ import tempfile
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from threading import Lock
 from typing import IO, NamedTuple
 
 from toolscript.errors import UnknownNameError
@@ -38,6 +39,8 @@ class KeptResults:
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._lock = Lock()
+        """Results are added in threads."""
 
     def add(self, caller: Hashable, content: bytes) -> str:
         """Keeps a result; returns its handle. Raises `OSError` if it cannot be written."""
@@ -45,21 +48,29 @@ class KeptResults:
         file.write(content)
         file.flush()
         handle = "".join(secrets.choice(_ALPHABET) for _ in range(_HANDLE_CHARS))
-        self._kept[handle] = _Kept(caller, self._now() + LIFETIME_S, len(content), file)
-        self._forget()
+        with self._lock:
+            self._kept[handle] = _Kept(caller, self._now() + LIFETIME_S, len(content), file)
+            self._forget()
         return handle
 
     def get(self, caller: Hashable, handle: str) -> bytes:
         """Returns a result; raises `UnknownNameError` for a handle that the caller has not got."""
-        self._forget()
-        kept = self._kept.get(handle)
-        if kept is None or kept.caller != caller:
-            raise UnknownNameError(
-                f"no result {printable(handle, 40)!r} is kept here; results are kept for an hour, "
-                "for the session that called the tool: call it again"
-            )
-        kept.file.seek(0)
-        return kept.file.read()
+        with self._lock:
+            self._forget()
+            kept = self._kept.get(handle)
+            if kept is not None and kept.caller == caller:
+                kept.file.seek(0)
+                return kept.file.read()
+        raise UnknownNameError(
+            f"no result {printable(handle, 40)!r} is kept here; results are kept for an hour, for "
+            "the session that called the tool: call it again"
+        )
+
+    def close(self) -> None:
+        """Forgets every result."""
+        with self._lock:
+            while self._kept:
+                self._kept.popitem()[1].file.close()
 
     def _forget(self) -> None:
         """Drops what is too old or too much."""

@@ -157,6 +157,10 @@ class ScopedCatalogue:
         """Returns what must not be shown of a call of the tool of a name: see `redact`."""
         return self.gateway.secrets_of(self.server_of(name))
 
+    def result_limit(self, tool: ToolSpec) -> int:
+        """Returns how many characters of a tool's result a model gets."""
+        return self.gateway.result_limit(tool)
+
     def id_of(self, name: str) -> str:
         """Returns the id of the tool of a name; the name if the caller knows no such tool."""
         builtin, catalogue = self.builtin_tool(name), self.gateway.catalogue

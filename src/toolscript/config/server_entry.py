@@ -46,6 +46,7 @@ from toolscript.types import (
 MAX_TIMEOUT_S = 86_400
 MAX_PORT = 65_535
 MAX_CONCURRENT = 10_000
+RESULT_LIMITS = 4_000, 1_000_000
 _TRANSPORTS: dict[str, Transport] = {
     "stdio": "stdio",
     "local": "stdio",
@@ -71,6 +72,7 @@ BROWSERS = (
 _Seconds = Annotated[float, msgspec.Meta(gt=0, le=MAX_TIMEOUT_S)]
 _IdleSeconds = Annotated[float, msgspec.Meta(ge=0, le=MAX_TIMEOUT_S)]
 _Count = Annotated[int, msgspec.Meta(ge=1, le=MAX_CONCURRENT)]
+_ResultLimit = Annotated[int, msgspec.Meta(ge=RESULT_LIMITS[0], le=RESULT_LIMITS[1])]
 _Port = Annotated[int, msgspec.Meta(ge=0, le=MAX_PORT)]
 
 
@@ -112,6 +114,11 @@ class Entry:
         """Returns the number at this key; 0 without the key."""
         expected = f"a number of requests, 1 to {MAX_CONCURRENT}"
         return self._typed(key, _Count, expected) if key in self.raw else 0
+
+    def result_limit(self, key: str) -> int:
+        """Returns the number of characters at this key."""
+        expected = "a number of characters, {} to {}".format(*RESULT_LIMITS)
+        return self._typed(key, _ResultLimit, expected)
 
     def texts(self, key: str) -> tuple[str, ...] | None:
         """Returns the list of strings at this key; None without the key."""
@@ -212,6 +219,7 @@ def server(
         instances=_instances(reader, transport),
         max_concurrent=reader.count("maxConcurrent"),
         output=_output(reader),
+        result_limits=_result_limits(reader),
         **(_process(reader, base) if transport == "stdio" else _remote(reader, url_key)),
         hidden=tuple(sorted(reader.hidden)),
     )
@@ -301,6 +309,14 @@ def _output(reader: Entry) -> tuple[OutputStep, ...]:
     for other in (each for each in stated if each not in {"strip", "redact"}):
         raise EntryError(f"output has {_shown(other)}; expected strip, redact or both")
     return cast("tuple[OutputStep, ...]", tuple(sorted(set(stated), reverse=True)))
+
+
+def _result_limits(reader: Entry) -> dict[str, int]:
+    """Returns the limits of results by patterns: one for all tools, or one for each pattern."""
+    if not isinstance(reader.raw.get("resultLimit"), dict):
+        return {"*": reader.result_limit("resultLimit")} if "resultLimit" in reader.raw else {}
+    limits = cast("Entry", reader.entry("resultLimit"))
+    return {pattern: limits.result_limit(pattern) for pattern in limits.raw}
 
 
 def _is_shared(reader: Entry) -> bool:

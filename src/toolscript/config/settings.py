@@ -186,10 +186,10 @@ class Settings:
         bounds=(0.1, 86400),
     )
     message_limit_mib: int = _setting(
-        8,
+        40,
         "Maximum size of one message of a server, in MiB.",
         "TOOLSCRIPT_MESSAGE_LIMIT",
-        bounds=(1, 16),
+        bounds=(1, 48),
     )
     start: str = _setting(
         "lazy",

@@ -36,7 +36,14 @@ from toolscript.gateway.replica_sync import ReplicaSync
 from toolscript.gateway.server_instances import ServerInstances
 from toolscript.text.display import encodable
 from toolscript.text.timestamps import utc_timestamp
-from toolscript.types import ServerResources, ServerSpec, ServerStatus, ToolSpec, tool_id
+from toolscript.types import (
+    RESULT_LIMIT,
+    ServerResources,
+    ServerSpec,
+    ServerStatus,
+    ToolSpec,
+    tool_id,
+)
 
 OWNER_PATIENCE_S = 20.0
 """How long the owner of a server, which another replica may have to become, is waited for."""
@@ -248,6 +255,11 @@ class Gateway:
         """Returns the secrets of a server's entry, which nobody may be shown."""
         managed = self._managed.get(server)
         return managed.spec.secrets if managed else ()
+
+    def result_limit(self, tool: ToolSpec) -> int:
+        """Returns how many characters of a tool's result a model gets."""
+        managed = self._managed.get(tool.server)
+        return managed.spec.result_limit(tool.name) if managed else RESULT_LIMIT
 
     def pinned(self) -> list[ToolSpec]:
         """Returns the tools that the configuration pins, by id: models always see them."""

@@ -61,11 +61,13 @@ def decode_moderate(text: bytes) -> dict[str, Any]:
         raise UnreadableError(f"an answer cannot be read: {error}") from None
 
 
-async def in_thread_if_large(work: Callable[[bytes], _T], data: bytes) -> _T:
-    """Does the work, in a thread where the data is large."""
+async def in_thread_if_large(
+    work: Callable[[bytes], _T], data: bytes, limiter: anyio.CapacityLimiter | None = None
+) -> _T:
+    """Does the work, in a thread of the limiter's if the data is large."""
     if len(data) <= _THREAD_BYTES:
         return work(data)
-    result, error = await anyio.to_thread.run_sync(_tried, work, data)
+    result, error = await anyio.to_thread.run_sync(_tried, work, data, limiter=limiter)
     if error is None:
         return cast("_T", result)
     try:

@@ -6,6 +6,7 @@ import struct
 
 _HEAD_CHARS = 256 * 1024
 """Characters of an image in Base64 in which its size is looked for."""
+_MARK = 0xFF
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 
@@ -37,10 +38,10 @@ def _jpeg_size(head: bytes) -> tuple[int, int]:
     place = 2
     while True:
         mark, kind, length = struct.unpack_from(">BBH", head, place)
-        if mark == 0xFF and kind in _JPEG_FRAMES:
+        if mark == _MARK and kind in _JPEG_FRAMES:
             height, width = struct.unpack_from(">HH", head, place + 5)
             return width, height
-        place += 2 + length if mark == 0xFF else 1
+        place += 2 + length if mark == _MARK else 1
 
 
 def _webp_size(head: bytes) -> tuple[int, int] | None:

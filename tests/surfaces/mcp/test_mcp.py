@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import urllib.request
@@ -159,13 +160,15 @@ def test_models_see_the_search_and_what_is_pinned(url: str, mode: Mode) -> None:
             "search_tools",
             "describe_tools",
             *CALLS,
+            "read_result",
             "mail__send_mail",
         ]
         assert "among the tools of files, mail. " in (listed[0].description or "")
         assert all((each.meta or {})["anthropic/alwaysLoad"] for each in listed[:-1])
         instructions = client.instructions or ""
         assert instructions.endswith(" Behind it are the tools of files, mail.")
-        assert "search_tools" in instructions and len(instructions) <= 600
+        assert "search_tools" in instructions
+        assert len(instructions) <= 600
         assert (await said(client, "mail__send_mail", {}))["name"] == "send_mail"
 
     talk(f"{url}/mcp", work, mode)
@@ -362,6 +365,40 @@ def test_a_result_is_passed_on_unchanged(url: str, mode: Mode) -> None:
     talk(f"{url}/mcp/all", work, mode)
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_a_long_result_is_shortened_and_read_on(
+    scripted: Scripted, tmp_path: Path, mode: Mode
+) -> None:
+    """Its handle is the session's; a client of the newest protocol is its holder's."""
+    rows = [{"id": number, "name": f"row {number}"} for number in range(700)]
+    whole = {"content": [{"type": "text", "text": json.dumps(rows)}], "structuredContent": rows}
+    server = scripted(tool("rows"), tool("few"), results={"rows": whole, "few": whole})
+    server["resultLimit"] = {"f*": 5000, "*": 20_000}
+
+    async def work(client: Client) -> None:
+        async def call(name: str, **arguments: Any) -> str:
+            result = await client.call_tool(name, arguments)
+            assert result.structured_content is None
+            [block] = result.content
+            assert isinstance(block, types.TextContent)
+            return block.text
+
+        text = await call("call_destructive_tool", tool="many__rows")
+        assert "too long to be shown whole: " in text
+        assert 4000 < len(text) < 6000
+        assert len(await call("call_destructive_tool", tool="many__few")) < 2000
+        [handle] = re.findall(r"read_result with handle '(\w+)'", text)
+        rest = {"handle": handle, "path": "[699]"}
+        assert await call("read_result", **rest) == '{"id":699,"name":"row 699"}'
+        assert "arguments" not in await call("read_result", handle=handle, lines=61)
+        async with Client(f"{address}/mcp", mode=mode) as other:
+            elsewhere = await other.call_tool("read_result", rest)
+        assert elsewhere.is_error == (mode == "legacy")
+
+    with gateway(tmp_path, many=server) as address:
+        talk(f"{address}/mcp", work, mode)
+
+
 def test_a_servers_refusal_is_passed_on_unchanged(url: str) -> None:
     async def work(client: Client) -> None:
         with pytest.raises(MCPError) as refused:
@@ -434,12 +471,19 @@ def test_two_phases(url: str, mode: Mode) -> None:
         assert (found[0], len(found)) == ("files__read_file", 2)
         assert answer["tools"][0]["score"] == 1
         assert "ToolListChangedNotification" in heard
-        assert set(await names(client)) == {"tool_search", *CALLS, "mail__send_mail", *found}
+        assert set(await names(client)) == {
+            "tool_search",
+            *CALLS,
+            "read_result",
+            "mail__send_mail",
+            *found,
+        }
         assert (await said(client, "files__read_file", {}))["name"] == "read_file"
         await said(client, "tool_search", {"query": "add", "max_tools": 1})
         assert set(await names(client)) == {
             "tool_search",
             *CALLS,
+            "read_result",
             "mail__send_mail",
             "mail__add",
         }
@@ -669,7 +713,7 @@ def test_over_standard_input_and_output(
     cli.configure(files=scripted(READ_FILE), mail=scripted(SEND_MAIL))
 
     async def work(client: Client) -> None:
-        assert await names(client) == ["search_tools", "describe_tools", *CALLS]
+        assert await names(client) == ["search_tools", "describe_tools", *CALLS, "read_result"]
         call = {"tool": "files:read_file", "arguments": {"path": "x"}}
         assert (await said(client, "call_destructive_tool", call))["arguments"] == {"path": "x"}
         with anyio.fail_after(30):  # a server that has just come is indexed a moment later

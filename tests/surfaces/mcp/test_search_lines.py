@@ -66,7 +66,7 @@ def test_a_weak_fit_and_what_was_not_searched_say_what_to_do() -> None:
 
 def test_what_a_model_reads_of_the_list_is_short() -> None:
     names = [f"server-{n:02}" for n in range(40)]
-    servers = [ServerStatus(name=name, state="connected", error="") for name in names]
+    servers = [ServerStatus(name=name, state="ready") for name in names]
     summary = meta_tools.summary(servers[:11])
     listed = meta_tools.meta_tools(summary, has_skills=True)
     del listed[meta_tools.FIND]  # of another exposure

@@ -25,7 +25,10 @@ _TIMEOUT_S = 30.0
 _UNANSWERED = -32000
 _ATTEMPTS = 3
 """How often a session is opened again at once: the next gateway may end, too."""
-_SAFE_TOOLS = {"search_tools", "describe_tools", "tool_search", "search_skills", "read_skill"}
+_SAFE_TOOLS = {
+    *("search_tools", "describe_tools", "tool_search"),
+    *("read_result", "search_skills", "read_skill"),
+}
 """Tools of toolscript's own that change nothing, so that a call may be repeated."""
 _RESULT = re.compile(rb'\{"jsonrpc":"2\.0","id":("[^"\\]*"|-?\d+),"(?:result|error)":')
 _CONNECTION_ERRORS = (OSError, http.client.HTTPException, ValueError)

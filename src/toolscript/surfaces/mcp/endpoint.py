@@ -1,5 +1,6 @@
 """Lists and answers the tools that models see, for one exposure. Knows no transport and no SDK."""
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -8,6 +9,7 @@ from typing import Any, Literal, TypeAlias, cast
 from uuid import uuid4
 
 import anyio
+import msgspec
 from msgspec.structs import replace
 
 from toolscript.app.application import App
@@ -38,6 +40,7 @@ from toolscript.retrieval.profiles import (
     RequestDefaults,
 )
 from toolscript.surfaces.mcp import meta_tools, search_lines, wire
+from toolscript.surfaces.mcp.long_results import read_more, shorten
 from toolscript.surfaces.server.audit_log import audited
 from toolscript.types import (
     EVERYTHING,
@@ -53,7 +56,10 @@ Exposure = Literal["search", "two-phase", "all"]
 EXPOSURES: tuple[Exposure, ...] = ("search", "two-phase", "all")
 PATIENCE_S = 5.0
 """How long a search waits for servers whose tools are not known yet."""
+log = logging.getLogger(__name__)
 _Raw: TypeAlias = dict[str, Any]
+_ONE_AT_A_TIME = anyio.CapacityLimiter(1)
+"""Large results are shortened one after the other: each needs several times its memory."""
 
 
 @dataclass(eq=False, slots=True)
@@ -78,15 +84,22 @@ class RequestContext:
     session: Session = field(default_factory=Session)
     more: _Raw = field(default_factory=dict[str, Any])
     """Further parameters for the server, such as ``_meta``."""
+    holder: str = ""
+    """Who makes a request that no session lasts for; empty if its session does."""
+
+    @property
+    def owner(self) -> tuple[str, Grant]:
+        """Whose the results are that are kept: the session's, for as long as its grant is."""
+        return self.holder or self.session.id, self.grant
 
 
 _CALLS: dict[str, ToolClass] = {name: each for each, name in meta_tools.CALLS.items()}
 """The class of the tools that each of our tools calls."""
 _SKILLS = {meta_tools.SKILLS, meta_tools.READ}
 _OFFERED: dict[Exposure, set[str]] = {
-    "search": {meta_tools.SEARCH, meta_tools.DESCRIBE, *_CALLS, *_SKILLS},
-    "two-phase": {meta_tools.FIND, *_CALLS},
-    "all": _SKILLS,
+    "search": {meta_tools.SEARCH, meta_tools.DESCRIBE, *_CALLS, meta_tools.MORE, *_SKILLS},
+    "two-phase": {meta_tools.FIND, *_CALLS, meta_tools.MORE},
+    "all": {meta_tools.MORE, *_SKILLS},
 }
 """The meta tools of each exposure."""
 _SCHEMAS = {
@@ -113,6 +126,7 @@ class ToolEndpoint:
             meta_tools.DESCRIBE: self._describe,
             **{name: partial(self._call, each) for name, each in _CALLS.items()},
             meta_tools.FIND: self._find,
+            meta_tools.MORE: self._read_more,
             meta_tools.SKILLS: self._search_skills,
             meta_tools.READ: self._read_skill,
         }
@@ -123,7 +137,9 @@ class ToolEndpoint:
         has_skills = bool(self._app.skills.visible(self._app.skill_grant(context.grant)))
         hidden = set[str]() if has_skills else set(_SKILLS)
         if self.exposure == "two-phase" and not chosen:
-            hidden |= set(_CALLS)
+            hidden |= {*_CALLS, meta_tools.MORE}
+        if self._in_detail:  # the seed's wire has no sessions, and results as they are
+            hidden.add(meta_tools.MORE)
         listed = meta_tools.meta_tools(self._summary(context), has_skills=has_skills)
         entries = [
             entry for name, entry in listed.items() if name in _OFFERED[self.exposure] - hidden
@@ -230,6 +246,11 @@ class ToolEndpoint:
         page = await self._app.skills.read(arguments["skill"], file, grant)
         return wire.text(page.text)
 
+    async def _read_more(self, arguments: _Raw, context: RequestContext) -> _Raw:
+        kept = self._app.results.get(context.owner, arguments.pop("handle"))
+        read = partial(read_more, **arguments)
+        return await in_thread_if_large(read, kept, _ONE_AT_A_TIME)
+
     async def _describe(self, arguments: _Raw, context: RequestContext) -> _Raw:
         names: list[str] = arguments["tools"]
         tools: list[ToolSpec] = []
@@ -258,7 +279,7 @@ class ToolEndpoint:
         name, given = arguments["tool"], arguments.get("arguments", {})
         classes = TOOL_CLASSES[: TOOL_CLASSES.index(tool_class) + 1]
         try:
-            return await self._call_tool(name, given, context, classes)
+            return await self._call_tool(name, given, context, classes, is_listed=False)
         except ToolClassError as error:
             right = meta_tools.CALLS[cast("ToolClass", error.tool_class)]
             raise ToolClassError(f"{error}; call it with {right}", error.tool_class) from None
@@ -269,6 +290,8 @@ class ToolEndpoint:
         arguments: _Raw,
         context: RequestContext,
         classes: tuple[ToolClass, ...] = TOOL_CLASSES,
+        *,
+        is_listed: bool = True,
     ) -> _Raw:
         call = self._app.call(
             name,
@@ -281,14 +304,37 @@ class ToolEndpoint:
             checked=self.exposure != "all",
             **context.more,
         )
+        answer = self._fit(name, call, context, is_listed=is_listed)
         history = context.session.history
-        result = await audited(self._app, name, arguments, context.grant, history, call)
-        if not isinstance(result, RawResult):
+        return await audited(self._app, name, arguments, context.grant, history, answer)
+
+    async def _fit(
+        self, name: str, call: Awaitable[_Raw], context: RequestContext, *, is_listed: bool
+    ) -> _Raw:
+        """Returns a call's result, shortened if it is too long for a model."""
+        result = await call
+        catalogue = self._catalogue(context)
+        if self._in_detail or catalogue.builtin_tool(name):
+            return await _decoded(name, result)
+        if result.get("resultType") == "input_required":
             return result
-        try:
-            return await in_thread_if_large(decode_moderate, result.text)
-        except UnreadableError as error:
-            raise UpstreamError(f"{name}: {error}") from None
+        tool = ToolSpec(server="", name=name)
+        with suppress(InputError):  # it may have been withdrawn since
+            tool = catalogue.tool(name)
+
+        def keep(content: bytes) -> str:
+            try:
+                return self._app.results.add(context.owner, content)
+            except OSError as error:
+                log.warning("a long result of %s cannot be kept: %s", tool.id, error)
+                return ""
+
+        def fit(text: bytes) -> _Raw:
+            is_typed = is_listed and tool.output_schema is not None
+            return shorten(text, catalogue.result_limit(tool), keep, tool, is_typed=is_typed)
+
+        text = result.text if isinstance(result, RawResult) else msgspec.json.encode(result)
+        return await in_thread_if_large(fit, text, _ONE_AT_A_TIME)
 
     async def _wait_for_new_servers(self, context: RequestContext) -> None:
         """Wait a little for servers whose tools are not known yet.
@@ -308,6 +354,15 @@ class ToolEndpoint:
             with suppress(InputError):
                 ids.append(self._catalogue(context).tool(name).id)
         return tuple(ids)
+
+
+async def _decoded(name: str, result: _Raw) -> _Raw:
+    if not isinstance(result, RawResult):
+        return result
+    try:
+        return await in_thread_if_large(decode_moderate, result.text)
+    except UnreadableError as error:
+        raise UpstreamError(f"{name}: {error}") from None
 
 
 def _lines(

@@ -221,7 +221,9 @@ class McpServer(Server[Any]):
                 session.project = await _project(ctx)
             caller.project, caller.session_id = session.project, self._session_id(ctx, session)
             self._app.meet(caller)
-        return RequestContext(caller, self._grant(ctx), session, _more(ctx.params or {}))
+        request = ctx.request if _is_modern(ctx) and _is_single(ctx) else None
+        holder = "" if request is None else holder_of(request)
+        return RequestContext(caller, self._grant(ctx), session, _more(ctx.params or {}), holder)
 
     def _grant(self, ctx: _SdkContext) -> Grant:
         return self._own if ctx.request is None else grant_of(ctx.request)

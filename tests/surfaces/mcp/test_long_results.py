@@ -1,0 +1,200 @@
+"""Results that are too long for a model: what it gets of them, and how it reads the rest."""
+
+import base64
+import json
+import random
+import struct
+from typing import Any
+
+import pytest
+
+from toolscript.errors import ArgumentsError
+from toolscript.surfaces.mcp.long_results import read_more, shorten
+from toolscript.types import RESULT_LIMIT, ToolSpec
+
+LIMIT = 4000
+ROWS = [{"id": number, "name": f"row {number}", "price": number / 2} for number in range(900)]
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"limit": {}, "start_row": {}, "table": {}},
+}
+SPEC = ToolSpec(server="big", name="rows", input_schema=SCHEMA)
+
+
+class Model:
+    """Gets one result, and reads more of it."""
+
+    def __init__(self, result: dict[str, Any], limit: int = LIMIT, **more: Any) -> None:
+        self.kept = b""
+        self.result = shorten(json.dumps(result).encode(), limit, self.keep, SPEC, **more)
+
+    def keep(self, content: bytes) -> str:
+        self.kept = content
+        return "h"
+
+    @property
+    def text(self) -> str:
+        return self.result["content"][0]["text"]
+
+    def more(self, **asked: str) -> str:
+        [block] = self.block(**asked)
+        return block["text"]
+
+    def block(self, **asked: str) -> list[dict[str, Any]]:
+        return read_more(self.kept, **asked)["content"]
+
+
+def text(content: str) -> dict[str, Any]:
+    return {"type": "text", "text": content}
+
+
+def image(width: int, height: int, size: int = 3000) -> dict[str, Any]:
+    head = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", width, height)
+    return {
+        "type": "image",
+        "mimeType": "image/png",
+        "data": base64.b64encode(head + bytes(size)).decode(),
+    }
+
+
+@pytest.mark.parametrize(
+    ("texts", "structured"),
+    [
+        (['{\n "a": 1,\n "b": "é"\n}'], {"a": 1, "b": "é"}),
+        (["hello"], {"result": "hello"}),
+        (["5"], {"result": 5}),
+        (['{"id": 1}', '{"id": 2}'], {"result": [{"id": 1}, {"id": 2}]}),
+        (['[{"id": 1}]'], {"rows": [{"id": 1}]}),
+    ],
+)
+def test_nothing_is_said_twice(texts: list[str], structured: Any) -> None:
+    content = [text(each) for each in texts]
+    result = Model({"content": content, "structuredContent": structured}).result
+    assert result == {"content": content}
+
+
+@pytest.mark.parametrize("structured", [{"rows": 5}, {"a": "hello", "b": 1}, {}])
+def test_what_the_texts_do_not_say_stays(structured: Any) -> None:
+    result = {"content": [text("hello")], "structuredContent": structured, "isError": False}
+    assert Model(result).result == result
+
+
+def test_a_client_that_knows_the_output_schema_gets_the_structured_content() -> None:
+    result = {"content": [text(json.dumps(ROWS))], "structuredContent": {"result": ROWS}}
+    model = Model(result, is_typed=True)
+    assert model.result["structuredContent"] == {"result": ROWS}
+    assert len(model.text) <= LIMIT
+
+
+def test_rows_are_shown_from_their_beginning_with_their_shape() -> None:
+    structured = {"result": ROWS, "total": 900}
+    indented = json.dumps(structured, indent=2)
+    model = Model({"content": [text(indented)], "structuredContent": structured})
+    assert model.result.keys() == {"content"}
+    assert len(model.text) <= LIMIT
+    assert "Shape: {result: list of 900 × {id: number, name: string, price: number}, total" in (
+        model.text
+    )
+    assert "read_result with handle 'h'" in model.text
+    assert "path (such as 'result[0:20]')" in model.text
+    assert "Or call big__rows for less: it takes limit, start_row." in model.text
+    assert '\n{"id":0,"name":"row 0","price":0.0},\n{"id":1,' in model.text
+    assert model.more(lines="3").endswith('of 903:\n{"id":1,"name":"row 1","price":0.5},')
+    assert model.more(path="result[10:12].name") == '"row 10"\n"row 11"'
+    assert model.more(path="$.total") == "900"
+    matches = model.more(grep="ROW 89")
+    assert matches.startswith("11 lines of 903 with 'ROW 89'\n91: {")
+    assert len(model.more(path="result")) <= LIMIT
+    assert len(model.more(lines="1-")) <= LIMIT
+
+
+def test_all_of_a_result_can_be_read() -> None:
+    """Line by line, be it one line without an end or thousands."""
+    chance = random.Random(7)  # noqa: S311 - no secret
+    for length in (LIMIT + 1, 30_000, 200_000):
+        for every in (40, 3000, length + 1):
+            whole = "".join(
+                "\n" if not place % every else chance.choice("abcé ") for place in range(length)
+            )
+            model = Model({"content": [text(whole)]})
+            last, pieces = 0, list[str]()
+            while True:
+                label, _, part = model.more(lines=f"{last + 1}-").partition(":\n")
+                assert len(label) + len(part) < LIMIT
+                _, _, _, read, _, total = label.split()
+                last = int(read)
+                pieces.append(part)
+                if last == int(total):
+                    break
+            assert "".join(pieces).replace("\n", "") == whole.replace("\n", "")
+
+
+def test_large_json_that_is_no_text_is_read_as_well() -> None:
+    many = [[n, n] for n in range(80_000)]
+    model = Model({"content": [], "structuredContent": {"pairs": many}}, RESULT_LIMIT)
+    assert "Shape: {pairs: list of 80000 × list of 2 × number}" in model.text
+    assert model.more(path="pairs[79999]") == "[79999,79999]"
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["no list", [1, 2], [{"type": "text"}], [{"type": "text", "text": None}], {"a": "b" * 9000}],
+)
+def test_a_content_that_breaks_the_protocol_is_shown(content: Any) -> None:
+    model = Model({"content": content})
+    assert "content" in model.result
+    assert len(json.dumps(model.result)) <= LIMIT
+
+
+def test_images_count_by_their_pixels() -> None:
+    small = {"content": [image(800, 600) for _ in range(5)]}
+    assert Model(small).result["content"][1:] == small["content"][1:2]
+    assert Model(small, 5 * 640 * 4 + 4).result == small
+    model = Model({"content": [text("a chart"), image(20_000, 10), image(100, 100)]})
+    assert [block["type"] for block in model.result["content"]] == ["text", "image"]
+    assert "Left out: content[1], image/png, 20000 × 10 pixels, 2 KiB" in model.text
+    assert model.text.endswith("\na chart")
+    with pytest.raises(ArgumentsError, match="which no model can be shown"):
+        model.block(path="content[1]")
+    several = Model({"content": [image(2000, 2000) for _ in range(9)]})
+    assert several.block(path="content[8]") == [image(2000, 2000)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"path": "result[9999]"}, r"path: there is no \[9999\] in list of 900 × object"),
+        ({"path": "resul"}, "path: there is no resul in {result: list of 900}"),
+        ({"path": "result[a]"}, "path: '.a.' cannot be read; a path is such as rows"),
+        ({"lines": "0"}, "lines is '0'; send numbers from 1 to 902"),
+        ({"lines": "x-y"}, "lines is 'x-y'; send numbers from 1 to 902"),
+        ({"lines": "5000"}, "lines is '5000'; send numbers"),
+        ({"lines": "1", "grep": "row"}, "lines, grep and path are given together; send one"),
+    ],
+)
+def test_a_question_that_leads_nowhere_says_so(asked: dict[str, str], message: str) -> None:
+    model = Model({"content": [text(json.dumps({"result": ROWS}))]})
+    with pytest.raises(ArgumentsError, match=message):
+        model.block(**asked)
+
+
+def test_nothing_is_longer_than_the_limit() -> None:
+    """Of results of many forms and lengths."""
+    chance = random.Random(3)  # noqa: S311 - no secret
+    for _ in range(300):
+        length = chance.choice([0, 10, 3999, 4001, 20_000, 150_000])
+        rows = [{"k" * chance.randint(1, 30): "v" * chance.randint(0, 60)}] * (length // 50)
+        result = {
+            "content": [
+                chance.choice([text("t" * length), text(json.dumps(rows)), image(900, 900)])
+                for _ in range(chance.randint(0, 4))
+            ],
+            "isError": chance.random() < 0.5,
+            **({"structuredContent": {"rows": rows}} if chance.random() < 0.5 else {}),
+            **({"_meta": {"x": "y" * length}} if chance.random() < 0.3 else {}),
+        }
+        got = Model(result).result
+        images = [block for block in got["content"] if block["type"] == "image"]
+        rest = {**got, "content": [b for b in got["content"] if b not in images]}
+        assert len(json.dumps(rest, ensure_ascii=False)) <= LIMIT + 300
+        assert len(images) * 1080 * 4 <= LIMIT
