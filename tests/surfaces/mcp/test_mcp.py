@@ -371,7 +371,10 @@ def test_a_long_result_is_shortened_and_read_on(
 ) -> None:
     """Its handle is the session's; a client of the newest protocol is its holder's."""
     rows = [{"id": number, "name": f"row {number}"} for number in range(700)]
-    whole = {"content": [{"type": "text", "text": json.dumps(rows)}], "structuredContent": {"rows": rows}}
+    whole = {
+        "content": [{"type": "text", "text": json.dumps(rows)}],
+        "structuredContent": {"rows": rows},
+    }
     server = scripted(tool("rows"), tool("few"), results={"rows": whole, "few": whole})
     server["resultLimit"] = {"f*": 5000, "*": 20_000}
 
