@@ -1,0 +1,56 @@
+"""Ranks deprecated tools below those that their descriptions name instead."""
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from toolscript.retrieval.trace import Column, Evidence, Trace
+from toolscript.types import SEPARATOR, Document
+
+MARGIN = 0.01
+"""How far a deprecated tool is below the best of its successors."""
+_LOOKED_AT = 64
+"""So many of the best rows are looked at: nothing below them is shown."""
+_OPENING_CHARS = 400
+"""Characters of a description in which it is said that the tool is deprecated."""
+_DEPRECATED = re.compile(r"(?i)\b(?:deprecated|obsolete|superseded)\b")
+_NAME = re.compile(r"[\w-]{3,}")
+
+
+def prefer_successors(trace: Trace) -> Column | None:
+    """Gives a deprecated tool's score to those that its description names, and it a little less.
+
+    They do what it does, so that its words speak for them. Without one that the caller can see,
+    the score stays.
+    """
+    scores = trace.scores
+    best = np.argsort(-scores, kind="stable")[:_LOOKED_AT].tolist()
+    changed = scores.copy()
+    for row in best:
+        successors = [each for each in _successors(trace, row) if each != row]
+        if successors and scores[row] > 0:
+            changed[successors] = np.maximum(changed[successors], scores[row])
+            changed[row] = min(scores[row], float(changed[successors].max()) - MARGIN)
+    if np.array_equal(changed, scores):
+        return None
+
+    def evidence(row: int) -> Evidence | None:
+        if changed[row] == scores[row]:
+            return None
+        text = "is deprecated" if changed[row] < scores[row] else "replaces a deprecated tool"
+        return Evidence("deprecated", text, text.capitalize())
+
+    return Column(changed.astype(np.float32)[None], evidence)
+
+
+def _successors(trace: Trace, row: int) -> Iterator[int]:
+    """Yields the rows of the tools that a deprecated one's description names, of its server."""
+    document: Document = trace.state.corpus.documents[row]
+    opening = document.description[:_OPENING_CHARS]
+    if document.parent_id or not _DEPRECATED.search(opening):
+        return
+    for name in dict.fromkeys(_NAME.findall(opening)):
+        other = trace.state.corpus.rows.get(f"{document.server}{SEPARATOR}{name}")
+        if other is not None and (trace.visible is None or trace.visible[other]):
+            yield other
