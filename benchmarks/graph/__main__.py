@@ -21,6 +21,7 @@ TASKS: dict[str, Callable[[Path, int | None], list[Result]]] = {
     "multi-tool": searching.several,
     "needs": searching.needs,
     "usage": searching.usage,
+    "mixed": searching.mixed,
     "cost": cost.run,
 }
 NEEDED = {
@@ -29,6 +30,7 @@ NEEDED = {
     "multi-tool": (GRAPH, QUERIES),
     "needs": (GRAPH, QUERIES),
     "usage": (QUERIES,),
+    "mixed": (QUERIES,),
     "cost": (),
 }
 """The files that a dataset must have for a task."""

@@ -9,15 +9,19 @@
 - *usage*: nDCG@10 on test questions, before and after the train questions were
   learned from. *usage-half*: only half of the tools, drawn, have a history, and
   the questions are those of the other half.
+- *mixed*: `SESSIONS` sessions that the graph learns from as a gateway does. Each calls the right
+  tools of 3 to 6 questions, each of another server, then asks one more question. *fell* is the
+  share of them of which the right tool has a worse rank than without the context. With a
+  history, *+ habits*: the graph has learned it before.
 """
 
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.graph.data import Item, drawn, load
+from benchmarks.graph.data import GRAPH, Item, drawn, load
 from benchmarks.graph.next_tool import DEPTH, Place, counting, place
 from benchmarks.graph.results import Figures, Result
 from benchmarks.quality import datasets
@@ -26,6 +30,7 @@ from benchmarks.quality.own import encoder
 from toolscript.config.settings import MAX_QUERY_CHARS, OPTION
 from toolscript.graph.graph_files import ImportedGraph
 from toolscript.graph.learning import Learning
+from toolscript.graph.session_history import SessionHistory
 from toolscript.retrieval import quality_metrics as metrics
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.lexical.bm25f import LexicalSignal
@@ -35,6 +40,9 @@ from toolscript.types import SearchRequest
 COUNTED = 0.3
 """Of 0.3, 0.5 and 0.7 the weight of counting beside the search that does best on average."""
 MOST_TRAIN, MOST_TEST, MOST_SEVERAL = 3000, 1000, 500
+SESSIONS, FEWEST_CALLS, MOST_CALLS = 40, 3, 6
+FEWEST_QUESTIONS = 100
+"""From fewer questions sessions would be drawn that repeat each other: habits."""
 ASKED, NOVEL = "next-tool-asked", "next-tool-asked-novel"
 COMPARED = [
     *(
@@ -136,6 +144,54 @@ def usage(folder: Path, sample: int | None) -> list[Result]:
     ]
 
 
+def mixed(folder: Path, sample: int | None) -> list[Result]:
+    """*mixed*."""
+    has_history = (folder / GRAPH).is_file()
+    where = place(load(folder, tools_only=not has_history))
+    sessions = list(_mixed_sessions(where, datasets.queries(folder)))[: sample or SESSIONS]
+    if not sessions:
+        return []
+    habits = [True] if where.used.history.sequences else []
+    results: list[Result] = []
+    for taught in (False, *habits):
+        learning = Learning()
+        engine = _taught(where, learning) if taught else _engine(where, learning)
+        alone, together = list[Figures](), list[Figures]()
+        for calls, query in sessions:
+            history = SessionHistory()
+            for tool in calls:
+                learning.record_call(history, tool, succeeded=True)
+            learning.flush()
+            found = _rank(engine, query), _rank(engine, query, context=history.telling_context)
+            for figures, rank in zip((alone, together), found, strict=True):
+                fell = float((rank or np.inf) > (found[0] or np.inf))
+                figures.append({"mrr": 1 / rank if rank else 0.0, "fell": fell})
+        learning.close()
+        name = " + habits" * taught
+        results.append(Result(folder.name, "mixed", f"search{name}", tuple(alone)))
+        results.append(Result(folder.name, "mixed", f"context{name}", tuple(together)))
+    return results
+
+
+def _mixed_sessions(where: Place, queries: Sequence[Query]) -> Iterator[tuple[list[str], Query]]:
+    """Yields the calls of each session, and the question that it asks after them."""
+    order = random.Random(SEED)  # noqa: S311 - the same draw every time
+    servers = {document.id: document.server for document in where.corpus.documents}
+    single = [q for q in queries if len(set(q.relevant)) == 1 and q.relevant[0] in servers]
+    for _ in range(SESSIONS if len(single) >= FEWEST_QUESTIONS else 0):
+        by_server = {servers[q.relevant[0]]: q for q in order.sample(single, len(single))}
+        if len(by_server) <= MOST_CALLS:
+            return
+        *before, last = list(by_server.values())[: 1 + order.randint(FEWEST_CALLS, MOST_CALLS)]
+        yield [query.relevant[0] for query in before], last
+
+
+def _rank(engine: SearchEngine, query: Query, **more: object) -> int:
+    """Returns the rank of the right tool among the best 100; 0 for none."""
+    ids = _ids(engine, query.query, 100, **more)
+    return next((at for at, each in enumerate(ids, 1) if each in query.relevant), 0)
+
+
 def precision(ids: Sequence[str], relevant: Collection[str]) -> float:
     """Average precision at 10: the mean of precision at each relevant tool's rank."""
     wanted, found, total = set(relevant), 0, 0.0
@@ -169,9 +225,9 @@ def _engine(where: Place, learning: Learning) -> SearchEngine:
     return engine
 
 
-def _taught(where: Place) -> SearchEngine:
+def _taught(where: Place, learning: Learning | None = None) -> SearchEngine:
     """The engine with the history learned."""
-    learning = Learning()
+    learning = learning or Learning()
     engine = _engine(where, learning)
     history = where.used.history.sequences
     learning.import_known(

@@ -21,6 +21,7 @@ from toolscript.graph.base import GraphStorage, Template
 from toolscript.graph.counts import GraphDelta, discount
 from toolscript.graph.forecast import Forecast
 from toolscript.graph.graph_store import GraphStore
+from toolscript.graph.related import relations
 from toolscript.graph.tool_graph import ToolGraph
 from toolscript.graph.usage import Usage, UsageChange
 from toolscript.types import EVERYTHING, Grant
@@ -111,6 +112,22 @@ def test_what_is_learned_later_is_added(reopened: Open) -> None:
     one.graph.learn(["s__a", "s__b"])
     one.learn("ca")
     assert described(Process(reopened()).graph) == described(one.graph)
+
+
+@pytest.mark.requirement("graph:learning")
+def test_that_two_sessions_used_an_edge_is_stored(reopened: Open) -> None:
+    """graph:learning"""
+    one, pairs = Process(reopened()), set[tuple[str, str]]()
+    for _ in range(3):
+        one.graph.observe(("s__a",), "s__b", pairs=pairs)
+        one.add()
+    assert not relations(Process(reopened()).graph, "s__a")
+    other = Process(reopened())
+    other.learn("ab")
+    other.learn("cd")
+    for graph in (other.graph, Process(reopened()).graph):
+        assert [each.tool for each in relations(graph, "s__a").after] == ["s__b"]
+        assert not relations(graph, "s__c")
 
 
 @pytest.mark.requirement("graph:learning")

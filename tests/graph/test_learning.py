@@ -19,6 +19,7 @@ from toolscript.graph.counts import GraphDelta
 from toolscript.graph.graph_files import ImportedGraph, read
 from toolscript.graph.graph_store import GraphStore
 from toolscript.graph.learning import MAX_WAITING, Learning
+from toolscript.graph.related import relations
 from toolscript.graph.session_history import PAUSE_S, SessionHistory
 from toolscript.graph.tool_graph import ToolGraph
 from toolscript.graph.usage import MAX_OWN_TOOLS, Usage, UsageChange
@@ -380,7 +381,33 @@ class TestSessionHistory:
         now[0] += PAUSE_S - 1
         assert history.record_call("s__b", succeeded=True) == (("s__a",), "")
         now[0] += PAUSE_S + 1
+        job = history.job
         assert history.record_call("s__c", succeeded=True) == ((), "")
+        assert history.job is not job
+
+    def test_two_tools_go_together_once_two_sessions_have_used_them(self) -> None:
+        learning, one, other = Learning(), SessionHistory(), SessionHistory()
+        for history, shown in ((one, False), (one, False), (other, True)):
+            for tool in ("s__a", "s__b"):
+                learning.record_call(history, tool, succeeded=True)
+            assert learning.flush()
+            assert bool(relations(learning.graph, "s__b").before) is shown
+        learning.close()
+
+    def test_a_session_that_follows_no_habit_gives_no_context(self) -> None:
+        learning, letters = Learning(), [f"s__{letter}" for letter in "abcdefgh"]
+        learning.set_corpus(letters, ["s"] * len(letters), None)
+        for _ in range(20):
+            learning.graph.learn(letters)
+        habit, mixed = SessionHistory(), SessionHistory()
+        for tool in letters[:3]:
+            learning.record_call(habit, tool, succeeded=True)
+        for tool in ("s__a", "s__f", "s__c"):
+            learning.record_call(mixed, tool, succeeded=True)
+        assert learning.flush()
+        assert habit.telling_context == habit.context == ("s__a", "s__b", "s__c")
+        assert mixed.telling_context == () != mixed.context
+        learning.close()
 
     def test_only_the_latest_searches_may_have_led_to_a_call(self) -> None:
         history = SessionHistory()

@@ -11,7 +11,15 @@ from tests.support import edge_of
 from toolscript.graph.base import Edge, Template, adaptive_alpha
 from toolscript.graph.counts import discount
 from toolscript.graph.related import relations
-from toolscript.graph.tool_graph import EPOCH, MAX_DEPTH, WINDOW, ToolGraph, relatedness
+from toolscript.graph.tool_graph import (
+    EPOCH,
+    MAX_DEPTH,
+    MAX_PAIRS,
+    WINDOW,
+    ToolGraph,
+    relatedness,
+)
+from toolscript.types import Related
 
 DAY_S = 86_400.0
 networkx: Any = import_module("networkx")  # without types of its own
@@ -255,19 +263,66 @@ def test_everything_can_be_forgotten() -> None:
 
 
 @pytest.mark.requirement("graph:learning")
-def test_skill_is_the_mean_gain_with_a_little_supposed() -> None:
+def test_skill_is_the_mean_gain_of_which_the_first_eight_are_none() -> None:
     """graph:learning"""
     graph = ToolGraph()
-    assert graph.predictive_skill == 0.25
+    assert graph.predictive_skill == 0
     for _ in range(4):
         graph.record_gain(1.0)
-    assert graph.predictive_skill == pytest.approx((4 + 8 * 0.25) / 12)
+    assert graph.predictive_skill == pytest.approx(4 / 12)
     for _ in range(100):
         graph.record_gain(-1.0)
     assert graph.predictive_skill == 0
     for _ in range(5000):
         graph.record_gain(1.0)
     assert 0.9 < graph.predictive_skill <= 1
+
+
+@pytest.mark.requirement("graph:alpha", "graph:context")
+def test_trust_grows_from_nothing_with_the_skill_that_was_proved() -> None:
+    """graph:alpha, graph:context"""
+    graph = ToolGraph()
+    assert (graph.trust(templated=False), graph.trust(templated=True)) == (0, 1)
+    for _ in range(1000):
+        graph.record_gain(0.15)
+    assert graph.trust(templated=False) == 0
+    assert graph.trust(templated=True) == graph.inexperience < 0.01
+    before, steps = 0.0, list[float]()
+    while before < 1:
+        graph.record_gain(1.0)
+        steps.append(graph.trust(templated=False) - before)
+        before += steps[-1]
+    assert len(steps) > 50
+    assert all(0 <= step < 0.03 for step in steps)
+    assert adaptive_alpha(60, 0.5) == 0.8
+    assert adaptive_alpha(60, 0.0) == 1
+
+
+@pytest.mark.requirement("graph:learning")
+def test_two_tools_go_together_after_three_uses_in_two_sessions() -> None:
+    """graph:learning"""
+    graph, first = ToolGraph(), set[tuple[str, str]]()
+
+    def use(pairs: set[tuple[str, str]]) -> tuple[Related, ...]:
+        graph.observe(("s__a",), "s__b", pairs=pairs)
+        return relations(graph, "s__a").after
+
+    assert not any(use(first) for _ in range(9))
+    [found] = use(set())
+    assert (found.tool, found.evidence) == ("s__b", "used right after it 10 times")
+    graph.learn(["s__a", "s__c"])
+    graph.learn(["s__a", "s__c"])
+    assert [each.tool for each in relations(graph, "s__a").after] == ["s__b"]
+    graph.learn(["s__a", "s__c"])
+    assert [each.tool for each in relations(graph, "s__a").after] == ["s__b", "s__c"]
+
+
+def test_of_a_long_session_only_the_first_pairs_are_told_apart() -> None:
+    graph, pairs = ToolGraph(), {("x", str(number)) for number in range(MAX_PAIRS)}
+    for _ in range(5):
+        graph.observe(("s__a",), "s__b", pairs=pairs)
+    assert len(pairs) == MAX_PAIRS
+    assert relations(graph, "s__a").after == ()
 
 
 def test_what_is_taken_off_counts_grows_with_how_much_was_seen_only_once() -> None:

@@ -108,6 +108,37 @@ def test_the_score_is_alpha_own_plus_the_rest_graph(habitual: SearchEngine) -> N
     assert best.document.id == HABIT[2]
 
 
+@pytest.mark.requirement("graph:context", "graph:learning")
+def test_a_graph_that_foresees_little_moves_no_score_and_one_that_learns_to_moves_them_slowly(
+    model: LazyModel, documents: tuple[Document, ...]
+) -> None:
+    """graph:context, graph:learning: 33 calls of mixed sessions, and 200 more."""
+    bare, learning = engine_of(model, documents, None), Learning()
+    engine = engine_of(model, documents, learning)
+    order, ids = random.Random(0), [document.id for document in documents]  # noqa: S311 - the same draw every time
+    for calls in (33, 200):
+        learning.graph.learn(order.choices(ids, k=calls))
+        for _ in range(calls):
+            learning.graph.record_gain(0.1)
+        for text in QUESTIONS:
+            context = tuple(order.sample(ids, 3))
+            request = SearchRequest(text=text, limit=100, context=context)
+            found = engine.search(request)
+            expected = bare.search(SearchRequest(text=text, limit=100))
+            assert found.alpha == 1.0 < found.edges
+            assert [(hit.document.id, hit.score, hit.reason) for hit in found.hits] == [
+                (hit.document.id, hit.score, hit.reason) for hit in expected.hits
+            ]
+    alphas: list[float] = []
+    for _ in range(150):
+        learning.graph.record_gain(0.9)
+        request = SearchRequest(text=QUESTIONS[0], context=(ids[0],))
+        alphas.append(engine.search(request).alpha)
+    assert alphas == sorted(alphas, reverse=True)
+    assert (alphas[0], alphas[-1]) == (1.0, 0.5)
+    assert max(before - after for before, after in pairwise(alphas)) < 0.05
+
+
 @pytest.mark.requirement("graph:context")
 def test_what_goes_with_the_context_comes_first(
     model: LazyModel, documents: tuple[Document, ...]
@@ -282,14 +313,15 @@ def test_related_tools_come_with_their_evidence_and_only_those_that_are_the_call
     learning = Learning()
     engine = engine_of(model, documents, learning)
     learning.graph.learn(["fetch__fetch", *HABIT])
-    learning.graph.learn(HABIT)
-    learning.graph.learn([HABIT[0], "gone__tool"])
+    for _ in range(3):
+        learning.graph.learn(HABIT)
+        learning.graph.learn([HABIT[0], "gone__tool"])
     learning.graph.bootstrap_from_templates([Template(pairs=((HABIT[1], "time__convert_time"),))])
     learning.graph.add_dependencies([(HABIT[1], HABIT[0])])
     related = hits(engine, "stage files")[HABIT[1]].related
     assert related is not None
     assert related.before[0].tool == HABIT[0]
-    assert related.before[0].evidence == "used right before it 2 times"
+    assert related.before[0].evidence == "used right before it 4 times"
     assert {each.tool for each in related.after} == {HABIT[2], "time__convert_time"}
     assert [(each.tool, each.evidence) for each in related.needs] == [
         (HABIT[0], f"needed by {HABIT[1]}: declared")

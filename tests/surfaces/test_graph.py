@@ -65,6 +65,12 @@ def session(url: str, *tools: str) -> None:
     anyio.run(work)
 
 
+def teach(place: Cli) -> None:
+    """A log of a habit, long enough for the graph to prove that it foresees it."""
+    (place.home / "habit.json").write_text(json.dumps({"sequences": [IDS] * 60}))
+    assert place("graph", "import", "habit.json").returncode == 0
+
+
 def learned(url: str, edges: int) -> dict[str, Any]:
     def probe() -> dict[str, Any] | None:
         answer = fetch(url, "/graph")[1]
@@ -103,9 +109,11 @@ def test_calls_teach_the_graph_which_search_uses(place: Cli) -> None:
     assert all(each["graph_score"] == 0 for each in before["tools"])
     for _ in range(4):
         session(url, *IDS[:2], "notes__burn_note", IDS[2])
-    stats = learned(url, 3)["stats"]
+    learned(url, 3)
     assert until(lambda: fetch(url, "/graph")[1]["stats"]["calls"] == 16, "all are learned")
+    stats = fetch(url, "/graph")[1]["stats"]
     assert stats["edges"] == 3  # what failed is counted, and leads nowhere
+    assert stats["skill"] > 0.3
     after = asked(url, query="a note", context_tools=["notes:open_note"])
     assert (after["meta"]["alpha"], after["meta"]["graph_edges"]) == (0.8, 3)
     check_formula(after)
@@ -129,30 +137,39 @@ def test_calls_teach_the_graph_which_search_uses(place: Cli) -> None:
 def test_the_context_is_what_the_session_has_used(place: Cli) -> None:
     """graph:context, mcp:search_tools"""
     url = place.start_gateway()
-    for _ in range(3):
-        session(url, *IDS)
-    learned(url, 3)
+    teach(place)
 
     async def work() -> None:
         with anyio.fail_after(PATIENCE_S):
             async with Client(f"{url}/mcp", mode="legacy") as client:
                 await client.call_tool("call_destructive_tool", {"tool": IDS[0], "arguments": {}})
-                result = await client.call_tool("search_tools", {"query": "a note", "detail": True})
-                [block] = result.content
-                assert isinstance(block, types.TextContent)
-                found = json.loads(block.text)
+
+                async def said(**more: Any) -> dict[str, Any]:
+                    asked = {"query": "a note", "detail": True, **more}
+                    result = await client.call_tool("search_tools", asked)
+                    [block] = result.content
+                    assert isinstance(block, types.TextContent)
+                    return json.loads(block.text)
+
+                found = await said()
                 assert found["meta"]["alpha"] == 0.8
                 assert found["tools"][0]["id"] == "notes:write_note"
                 check_formula(found)
+                without = await said(context_tools=[])
+                assert without["meta"]["alpha"] == 1
+                assert all(each["graph_score"] == 0 for each in without["tools"])
+                assert (await said())["meta"] == found["meta"]
 
     anyio.run(work)
     body = json.dumps({}).encode()
     called = fetch(url, f"/tools/{IDS[0]}", method="POST", headers=SESSION, body=body)
     assert called[0] == 200
     call = {"name": "search_tools", "arguments": {"query": "a note"}}
-    message = json.dumps({"method": "tools/call", "params": call}).encode()
-    _, answer = fetch(url, "/message", method="POST", headers=SESSION, body=message)
-    assert json.loads(answer["result"]["content"][0]["text"])["meta"]["alpha"] == 0.8
+    without: dict[str, Any] = {**call, "arguments": {"query": "a note", "context_tools": []}}
+    for params, alpha in ((call, 0.8), (without, 1)):
+        message = json.dumps({"method": "tools/call", "params": params}).encode()
+        _, answer = fetch(url, "/message", method="POST", headers=SESSION, body=message)
+        assert json.loads(answer["result"]["content"][0]["text"])["meta"]["alpha"] == alpha
     _, answer = post(url, "/message", {"method": "tools/call", "params": call})
     assert json.loads(answer["result"]["content"][0]["text"])["meta"]["alpha"] == 1
 
@@ -218,7 +235,13 @@ def test_the_commands(place: Cli, *, running: bool) -> None:
     if running:
         place.start_gateway()
     empty = place("graph", "show")
-    assert "nothing is learned yet" in empty.stdout
+    assert empty.stdout.startswith("nothing is learned yet: an edge needs two calls")
+    for _ in range(2):
+        assert place("call", IDS[0], "{}").returncode == 0
+    used = place("graph", "show").stdout
+    # A command without a gateway has ended before its call is learned, or after that.
+    assert used.startswith("2 calls learned, none after another of its session: an edge needs")
+    assert place("graph", "clear").returncode == 0
     (place.home / "flows.yaml").write_text(WORKFLOWS)
     taken = place("graph", "bootstrap", "flows.yaml")
     assert taken.stdout == "learned 0 calls and 3 new edges; the graph has 3 edges now\n"

@@ -19,6 +19,8 @@ Everything: TypeAlias = Callable[[], tuple["GraphDelta", "UsageChange"]]
 
 OBSERVED, TEMPLATE, DEPENDENCY = 1, 2, 4
 """Bits of an edge's kinds: it may have several at once."""
+SHARED = 8
+"""Another such bit, which no user sees: two different sessions have used the edge."""
 STATED = TEMPLATE | DEPENDENCY
 """The kinds that people or configurations state; use does not make them."""
 
@@ -116,8 +118,12 @@ class GraphStorage(Protocol):
         ...
 
 
-def adaptive_alpha(edges: int) -> float:
-    """Returns the weight of a search's own score, which falls as the graph grows."""
+def adaptive_alpha(edges: int, trust: float = 1.0) -> float:
+    """Returns the weight of a search's own score, which falls as the graph grows and is trusted.
+
+    ``trust`` is that of `ToolGraph.trust`.
+    """
     if not edges:
         return 1.0
-    return 0.8 if edges < 50 else 0.6 if edges < 200 else 0.5  # noqa: PLR2004 - the table itself
+    alpha = 0.8 if edges < 50 else 0.6 if edges < 200 else 0.5  # noqa: PLR2004 - the table itself
+    return round(1.0 - trust * (1.0 - alpha), 4)

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from toolscript.embedding.base import Vectors
 from toolscript.graph.counts import MIN_DISCOUNT, EdgeCounts, discount
 from toolscript.graph.graph_data import GraphData, ToolNode, server_of
-from toolscript.graph.tool_graph import SKILL_PRIOR, ToolGraph, relatedness
+from toolscript.graph.tool_graph import ToolGraph, relatedness
 
 BACKOFF_MASS = 1.0
 """Uses that the back-off distribution counts for, beside the discounted mass."""
@@ -129,19 +129,20 @@ class Forecast:
         """Returns how far from chance to certainty each tool is to be next: float64 [n] in [0, 1].
 
         ln(p · n) / ln n where that is above 0, times the graph's predictive skill; as
-        long as little use was seen, at least what the graph's shape says (see
-        `_from_structure`). None where there is nothing to say: an empty graph, or a
-        context without a tool of the corpus.
+        long as little use was seen, also what the graph's shape says (see
+        `_from_structure`). None where there is nothing to say: an empty graph, a
+        context without a tool of the corpus, or no `ToolGraph.trust`.
         """
         with self.graph.lock:
+            if not self.graph.trust(templated=bool(self._templated(context))):
+                return None
             shared = self._shared_neighbors(context)
             chances = self._chances(context, shared)
             if chances is None:
                 return None
             gains = self.gains(chances)
             structure = self._from_structure(shared, gains)
-        more = np.maximum(0.0, structure - SKILL_PRIOR * gains)
-        return self.graph.predictive_skill * gains + self.graph.inexperience * more
+        return self.graph.predictive_skill * gains + self.graph.inexperience * structure
 
     def chances(self, context: Sequence[str]) -> Floats | None:
         """Returns each tool's probability to be used next: float64 [n], sum 1; see `scores`."""
@@ -153,12 +154,15 @@ class Forecast:
         count = max(2, self._total or len(self.ids))
         return np.clip(np.log(np.maximum(chances, _TINY) * count) / np.log(count), least, 1.0)
 
-    def evaluate(self, context: Sequence[str], tool: str) -> None:
-        """Record how well a use is forecast, before it is learned."""
+    def evaluate(self, context: Sequence[str], tool: str) -> float:
+        """Record how well a use is forecast, before it is learned; returns its gain."""
         row = self._rows.get(tool)
         chances = None if row is None else self.chances(context)
-        if row is not None and chances is not None:
-            self.graph.record_gain(float(self.gains(chances[row], least=-1.0)))
+        if row is None or chances is None:
+            return 0.0
+        gain = float(self.gains(chances[row], least=-1.0))
+        self.graph.record_gain(gain)
+        return gain
 
     def connected(self, context: Sequence[str]) -> Ints:
         """Returns the rows that a template puts beside a tool of the context, or beside those."""

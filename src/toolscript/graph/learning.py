@@ -15,7 +15,7 @@ from toolscript.graph.base import GraphStorage
 from toolscript.graph.counts import GraphDelta
 from toolscript.graph.forecast import Forecast
 from toolscript.graph.graph_files import ImportedGraph
-from toolscript.graph.session_history import SessionHistory
+from toolscript.graph.session_history import Job, SessionHistory
 from toolscript.graph.tool_graph import ToolGraph
 from toolscript.graph.usage import Usage, UsageChange, teaches_fully
 from toolscript.types import EVERYTHING, Grant
@@ -48,6 +48,7 @@ class _RecordedCall:
     grant: Grant
     is_step: bool
     """Whether the graph learns from it."""
+    job: Job
 
 
 class Learning:
@@ -137,7 +138,9 @@ class Learning:
             self.dropped += 1
             return
         self._waiting.put(
-            _RecordedCall(context, tool, succeeded, question, time.time(), grant, is_step)
+            _RecordedCall(
+                context, tool, succeeded, question, time.time(), grant, is_step, history.job
+            )
         )
         self._start()
 
@@ -165,11 +168,11 @@ class Learning:
         first = int(len(given.sequences) * (1 - EVALUATED_SHARE))
         for number, calls in enumerate(given.sequences):
             evaluated = first <= number < first + MAX_EVALUATED
-            context: tuple[str, ...] = ()
+            context, pairs = (), set[tuple[str, str]]()
             for tool, succeeded in calls:
                 if evaluated and succeeded and context and self._forecast is not None:
                     self._forecast.evaluate(context, tool)
-                context = self.graph.observe(context, tool, succeeded=succeeded)
+                context = self.graph.observe(context, tool, succeeded=succeeded, pairs=pairs)
         if not self.flush():
             raise LearningError(f"it is learned, but not on the disk: {self._trouble}")
         total = self.graph.edge_count
@@ -263,8 +266,14 @@ class Learning:
 
     def _learn_step(self, call: _RecordedCall, *, in_time: bool) -> None:
         if in_time and call.succeeded and call.context and self._forecast is not None:
-            self._forecast.evaluate(call.context, call.tool)
-        self.graph.observe(call.context, call.tool, succeeded=call.succeeded, when_s=call.when_s)
+            call.job.gain += self._forecast.evaluate(call.context, call.tool)
+        self.graph.observe(
+            call.context,
+            call.tool,
+            succeeded=call.succeeded,
+            when_s=call.when_s,
+            pairs=call.job.pairs,
+        )
 
     def _save(self) -> bool:
         """Store what was learned; returns whether that succeeded."""

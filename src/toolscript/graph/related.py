@@ -3,13 +3,15 @@
 import heapq
 from collections.abc import Callable, Mapping
 
-from toolscript.graph.base import DEPENDENCY, TEMPLATE
+from toolscript.graph.base import SHARED, TEMPLATE
 from toolscript.graph.counts import EdgeCounts, discount
 from toolscript.graph.graph_data import ToolNode
 from toolscript.graph.tool_graph import DECLARED, ToolGraph
 from toolscript.types import Related, Relations
 
 LIMIT = 3
+MIN_USES = 3
+"""With fewer uses, or uses of one session alone, two tools are not said to go together."""
 NEED_DEPTH = 3
 """The number of steps over which a tool's needs are shown."""
 
@@ -53,7 +55,7 @@ def _beside(
     weights = (
         (-_weight(edge, now, discounted), other)
         for other, edge in edges.items()
-        if edge.kinds != DEPENDENCY and known(other)
+        if _is_habit(edge) and known(other)
     )
     return tuple(
         Related(
@@ -63,6 +65,12 @@ def _beside(
         )
         for weight, other in heapq.nsmallest(limit, weights)
     )
+
+
+def _is_habit(edge: EdgeCounts) -> bool:
+    """Whether a template states the edge, or two sessions have used it `MIN_USES` times."""
+    used = edge.later_times >= MIN_USES and edge.kinds & SHARED
+    return bool(used or edge.kinds & TEMPLATE)
 
 
 def _weight(edge: EdgeCounts, now: float, discounted: float) -> float:

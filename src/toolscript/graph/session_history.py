@@ -24,14 +24,30 @@ class Searched:
 
 
 @dataclass(eq=False, slots=True)
+class Job:
+    """A session's calls without a long pause, as the learning thread sees them."""
+
+    pairs: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    """The pairs of tools that the graph has learned from it."""
+    gain: float = 0.0
+    """The sum of its forecasts' gains: see `ToolGraph.predictive_skill`."""
+
+
+@dataclass(eq=False, slots=True)
 class SessionHistory:
     """One session's calls and searches, without arguments and results. Used on one thread."""
 
     context: tuple[str, ...] = ()
     """The latest tools that were used with success, each once, the last one last."""
+    job: Job = field(default_factory=Job)
     clock: Callable[[], float] = time.monotonic
     _last_s: float = 0.0
     _searched: deque[Searched] = field(default_factory=lambda: deque[Searched](maxlen=MAX_SEARCHES))
+
+    @property
+    def telling_context(self) -> tuple[str, ...]:
+        """The context, or nothing if the graph has foreseen this job worse than chance."""
+        return self.context if self.job.gain >= 0 else ()
 
     def record_search(self, text: str, tools: Sequence[str]) -> None:
         """Record that a question was answered with these tools, by id."""
@@ -49,7 +65,7 @@ class SessionHistory:
         """
         now = self.clock()
         if now - self._last_s > PAUSE_S:
-            self.context = ()
+            self.context, self.job = (), Job()
         self._last_s = now
         before, question = self.context, ""
         if succeeded:

@@ -23,6 +23,7 @@ from toolscript.graph.base import (
     DEPENDENCY,
     KINDS,
     OBSERVED,
+    SHARED,
     STATED,
     TEMPLATE,
     Dependency,
@@ -44,8 +45,13 @@ MAX_EDGES = 200_000
 WINDOW = 8
 """The number of previous tools from which a use makes an edge."""
 MAX_DEPTH = 8
-SKILL_PRIOR_STEPS, SKILL_PRIOR = 8.0, 0.25
-"""The predictive skill that a new graph is assumed to have; it weighs as so many steps."""
+MAX_PAIRS = 10_000
+"""So many pairs of one session are told from those of other sessions."""
+UNPROVEN_STEPS = 8.0
+"""So many forecasts no better than chance are counted in before the first real one."""
+SILENT_SKILL, FULL_SKILL = 0.2, 0.25
+"""Up to the first predictive skill the graph moves no score; from the second on it has its weight.
+"""
 _SKILL_DECAY = 0.999
 """By how much earlier forecasts weigh less with each later one."""
 DECLARED = "declared"
@@ -156,7 +162,7 @@ class ToolGraph:
                 calls=int(times + failures),
                 failures=int(failures),
                 predictive_skill=round(self.predictive_skill, 4),
-                alpha=adaptive_alpha(self.edge_count),
+                alpha=adaptive_alpha(self.edge_count, self.trust(templated=False)),
             )
 
     # Learning
@@ -196,10 +202,10 @@ class ToolGraph:
 
     def learn(self, calls: Iterable[str | tuple[str, bool]], when_s: float | None = None) -> None:
         """Learn from one sequence of calls: ids of tools, or those with whether it succeeded."""
-        context: tuple[str, ...] = ()
+        context, pairs = (), set[tuple[str, str]]()
         for call in calls:
             tool, succeeded = (call, True) if isinstance(call, str) else call
-            context = self.observe(context, tool, succeeded=succeeded, when_s=when_s)
+            context = self.observe(context, tool, succeeded=succeeded, when_s=when_s, pairs=pairs)
 
     def observe(
         self,
@@ -208,11 +214,13 @@ class ToolGraph:
         *,
         succeeded: bool = True,
         when_s: float | None = None,
+        pairs: set[tuple[str, str]] | None = None,
     ) -> tuple[str, ...]:
         """Learn that a tool was used after those of ``context``; returns the new context.
 
         A call that failed is counted, but makes no edge: what a failure follows
-        or is followed by says nothing about what goes together.
+        or is followed by says nothing about what goes together. ``pairs`` are those that
+        the session has used so far; new ones are added to them.
         """
         with self.lock:
             unit = self.weight_unit(self._clock() if when_s is None else when_s)
@@ -224,6 +232,7 @@ class ToolGraph:
             delta = GraphDelta({tool: ToolCounts(weight=unit, times=1)})
             if context:
                 _count_step(delta, context[-WINDOW:], tool, unit)
+                self._mark_shared(delta.edges, set() if pairs is None else pairs)
             self._apply(delta)
             return append_recent(context, tool)
 
@@ -243,17 +252,24 @@ class ToolGraph:
         Every use is forecast before it is learned. The gain of a forecast is
         ln(p · n) / ln n, with p the probability given to what was used and n the
         number of tools: 0 for guessing, 1 for knowing. The skill is the mean gain,
-        with `SKILL_PRIOR` counted in as if it had been seen `SKILL_PRIOR_STEPS` times.
-        A graph of sequences that mean nothing gets nearly 0, and so says nothing.
+        with `UNPROVEN_STEPS` gains of 0 counted in: a new graph has proved nothing.
         """
         totals = self.data.totals
-        gain = totals.gain + SKILL_PRIOR_STEPS * SKILL_PRIOR
-        return min(1.0, max(0.0, gain / (totals.foreseen + SKILL_PRIOR_STEPS)))
+        return min(1.0, max(0.0, totals.gain / (totals.foreseen + UNPROVEN_STEPS)))
 
     @property
     def inexperience(self) -> float:
-        """How much of `predictive_skill` is assumed, not measured: from 1 down to 0."""
-        return SKILL_PRIOR_STEPS / (self.data.totals.foreseen + SKILL_PRIOR_STEPS)
+        """How little use has been forecast: from 1 down to 0."""
+        return UNPROVEN_STEPS / (self.data.totals.foreseen + UNPROVEN_STEPS)
+
+    def trust(self, *, templated: bool) -> float:
+        """Returns the share of its weight that the graph has in a search: from 0 to 1.
+
+        It grows with the predictive skill, from 0 at `SILENT_SKILL`. Where a template connects
+        the context (``templated``) it is at least `inexperience`: its author vouches for it.
+        """
+        proven = (self.predictive_skill - SILENT_SKILL) / (FULL_SKILL - SILENT_SKILL)
+        return max(min(1.0, max(0.0, proven)), self.inexperience if templated else 0.0)
 
     # Dependencies
 
@@ -355,6 +371,16 @@ class ToolGraph:
         self.data.add(delta)
         self._change.add(delta)
         self._prune()
+
+    def _mark_shared(
+        self, edges: Mapping[tuple[str, str], EdgeCounts], pairs: set[tuple[str, str]]
+    ) -> None:
+        """Mark the edges that another session than that of ``pairs`` has used before."""
+        for pair in edges.keys() - pairs if len(pairs) < MAX_PAIRS else ():
+            pairs.add(pair)
+            before = self._node(pair[0]).out.get(pair[1])
+            if before is not None and before.later_times:
+                edges[pair].kinds |= SHARED
 
     def _prune(self) -> None:
         if self.edge_count > self._max_edges:

@@ -1,11 +1,11 @@
 """The reranker: adds the context of a session to the scores of a search.
 
-    score = α · own + (1 − α) · graph      α falls with the number of the graph's edges
+    score = α · own + (1 − α) · graph      α falls with the graph's edges and `ToolGraph.trust`
 
 ``graph`` is `Forecast.scores`. Without a context, or where the graph has nothing to
-say, every score is bit for bit the search's own. A tool whose name the question
-spells exactly keeps its 1, and what a template connects with the context at least
-its own score: its author has said that it belongs there.
+say or has not proved itself, every score is bit for bit the search's own. A tool whose
+name the question spells exactly keeps its 1, and what a template connects with the
+context at least its own score: its author has said that it belongs there.
 
 What the best tools need can be ranked among them: a tool counts `NEEDED` of the one
 that needs it for each step in between, if it is declared, and `SUPPOSED` if that
@@ -40,9 +40,9 @@ def rerank_by_context(trace: Trace) -> Column | None:
     graph = forecast.scores(request.context)
     scores, alpha = own, 1.0
     if graph is not None:
-        alpha = adaptive_alpha(trace.edges)
-        scores = np.where(own >= 1.0, 1.0, rounded(alpha * own + (1.0 - alpha) * graph))
         beside = forecast.connected(request.context)
+        alpha = adaptive_alpha(trace.edges, forecast.graph.trust(templated=beside.size > 0))
+        scores = np.where(own >= 1.0, 1.0, rounded(alpha * own + (1.0 - alpha) * graph))
         scores[beside] = np.maximum(scores[beside], own[beside])
     needs: Needs = {}
     if request.needed:
@@ -56,7 +56,7 @@ def rerank_by_context(trace: Trace) -> Column | None:
             return Evidence("needed", f"needed by {by}: {why}", f"Needed by {by}", signals)
         if graph is None:
             return None
-        text = f"the graph says {graph[row]:.2f}, and weighs {1 - alpha:.1f}"
+        text = f"the graph says {graph[row]:.2f}, and weighs {1 - alpha:.2f}"
         decides = (1.0 - alpha) * float(graph[row]) > alpha * float(own[row])
         earlier = (column.evidence(row) for column in before)
         stronger = any(each.step in _STRONGER for each in earlier if each)

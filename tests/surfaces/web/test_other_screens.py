@@ -305,7 +305,7 @@ def test_what_it_saves_is_what_the_command_prints(site: Cli, browser: Browser) -
 
 @pytest.mark.both_storages
 def test_the_graph_is_a_picture_and_a_list(site: Cli, browser: Browser, tmp_path: Path) -> None:
-    assert "Nothing is learned yet" in browser.page("/ui/graph").one("main").text
+    assert "Nothing goes together yet" in browser.page("/ui/graph").one("main").text
     flow = tmp_path / "flow.json"
     steps = ["s__read", "s__stay", "mail__send_mail"]
     flow.write_text(json.dumps({"workflows": [{"steps": steps}]}))

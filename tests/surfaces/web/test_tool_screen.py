@@ -207,6 +207,10 @@ def test_calls_and_neighbours_of_a_tool(browser: Browser) -> None:
     answer = browser.open("/ui/tools/files__write.json").json
     assert answer["figures"]["calls"] == len(answer["calls"]) >= 2
     assert answer["figures"]["errors"] == 0
+    other = {"Content-Type": "application/json", "Toolscript-Session": "other"}
+    for name in ("numbers", "write"):
+        path = f"/tools/files__{name}"
+        assert fetch(browser.url, path, method="POST", headers=other, body=b"{}")[0] == 200
 
     def is_learned() -> bool:  # calls are learned beside the answers
         related = browser.open("/ui/tools/files__write.json").json["related"]

@@ -12,10 +12,6 @@ from toolscript.surfaces.cli.output import print_answer
 from toolscript.text.display import counted, encodable
 
 _DEFAULT_EDGES = 50
-_EMPTY = (
-    "nothing is learned yet: call tools through the gateway, or start with\n"
-    "toolscript graph bootstrap FILE"
-)
 
 
 @click.group()
@@ -41,7 +37,8 @@ def show(output: str, limit: int, **flags: Any) -> None:
         _print_dot(answer["edges"])
         return
     rows = [_row(edge) for edge in answer["edges"]]
-    print_answer(answer, output, ["From", "To", "Kind", "Weight", "Times"], rows, empty=_EMPTY)
+    empty = _nothing_shown(answer["stats"] or {})
+    print_answer(answer, output, ["From", "To", "Kind", "Weight", "Times"], rows, empty=empty)
 
 
 @graph.command()
@@ -134,6 +131,16 @@ def _print_dot(edges: list[dict[str, Any]]) -> None:
     from toolscript.graph.dot_format import to_dot  # noqa: PLC0415 - not for the help
 
     click.echo(to_dot(msgspec.convert(edges, list[Edge])), nl=False)
+
+
+def _nothing_shown(stats: dict[str, Any]) -> str:
+    calls = stats.get("calls")
+    known = f"{counted(calls, 'call')} learned, none after another of its session" if calls else ""
+    return (
+        f"{known or 'nothing is learned yet'}: an edge needs two calls that succeed in one\n"
+        "session of an MCP client, or under one Toolscript-Session over HTTP; or start with\n"
+        "toolscript graph bootstrap FILE"
+    )
 
 
 def _row(edge: dict[str, Any]) -> list[str]:

@@ -200,7 +200,7 @@ class ToolEndpoint:
         await self._wait_for_new_servers(context)
         used = arguments.get("context_tools")
         history = context.session.history
-        before = self._ids(used, context) if used else history.context
+        before = history.telling_context if used is None else self._ids(used, context)
         both = bool(arguments.get("include_skills"))
         in_detail = arguments.get("detail", self._in_detail)
         request = _request(arguments, context, SEARCH_TOOLS if in_detail else SHORT_SEARCH)
@@ -221,7 +221,7 @@ class ToolEndpoint:
         in_detail = arguments.get("detail", self._in_detail)
         defaults = TOOL_SEARCH if in_detail else RequestDefaults(TOOL_SEARCH.limit, None)
         request = _request(arguments, context, defaults, limit="max_tools")
-        result = await self._app.search(replace(request, context=history.context), history)
+        result = await self._app.search(replace(request, context=history.telling_context), history)
         catalogue = self._catalogue(context)
         tools = catalogue.known(hit.document.id for hit in result.hits)
         hits = tuple(hit for hit in result.hits if hit.document.id in tools)

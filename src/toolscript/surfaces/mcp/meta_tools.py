@@ -91,7 +91,7 @@ def meta_tools(tools: str, *, has_skills: bool) -> dict[str, dict[str, Any]]:
             context_tools={
                 "type": "array",
                 "items": _TEXT,
-                "description": "Ids of tools used before. Default: this session's.",
+                "description": "Ids of used tools, [] for none. Default: session's.",
             },
             needed=_flag("Also the tools that the best ones need first."),
             detail=detail,
