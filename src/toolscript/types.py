@@ -38,7 +38,7 @@ SKILLS = "skills"
 BUILTIN = "Vector"
 """The server that built-in tools belong to in ids and grants."""
 
-Trust = Literal["pinned", "new", "changed"]
+Trust = Literal["pinned", "new", "changed", "reordered"]
 """How a tool's definition came to be accepted: ``new`` and ``changed`` were, lately, unseen."""
 ToolClass = Literal["read", "write", "destructive"]
 """What a call of a tool may do at most, as its server says: see `ToolSpec.tool_class`."""
@@ -157,6 +157,8 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Names or patterns of the tools that models always see."""
     auto_approve: bool = False
     """Whether changed definitions of its tools are accepted without a person."""
+    hold_reordered: bool = False
+    """Whether tools are held also when only lists without an order were written in another."""
     disabled: bool = False
     protocol: Protocol = "auto"
     start_timeout_s: float | None = None
@@ -549,6 +551,8 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     """Which signals did not answer, and why."""
     why: MissExplanation | None = None
     """Where the tool ended up that ``SearchRequest.why`` asked after."""
+    held: tuple[str, ...] = ()
+    """The server of each held tool that would have been among the best, by its pinned text."""
     alpha: float = 1.0
     """What the search's own scores weighed; the rest is the graph's. 1 where that was silent."""
     edges: int = 0
@@ -584,6 +588,9 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
         tuple[str, ...], Meta(description="Keys of other clients in its entry that do nothing.")
     ] = ()
     held: Annotated[int, Meta(description="How many of its tools wait for approval.")] = 0
+    reordered: Annotated[
+        int, Meta(description="How many were accepted with their lists in another order.")
+    ] = 0
     retry: Annotated[str, Meta(description="When a failed server is tried again (UTC).")] = ""
 
     @property

@@ -6,12 +6,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import msgspec
 import pytest
 
 from tests.gateway.upstream.test_request_router import call, lines
 from tests.support import FUZZY, Cli, Running, Scripted, running, until, write_config
 from toolscript.errors import HeldError, InputError, OutdatedDecisionError, UnknownNameError
 from toolscript.gateway.definitions.comparison import HeldTool
+from toolscript.types import EVERYTHING, Grant, SearchRequest
 
 Tool: TypeAlias = dict[str, Any]
 COUNT = 25
@@ -245,6 +247,118 @@ def test_an_approval_can_be_taken_back(cli: Cli, listed: Path) -> None:
     assert cli("approve", name).stdout == f"approved: {name}\n"
     assert cli("call", name, call).returncode == 0
     assert cli("gateway", "stop").returncode == 0
+
+
+def shell(*commands: str) -> Tool:
+    text = f"Run a shell command.\nAllowed commands: {', '.join(commands)}"
+    return {"name": "run", "description": text, "inputSchema": {"type": "object"}}
+
+
+COMMANDS = ("ls", "cat", "pwd", "wc")
+
+
+@pytest.mark.both_storages
+def test_a_server_that_shuffles_its_list_is_found_and_called_after_each_start(
+    cli: Cli, listed: Path
+) -> None:
+    """As its server started with another order each time; one more command is a change."""
+    cli.env = FUZZY
+    cli.configure(s=Scripted(cli.home)(tools_file=str(listed)))
+    put(listed, [shell(*COMMANDS)])
+    assert cli("approve", "--server", "s").stdout == "nothing was held\n"
+    for turn in range(1, 4):
+        put(listed, [shell(*COMMANDS[turn:], *COMMANDS[:turn])])
+        cli("list-servers", "--refresh")
+        assert cli.json("review")["held"] == []
+        shown = cli("review", "s")
+        assert "reordered: s__run: same words, other order; it is not held" in shown.stderr
+        assert cli.json("review", "other")["reordered"] == []
+        assert "s__run" in cli("search", "run a shell command").stdout
+        assert cli("call", "s__run", "{}").returncode == 0
+        doctor = cli("doctor")
+        assert "1 tool, 1 reordered: same words, other order" in doctor.stdout
+    assert cli("reject", "s__run").returncode == 0
+    for order in (COMMANDS, COMMANDS[::-1]):
+        put(listed, [shell(*order)])
+        cli("list-servers", "--refresh")
+        assert cli("call", "s__run", "{}").returncode == 1, "another order does not undo it"
+    assert cli("approve", "s__run").stdout == "approved: s__run\n"
+    put(listed, [shell(*COMMANDS, "rm")])
+    cli("list-servers", "--refresh")
+    assert [each["reason"] for each in cli.json("review")["held"]] == ["changed"]
+
+
+def test_the_owner_can_have_reordered_tools_held(tmp_path: Path, listed: Path) -> None:
+    put(listed, [shell(*COMMANDS)])
+    entry = Scripted(tmp_path)(tools_file=str(listed), calls=str(tmp_path / "calls"))
+    config = write_config(tmp_path / "config.json", {"s": {**entry, "holdReordered": True}})
+    with running(config) as app:
+        app.settle()
+        assert app.tool_ids() == ["s__run"]
+        put(listed, [shell(*COMMANDS[::-1])])
+        until(lambda: list(held(app)) == ["s__run"], "it is held")
+        assert app.status("s").reordered == 0
+
+
+def test_a_change_that_was_approved_can_be_rejected_after_all(tmp_path: Path, listed: Path) -> None:
+    tool = honest(1)
+    put(listed, [tool])
+    with running(server(tmp_path, listed)) as app:
+        app.settle()
+        put(listed, [CHANGES["description"](tool)])
+        until(lambda: bool(held(app)), "it is held")
+        [name] = held(app)
+        app.portal.call(lambda: app.app.review([name]))
+        until(lambda: _is_called(app, name), "it is approved")
+        app.portal.call(lambda: app.app.review((), [name]))
+        until(lambda: not _is_called(app, name), "it is held again")
+        assert held(app)[name].why == "its approval was taken back"
+
+
+@pytest.mark.both_storages
+def test_a_search_says_that_a_held_tool_would_answer(cli: Cli, listed: Path) -> None:
+    """By what was accepted, whatever the tool says now; and not where another one answers."""
+    cli.env = FUZZY
+    mail = {**honest(2), "name": "send_mail", "description": "Sends an e-mail.", "title": ""}
+    cli.configure(s=Scripted(cli.home)(tools_file=str(listed)))
+    put(listed, [shell(*COMMANDS), mail])
+    cli("list-servers", "--refresh")
+    put(listed, [{**shell(*COMMANDS), "description": "Sends an e-mail. Sends an e-mail."}, mail])
+    cli("list-servers", "--refresh")
+    line = "held: 1 tool of s would answer; the user decides with: toolscript review"
+    asked = cli("search", "run a shell command")
+    assert (line in asked.stderr, "s__run" in asked.stdout) == (True, False)
+    assert cli.json("search", "run a shell command")["held"] == ["s"]
+    other = cli("search", "send an e-mail")
+    assert ("held" in other.stderr, "s__send_mail" in other.stdout) == (False, True)
+    assert cli("reject", "s__run").returncode == 0
+    assert "held" not in cli("search", "run a shell command").stderr, "the owner has decided"
+
+
+def test_only_who_may_call_a_held_tool_is_told_that_it_would_answer(
+    tmp_path: Path, listed: Path
+) -> None:
+    entry = Scripted(tmp_path)(tools_file=str(listed))
+    denied = {"safe": "s__run", "other": "s__send*"}
+    profiles = {name: {"permissions": {tool: "deny"}} for name, tool in denied.items()}
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"mcpServers": {"s": entry}, "profiles": profiles}), "utf-8")
+    mail = {**honest(2), "name": "send_mail"}
+    put(listed, [shell(*COMMANDS), mail])
+    with running(config) as app:
+        app.settle()
+        put(listed, [shell(*COMMANDS, "rm"), mail])
+        until(lambda: bool(held(app)), "it is held")
+        for grant, told in (
+            (EVERYTHING, ("s",)),
+            (Grant(tools=("s__run", "s__send_mail"), holder="t"), ("s",)),
+            (Grant(tools=("s__send_mail",), holder="t"), ()),
+            (msgspec.structs.replace(EVERYTHING, profiles=("safe",)), ()),
+            (msgspec.structs.replace(EVERYTHING, profiles=("other",)), ("s",)),
+        ):
+            request = SearchRequest(text="run a shell command", grant=grant)
+            result = app.portal.call(app.app.search, request)
+            assert (result.held, [hit.document.id for hit in result.hits]) == (told, []), grant
 
 
 @pytest.mark.both_storages

@@ -62,6 +62,9 @@ from toolscript.types import (
     ToolSpec,
 )
 
+NEAR = 0.1
+"""A held tool is told of where its score falls short of the best result's by less."""
+
 
 class App:
     """Gateway, index and engine, wired. Use it inside ``async with app.running()``.
@@ -198,7 +201,12 @@ class App:
     @property
     def searchable(self) -> bool:
         """Whether any tool is indexed, so that a search can answer."""
-        return bool(self._index.indexed)
+        return self._indexed > 0
+
+    @property
+    def _indexed(self) -> int:
+        """How many tools can be found: not the held ones, which are indexed as well."""
+        return max(0, self._index.indexed - len(self._gateway.catalogue.held))
 
     def search_obstacle(self) -> str:
         """Returns why no search can be answered, without a server's name; empty if one can be.
@@ -250,7 +258,7 @@ class App:
             and self._index.ready
             and not self.skills.awaited,
             waiting_for=catalogue.unsettled(),
-            tools=self._index.indexed if grant.is_whole else len(catalogue.tools()),
+            tools=self._indexed if grant.is_whole else len(catalogue.tools()),
             download=DownloadState.of(self._semantic.model),
             failure=self.tasks.failure,
         )
@@ -273,7 +281,7 @@ class App:
 
         ``grant`` says how much of that the caller may know.
         """
-        stats = search_stats(self._index, self._semantic)
+        stats = search_stats(self._index, self._semantic) | {"toolsIndexed": self._indexed}
         if grant.is_whole:
             return stats
         public = {name: stats[name] for name in PUBLIC_STATS}
@@ -331,9 +339,14 @@ class App:
             raise NotReadyError(
                 f"no tools can be searched; {fault}" if fault else catalogue.nothing()
             )
-        result = await self._index.search(
-            replace(request, hidden=self.permissions.denied(request.grant))
-        )
+        held, denied = self._gateway.catalogue.held, self.permissions.denied(request.grant)
+        result = await self._index.search(replace(request, hidden=denied.union(held)))
+        if any(map(request.grant.allows, held)):
+            every = replace(request, hidden=denied, why="", explain=False)
+            best = result.hits[0].score if result.hits else 0.0
+            near = [h for h in (await self._index.search(every)).hits if h.score > best - NEAR]
+            servers = [h.document.server for h in near if catalogue.is_awaited(h.document.id)]
+            result = replace(result, held=tuple(servers))
         if request.why and result.why is None:
             result = replace(result, why=catalogue.why_missing(request.why))
         return result

@@ -19,7 +19,7 @@ from msgspec import Meta
 from toolscript.app.argument_display import shown_arguments
 from toolscript.errors import DeniedError, InputError, UnknownNameError, UpstreamError
 from toolscript.gateway.base import Caller
-from toolscript.gateway.definitions.normal_form import definition_digest
+from toolscript.gateway.definitions.reordering import definition_digest
 from toolscript.storage.atomic_files import storing_decision
 from toolscript.storage.base import Records
 from toolscript.text.display import printable
@@ -73,10 +73,9 @@ class RememberedAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
     def allows(self, tool: ToolSpec, holder: str) -> bool:
         """Whether a holder may call a tool as it is defined now."""
-        return (self.tool_id, self.holder, self.digest, self.tool_class) == (
-            *(tool.id, holder, definition_digest(tool)),
-            tool.tool_class,
-        )
+        about = (tool.id, holder, tool.tool_class)
+        is_about = (self.tool_id, self.holder, self.tool_class) == about
+        return is_about and self.digest == definition_digest(tool)
 
 
 class _AnswerFile(msgspec.Struct, frozen=True):

@@ -107,6 +107,18 @@ class ScopedCatalogue:
         """Returns the tools that wait for approval, by id; none but for the owner."""
         return [*self.gateway.catalogue.held.values()] if self.grant.is_owner else []
 
+    def is_awaited(self, identifier: str) -> bool:
+        """Whether a tool is held that the caller might call if the owner approved it."""
+        held = self.gateway.catalogue.held.get(identifier)
+        if held is None or held.rejected or not self.grant.allows(identifier):
+            return False
+        return self.permissions.decision(self.grant, held.tool)[0] != "deny"
+
+    def reordered(self) -> list[str]:
+        """Returns the ids of tools accepted with lists in another order; none but for the owner."""
+        servers = self.gateway.catalogue.servers.values() if self.grant.is_owner else ()
+        return [tool_id(entry.name, tool) for entry in servers for tool in entry.reordered]
+
     async def versions(self, tool: ToolSpec) -> tuple[Version, ...]:
         """Returns the definitions of a tool that were accepted, the newest last."""
         return await self.gateway.versions(tool)
@@ -338,7 +350,7 @@ class ScopedCatalogue:
         theirs = sum(allows(tool.id) for tool in entry.tools)
         if self.grant.is_whole:
             return replace(status, tools=theirs)
-        return replace(status, tools=theirs, rejected=(), held=0)
+        return replace(status, tools=theirs, rejected=(), held=0, reordered=0)
 
     def _configured(self) -> set[str]:
         """Returns the names of all servers of the configuration, also of those that are invalid."""

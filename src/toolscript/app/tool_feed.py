@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
 
-from toolscript.gateway.catalogue import Catalogue
+from toolscript.gateway.catalogue import Catalogue, ServerEntry
+from toolscript.gateway.definitions.comparison import HeldTool
 from toolscript.gateway.gateway import Gateway
 from toolscript.gateway.snapshot import SnapshotStore
 from toolscript.graph.inference import inferred
@@ -21,13 +22,15 @@ class _Read:
     """What is read from one server's tools."""
 
     tools: tuple[ToolSpec, ...]
+    held: tuple[HeldTool, ...]
     documents: tuple[Document, ...]
     needs: dict[str, dict[str, str]]
     """See `inferred`, which looks within a server only."""
 
     @classmethod
-    def of(cls, tools: tuple[ToolSpec, ...]) -> "_Read":
-        return cls(tools, tuple(map(Document.of, tools)), inferred(tools))
+    def of(cls, entry: ServerEntry) -> "_Read":
+        specs = (*entry.tools, *(each.pinned for each in entry.held))
+        return cls(entry.tools, entry.held, tuple(map(Document.of, specs)), inferred(entry.tools))
 
 
 class ToolFeed:
@@ -56,13 +59,16 @@ class ToolFeed:
     def documents(self, catalogue: Catalogue) -> Sequence[Document]:
         """See `Feed`. What the tools' schemas say of each other goes into the graph.
 
+        Held tools are among them as they were accepted: searches say so where one would answer.
         Only servers whose entries have changed are read again; the documents of the others are
         the same objects as before.
         """
         self._read = {
             name: known
-            if (known := self._read.get(name)) is not None and known.tools is entry.tools
-            else _Read.of(entry.tools)
+            if (known := self._read.get(name)) is not None
+            and known.tools is entry.tools
+            and known.held is entry.held
+            else _Read.of(entry)
             for name, entry in catalogue.servers.items()
         }
         if self._learning is not None:

@@ -210,6 +210,7 @@ def server(
         exclude_tools=tuple(tool for key in EXCLUDE_KEYS for tool in reader.texts(key) or ()),
         pin_tools=reader.texts("pinTools") or (),
         auto_approve=_auto_approve(reader),
+        hold_reordered=reader.flag("holdReordered"),
         protocol=_protocol(reader),
         start_timeout_s=reader.seconds(*START_TIMEOUT_KEYS),
         call_timeout_s=reader.seconds(*CALL_TIMEOUT_KEYS),

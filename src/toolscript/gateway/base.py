@@ -46,6 +46,8 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     """Which of the tools are new or have changed, by name."""
     seniority: Seniority = Seniority()
     """When the tools were first accepted."""
+    reordered: tuple[str, ...] = ()
+    """The names of those that were accepted with their lists in another order."""
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True):

@@ -46,6 +46,8 @@ class ServerEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Which of the tools are new or have changed, by name."""
     seniority: Seniority = Seniority()
     """When the tools were first accepted."""
+    reordered: tuple[str, ...] = ()
+    """The names of those that were accepted with their lists in another order."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,9 @@ class Catalogue:
 
     def trust(self, tool: ToolSpec) -> Trust:
         """Returns whether a tool's definition is new, has changed lately, or is long known."""
-        return trust_of(self.servers[tool.server].recent.get(tool.name))
+        entry = self.servers[tool.server]
+        trust = trust_of(entry.recent.get(tool.name))
+        return "reordered" if trust == "pinned" and tool.name in entry.reordered else trust
 
     def accepted_at(self, identifier: str) -> int:
         """Returns the Unix time at which a tool was first accepted; 0 where none is known."""

@@ -87,6 +87,7 @@ class DefinitionApproval:
                 held=reviewed.held,
                 recent=reviewed.recent,
                 seniority=reviewed.seniority,
+                reordered=reviewed.reordered,
             )
         is_new = self._catalogue.entry(entry.name) != entry
         if is_new and self._managed.get(entry.name) is managed:

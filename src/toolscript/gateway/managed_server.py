@@ -79,6 +79,7 @@ def status_of(
         version=entry.version,
         rejected=entry.rejected,
         held=len(entry.held),
+        reordered=len(entry.reordered),
         snapshot=managed is None or not managed.reported,
         retry=managed.retry if managed else "",
     )

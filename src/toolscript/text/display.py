@@ -1,8 +1,11 @@
 """Makes third-party text safe to show. Every command imports it, so it compiles no patterns."""
 
 import unicodedata
+from collections.abc import Sequence
 
 _UNITS = ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
+_MAX_HELD = 5
+"""Servers that `held_line` names."""
 _MAX_READ_CHARS = 20_000
 """`printable` reads no more of a text that it cuts anyway."""
 
@@ -40,6 +43,13 @@ def _shown(character: str) -> str:
 def counted(number: int, noun: str) -> str:
     """Returns ``1 tool``, ``2 tools``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def held_line(servers: Sequence[str]) -> str:
+    """Returns a line about the held tools that a search would find, given the server of each."""
+    names = ", ".join(sorted(set(servers))[:_MAX_HELD])
+    tools = counted(len(servers), "tool")
+    return f"held: {tools} of {names} would answer; the user decides with: toolscript review"
 
 
 def size_text(size: int | None) -> str:

@@ -13,11 +13,13 @@ from toolscript.types import Document, Hit, SearchResult, ServerStatus, ToolSpec
 STRING = {"type": "string"}
 
 
-def lines(spec: ToolSpec, score: float = 0.9, *missing: ServerStatus) -> list[str]:
+def lines(
+    spec: ToolSpec, score: float = 0.9, *missing: ServerStatus, held: tuple[str, ...] = ()
+) -> list[str]:
     hit = Hit(document=Document.of(spec), score=score, reason="", signals={})
-    result = SearchResult(hits=(hit,), limit=5, threshold=0.35)
+    result = SearchResult(hits=(hit,), limit=5, threshold=0.35, held=held)
     known = {spec.id: KnownTool(spec, "pinned")}
-    return search_lines.of_tools(result, known, {spec.id: spec.id}, missing, ()).splitlines()
+    return search_lines.of_tools(result, known, {spec.id: spec.id}, missing).splitlines()
 
 
 def spec(description: str, properties: dict[str, Any] | None = None, *required: str) -> ToolSpec:
@@ -76,3 +78,10 @@ def test_what_a_model_reads_of_the_list_is_short() -> None:
     assert estimated_tokens(msgspec.json.encode(read)) <= 700
     for exposure in ("search", "two-phase", "all"):
         assert len(meta_tools.instructions(exposure, meta_tools.summary(servers))) <= 600
+
+
+def test_a_held_tool_that_would_answer_is_told_of_without_its_text() -> None:
+    servers = tuple("gfedcbaa")
+    [*_, line] = lines(spec("x"), held=servers)
+    told = "held: 8 tools of a, b, c, d, e would answer; the user decides with: toolscript review"
+    assert line == told

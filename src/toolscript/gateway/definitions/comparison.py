@@ -17,6 +17,7 @@ from toolscript.gateway.definitions.normal_form import (
     normal_form,
     text_of,
 )
+from toolscript.gateway.definitions.reordering import ignore_order, is_reordered
 from toolscript.text.timestamps import utc_timestamp
 from toolscript.text.words import words
 from toolscript.types import ServerSpec, ToolSpec, Trust, sha256_of
@@ -112,6 +113,14 @@ class HeldTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return sha256_of([normal_form(self.tool), self.launch])[:DIGEST_CHARS]
 
     @property
+    def pinned(self) -> ToolSpec:
+        """The tool with what was accepted of its texts, or with its name alone."""
+        tool, pinned = self.tool, self.before or {}
+        title, about = pinned.get("title", ""), pinned.get("description", "")
+        named = ToolSpec(server=tool.server, name=tool.name, title=title, description=about)
+        return msgspec.structs.replace(named, input_schema=pinned.get("inputSchema", {}))
+
+    @property
     def why(self) -> str:
         """One clause that says why it is held."""
         former = str((self.before or {}).get("name", ""))
@@ -176,6 +185,8 @@ class Reviewed(msgspec.Struct, frozen=True):
     """By the names of accepted tools."""
     seniority: Seniority
     """Of accepted and held tools."""
+    reordered: tuple[str, ...] = ()
+    """The names of accepted tools with an order in their lists that was not accepted."""
 
 
 def trust_of(change: RecentChange | None) -> Trust:
@@ -230,6 +241,7 @@ class Comparison:
         self._trusts_new = trusts_new
         accepted: list[ToolSpec] = []
         held: list[HeldTool] = []
+        reordered: list[str] = []
         listed = {tool.name for tool in self._tools}
         vanished = [
             _Vanished(pin.definition)
@@ -251,10 +263,12 @@ class Comparison:
                 self._accept(tool.name, definition, by, is_change=reason != "new")
             if reason is None or by is not None:
                 accepted.append(tool)
+                reordered += [tool.name] * (self.pins[tool.name].definition != definition)
             else:
                 held.append(self._held(tool, definition, reason, before))
         seniority = Seniority.of({tool.name: self.pins.get(tool.name) for tool in self._tools})
-        return Reviewed(tuple(accepted), tuple(held), self._recent(accepted), seniority)
+        recent = self._recent(accepted)
+        return Reviewed(tuple(accepted), tuple(held), recent, seniority, tuple(reordered))
 
     def _acceptance(
         self, tool: ToolSpec, definition: Definition, reason: HoldReason
@@ -271,7 +285,9 @@ class Comparison:
 
     def _is_rejected(self, name: str, definition: Definition) -> bool:
         pin = self.pins.get(name)
-        return pin is not None and pin.rejected == sha256_of(definition)
+        if pin is None or not pin.rejected:
+            return False
+        return pin.rejected in {sha256_of(definition), sha256_of(ignore_order(definition))}
 
     def _compared(
         self, tool: ToolSpec, definition: Definition, vanished: Sequence[_Vanished]
@@ -283,7 +299,8 @@ class Comparison:
             return ("renamed", former) if former else ("new", None)
         if pin.launch != self._launch:
             return "server", pin.definition
-        if pin.definition != definition:
+        is_reorder = not self._spec.hold_reordered and is_reordered(pin.definition, definition)
+        if pin.definition != definition and not is_reorder:
             return "changed", pin.definition
         return ("withdrawn" if self._is_rejected(tool.name, definition) else None), pin.definition
 

@@ -1,13 +1,13 @@
 """The normal form of a tool's definition: equal for definitions that mean the same to a model."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from collections.abc import Set as AbstractSet
 from typing import Any, TypeAlias, cast
 
 import msgspec
 
 from toolscript.text.redaction import redact
-from toolscript.types import ServerSpec, ToolSpec, sha256_of
+from toolscript.types import ServerSpec, ToolSpec
 
 Definition: TypeAlias = dict[str, Any]
 _TEXTS = {"title", "description"}
@@ -32,18 +32,13 @@ def normal_form(tool: ToolSpec) -> Definition:
     """
     fields = {
         "name": tool.name,
-        "title": _folded(tool.title),
-        "description": _folded(tool.description),
-        "inputSchema": _schema(tool.input_schema),
-        "outputSchema": _schema(tool.output_schema),
-        "annotations": _schema(tool.annotations),
+        "title": folded(tool.title),
+        "description": folded(tool.description),
+        "inputSchema": sorted_schema(tool.input_schema),
+        "outputSchema": sorted_schema(tool.output_schema),
+        "annotations": sorted_schema(tool.annotations),
     }
     return {key: value for key, value in fields.items() if value}
-
-
-def definition_digest(tool: ToolSpec) -> str:
-    """Returns a digest that stands for a tool's id and definition."""
-    return sha256_of([tool.id, normal_form(tool)])[:DIGEST_CHARS]
 
 
 def launch_of(spec: ServerSpec) -> str:
@@ -87,30 +82,42 @@ def _object(value: Any) -> Definition:
     return cast("Definition", value) if isinstance(value, dict) else {}
 
 
-def _folded(text: str) -> str:
+def folded(text: str) -> str:
+    """Returns a text with each white space as one blank."""
     return " ".join(text.split())
 
 
-def _schema(value: Any, key: str = "", *, is_named: bool = False) -> Any:
+def sorted_schema(
+    value: Any,
+    change: Callable[[str], str] = folded,
+    unordered: Collection[str] = (),
+    key: str = "",
+    *,
+    is_named: bool = False,
+) -> Any:
     """Returns the value that a schema has at a key; schemas nest less deep than Python's stack.
 
-    ``is_named`` says that the value's own keys are names of the server's.
+    ``change`` is applied to texts, the lists at ``unordered`` keys are sets, too, and ``is_named``
+    says that the value's own keys are names of the server's.
     """
     if isinstance(value, dict):
         inner = cast("Definition", value)
         return {
-            name: _schema(
+            name: sorted_schema(
                 inner[name],
+                change,
+                unordered,
                 "" if is_named else name,
                 is_named=name in _NAMED and not is_named,
             )
             for name in sorted(inner)
         }
     if isinstance(value, list):
-        items = [_schema(item) for item in cast("list[Any]", value)]
-        return sorted(items, key=msgspec.json.encode) if key in _SETS else items
+        items = [sorted_schema(item, change, unordered) for item in cast("list[Any]", value)]
+        is_set = key in _SETS or key in unordered
+        return sorted(items, key=msgspec.json.encode) if is_set else items
     if isinstance(value, str) and key in _TEXTS:
-        return _folded(value)
+        return change(value)
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value

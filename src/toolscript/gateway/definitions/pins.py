@@ -25,6 +25,7 @@ from toolscript.gateway.definitions.comparison import (
     earlier_versions,
 )
 from toolscript.gateway.definitions.normal_form import launch_of, normal_form
+from toolscript.gateway.definitions.reordering import ignore_order
 from toolscript.storage.atomic_files import (
     file_name,
     storing_decision,
@@ -32,6 +33,7 @@ from toolscript.storage.atomic_files import (
 )
 from toolscript.storage.base import LostRecordError, Records
 from toolscript.storage.file_records import FileRecords
+from toolscript.text.display import counted
 from toolscript.text.timestamps import utc_timestamp
 from toolscript.types import ServerSpec, ToolSpec, sha256_of
 
@@ -104,6 +106,9 @@ class DefinitionPins:
                 self._unsaved[spec.name] = kept
                 message = "what was accepted of %s cannot be stored: %s; it is forgotten at the end"
                 log.warning(message, spec.name, error, extra=write_failure(error))
+        if reviewed.reordered:
+            count = counted(len(reviewed.reordered), "tool")
+            log.info("%s of %s reordered: same words, other order", count, spec.name)
         return reviewed
 
     def _reviewed(
@@ -164,7 +169,7 @@ class DefinitionPins:
             file = self._read(spec.name) or _empty(spec.name)
             pins = dict(file.pins)
             for each in held:
-                digest = sha256_of(normal_form(each.tool))
+                digest = sha256_of(ignore_order(normal_form(each.tool)))
                 known = pins.get(each.tool.name) or _never_accepted()
                 pins[each.tool.name] = msgspec.structs.replace(known, rejected=digest)
             self._write(msgspec.structs.replace(file, pins=pins))

@@ -259,6 +259,7 @@ class McpUpstream:
             held=reviewed.held,
             recent=reviewed.recent,
             seniority=reviewed.seniority,
+            reordered=reviewed.reordered,
         )
         self._needs_login = self._is_connecting = False
         self._report(self._ready)

@@ -62,8 +62,9 @@ def list_tools(server: str | None, output: str, refresh: bool, notes: bool, **fl
 
 
 def _description(tool: dict[str, Any]) -> str:
-    warning = tool.get("warning")
-    return f"[{warning}] {tool['description']}" if warning else tool["description"]
+    warnings = [tool["warning"]] if tool.get("warning") else []
+    warnings += ["reordered: same words, other order"] * (tool["trust"] == "reordered")
+    return " ".join([*(f"[{each}]" for each in warnings), tool["description"]])
 
 
 def _row(server: dict[str, Any]) -> list[str]:

@@ -13,6 +13,7 @@ from toolscript.surfaces.cli.gateway_client import Client
 from toolscript.surfaces.cli.options import output_option, settings_options
 from toolscript.surfaces.cli.output import note, print_json
 from toolscript.text.display import harmless, printable
+from toolscript.types import SEPARATOR
 
 _SEEN = re.compile(r"(.+)@([0-9a-f]{32})", re.DOTALL)
 _MARKS = {"removed": ("[-", "-]", "red"), "added": ("{+", "+}", "green")}
@@ -31,9 +32,13 @@ def review(server: str | None, output: str, **flags: Any) -> None:
     with connected(flags, embed=False) as client:
         answer = client.get("/review")
     held = [each for each in answer["held"] if server in {None, each["serverName"]}]
+    reordered = answer.get("reordered", ())
+    mine = [each for each in reordered if server in {None, each.partition(SEPARATOR)[0]}]
     if output == "json":
-        print_json({"held": held, "totalHeld": len(held)})
+        print_json({"held": held, "totalHeld": len(held), "reordered": mine})
         return
+    for name in mine:
+        note(printable(f"reordered: {name}: same words, other order; it is not held"))
     if not held:
         click.echo("nothing is held")
         return

@@ -25,6 +25,7 @@ from toolscript.surfaces.cli.output import (
     print_table,
 )
 from toolscript.surfaces.cli.types_command import print_types
+from toolscript.text.display import held_line, printable
 
 _MAX_MISSING = 5
 """How many servers that were not searched are named."""
@@ -79,6 +80,8 @@ def search(
         answer = client.get("/search", parameters)
         _note_missing(answer.get("notSearched", ()))
         note_degraded(answer)
+        if held := answer.get("held"):
+            note(printable(held_line(held)))
         if output == "json":
             print_json(answer)
         elif output == "types" and (tools := [h for h in answer["results"] if "toolId" in h]):

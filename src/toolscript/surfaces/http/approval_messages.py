@@ -83,6 +83,9 @@ class ReviewAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     held: list[HeldAnswer]
     total_held: Count
+    reordered: Annotated[
+        list[str], about("Ids of tools that were accepted with their lists in another order.")
+    ]
 
 
 class ReviewDone(msgspec.Struct, frozen=True, kw_only=True):

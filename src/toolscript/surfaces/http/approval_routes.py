@@ -46,7 +46,8 @@ def reviewed(catalogue: ScopedCatalogue) -> ReviewAnswer:
     held = catalogue.held()
     notes = catalogue.notes([each.tool for each in held])
     answers = [_held(each, notes.get(each.tool.id, ())) for each in held]
-    return ReviewAnswer(held=answers, total_held=len(held))
+    reordered = catalogue.reordered()
+    return ReviewAnswer(held=answers, total_held=len(held), reordered=reordered)
 
 
 @ENDPOINTS.add("POST", "/review", ReviewDone, body=reference(ReviewDecision))

@@ -106,6 +106,10 @@ class SearchAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         tuple[MissingServer, ...] | UnsetType,
         about("The servers whose tools are not known; not in a search of skills alone."),
     ] = UNSET
+    held: Annotated[
+        tuple[str, ...] | UnsetType,
+        about("The server of each held tool that would be a result, if any."),
+    ] = UNSET
     why: Annotated[MissAnswer | UnsetType, about("With `why`: where that tool is.")] = UNSET
 
 
@@ -137,6 +141,7 @@ def search_answer(
             MissingServer(server=each.name, why=each.obstacle, snapshot=each.snapshot)
             for each in missing
         ),
+        held=result.held or UNSET,
         why=_miss(result.why, known) if result.why else UNSET,
     )
 

@@ -372,9 +372,8 @@ def _lines(
     names: Mapping[str, str],
 ) -> _Raw:
     """Returns a search's result for a model; ``names`` are those by which it calls the tools."""
-    held = [each.tool.server for each in catalogue.held()]
     missing = catalogue.not_searched()
-    return wire.text(search_lines.of_tools(result, tools, names, missing, held))
+    return wire.text(search_lines.of_tools(result, tools, names, missing))
 
 
 def _request(

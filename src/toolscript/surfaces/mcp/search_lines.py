@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from toolscript.app.argument_checks import short_signature
 from toolscript.app.scoped_catalogue import KnownTool
 from toolscript.surfaces.mcp.meta_tools import CALLS, READ, marked
-from toolscript.text.display import counted, printable
+from toolscript.text.display import held_line, printable
 from toolscript.types import Hit, SearchResult, ServerStatus
 
 GOOD_CONFIDENCE = 0.5
@@ -24,7 +24,6 @@ def of_tools(
     tools: Mapping[str, KnownTool],
     names: Mapping[str, str],
     missing: Sequence[ServerStatus],
-    held: Sequence[str],
 ) -> str:
     """Returns the answer of a search for tools, and for skills if the result has some.
 
@@ -33,7 +32,6 @@ def of_tools(
         tools: The tools among the hits, by id.
         names: The names by which models call them, by id.
         missing: The servers that were not searched.
-        held: The server of each tool that waits for the owner, as far as the caller may know.
     """
     lines = [
         _skill(hit)
@@ -41,8 +39,7 @@ def of_tools(
         else _tool(tools[hit.document.id], names[hit.document.id])
         for hit in result.hits
     ]
-    is_good = bool(result.hits) and result.hits[0].score >= GOOD_CONFIDENCE
-    more = _describe_missing(missing) + ([] if is_good else _describe_held(held))
+    more = _describe_missing(missing) + ([held_line(result.held)] if result.held else [])
     return "\n".join([_verdict(result, "tool"), *lines, *_degraded(result), *more])
 
 
@@ -101,12 +98,3 @@ def _describe_missing(missing: Sequence[ServerStatus]) -> list[str]:
     rows += [f"{more} more"] if more else []
     advice = "the user sees more with: toolscript doctor"
     return [f"not searched: {', '.join(rows)}; {advice}"] if rows else []
-
-
-def _describe_held(held: Sequence[str]) -> list[str]:
-    """Returns the line about tools that changed and are not searched; none without any."""
-    if not held:
-        return []
-    servers = ", ".join(sorted(set(held))[:_MAX_MISSING])
-    number = counted(len(held), "tool")
-    return [f"held: {number} of {servers}; the user decides with: toolscript review"]

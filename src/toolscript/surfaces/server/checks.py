@@ -128,6 +128,8 @@ def server_finding(server: dict[str, Any]) -> Finding:
         held, name = server["held"], server["name"]
         left_out += [f"{counted(held, 'tool')} held"] * bool(held)
         advice = f"look at what has changed with: toolscript review {name}" if held else ""
+        reordered = server.get("reordered", 0)
+        found += f", {reordered} reordered: same words, other order" * bool(reordered)
         return Finding(what, not left_out, "; ".join([found, *left_out]), advice)
     return Finding(what, ok=False, found=server["error"] or state, advice=_ADVICE[state])
 

@@ -80,8 +80,6 @@ class SearchScreen(Struct, frozen=True, kw_only=True, rename="camel"):
     """What each tool's definition costs a model that lists it: an estimate, by id."""
     problem: str = ""
     """Why there is no answer."""
-    held: list[str] = []
-    """The ids of tools that wait for approval, and so are not found."""
     adjusted: bool = False
     """Whether the address has settings."""
     other: View | UnsetType = UNSET
@@ -134,7 +132,6 @@ async def search_lab(app: App, request: Request) -> Any:
         search=found,
         ms=ms,
         tokens=prices(catalogue, [hit.tool_id for hit in hits if isinstance(hit, ToolHit)]),
-        held=[each.tool.id for each in catalogue.held()],
         moves=_moves(found, second) if second else [],
     )
 
