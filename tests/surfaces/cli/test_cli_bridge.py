@@ -2,16 +2,20 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
-from contextlib import ExitStack
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from threading import Event, Thread
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.gateway.upstream.test_request_router import lines
-from tests.stdio_sessions import Session, called, said, session
+from tests.stdio_sessions import VERSION, Session, called, said, session
 from tests.support import (
     FUZZY,
     PATIENCE_S,
@@ -26,6 +30,10 @@ from tests.support import (
     until,
 )
 
+from toolscript.surfaces.cli.bridge import Bridge, Stream
+from toolscript.surfaces.cli.early_answers import EarlyAnswers
+
+CLIENT = {"name": "test", "version": "1"}
 MAX_RESIDENT_MIB = 32
 """30 MiB on a quiet machine; what the allocator keeps varies."""
 
@@ -139,7 +147,11 @@ def test_a_large_message_passes(here: Cli, scripted: Scripted) -> None:
     here.configure(s=scripted(tool("echo")))
     with session(here) as one:
         text = "x" * 2_000_000
-        assert said(one.call("s:echo", text=text))["arguments"]["text"] == text
+        [block] = one.call("s:echo", text=text)["content"]
+        [handle] = re.findall(r"read_result with handle '(\w+)'", block["text"])
+        last = {"handle": handle, "lines": "1001-"}
+        [rest] = one.ask("tools/call", name="read_result", arguments=last)["content"]
+        assert rest["text"].startswith("lines 1001 to 1003 of 1003:\nxxx")
 
 
 @pytest.mark.requirement("bridge:faithful")
@@ -352,3 +364,63 @@ def test_the_first_session_decides_no_servers_folder(here: Cli, scripted: Script
         url = here.record()["url"]
         _, answer = fetch(url, "/tools/p__where", method="POST", headers=sent, body=b"{}")
         assert said(answer)["cwd"] == str(here.home)
+
+
+@pytest.mark.requirement("bridge:survives")
+def test_what_opens_a_session_is_answered_before_there_is_a_gateway(
+    here: Cli, scripted: Scripted
+) -> None:
+    """As the last gateway did; the client hears of changes if there are any."""
+    here.configure(s=scripted(tool("count")))
+    opening = {"protocolVersion": VERSION, "capabilities": {}, "clientInfo": CLIENT}
+    with session(here) as first:
+        listed = first.ask("tools/list")
+    here("gateway", "stop")
+    [file] = here.home.rglob("run/answers-*.json")
+    for server in ("s", "other"):
+        here.configure(**{server: scripted(tool("count"))})
+        url, key = here.start_gateway(), here.record()["key"]
+        until(lambda server=server: server in here("list-servers").stdout, "it is there")
+        may_open = Event()
+
+        def connect(url: str = url, key: str = key, gate: Event = may_open) -> Stream:
+            assert gate.wait(PATIENCE_S)
+            return Stream(url, key, "/mcp/search/stream")
+
+        answers = EarlyAnswers(file, "/mcp/search/stream", None)
+        with in_process(connect, answers) as (client, finish):
+            assert client.ask("initialize", **opening)["instructions"].endswith("tools of s.")
+            client.send(method="notifications/initialized")
+            assert client.ask("tools/list") == listed
+            waiting = client.begin("tools/call", name="search_tools", arguments={"query": "count"})
+            assert not client.others
+            may_open.set()
+            assert client.answer(waiting)
+            if server == "other":
+                client.until(lambda each: each.get("method", "").endswith("tools/list_changed"))
+                assert client.ask("tools/list") != listed
+            finish()
+        assert not client.others
+        here("gateway", "stop")
+
+
+@contextmanager
+def in_process(
+    connect: Callable[[], Stream], answers: EarlyAnswers
+) -> Generator[tuple[Session, Callable[[], None]]]:
+    """A client of a bridge in this process, and what ends its session."""
+    (source, given), (read, sink) = os.pipe(), os.pipe()
+    with ExitStack() as stack:
+        to_bridge, from_bridge = (stack.enter_context(os.fdopen(fd, "rb")) for fd in (source, read))
+        bridge_out, to_source = (stack.enter_context(os.fdopen(fd, "wb")) for fd in (sink, given))
+        bridge = Thread(target=Bridge(connect, to_bridge, bridge_out, answers).run, daemon=True)
+        bridge.start()
+
+        def finish() -> None:
+            to_source.close()
+            bridge.join(PATIENCE_S)
+            assert not bridge.is_alive()
+            bridge_out.close()
+
+        pipes: Any = SimpleNamespace(stdin=to_source, stdout=from_bridge)
+        yield Session(pipes), finish

@@ -1,8 +1,9 @@
 """The bridge: carries a client's messages between its pipes and the gateway, and back.
 
 The session survives the gateway: where that ends, the bridge connects to the next one, repeats
-what opened the session, and sends again what is safe to do twice. It has two threads, and knows
-of the messages only what it needs for that.
+what opened the session, and sends again what is safe to do twice. While the first one starts, the
+bridge answers what opens a session as the last gateway did. It has two threads, and knows of the
+messages only what it needs for that.
 """
 
 import codecs
@@ -17,6 +18,7 @@ from typing import Any, BinaryIO, TypeAlias, cast
 from urllib.parse import quote, urlsplit
 
 from toolscript.errors import AccessError, GatewayError, NotReadyError, ToolscriptError
+from toolscript.surfaces.cli.early_answers import METHODS, EarlyAnswers
 from toolscript.surfaces.cli.gateway_client import error_named, working_directory
 
 _Id: TypeAlias = str | int
@@ -64,6 +66,11 @@ class Stream:
         """Says that nothing more will be sent."""
         self._socket.sendall(b"0\r\n\r\n")
 
+    def close(self) -> None:
+        """Closes the connection."""
+        self._response.close()
+        self._connection.close()
+
     def receive(self) -> bytes:
         """Returns the next line, or nothing at the end."""
         try:
@@ -91,6 +98,8 @@ class _Request:
     is_safe: bool
     """Whether it may be sent twice."""
     is_sent: bool = False
+    message: dict[str, Any] | None = None
+    """The message, if its answer is kept for the next session."""
 
 
 @dataclass(eq=False, slots=True)
@@ -100,8 +109,8 @@ class _Opening:
     initialize: dict[str, Any] | None = None
     initialized: bytes = b""
     answered: bool = False
-    has_listed: bool = False
-    """Whether the client has listed tools, and so wants to hear of changes."""
+    listed: dict[str, Any] | None = None
+    """The client's request for the list of tools: it wants to hear of changes."""
 
 
 @dataclass(eq=False)
@@ -112,11 +121,13 @@ class Bridge:
         connect: Opens a stream to the gateway, which it starts where there is none.
         source: The client's messages, one per line.
         sink: Where messages for the client go.
+        answers: What gateways have answered; nothing is known if it is left out.
     """
 
     connect: Callable[[], Stream]
     source: BinaryIO
     sink: BinaryIO
+    answers: EarlyAnswers = field(default_factory=lambda: EarlyAnswers(None))
     _stream: Stream | None = None
     _number: int = 0
     """How many streams there have been."""
@@ -128,8 +139,12 @@ class Bridge:
     _output: threading.Lock = field(default_factory=threading.Lock)
     _reopened: threading.Event = field(default_factory=threading.Event)
     _reader: threading.Thread | None = None
+    _has_opened: bool = False
+    """Whether there has been a stream."""
     _output_problem: OSError | None = None
     """Why nothing can be written to the client any more."""
+    _input_problem: Exception | None = None
+    """What has ended the reading of the client's messages."""
 
     def run(self) -> None:
         """Carry messages until the client ends its input.
@@ -137,27 +152,39 @@ class Bridge:
         Raises the error for which no gateway can be connected to at the start, and `OSError`
         at the end where the client has stopped to read.
         """
-        with self._lock:
-            self._open_first()
-        while line := self.source.readline().removeprefix(codecs.BOM_UTF8):
-            if line.strip():
-                self._from_client(line)
+        client = threading.Thread(target=self._read_client, daemon=True)
+        client.start()
+        self._open_first()
+        client.join()
+        if self._input_problem is not None:
+            raise self._input_problem
         with self._lock:
             stream, self._stream = self._stream, None
         if stream is not None and self._reader is not None:
             with suppress(OSError):
                 stream.finish()
                 self._reader.join(_TIMEOUT_S)
+                stream.close()
         if self._output_problem is not None:
             raise self._output_problem
 
     # From the client
+
+    def _read_client(self) -> None:
+        try:
+            while line := self.source.readline().removeprefix(codecs.BOM_UTF8):
+                if line.strip():
+                    self._from_client(line)
+        except Exception as error:  # noqa: BLE001 - raised by `run`
+            self._input_problem = error
 
     def _from_client(self, line: bytes) -> None:
         message = _parsed(line)
         with self._lock:
             if "method" in message and "id" in message:
                 self._note_request(message, line)
+                if not self._has_opened and self._answer_early(message):
+                    return
             elif "method" in message:
                 self._note_notification(message, line)
             elif "id" in message:
@@ -171,10 +198,23 @@ class Bridge:
         method, name = str(message["method"]), str(_params(message).get("name"))
         is_call = method == "tools/call"
         is_safe = not is_call or name in _SAFE_TOOLS
-        self._pending[message["id"]] = _Request(line, name if is_call else method, is_safe)
+        kept = message if method in METHODS else None
+        request = _Request(line, name if is_call else method, is_safe, message=kept)
+        self._pending[message["id"]] = request
         if method == "initialize":
             self._opening.initialize = message
-        self._opening.has_listed |= method == "tools/list"
+        elif method == "tools/list":
+            self._opening.listed = message
+
+    def _answer_early(self, message: dict[str, Any]) -> bool:
+        """Answers a request as the last gateway has; returns whether that is known."""
+        result = self.answers.get(message)
+        if result is None:
+            return False
+        del self._pending[message["id"]]
+        self._opening.answered |= message["method"] == "initialize"
+        self._tell(_line({"id": message["id"], "result": result}))
+        return True
 
     def _note_notification(self, message: dict[str, Any], line: bytes) -> None:
         if message["method"] == "notifications/initialized":
@@ -187,6 +227,8 @@ class Bridge:
     def _send(self, line: bytes, message: dict[str, Any]) -> None:
         """Sends a line, over a new stream where the old one has ended."""
         is_request = {"id", "method"} <= message.keys() and message["id"] in self._pending
+        if not self._has_opened:
+            return  # requests are sent once there is a stream
         if self._stream is None:
             if self._reopen() and not is_request:  # requests are sent with the other pending ones
                 self._write(line)
@@ -216,12 +258,18 @@ class Bridge:
         message = {"id": json.loads(found[1])} if found else _parsed(line)
         if "method" not in message:
             if message.get("id") == _reopening(number):
+                self._keep(self._opening.initialize, line)
                 self._reopened.set()
+                return
+            if message.get("id") == _listing(number):
+                if self._keep(self._opening.listed, line):
+                    self._tell(_line({"method": "notifications/tools/list_changed"}))
                 return
             with self._lock:
                 request = self._pending.pop(message.get("id", ""), None)
-            if request is not None and request.name == "initialize":
-                self._opening.answered = True
+            if request is not None:
+                self._opening.answered |= request.name == "initialize"
+                self._keep(request.message, line)
         elif "id" in message:
             shown = f"{number}-{json.dumps(message['id'])}"
             with self._lock:
@@ -234,6 +282,14 @@ class Bridge:
                 self._questions.pop(shown, None)
             line = _line({**message, "params": {**params, "requestId": shown}})
         self._tell(line)
+
+    def _keep(self, message: dict[str, Any] | None, line: bytes) -> bool:
+        """Keeps the result of a request that is asked at a session's beginning.
+
+        Returns whether it was another one until now.
+        """
+        result = _parsed(line).get("result") if message is not None else None
+        return message is not None and result is not None and self.answers.differs(message, result)
 
     def _tell(self, line: bytes) -> None:
         with self._output:
@@ -272,7 +328,7 @@ class Bridge:
         problem = ""
         for _ in range(_ATTEMPTS):
             try:
-                self._open()
+                self._install(self.connect())
                 self._resume()
             except (ToolscriptError, *_CONNECTION_ERRORS) as error:
                 self._stream, problem = None, str(error)
@@ -286,15 +342,18 @@ class Bridge:
     def _open_first(self) -> None:
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                self._open()
+                stream = self.connect()
+                with self._lock:
+                    self._install(stream)
+                    self._has_opened = True
+                    self._resume()
             except (NotReadyError, AccessError, *_CONNECTION_ERRORS) as error:
                 if attempt == _ATTEMPTS:
                     raise GatewayError(f"no gateway can be reached: {error}") from None
             else:
                 return
 
-    def _open(self) -> None:
-        stream = self.connect()
+    def _install(self, stream: Stream) -> None:
         self._number += 1
         self._stream = stream
         self._reopened.clear()
@@ -318,8 +377,8 @@ class Bridge:
                 continue
             request.is_sent = True
             stream.send(request.line)
-        if opening.answered and opening.has_listed:
-            self._tell(_line({"method": "notifications/tools/list_changed"}))
+        if opening.listed is not None and opening.listed["id"] not in self._pending:
+            stream.send(_line({**opening.listed, "id": _listing(self._number)}))
 
     def _refuse(self, identifier: _Id, request: _Request, reason: str = "") -> None:
         if request.is_sent and not request.is_safe:
@@ -334,6 +393,11 @@ class Bridge:
 def _reopening(number: int) -> str:
     """Returns the id of the request that opens the session again on a stream."""
     return f"toolscript-{number}"
+
+
+def _listing(number: int) -> str:
+    """Returns the id of the request by which the list of tools is read again on a stream."""
+    return f"toolscript-list-{number}"
 
 
 def _parsed(line: bytes) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from toolscript import __version__
 from toolscript.config.settings import Settings, load_settings
 from toolscript.surfaces.cli.bridge import Bridge, Stream
 from toolscript.surfaces.cli.connect import record_file, running_gateway
+from toolscript.surfaces.cli.early_answers import EarlyAnswers
 from toolscript.surfaces.cli.gateway_starter import ensure_gateway
 from toolscript.surfaces.cli.options import settings_options
 from toolscript.surfaces.cli.output import note
@@ -47,7 +48,12 @@ def mcp(alone: bool, **flags: Any) -> None:
             )
         return Stream(record.url, record.key, path, settings.profile)
 
-    Bridge(connect, sys.stdin.buffer, sys.stdout.buffer).run()
+    record = record_file(settings).path
+    # In two phases the list is another one after each search.
+    is_steady = settings.exposure != "two-phase"
+    file = record.with_name(record.name.replace("gateway", "answers", 1)) if is_steady else None
+    answers = EarlyAnswers(file, path, settings.profile)
+    Bridge(connect, sys.stdin.buffer, sys.stdout.buffer, answers).run()
 
 
 def _chosen(flags: dict[str, Any]) -> bool:
