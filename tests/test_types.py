@@ -1,9 +1,12 @@
 import json
+from typing import Any
 
+import mcp_types
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from toolscript import types
 from toolscript.errors import InputError
@@ -271,3 +274,49 @@ def test_the_digest_of_a_tool_is_computed_once(monkeypatch: pytest.MonkeyPatch) 
     assert changed.digest == "digest"
     assert len(hashed) == 2
     assert tool == ToolSpec(server="s", name="t")
+
+
+def send_invoice(customer: str, amount: float = 0) -> None:
+    """Bill a customer."""
+
+
+INVOICE: dict[str, Any] = {
+    "name": "send_invoice",
+    "description": "Bill a customer.",
+    "parameters": {"properties": {"customer": {}, "amount": {}}},
+}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        send_invoice,
+        INVOICE,
+        {"type": "function", "function": INVOICE},
+        {**INVOICE, "parameters": None, "input_schema": INVOICE["parameters"]},
+        {**INVOICE, "parameters": None, "inputSchema": INVOICE["parameters"]},
+        mcp_types.Tool(
+            name="send_invoice",
+            description="Bill a customer.",
+            input_schema=INVOICE["parameters"] | {"type": "object"},
+        ),
+    ],
+)
+def test_a_document_of_anybodys_tool(source: Any) -> None:
+    document = Document.of(source, "shop")
+    assert (document.id, document.description) == ("shop__send_invoice", "Bill a customer.")
+    assert [name for name, _ in document.parameters] == ["customer", "amount"]
+
+
+@pytest.mark.parametrize("source", [5, {}, {"name": 7}, {"name": "x", "description": 5}])
+def test_what_is_no_tool_is_refused(source: Any) -> None:
+    with pytest.raises(InputError, match="is no tool; give a function, or a definition"):
+        Document.of(source)
+
+
+def test_a_changed_description_has_another_digest() -> None:
+    first = Document(id="a__b", server="a", name="b", description="Cut the grass.")
+    again = Document(id="a__b", server="a", name="b", description="Send an e-mail.")
+    assert first.digest != again.digest
+    assert replace(again, description="Cut the grass.", digest="").digest == first.digest
+    assert Document(id="a__b", server="a", name="b", digest="1").digest == "1"

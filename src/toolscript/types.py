@@ -1,8 +1,9 @@
 """The immutable values that the layers exchange: servers, tools, documents, requests, hits."""
 
 import hashlib
+import inspect
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import islice
@@ -315,14 +316,31 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     parameters: tuple[tuple[str, str], ...] = ()
     """The name of each parameter, and its description and choices as one text."""
     digest: str = ""
-    """Identifies the content: a document with the same digest is not embedded again."""
+    """Identifies the content: a document with the same digest is not embedded again. It is
+    computed from the other fields if it is left out."""
     parent_id: str = ""
     """The id of the skill that this is a passage of; a skill with passages has its own id here.
     Of a skill and its passages only the best is a hit."""
 
+    def __post_init__(self) -> None:
+        """Computes a digest that is left out."""
+        if not self.digest:
+            stated = (self.id, self.name, self.title, self.description, self.parameters)
+            msgspec.structs.force_setattr(self, "digest", sha256_of(stated))
+
     @classmethod
-    def of(cls, tool: ToolSpec) -> "Document":
-        """Returns the document of a tool."""
+    def of(cls, source: ToolSpec | Callable[..., Any] | Any, server: str = "tools") -> "Document":
+        """Returns the document of a tool.
+
+        Args:
+            source: A `ToolSpec`, a function, or a definition as MCP, OpenAI or Anthropic has it: a
+                mapping, or an object with a method ``model_dump``.
+            server: The server that it belongs to, unless it is a `ToolSpec`.
+
+        Raises:
+            InputError: It is none of these, or has no name.
+        """
+        tool = source if isinstance(source, ToolSpec) else _spec_of(source, server)
         properties: Any = tool.input_schema.get("properties")
         return cls(
             id=tool.id,
@@ -333,6 +351,35 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             parameters=tuple(_parameters(properties)),
             digest=tool.digest,
         )
+
+
+def _spec_of(source: Any, server: str) -> ToolSpec:
+    """Returns a function or somebody's definition of a tool as a tool of a server."""
+    stated: Any = source
+    if callable(source):
+        names = inspect.signature(cast("Callable[..., Any]", source)).parameters
+        stated = {
+            "name": getattr(source, "__name__", ""),
+            "description": inspect.getdoc(source),
+            "input_schema": {"properties": {name: dict[str, Any]() for name in names}},
+        }
+    elif hasattr(source, "model_dump"):
+        stated = source.model_dump(by_alias=True)
+    fields: dict[str, Any] = _object(stated)
+    fields = _object(fields.get("function")) or fields  # OpenAI's chat completions nest it
+    stated_schemas = (fields.get(key) for key in ("inputSchema", "input_schema", "parameters"))
+    schema = next((found for each in stated_schemas if (found := _object(each))), dict[str, Any]())
+    name, description = fields.get("name"), fields.get("description") or ""
+    if not (isinstance(name, str) and name and isinstance(description, str)):
+        raise InputError(
+            f"{type(source).__name__} is no tool; give a function, or a definition with a name, as "
+            "MCP, OpenAI or Anthropic has it"
+        )
+    return ToolSpec(server=server, name=name, description=description, input_schema=schema)
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _parameters(properties: Any) -> Iterator[tuple[str, str]]:
