@@ -25,6 +25,7 @@ from toolscript.config.known_keys import (
     TOP_LEVEL_KEYS,
 )
 from toolscript.config.locations import FILE_NAME, key_of, locate
+from toolscript.config.self_reference import REASON
 from toolscript.config.server_entry import server
 from toolscript.config.servers import Config, load_config
 from toolscript.config.trust import MAX_FILE_BYTES
@@ -52,6 +53,57 @@ def one(tmp_path: Path, entry: Mapping[str, Any], **environ: str) -> ServerSpec:
 
 def names(config: Config) -> list[str]:
     return [spec.name for spec in config.servers]
+
+
+# Toolscript itself among them
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"command": "toolscript", "args": ["mcp"]},
+        {"command": "/opt/venv/bin/toolscript", "args": ["mcp", "--exposure", "all"]},
+        {"command": "C:\\Program Files\\toolscript.exe", "args": ["mcp"]},
+        {"command": "python3", "args": ["-m", "toolscript", "mcp"]},
+        {"command": "uvx", "args": ["--from", "toolscript[large]", "toolscript", "mcp"]},
+        {"command": "uvx", "args": ["toolscript@latest", "mcp"]},
+        {"command": "bash", "args": ["-lc", "exec 'toolscript' mcp"]},
+        {"command": ["toolscript", "mcp"]},
+        {"url": "http://127.0.0.1:7337/mcp"},
+        {"url": "http://localhost:7337/mcp/two-phase"},
+        {"type": "http", "url": "http://[::1]:7337/mcp/"},
+    ],
+)
+@pytest.mark.parametrize("name", ["toolscript", "ts"])
+def test_the_entry_of_toolscript_itself_is_left_out(
+    tmp_path: Path, name: str, entry: Mapping[str, Any]
+) -> None:
+    config = read(tmp_path, {name: entry, "time": GOOD})
+    assert not config.problems
+    assert [spec.name for spec in config.servers if not spec.disabled] == ["time"]
+    assert config.unread == {name: (REASON,), "time": ()}
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"command": "uvx", "args": ["mcp-server-git", "--repository", "/src/toolscript"]},
+        {"command": "toolscript-extra", "args": ["mcp"]},
+        {"url": "http://127.0.0.1:7338/mcp"},
+        {"url": "http://127.0.0.1:7337/other"},
+        {"url": "https://tools.example.com:7337/mcp"},
+    ],
+)
+def test_what_is_no_toolscript_is_served(tmp_path: Path, entry: Mapping[str, Any]) -> None:
+    assert not one(tmp_path, entry).disabled
+    [problem] = read(tmp_path, {"Toolscript": entry}).problems
+    assert "the name is toolscript's own" in str(problem)
+
+
+def test_the_gateways_own_port_is_that_of_the_variable(tmp_path: Path) -> None:
+    entry = {"url": "http://127.0.0.1:8000/mcp"}
+    assert not one(tmp_path, entry).disabled
+    assert one(tmp_path, entry, TOOLSCRIPT_PORT="8000").disabled
 
 
 # Where it is looked for

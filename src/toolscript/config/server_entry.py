@@ -258,8 +258,6 @@ def _check_name(name: str) -> None:
             f"a name may not contain {SEPARATOR!r} or end in '_' (tools are called "
             f"server{SEPARATOR}tool); rename the server"
         )
-    if name.casefold() == "toolscript":
-        raise EntryError("the name is toolscript's own, in which it asks users; rename the server")
     if any(not character.isprintable() for character in name):
         raise EntryError("the name has characters that cannot be shown; rename the server")
 

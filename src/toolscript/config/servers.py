@@ -19,6 +19,7 @@ from toolscript.config.foreign_entries import describe_unread
 from toolscript.config.known_keys import TOP_LEVEL_KEYS, misspelt
 from toolscript.config.locations import home_file, key_of, locate, watched
 from toolscript.config.permission_rules import RuleError, rules_of
+from toolscript.config.self_reference import REASON, is_itself
 from toolscript.config.server_entry import Entry, EntryError, server
 from toolscript.config.server_sections import entries_of
 from toolscript.config.trust import TrustStore, read_file
@@ -56,7 +57,7 @@ class Config:
     problems: tuple[ServerProblem, ...] = ()
     """The servers that cannot be used."""
     unread: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """By server, a line for each key of another client that is not read."""
+    """By server, a line for each key of another client that is not read; why one is left out."""
     stamp: str = ""
     """Of the files that `watched` returns, made before they were read."""
     skills: tuple[Path, ...] | None = None
@@ -178,11 +179,16 @@ def _read(path: Path, data: bytes, environ: Mapping[str, str], base: Path | None
     document = parsed(path, data)
     rules: list[PermissionRule] = []
     entries = entries_of(path, document)
+    own: dict[str, tuple[str, ...]] = {}
     for name, raw in entries.items():
         if not isinstance(raw, dict) and name[:1] in {"_", "/", "#", "$"}:
             continue  # a comment
         try:
-            servers.append(server(name, raw, environ, base, path.parent))
+            spec = server(name, raw, environ, base, path.parent)
+            if is_itself(spec, environ):
+                spec, own[name] = ServerSpec(name=name, transport="stdio", disabled=True), (REASON,)
+            _check_name(spec)
+            servers.append(spec)
             rules += rules_of(_get(raw, "permissions"), f"{name}.permissions", name)
         except (EntryError, RuleError) as mistake:
             servers = [spec for spec in servers if spec.name != name]
@@ -200,7 +206,8 @@ def _read(path: Path, data: bytes, environ: Mapping[str, str], base: Path | None
             spec.name: (*describe_unread(entries[spec.name]),)
             for spec in servers
             if not spec.disabled
-        },
+        }
+        | own,
         permissions=((*_permissions(path, document), *rules),),
         profiles=_profiles(path, document),
         key_problems=lines,
@@ -211,6 +218,11 @@ def _read(path: Path, data: bytes, environ: Mapping[str, str], base: Path | None
         return replace(config, skills_problem=encodable(f"{path}: {mistake}"))
     skills = None if folders is None else tuple(path.parent / expanded(f) for f in folders)
     return replace(config, skills=skills)
+
+
+def _check_name(spec: ServerSpec) -> None:
+    if spec.name.casefold() == "toolscript" and not spec.disabled:
+        raise EntryError("the name is toolscript's own, in which it asks users; rename the server")
 
 
 def _permissions(path: Path, document: dict[str, Any]) -> tuple[PermissionRule, ...]:

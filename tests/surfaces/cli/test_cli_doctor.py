@@ -93,6 +93,18 @@ def test_a_key_that_is_not_read_is_told(cli: Cli, scripted: Scripted, port: str)
     assert line in findings(cli, port, 1)["server files"]["found"]
 
 
+def test_the_entry_of_toolscript_itself_is_told_and_not_wrong(
+    cli: Cli, scripted: Scripted, port: str
+) -> None:
+    cli.env = FUZZY
+    cli.configure(files=scripted(READ_FILE), ts={"command": "toolscript", "args": ["mcp"]})
+    assert cli("list-tools", "--refresh").stdout.count("__") == 1
+    line = "disabled; it is toolscript itself, as its clients have it, and is left out here"
+    finding = findings(cli, port, 1)["server ts"]  # the model is missing
+    assert (finding["ok"], finding["found"]) == (True, line)
+    assert cli.json("list-servers")["servers"][1]["unread"] == [line.partition("; ")[2]]
+
+
 def test_a7_a_model_that_cannot_be_had_is_degraded_and_not_wrong(
     cli: Cli, scripted: Scripted, port: str
 ) -> None:

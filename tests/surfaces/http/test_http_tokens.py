@@ -1,5 +1,6 @@
 """Who may see what, at a gateway's door: http:others."""
 
+import http.client
 import json
 from typing import Any
 
@@ -46,6 +47,20 @@ def test_without_a_token_this_machine_is_let_in(guarded: Cli) -> None:
     """http:others"""
     assert [ask(guarded, path)[0] for path in PATHS] == [200] * 4
     assert "every user of this machine" in guarded("token", "list").stdout
+
+
+def test_a_browser_is_sent_to_the_page(guarded: Cli) -> None:
+    """With and without a token; programs are told the paths that are."""
+    url, token = guarded.record()["url"], made(guarded)
+    for headers in ({"Authorization": f"Bearer {token}"}, dict[str, str]()):
+        connection = http.client.HTTPConnection(url.removeprefix("http://"))
+        connection.request("GET", "/", headers={**headers, "Accept": "text/html,*/*;q=0.8"})
+        response = connection.getresponse()
+        assert (response.status, response.headers["location"]) == (307, "/ui")
+        connection.close()
+        status, answer = fetch(url, "/", headers=headers)
+        assert status == 404
+        assert "the page is at /ui, MCP at /mcp; there are /" in answer["error"]
 
 
 def test_with_one_token_nobody_is_let_in_without(guarded: Cli) -> None:

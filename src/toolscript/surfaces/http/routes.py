@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from toolscript import __version__, tracing
@@ -47,6 +47,7 @@ from toolscript.surfaces.http.request_input import (
     while_connected,
 )
 from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext, Session
+from toolscript.surfaces.mcp.mcp_routes import PATH as MCP_PATH
 from toolscript.surfaces.mcp.mcp_routes import McpRoutes
 from toolscript.surfaces.mcp.session_ids import SessionIds
 from toolscript.surfaces.mcp.sessionless import SessionlessEndpoint
@@ -62,7 +63,7 @@ from toolscript.surfaces.server.authentication import (
 )
 from toolscript.surfaces.server.error_answers import error_response, json_response, refusal
 from toolscript.surfaces.server.error_codes import codes_of
-from toolscript.surfaces.server.page_sessions import PageSessions
+from toolscript.surfaces.server.page_sessions import PAGE, PageSessions
 from toolscript.surfaces.server.request_log import RequestLogMiddleware, RequestStats
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 from toolscript.text.display import printable
@@ -395,15 +396,18 @@ async def describe(_: App, __: Request) -> Any:
 
 
 def _http_error(request: Request, problem: Exception) -> Response:
-    """Answers a path or a method that is not there in JSON, like everything else."""
+    """Answers a path or a method that is not there in JSON; sends a browser to the page."""
     status = problem.status_code if isinstance(problem, HTTPException) else 500
     path = request.url.path
+    if path == "/" and "text/html" in request.headers.get("accept", ""):
+        return RedirectResponse(PAGE)
     routes = [f"{e.method} {e.path}".removeprefix("GET ") for e in every_endpoint()]
     known = ", ".join(route for route in routes if _MESSAGE not in route)
+    places = f"the page is at {PAGE}, MCP at {MCP_PATH}"
     headers = problem.headers if isinstance(problem, HTTPException) else None
     use = "POST" if "POST" in str(headers) else "GET"
     text = {
-        404: f"there is nothing at {path}; there are {known}",
+        404: f"there is nothing at {path}; {places}; there are {known}",
         405: f"{request.method} is not answered at {path}; use {use}",
     }.get(status, getattr(problem, "detail", str(problem)))
     return refusal(status, text)

@@ -49,9 +49,9 @@ PROBES = frozenset({LIVE, READY})
 """Routes that answer everybody the same, and look at no token."""
 _WITHOUT_TOKEN = PROBES | {FORWARDED}
 """Requests of other replicas are sealed instead."""
-_PUBLIC = {HEALTH}
-"""Routes for callers who are granted nothing, such as a supervisor; the page tells them how to
-log in."""
+_PUBLIC = {HEALTH, "/"}
+"""Routes for callers who are granted nothing, such as a supervisor; the page, to which a browser
+is sent, tells them how to log in."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,8 @@ def server_finding(server: dict[str, Any]) -> Finding:
         advice = f"look at what has changed with: toolscript review {name}" if held else ""
         reordered = server.get("reordered", 0)
         found += f", {reordered} reordered: same words, other order" * bool(reordered)
-        return Finding(what, not left_out, "; ".join([found, *left_out]), advice)
+        ok = state == "disabled" or not left_out
+        return Finding(what, ok, "; ".join([found, *left_out]), advice)
     return Finding(what, ok=False, found=server["error"] or state, advice=_ADVICE[state])
 
 
