@@ -184,6 +184,20 @@ def test_a_file_of_version_1_is_migrated_by_the_next_call(old: ActivityLog) -> N
     assert not list(old.path.parent.glob("*.damaged-*"))
 
 
+def test_a_file_of_version_2_is_read_and_migrated(old: ActivityLog) -> None:
+    with sqlite3.connect(old.path) as db:
+        db.executescript("alter table call add column search text")
+        db.executescript("alter table call add column arguments text; pragma user_version = 2")
+        db.execute("update call set search = 'read a file'")
+    db.close()
+    assert {call.search for call in old.read(ALL).calls} == {"read a file"}
+    call = replace(CALL, result_tokens=7)
+    old.append([call])
+    newest, *others = old.read(ALL).calls
+    assert newest == replace(call, id=4)
+    assert {(each.search, each.result_tokens) for each in others} == {("read a file", None)}
+
+
 def test_a_file_of_version_1_is_replaced_as_a_whole(old: ActivityLog) -> None:
     call = replace(CALL, id=7, arguments="{}")
     old.restore([call])
@@ -199,12 +213,12 @@ def test_a_damaged_file_of_version_1_is_put_aside(old: ActivityLog) -> None:
 def test_a_later_versions_file_is_left_alone(activity: ActivityLog) -> None:
     activity.append([CALL])
     with sqlite3.connect(activity.path) as db:
-        db.execute("pragma user_version = 3")
+        db.execute("pragma user_version = 4")
     db.close()
     before = activity.path.read_bytes()
-    with pytest.raises(OSError, match="version is 3"):
+    with pytest.raises(OSError, match="version is 4"):
         activity.append([CALL])
-    with pytest.raises(OSError, match="version is 3"):
+    with pytest.raises(OSError, match="version is 4"):
         activity.read(ALL)
     assert activity.path.read_bytes() == before
 

@@ -1,11 +1,14 @@
-"""Figures of recorded calls: how many, how many failed, how long they took, how much came back."""
+"""Figures of recorded calls: how many, how many failed, how long they took."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 import msgspec
 
-from toolscript.storage.activity_log import RecordedCall
+from toolscript.storage.activity_log import Outcome, RecordedCall
+
+_SENT: set[Outcome] = {"ok", "tool error", "refused", "timeout", "bad answer"}
+"""The outcomes of calls that reached their server."""
 
 
 class CallFigures(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -14,11 +17,9 @@ class CallFigures(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     calls: int
     errors: int
     """Those with another outcome than ``ok``."""
-    p50_ms: float
-    p95_ms: float
-    result_bytes: int
-    """Of all results together."""
-    largest_bytes: int
+    p50_ms: float | None
+    """Of the calls that reached their server, as the next one; None if there are none."""
+    p95_ms: float | None
 
 
 def call_figures(
@@ -32,13 +33,10 @@ def call_figures(
 
 
 def _figures(calls: list[RecordedCall]) -> CallFigures:
-    times = sorted(call.ms for call in calls)
-    sizes = [call.result_bytes or 0 for call in calls]
+    times = sorted(call.ms for call in calls if call.outcome in _SENT)
     return CallFigures(
         calls=len(calls),
         errors=sum(call.outcome != "ok" for call in calls),
-        p50_ms=times[(len(times) - 1) // 2],
-        p95_ms=times[round(0.95 * (len(times) - 1))],
-        result_bytes=sum(sizes),
-        largest_bytes=max(sizes),
+        p50_ms=times[(len(times) - 1) // 2] if times else None,
+        p95_ms=times[round(0.95 * (len(times) - 1))] if times else None,
     )

@@ -23,7 +23,7 @@ from toolscript.storage.sqlite_file import DamagedError, SqliteFile
 from toolscript.types import as_id, tool_id
 
 log = logging.getLogger(__name__)
-VERSION = 2
+VERSION = 3
 MAX_ROWS = 10_000
 _WAIT_S = 5.0
 """How long to wait for another process' transaction."""
@@ -31,12 +31,13 @@ _SCRIPT = f"""
 create table call (
     id integer primary key, time text not null, who text not null, tool text not null,
     server text not null, outcome text not null, ms real not null,
-    argument_bytes integer, result_bytes integer, search text, arguments text
+    argument_bytes integer, result_bytes integer, search text, arguments text,
+    result_tokens integer
 );
 pragma user_version = {VERSION};
 """
-_ADDED = ("search", "arguments")
-"""The columns that a file of version 1 lacks."""
+_ADDED = {"search": ("text", 2), "arguments": ("text", 2), "result_tokens": ("integer", 3)}
+"""The type of each column that older files lack, and the version that added it."""
 _DELETE_OLD = "delete from call where id <= (select max(id) from call) - ?"
 
 Outcome: TypeAlias = Literal[
@@ -54,7 +55,7 @@ Outcome: TypeAlias = Literal[
     "internal",
 ]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
-_Bytes: TypeAlias = Annotated[int, Meta(ge=0)] | None
+_Count: TypeAlias = Annotated[int, Meta(ge=0)] | None
 
 
 class RecordedCall(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -70,9 +71,9 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     outcome: Outcome
     ms: Annotated[float, Meta(description="How long the call took.")]
     argument_bytes: Annotated[
-        _Bytes, Meta(description="As JSON; null where they cannot be written as JSON.")
+        _Count, Meta(description="As JSON; null where they cannot be written as JSON.")
     ]
-    result_bytes: Annotated[_Bytes, Meta(description="As JSON; null where there is no result.")]
+    result_bytes: Annotated[_Count, Meta(description="As JSON; null where there is no result.")]
     search: Annotated[
         str | None,
         Meta(description="The session's search that found the tool, where that is recorded."),
@@ -80,6 +81,9 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     arguments: Annotated[
         str | None,
         Meta(description="As JSON, without known secrets, cut; null where they are not recorded."),
+    ] = None
+    result_tokens: Annotated[
+        _Count, Meta(description="Of what a model read, estimated; null if no MCP client called.")
     ] = None
 
     def __post_init__(self) -> None:
@@ -196,8 +200,8 @@ class ActivityLog:
 
 def _selected(db: sqlite3.Connection, query: ActivityQuery) -> Generator[RecordedCall]:
     """Yields the calls that fit, the newest first; raises `DamagedError` or `OSError`."""
-    is_old = _version(db) < VERSION
-    columns = ("null" if is_old and name in _ADDED else name for name in _COLUMNS)
+    missing = _missing(db)
+    columns = ("null" if name in missing else name for name in _COLUMNS)
     given = {"id < ?": query.before, "who = ?": query.who, "outcome = ?": query.outcome}
     given = {condition: value for condition, value in given.items() if value is not None}
     where = " and ".join(given) or "true"
@@ -231,8 +235,12 @@ def _version(db: sqlite3.Connection) -> int:
 
 
 def _migrate(db: sqlite3.Connection) -> None:
-    """Gives a file of version 1, in its transaction, the columns that it lacks."""
-    if _version(db) < VERSION:
-        for name in _ADDED:
-            db.execute(f"alter table call add column {name} text")
-        db.execute(f"pragma user_version = {VERSION}")
+    """Gives an older file, in its transaction, the columns that it lacks."""
+    for name in _missing(db):
+        db.execute(f"alter table call add column {name} {_ADDED[name][0]}")
+    db.execute(f"pragma user_version = {VERSION}")
+
+
+def _missing(db: sqlite3.Connection) -> list[str]:
+    version = _version(db)
+    return [name for name, (_, since) in _ADDED.items() if since > version]

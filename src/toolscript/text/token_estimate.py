@@ -1,9 +1,43 @@
-"""Estimates how many tokens of a language model a text is."""
+"""Estimates how many tokens of a language model a text, an image or a tool's result is."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import msgspec
+
+from toolscript.text.image_size import image_size
 
 BYTES_PER_TOKEN = 4
 """Definitions of tools have between 3.5 and 4.5, depending on the model."""
+_PIXELS_PER_TOKEN = 750
+_MAX_IMAGE_TOKENS = 1600
+"""As Anthropic states them (https://docs.anthropic.com/en/docs/build-with-claude/vision); larger
+images are scaled down."""
 
 
 def estimated_tokens(text: bytes) -> int:
     """Returns the estimate for a text in UTF-8, rounded up."""
     return -(-len(text) // BYTES_PER_TOKEN)
+
+
+def result_tokens(result: Mapping[str, Any]) -> int:
+    """Returns the estimate for the content of a tool's result, or else for its structured content.
+
+    An image has a token for 750 pixels, and at most 1,600, as has what is binary otherwise.
+    """
+    content: Any = result.get("content")
+    if not isinstance(content, list) or not content:
+        return estimated_tokens(msgspec.json.encode(result.get("structuredContent")))
+    return sum(map(_block_tokens, cast("list[Any]", content)))
+
+
+def _block_tokens(block: Any) -> int:
+    fields = cast("dict[str, Any]", block) if isinstance(block, dict) else {}
+    text, data, resource = fields.get("text"), fields.get("data"), fields.get("resource")
+    if isinstance(resource, dict) and "blob" in resource:
+        return _MAX_IMAGE_TOKENS
+    if isinstance(data, str):
+        size = image_size(data) if fields.get("type") == "image" else None
+        pixels = size[0] * size[1] if size else _MAX_IMAGE_TOKENS * _PIXELS_PER_TOKEN
+        return min(_MAX_IMAGE_TOKENS, -(-pixels // _PIXELS_PER_TOKEN))
+    return estimated_tokens(text.encode() if isinstance(text, str) else msgspec.json.encode(block))

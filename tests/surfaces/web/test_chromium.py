@@ -230,6 +230,13 @@ def test_calls_appear_while_one_looks(site: tuple[Cli, Chromium]) -> None:
         expect(page.locator("tbody tr").first).to_contain_text("read_file")
 
 
+def test_the_outcome_of_a_call_is_seen_on_a_narrow_screen(browser: Chromium) -> None:
+    with browser.page("/ui/activity", "narrow") as page:
+        outcome = page.locator("tbody tr").first.locator("td").nth(1)
+        assert outcome.inner_text() == "ok"
+        expect(outcome).to_be_in_viewport(ratio=1)
+
+
 def test_arguments_stay_open_while_calls_appear(site: tuple[Cli, Chromium]) -> None:
     cli, browser = site
     with browser.page("/ui/activity") as page:

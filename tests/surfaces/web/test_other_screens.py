@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.stdio_sessions import session
 from tests.support import (
     FUZZY,
     READ_FILE,
@@ -83,6 +84,9 @@ def test_servers_in_need_come_first_and_say_why(browser: Browser) -> None:
     }
     assert (figures["mail"]["calls"], figures["mail"]["errors"]) == (1, 0)
     assert (figures["s"]["calls"], figures["s"]["errors"]) == (1, 1)
+    assert figures["mail"]["p50Ms"] > 0
+    assert figures["s"]["p50Ms"] is None  # nothing was sent
+    assert "—" in rows["s"]
     assert figures["dead"] is None
 
 
@@ -300,7 +304,13 @@ def test_what_it_saves_is_what_the_command_prints(site: Cli, browser: Browser) -
     answer = browser.open("/ui/savings.json").json
     assert answer == site.json("cost")
     assert answer["tools"] == 4
+    assert answer["results"] == []  # no model has read it
+    params = {"name": "call_destructive_tool", "arguments": {"tool": "mail:send_mail"}}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+    assert fetch(browser.url, "/message", method="POST", body=body.encode())[0] == 200
+    answer = browser.open("/ui/savings.json").json
     assert [each["tool"] for each in answer["results"]] == ["mail__send_mail"]
+    assert answer["results"][0]["calls"] == 1
     assert f"{answer['listAll']:,}" in browser.page("/ui/savings").one("table", class_="cost").text
     assert f"{answer['listSearch']:,}" in site("cost").stdout
 
@@ -333,6 +343,7 @@ def test_skills_are_listed_and_read(site: Cli, browser: Browser) -> None:
 @pytest.mark.both_storages
 def test_access_lists_tokens_and_revokes_them(site: Cli, browser: Browser) -> None:
     assert "There is no token" in browser.page("/ui/access").one("main").text
+    assert "No session is open" in browser.page("/ui/access").one("main").text
     create_token(site, "--server", "mail", "--name", "<i>ci</i>")
     [row] = browser.page("/ui/access").all("tr")[1:]
     assert [row.one("th").text, "mail never" in row.text] == ["<i>ci</i>", True]
@@ -340,6 +351,14 @@ def test_access_lists_tokens_and_revokes_them(site: Cli, browser: Browser) -> No
     assert browser.send("/ui/access", revoke=identifier).status == 303
     assert browser.open("/ui/access.json").json["tokens"] == []
     assert browser.send("/ui/access", revoke="none").status == 404
+
+
+@pytest.mark.both_storages
+def test_access_shows_the_sessions_over_standard_input(site: Cli, browser: Browser) -> None:
+    with session(site):
+        [client] = browser.open("/ui/access.json").json["clients"]
+        assert (client["transport"], client["holder"]) == ("stdio", "owner")
+        assert "stdio" in browser.page("/ui/access").all("table")[-1].text
 
 
 @pytest.mark.both_storages

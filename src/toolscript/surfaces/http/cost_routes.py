@@ -1,5 +1,6 @@
 """What tools cost a model: listing them all, finding them by search, and reading their results."""
 
+from collections import defaultdict
 from typing import Any
 
 import anyio.to_thread
@@ -7,7 +8,6 @@ import msgspec
 from starlette.requests import Request
 
 from toolscript.app.application import App
-from toolscript.app.call_figures import call_figures
 from toolscript.errors import ToolscriptError
 from toolscript.storage.activity_log import MAX_ROWS, ActivityQuery
 from toolscript.surfaces.http.activity_routes import recorded
@@ -17,7 +17,7 @@ from toolscript.surfaces.mcp import meta_tools
 from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext, ToolEndpoint
 from toolscript.surfaces.server.authentication import access_of, grant_of
 from toolscript.text.display import printable
-from toolscript.text.token_estimate import BYTES_PER_TOKEN, estimated_tokens
+from toolscript.text.token_estimate import estimated_tokens
 
 ENDPOINTS = Endpoints()
 _QUESTIONS = 5
@@ -73,15 +73,12 @@ async def _answer_tokens(app: App, question: str, context: RequestContext) -> in
 
 async def _results(app: App, request: Request) -> list[ResultCost]:
     page = await recorded(app, access_of(request), ActivityQuery(MAX_ROWS))
-    figures = call_figures(page.calls, lambda call: call.tool)
+    tokens: defaultdict[str, list[int]] = defaultdict(list)
+    for call in page.calls:
+        if call.result_tokens is not None:
+            tokens[call.tool].append(call.result_tokens)
     rows = [
-        ResultCost(
-            tool=tool,
-            calls=each.calls,
-            tokens=each.result_bytes // BYTES_PER_TOKEN,
-            largest=each.largest_bytes // BYTES_PER_TOKEN,
-        )
-        for tool, each in figures.items()
-        if each.result_bytes
+        ResultCost(tool=tool, calls=len(each), tokens=sum(each), largest=max(each))
+        for tool, each in tokens.items()
     ]
     return sorted(rows, key=lambda row: (-row.tokens, row.tool))[:_RESULTS]

@@ -305,8 +305,8 @@ class ToolEndpoint:
             **context.more,
         )
         answer = self._fit(name, call, context, is_listed=is_listed)
-        history = context.session.history
-        return await audited(self._app, name, arguments, context.grant, history, answer)
+        history, grant = context.session.history, context.grant
+        return await audited(self._app, name, arguments, grant, history, answer, is_read=True)
 
     async def _fit(
         self, name: str, call: Awaitable[_Raw], context: RequestContext, *, is_listed: bool

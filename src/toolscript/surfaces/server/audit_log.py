@@ -21,6 +21,7 @@ from toolscript.storage.activity_log import Outcome, RecordedCall
 from toolscript.surfaces.server.error_outcomes import outcome_of
 from toolscript.text.display import printable
 from toolscript.text.redaction import redact
+from toolscript.text.token_estimate import result_tokens
 from toolscript.types import Grant
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ async def audited(  # noqa: PLR0913, PLR0917 - what a call consists of
     grant: Grant,
     history: SessionHistory,
     call: Awaitable[dict[str, Any]],
+    *,
+    is_read: bool = False,
 ) -> dict[str, Any]:
     """Returns what a call returns, and raises what it raises, once its outcome is recorded.
 
@@ -54,6 +57,7 @@ async def audited(  # noqa: PLR0913, PLR0917 - what a call consists of
         grant: What the caller may know.
         history: The session, whose search may have led to the call.
         call: The call itself.
+        is_read: Whether a model reads the result.
     """
     keeps = app.activity is not None and app.activity.keep_arguments
     search = history.search_for(app.catalogue(grant).id_of(tool)) if keeps else None
@@ -94,6 +98,7 @@ async def audited(  # noqa: PLR0913, PLR0917 - what a call consists of
                     arguments=printable(redact(sent.decode(), hidden), MAX_ARGUMENTS_CHARS)
                     if keeps and sent is not None
                     else None,
+                    result_tokens=result_tokens(result) if is_read and result else None,
                 )
             )
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 from toolscript.errors import UnknownNameError
 from toolscript.gateway.raw_results import RawResult, UnreadableError, decode_moderate
 from toolscript.surfaces.server.page_sessions import PAGE
-from toolscript.text.token_estimate import estimated_tokens
+from toolscript.text.token_estimate import result_tokens
 
 _MAX_TEXT = 20_000
 """Characters of a result that are shown."""
@@ -93,7 +93,7 @@ def outcome_of_call(result: dict[str, Any], holder: str) -> CallOutcome:
         blocks.append(_text(_pretty(structured), "structured"))
     is_error = bool(result.get("isError"))
     return CallOutcome(
-        blocks=blocks, is_error=is_error, bytes=len(text), tokens=estimated_tokens(text)
+        blocks=blocks, is_error=is_error, bytes=len(text), tokens=result_tokens(result)
     )
 
 

@@ -1,6 +1,6 @@
 """Shows the screens about the whole: savings, graph, skills, access and health."""
 
-from typing import Any
+from typing import Any, Literal
 
 import anyio.to_thread
 import msgspec
@@ -63,6 +63,8 @@ class ClientRow(Struct, frozen=True, kw_only=True):
     """A session of an MCP client."""
 
     holder: str
+    transport: Literal["stdio", "HTTP"]
+    """The first for a client that starts ``toolscript mcp``."""
     exposure: str
     requests: int
 
@@ -123,7 +125,12 @@ async def access(_: App, request: Request) -> Any:
             for token in known
         ],
         clients=[
-            ClientRow(holder=each.holder, exposure=each.exposure, requests=each.requests)
+            ClientRow(
+                holder=each.holder,
+                transport="HTTP" if each.close is None else "stdio",
+                exposure=each.exposure,
+                requests=each.requests,
+            )
             for each in reversed(mcp.open_sessions)
         ],
     )

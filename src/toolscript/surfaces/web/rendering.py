@@ -156,8 +156,10 @@ def _since(stamp: str) -> str:
     return f"{max(0, seconds):.0f} s"
 
 
-def _duration(ms: float) -> str:
-    """Returns a duration such as ``15 ms`` or ``60.0 s``."""
+def _duration(ms: float | None) -> str:
+    """Returns a duration such as ``15 ms`` or ``60.0 s``; a dash for None."""
+    if ms is None:
+        return "—"
     return f"{ms:.0f} ms" if ms < _SECOND_MS else f"{ms / _SECOND_MS:,.1f} s"
 
 
