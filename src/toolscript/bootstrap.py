@@ -135,6 +135,7 @@ def application(
         ownership=replication and replication.leases,
         shared=replication and replication.catalogue,
         forward=replication and replication.forward,
+        logs=settings.data_dir / "logs" / "servers" / config.key,
     )
     curves = None if settings.no_cache else settings.data_dir / "cache" / "calibration"
     learning = _learning(settings, config, shared)

@@ -199,6 +199,12 @@ class ScopedCatalogue:
             with suppress(RefusedError):  # which is an answer: the newest protocol has no pings
                 await self.request(server, "ping", {}, caller)
 
+    async def restart(self, server: str, caller: Caller = SILENT_CALLER) -> None:
+        """Starts a server anew, and returns once it answers; raises `UpstreamError` if not."""
+        self.gateway.restart(server)
+        with suppress(RefusedError):  # see `reach_server`
+            await self.request(server, "ping", {}, caller)
+
     def pinned(self) -> list[ToolSpec]:
         """Those of the caller's tools that models always see, by id."""
         allows = self._allows()

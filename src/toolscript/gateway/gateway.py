@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -11,7 +12,7 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from toolscript.config.servers import Config
-from toolscript.errors import NotConnectedError, NotOwnerError
+from toolscript.errors import InputError, NotConnectedError, NotOwnerError
 from toolscript.gateway.base import (
     Caller,
     Connect,
@@ -31,10 +32,12 @@ from toolscript.gateway.instance import Instance, InstanceEndedError
 from toolscript.gateway.managed_server import ManagedServer, status_of
 from toolscript.gateway.observable_catalogue import ObservableCatalogue
 from toolscript.gateway.process.process_resources import measure
+from toolscript.gateway.process.stderr_log import last_lines
 from toolscript.gateway.process_limit import ProcessLimit
 from toolscript.gateway.replica_sync import ReplicaSync
 from toolscript.gateway.server_instances import ServerInstances
 from toolscript.text.display import encodable
+from toolscript.text.redaction import redact
 from toolscript.text.timestamps import utc_timestamp
 from toolscript.types import (
     RESULT_LIMIT,
@@ -68,6 +71,7 @@ class Gateway:
         ownership: Says which servers this replica lists; None without other replicas.
         shared: Where replicas tell each other what servers list; None without other replicas.
         forward: Passes requests on to the replica that runs a server alone; None without others.
+        logs: The folder of what servers write on standard error.
     """
 
     def __init__(  # noqa: PLR0913 - what bootstrap wires, each by its name
@@ -85,6 +89,7 @@ class Gateway:
         ownership: ServerOwnership | None = None,
         shared: SharedCatalogue | None = None,
         forward: Forward | None = None,
+        logs: Path = Path(),
     ) -> None:
         self.config = config
         self._connector = connector
@@ -96,6 +101,7 @@ class Gateway:
         self._tasks: TaskGroup | None = None
         self._ownership = ownership or SoleOwnership()
         self._forward = forward
+        self._logs = logs
         wanted = [spec for spec in _enabled(config) if only in {None, spec.name}]
         self._ownership.follow(wanted)
         self._catalogue = ObservableCatalogue(known)
@@ -253,8 +259,30 @@ class Gateway:
 
     def secrets_of(self, server: str) -> tuple[str, ...]:
         """Returns the secrets of a server's entry, which nobody may be shown."""
+        return next((spec.secrets for spec in self.config.servers if spec.name == server), ())
+
+    def log(self, server: str, count: int) -> tuple[Path, list[str]]:
+        """Returns the file of what a server wrote on standard error, and its last lines.
+
+        What is secret in its entry is blanked. Raises `InputError` for a server without a log.
+        """
+        specs = _enabled(self.config)
+        if not any(spec.name == server and spec.transport == "stdio" for spec in specs):
+            raise InputError(f"{server} has no log here: it is no program that is started")
+        path, lines = last_lines(self._logs, server, count)
+        return path, [redact(line, self.secrets_of(server)) for line in lines]
+
+    def restart(self, server: str) -> None:
+        """Stops a server's instances, whatever they do, and starts it anew.
+
+        Raises `NotConnectedError` for one that this process does not run.
+        """
         managed = self._managed.get(server)
-        return managed.spec.secrets if managed else ()
+        if managed is None or (managed.spec.instances == "one" and not managed.is_owned):
+            raise NotConnectedError(f"{server} is not run by this gateway, or is disabled")
+        self._end(managed)
+        self._begin(managed.spec)
+        self._managed[server].instances.default.start()
 
     def result_limit(self, tool: ToolSpec) -> int:
         """Returns how many characters of a tool's result a model gets."""

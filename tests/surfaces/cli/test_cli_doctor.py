@@ -77,6 +77,7 @@ def test_what_is_wrong_is_told_with_what_to_do(cli: Cli, scripted: Scripted) -> 
     assert wrong == {"port", "server bad", "server odd", "model", "tokens"}
     assert found["port"]["advice"] == "choose another with --port"
     assert found["server bad"]["found"].endswith("its last words: no key")
+    assert found["server bad"]["advice"] == "see its log: toolscript logs bad"
     assert found["server odd"]["advice"] == "correct its entry in the configuration"
     assert "no caller is let in" in found["tokens"]["found"]
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.support import Cli
 
 PROGRAM = """
 import sys
@@ -28,3 +29,10 @@ def test_numpy_has_no_threads_of_its_own() -> None:
         command = [sys.executable, "-c", PROGRAM]
         output = subprocess.check_output(command, text=True, env=environment)
         assert output.split()[-1] == str(threads)
+
+
+def test_help_without_a_command_is_set_as_help_is(cli: Cli) -> None:
+    done, asked = cli(), cli("--help")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == asked.stdout
+    assert "\n  search        Find the tools for a task.\n" in done.stderr

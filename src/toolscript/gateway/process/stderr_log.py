@@ -8,13 +8,28 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
-from toolscript.storage.atomic_files import open_private, write_failure
+from toolscript.storage.atomic_files import file_name, open_private, write_failure
 
 log = logging.getLogger(__name__)
 MAX_BYTES = 4 * 1024 * 1024
 _TAIL_BYTES = 8192
+_SHOWN_BYTES = 256 * 1024
 _UNSHOWN_CHARS = 4096
 """So much of a line that begins before the tail is not shown: it may begin with half a secret."""
+
+
+def last_lines(folder: Path, server: str, count: int) -> tuple[Path, list[str]]:
+    """Returns the log that a server has written last, and the last lines of its two files."""
+    name = file_name(server)
+    logs = [folder / f"{name}.log", *folder.glob(f"{name}.{'[0-9a-f]' * 8}.log")]  # of projects
+    path = max(filter(Path.is_file, logs), key=lambda each: each.stat().st_mtime, default=logs[0])
+    return path, [*_lines(Path(f"{path}.1")), *_lines(path)][-count:]
+
+
+def _lines(path: Path) -> list[str]:
+    data = path.read_bytes() if path.is_file() else b""
+    lines = data[-_SHOWN_BYTES:].decode("utf-8", "replace").splitlines()
+    return lines[1:] if len(data) > _SHOWN_BYTES else lines  # half a secret, perhaps
 
 
 class StderrLog:

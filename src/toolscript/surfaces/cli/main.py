@@ -15,7 +15,7 @@ from toolscript import __version__
 from toolscript.errors import ToolscriptError
 from toolscript.surfaces.server.garbage_collection import collect_rarely, exit_at_once
 from toolscript.surfaces.server.signals import EndedError, raise_when_asked_to_end
-from toolscript.text.display import printable
+from toolscript.text.display import harmless, printable
 
 _SIGNAL_EXIT_CODE = 128
 _ONE_THREAD = "OPENBLAS_NUM_THREADS"
@@ -27,6 +27,9 @@ _COMMANDS = {
     "list-servers": "List the configured servers.",
     "list-tools": "List every tool, or one server's.",
     "skills": "Find, list and add skills.",
+    "describe": "Show what a tool does and takes.",
+    "logs": "Show what a server has written in its log.",
+    "restart": "Stop a server and start it anew.",
     "get-types": "Print a typed client of the tools.",
     "call": "Call a tool.",
     "review": "Show the tools whose definitions wait for approval.",
@@ -54,6 +57,9 @@ _MODULES = {
     "list-servers": "list_commands",
     "list-tools": "list_commands",
     "get-types": "types_command",
+    "describe": "detail_commands",
+    "logs": "detail_commands",
+    "restart": "detail_commands",
     "approve": "review_command",
     "reject": "review_command",
     "permissions": "pending_command",
@@ -62,19 +68,19 @@ _MODULES = {
 _MEANT: dict[str, list[str]] = {
     "find": ["search"],
     "list": ["list-tools", "list-servers"],
-    "describe": ["search --explain", "list-tools"],
     "run": ["call", "exec"],
     "start": ["gateway start"],
     "stop": ["gateway stop"],
-    "restart": ["gateway stop, then gateway start"],
     "status": ["gateway status", "doctor"],
-    "logs": ["activity", "doctor"],
+    "log": ["logs", "activity"],
     "login": ["auth"],
     "tools": ["list-tools"],
     "servers": ["list-servers"],
 }
 """The commands that do what users expect of some other words."""
-_ASKING = {"search", "list-servers", "list-tools", "get-types", "call", "activity"}
+_ASKING = {
+    *("search", "list-servers", "list-tools", "describe", "logs", "get-types", "call", "activity")
+}
 """Commands that have nothing to log unless no gateway runs; see `connect.connected`."""
 
 
@@ -158,10 +164,13 @@ def main() -> NoReturn:
 
 
 def _exit(code: int, *lines: str, prefix: str = "toolscript: ") -> NoReturn:
-    """End the process with these lines on standard error, where that is still open."""
+    """Ends the process with these lines on standard error, if that is still open.
+
+    Without a ``prefix`` they are set in columns, which stay.
+    """
     with suppress(OSError):
         for line in lines:
-            click.echo(printable(f"{prefix}{line}"), err=True)
+            click.echo(printable(f"{prefix}{line}") if prefix else harmless(line), err=True)
     exit_at_once(code)
 
 

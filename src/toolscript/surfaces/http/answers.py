@@ -232,6 +232,14 @@ class RefusalsAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     last_address: str
 
 
+class ServerLogAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a server has written on standard error."""
+
+    server_name: str
+    file: str
+    lines: Annotated[list[str], about("The newest last; without the secrets of its entry.")]
+
+
 class ActivityAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Calls of tools."""
 

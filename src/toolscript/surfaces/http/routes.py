@@ -32,6 +32,7 @@ from toolscript.surfaces.http import (
     probe_routes,
     runtime_routes,
     search_routes,
+    server_routes,
 )
 from toolscript.surfaces.http.client_sessions import ClientSessions, caller_of, session_of
 from toolscript.surfaces.http.cluster_routes import cluster_routes
@@ -92,7 +93,7 @@ def every_endpoint() -> list[openapi.Endpoint]:
     """Returns the routes of every module, in the order in which they are named."""
     modules = (
         *(graph_routes, runtime_routes, approval_routes, activity_routes),
-        *(cost_routes, probe_routes),
+        *(cost_routes, probe_routes, server_routes),
     )
     others = (each for module in modules for each in module.ENDPOINTS)
     every = [*search_routes.ENDPOINTS, *ENDPOINTS, *others]
@@ -304,12 +305,15 @@ async def list_servers(app: App, request: Request) -> Any:
     "/tools",
     answers.ToolsAnswer,
     parameter("server", "Only this server's.", TEXT),
+    parameter("tool", "Only this one.", TEXT),
     parameter("notes", "Say what is unusual in each definition.", BOOLEAN),
 )
 async def list_tools(app: App, request: Request) -> Any:
     """Every tool, with its schemas."""
     catalogue = app.catalogue(grant_of(request))
-    specs = catalogue.tools(request.query_params.get("server"))
+    asked = request.query_params
+    one = asked.get("tool")
+    specs = catalogue.tools(asked.get("server")) if one is None else [catalogue.tool(one)]
     known = catalogue.known(spec.id for spec in specs).values()
     notes = None
     if flag(request, "notes"):

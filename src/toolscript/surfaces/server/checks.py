@@ -1,5 +1,6 @@
 """Checks for problems, each with what to do: for ``toolscript doctor`` and for the page."""
 
+import shlex
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from toolscript.text.display import counted
 
 _ADVICE = {
     "invalid": "correct its entry in the configuration",
-    "failed": "see its log, and the guide to troubleshooting",
+    "failed": "see the guide to troubleshooting",
     "connecting": "wait, or give it more time with startTimeout",
 }
 
@@ -132,7 +133,10 @@ def server_finding(server: dict[str, Any]) -> Finding:
         found += f", {reordered} reordered: same words, other order" * bool(reordered)
         ok = state == "disabled" or not left_out
         return Finding(what, ok, "; ".join([found, *left_out]), advice)
-    return Finding(what, ok=False, found=server["error"] or state, advice=_ADVICE[state])
+    advice = _ADVICE[state]
+    if state == "failed" and server["transport"] == "stdio":
+        advice = f"see its log: toolscript logs {shlex.quote(server['name'])}"
+    return Finding(what, ok=False, found=server["error"] or state, advice=advice)
 
 
 def database_finding(database: dict[str, Any]) -> Finding:
