@@ -363,7 +363,7 @@ def _verdict(trace: Trace, score: float, rank: int) -> str:
     if score < trace.threshold:
         return (
             f"its confidence {score:.2f} is below the threshold {trace.threshold:g}; "
-            f"--threshold {int(score * 100) / 100:g} would let it pass"
+            f"a threshold of {int(score * 100) / 100:g} would let it pass"
         )
     if rank > trace.limit:
         return f"it is number {rank}, and {trace.limit} are shown; --limit {rank} would show it"

@@ -34,6 +34,14 @@ def test_a_file_that_cannot_be_read_is_shown_as_that(used: Cli) -> None:
     assert used.json("cache", "info")["embeddings"][0]["model"] == "cannot be read"
 
 
+def test_a_file_without_a_vector_is_shown_as_that(used: Cli) -> None:
+    """cache:validity"""
+    assert used("skills", "update").returncode == 0
+    empty = used.json("cache", "info")["embeddings"][-1]
+    assert empty["file"].startswith("skills-")
+    assert empty["model"] == "nothing yet"
+
+
 def test_what_is_deleted_is_computed_again(used: Cli) -> None:
     """cache:validity"""
     done = used("cache", "clear")

@@ -76,9 +76,10 @@ def _embeddings(path: Path) -> dict[str, Any]:
 
     is_json = path.suffix == ".json"
     model = model_of_file(path) if is_json else model_of(BlobStore(path).writer_version("vectors"))
+    missing = "cannot be read" if is_json or not path.is_file() else "nothing yet"
     return {
         "file": path.name,
-        "model": model or "cannot be read",
+        "model": model or missing,
         "bytes": path.stat().st_size if path.is_file() else 0,
         "fallback": path.parent.name == FALLBACK,
     }

@@ -310,7 +310,7 @@ class JsonRpcAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 ANSWERS = (
     *(SearchAnswer, ToolHit, SkillHit, ToolsAnswer, CallAnswer, ServersAnswer, SkillsAnswer),
-    *(SkillFile, StatsAnswer, HealthAnswer, LiveAnswer, ReadyAnswer),
+    *(ServerLogAnswer, SkillFile, StatsAnswer, HealthAnswer, LiveAnswer, ReadyAnswer),
     *(GraphAnswer, RelatedAnswer, GraphImported),
     *(GraphCleared, ActivityAnswer, ModuleAnswer, JsonRpcRequest, JsonRpcAnswer, ErrorAnswer),
     *approval_messages.TYPES,
