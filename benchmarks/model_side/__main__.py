@@ -403,8 +403,12 @@ def _print(counts: dict[str, Count], tasks: int) -> None:
     ]
     report.table(header, rows)
     for name, count in counts.items():
+        once = totals[name] - count.tokens["list"] * (tasks - 1) // tasks
+        print(f"\n{name}: {count.turns} turns, {count.asked} calls that a person is asked about")
+        if name != "toolscript, two-phase":
+            print(f"in one session of {tasks} tasks, the list read once: {once:,} tokens")
         if count.failed:
-            print(f"\nnot at first, {name}: {'; '.join(count.failed)}")
+            print(f"not at first: {'; '.join(count.failed)}")
 
 
 if __name__ == "__main__":
