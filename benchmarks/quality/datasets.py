@@ -3,7 +3,7 @@
 A folder with two files of JSON lines:
 
 - ``tools.jsonl``: ``id``, ``server``, ``name``, and where there are any
-  ``description`` and ``input_schema``;
+  ``description``, ``input_schema`` and ``annotations``;
 - ``queries.jsonl``: ``query``, ``relevant`` (ids of tools), and where there is one
   ``split``.
 
@@ -37,6 +37,7 @@ class Tool(msgspec.Struct, frozen=True):
     name: str
     description: str | None = None
     input_schema: dict[str, Any] | None = None
+    annotations: dict[str, Any] | None = None
 
 
 class Query(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from toolscript.errors import InputError
+from toolscript.text.class_guess import guess_class
 from toolscript.text.secret_detection import (
     MAX_WORD,
     argument_secrets,
@@ -42,8 +43,10 @@ BUILTIN = "Vector"
 Trust = Literal["pinned", "new", "changed", "reordered"]
 """How a tool's definition came to be accepted: ``new`` and ``changed`` were, lately, unseen."""
 ToolClass = Literal["read", "write", "destructive"]
-"""What a call of a tool may do at most, as its server says: see `ToolSpec.tool_class`."""
+"""What a call of a tool may do at most: see `ToolSpec.tool_class`."""
 TOOL_CLASSES: tuple[ToolClass, ...] = ("read", "write", "destructive")
+ClassSource = Literal["config", "server", "guess"]
+"""Who says of which class a tool is: the user, its server, or nobody, so that it is guessed."""
 Decision = Literal["allow", "ask", "deny"]
 DECISIONS: tuple[Decision, ...] = ("allow", "ask", "deny")
 """What a rule says of a call, the strictest last."""
@@ -118,8 +121,7 @@ class PermissionRule(msgspec.Struct, frozen=True):
     @property
     def specificity(self) -> tuple[bool, int, bool]:
         """Of two rules about a tool, the greater one counts: an id, a longer pattern, a class."""
-        literal = self.pattern.replace("*", "").replace("?", "")
-        return literal == self.pattern, len(literal), self.tool_class is not None
+        return *_specificity(self.pattern), self.tool_class is not None
 
 
 RESULT_LIMIT = 24_000
@@ -156,6 +158,8 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
     exclude_tools: tuple[str, ...] = ()
     pin_tools: tuple[str, ...] = ()
     """Names or patterns of the tools that models always see."""
+    classes: dict[str, ToolClass] = {}
+    """The classes of tools by their names or patterns of names."""
     auto_approve: bool = False
     """Whether changed definitions of its tools are accepted without a person."""
     hold_reordered: bool = False
@@ -197,6 +201,18 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
         stated = [pattern for pattern in self.result_limits if _matches(tool, (pattern,))]
         chosen = max(stated, key=lambda pattern: (pattern == tool, len(pattern)), default="")
         return self.result_limits.get(chosen, RESULT_LIMIT)
+
+    def class_of(self, tool: str) -> ToolClass | None:
+        """Returns the class that the configuration gives the tool of this name; None without one.
+
+        The most specific pattern counts, and of equally specific ones the stricter class.
+        """
+        about = [
+            (_specificity(pattern), TOOL_CLASSES.index(given))
+            for pattern, given in self.classes.items()
+            if _matches(tool, (pattern,))
+        ]
+        return TOOL_CLASSES[max(about)[1]] if about else None
 
     @property
     def launch(self) -> tuple[str, ...]:
@@ -277,6 +293,8 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
     """The JSON Schema of its structured result, where it has one."""
     annotations: dict[str, Any] | None = None
     """The server's hints, such as ``readOnlyHint``."""
+    config_class: ToolClass | None = None
+    """The class that the configuration gives it; no part of its definition."""
 
     @cached_property
     def id(self) -> str:
@@ -284,20 +302,32 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
         return tool_id(self.server, self.name)
 
     @property
-    def tool_class(self) -> ToolClass:
-        """What a call may do at most, by its server's hints.
-
-        A hint that is missing has the protocol's default: without any, a tool is destructive.
-        """
+    def class_source(self) -> ClassSource:
+        """Who says of which class it is."""
+        if self.config_class is not None:
+            return "config"
         hints = self.annotations or {}
-        if hints.get("readOnlyHint") is True:
-            return "read"
-        return "write" if hints.get("destructiveHint") is False else "destructive"
+        stated = (hints.get("readOnlyHint"), hints.get("destructiveHint"))
+        return "guess" if stated == (None, None) else "server"
+
+    @cached_property
+    def tool_class(self) -> ToolClass:
+        """What a call may do at most, by the configuration, its server's hints, or its name.
+
+        One hint without the other has the protocol's default: a tool that writes may destroy.
+        """
+        if self.class_source == "guess":
+            return guess_class(self.server, self.name, self.input_schema)
+        hints = self.annotations or {}
+        stated = "write" if hints.get("destructiveHint") is False else "destructive"
+        return self.config_class or ("read" if hints.get("readOnlyHint") is True else stated)
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over every field: a changed description or schema changes it."""
-        return sha256_of(msgspec.to_builtins(self))
+        """SHA-256 over the definition: a changed description or schema changes it."""
+        fields = msgspec.to_builtins(self)
+        fields.pop("config_class", None)
+        return sha256_of(fields)
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -463,6 +493,12 @@ def owned(profile: str | None) -> Grant:
 
 ANONYMOUS = Grant(servers=("*",), anonymous=True, holder="anyone")
 """The grant of other programs on this machine while no token is required."""
+
+
+def _specificity(pattern: str) -> tuple[bool, int]:
+    """Of two patterns of names that match, the greater one counts: a name, a longer pattern."""
+    plain = pattern.replace("*", "").replace("?", "")
+    return plain == pattern, len(plain)
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:

@@ -217,10 +217,32 @@ def test_what_a_bearer_answers_itself_counts_once(tmp_path: Path, holder: str, a
 
 CHANGED = ToolSpec(server="git", name="push", description="Push by force.")
 DESTROYS_NOTHING = ToolSpec(server="git", name="push", annotations={"destructiveHint": False})
+CLASSIFIED = ToolSpec(server="git", name="push", config_class="write")
+REPORTS = ToolSpec(server="git", name="git_status")
+
+
+@pytest.mark.parametrize(
+    ("tool", "said"),
+    [
+        (PUSH, "By its name it may change or destroy something; its server does not say."),
+        (DESTROYS_NOTHING, "Its server says that it changes something, and destroys nothing."),
+        (REPORTS, "By its name it only reads; its server does not say."),
+        (CLASSIFIED, "The configuration says that it changes something, and destroys nothing."),
+    ],
+)
+def test_a_person_is_told_who_says_what_a_tool_may_do(
+    tmp_path: Path, tool: ToolSpec, said: str
+) -> None:
+    caller = Answering(accepting("once"))
+    anyio.run(approvals(tmp_path).ask, tool, {}, caller, "owner", "one", "a rule", ())
+    [asked] = caller.asked
+    assert asked["message"] == f"toolscript asks: may {tool.id} be called? {said} Arguments: {{}}"
 
 
 @pytest.mark.parametrize("answer", ["session", "always"])
-@pytest.mark.parametrize("changed", [CHANGED, DESTROYS_NOTHING], ids=["text", "class"])
+@pytest.mark.parametrize(
+    "changed", [CHANGED, DESTROYS_NOTHING, CLASSIFIED], ids=["text", "hint", "class"]
+)
 def test_an_answer_is_about_the_definition_that_was_asked_about(
     tmp_path: Path, answer: str, changed: ToolSpec
 ) -> None:

@@ -13,7 +13,7 @@ from toolscript.gateway.catalogue import Catalogue, ServerEntry
 from toolscript.gateway.gateway import Gateway
 from toolscript.gateway.snapshot import SnapshotStore
 from toolscript.graph.learning import Learning
-from toolscript.types import Document, ToolSpec
+from toolscript.types import Document, ServerSpec, ToolSpec
 
 
 def no_connection() -> Connect:
@@ -47,5 +47,8 @@ def test_only_servers_that_changed_are_read_again(tmp_path: Path) -> None:
     assert [each for each in second if any(each is old for old in first)] == [
         each for each in second if each.server == "a"
     ]
-    assert [each.id for each in feed.documents(before.keeping({"a_"}))] == ["a___list_a_"]
+    assert [
+        each.id
+        for each in feed.documents(before.keeping({"a_": ServerSpec(name="a_", transport="stdio")}))
+    ] == ["a___list_a_"]
     assert not learning.graph.needs("a__z")

@@ -5,11 +5,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from toolscript.config.permission_rules import RuleError, decide, rules_of, sources_for
 from toolscript.config.servers import load_config
 from toolscript.errors import ConfigSyntaxError
-from toolscript.types import EVERYTHING, Decision, Grant, PermissionRule, ToolClass, ToolSpec
+from toolscript.gateway.definitions.normal_form import definition_digest
+from toolscript.types import (
+    EVERYTHING,
+    Decision,
+    Grant,
+    PermissionRule,
+    ServerSpec,
+    ToolClass,
+    ToolSpec,
+)
 
 HINTS: dict[ToolClass, dict[str, bool]] = {
     "read": {"readOnlyHint": True},
@@ -46,7 +56,59 @@ def decision(rules: dict[str, str], of: ToolSpec, server: dict[str, str] | None 
 def test_the_class_of_a_tool_is_what_its_hints_say_with_the_defaults_of_mcp(
     annotations: dict[str, Any] | None, tool_class: str
 ) -> None:
-    assert ToolSpec(server="s", name="t", annotations=annotations).tool_class == tool_class
+    tool = ToolSpec(server="s", name="t", annotations=annotations)
+    assert (tool.tool_class, tool.class_source) == (
+        tool_class,
+        "server" if annotations else "guess",
+    )
+
+
+@pytest.mark.parametrize(
+    ("annotations", "config_class", "expected"),
+    [
+        (None, None, ("read", "guess")),
+        ({"title": "Get it", "readOnlyHint": None}, None, ("read", "guess")),
+        ({"idempotentHint": True}, None, ("read", "guess")),
+        ({"readOnlyHint": False}, None, ("destructive", "server")),
+        ({"destructiveHint": True}, None, ("destructive", "server")),
+        ({"destructiveHint": False}, None, ("write", "server")),
+        ({"readOnlyHint": "true"}, None, ("destructive", "server")),
+        (None, "destructive", ("destructive", "config")),
+        ({"readOnlyHint": True}, "write", ("write", "config")),
+        ({"destructiveHint": True}, "read", ("read", "config")),
+    ],
+)
+def test_a_name_counts_only_if_the_server_says_nothing_and_the_user_counts_before_both(
+    annotations: dict[str, Any] | None, config_class: ToolClass | None, expected: tuple[str, str]
+) -> None:
+    tool = ToolSpec(server="s", name="get_it", annotations=annotations, config_class=config_class)
+    assert (tool.tool_class, tool.class_source) == expected
+
+
+def test_the_class_of_the_configuration_is_no_part_of_the_definition() -> None:
+    tool = ToolSpec(server="s", name="get_it")
+    classified = structs.replace(tool, config_class="write")
+    assert (classified.digest, classified) == (tool.digest, classified)
+    assert definition_digest(classified) == definition_digest(tool)
+
+
+@pytest.mark.parametrize(
+    ("classes", "expected"),
+    [
+        ({}, None),
+        ({"get_*": "read"}, None),
+        ({"run_*": "write"}, "write"),
+        ({"*": "read", "run_*": "write"}, "write"),
+        ({"run_*": "write", "run_it": "read"}, "read"),
+        ({"run_*": "read", "*n_it": "write"}, "write"),
+        ({"run_??": "destructive", "run_*": "read"}, "destructive"),
+        ({"run_*": "read", "run_??": "destructive"}, "destructive"),
+    ],
+)
+def test_the_most_specific_pattern_gives_the_class(
+    classes: dict[str, ToolClass], expected: ToolClass | None
+) -> None:
+    assert ServerSpec(name="s", transport="stdio", classes=classes).class_of("run_it") == expected
 
 
 @pytest.mark.parametrize(

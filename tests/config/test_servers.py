@@ -285,6 +285,18 @@ def test_a12_what_is_excluded_is_not_offered(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("stated", "meant"),
     [
+        (None, {}),
+        ({}, {}),
+        ({"a_*": "read", "b": "${KIND}"}, {"a_*": "read", "b": "write"}),
+    ],
+)
+def test_classes_are_given_by_name(tmp_path: Path, stated: Any, meant: dict[str, str]) -> None:
+    assert one(tmp_path, {**GOOD, "class": stated}, KIND="write").classes == meant
+
+
+@pytest.mark.parametrize(
+    ("stated", "meant"),
+    [
         (None, ()),
         ([], ()),
         (["strip"], ("strip",)),
@@ -404,6 +416,13 @@ MISTAKES: list[tuple[str, Any, str]] = [
     ),
     ("it", {"command": "x", "includeTools": "y"}, "includeTools is 'y'; expected a list of str"),
     ("it", {"command": "x", "excludeTools": [{}]}, "excludeTools is a list; expected a list of"),
+    ("it", {"command": "x", "class": ["a"]}, "class is a list; expected an object of strings"),
+    ("it", {"command": "x", "class": {"a*": {}}}, "class.a* is an object; expected a string"),
+    (
+        "it",
+        {"command": "x", "class": {"b": "read", "a*": "reads"}},
+        "class.a* is 'reads'; expected one of read, write, destructive",
+    ),
     ("it", {"command": "x", "disabled": "yes"}, "disabled is 'yes'; expected true or false"),
     ("it", {"command": "x", "type": "ws"}, "type is 'ws'; expected stdio, http or sse"),
     ("it", {"command": "x", "protocol": "new"}, "protocol is 'new'; expected auto or legacy"),

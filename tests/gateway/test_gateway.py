@@ -383,6 +383,23 @@ def test_only_what_changed_is_restarted(stage: Stage) -> None:
     assert stage.connectors == 1
 
 
+def test_the_classes_of_a_changed_entry_count_before_its_server_is_connected_again(
+    stage: Stage,
+) -> None:
+    gateway = make(stage, A)
+    changed = msgspec.structs.replace(A, classes={"get_*": "destructive"})
+
+    async def scene() -> None:
+        async with run(gateway, stage, "a"):
+            stage.tell("a", ready("a", "get_x"))
+            assert gateway.catalogue.tools["a__get_x"].tool_class == "read"
+            gateway.configure(configured(changed))
+            assert states(gateway) == {"a": "connecting"}
+            assert gateway.catalogue.tools["a__get_x"].tool_class == "destructive"
+
+    play(scene)
+
+
 def test_what_is_removed_or_disabled_is_gone(stage: Stage) -> None:
     """upstream:live: its tools at once, its connection as soon as it has ended."""
     gateway = make(stage, A, B)

@@ -24,7 +24,7 @@ from toolscript.storage.atomic_files import storing_decision
 from toolscript.storage.base import Records
 from toolscript.text.display import printable
 from toolscript.text.timestamps import utc_timestamp
-from toolscript.types import EVERYTHING, ToolClass, ToolSpec
+from toolscript.types import EVERYTHING, ClassSource, ToolClass, ToolSpec
 
 log = logging.getLogger(__name__)
 PersonsAnswer: TypeAlias = Literal["once", "session", "always", "no"]
@@ -47,6 +47,7 @@ class PendingApproval(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     tool_id: str
     server: Annotated[str, Meta(description="Whose tool it is.")]
     tool_class: ToolClass
+    class_source: Annotated[ClassSource, Meta(description="Who says of which class it is.")]
     holder: Annotated[str, Meta(description="Who calls: a token's id, owner or anyone.")]
     arguments: Annotated[
         str, Meta(description="As JSON, without known secrets, each long value cut by itself.")
@@ -155,7 +156,7 @@ class Approvals:
         self._timeout_s = timeout_s
         self._pending: dict[str, _Waiting] = {}
         self._sessions: OrderedDict[tuple[str, str, str], None] = OrderedDict()
-        """Holder, session and definition of calls that are allowed for a session."""
+        """Holder, session, and definition with class, of calls that are allowed for a session."""
 
     @property
     def pending(self) -> list[PendingApproval]:
@@ -208,7 +209,7 @@ class Approvals:
             why: Which rule asks.
             hidden: Secrets that must not be shown.
         """
-        definition = definition_digest(tool)
+        definition = f"{definition_digest(tool)} {tool.tool_class}"
         if session and (holder, session, definition) in self._sessions:
             return
         remembered = await anyio.to_thread.run_sync(self.remembered.all)
@@ -224,6 +225,7 @@ class Approvals:
             tool_id=tool.id,
             server=tool.server,
             tool_class=tool.tool_class,
+            class_source=tool.class_source,
             holder=holder,
             arguments=text,
             answers=_ONCE if is_final else ANSWERS,
@@ -306,8 +308,10 @@ def _question(shown: PendingApproval) -> str:
         "write": "changes something, and destroys nothing",
         "destructive": "may change or destroy something",
     }[shown.tool_class]
+    judgement = {
+        "config": f"The configuration says that it {effect}.",
+        "server": f"Its server says that it {effect}.",
+        "guess": f"By its name it {effect}; its server does not say.",
+    }[shown.class_source]
     name = printable(shown.tool_id, 200)
-    return (
-        f"toolscript asks: may {name} be called? By what its server says of it, it {effect}. "
-        f"Arguments: {shown.arguments}"
-    )
+    return f"toolscript asks: may {name} be called? {judgement} Arguments: {shown.arguments}"

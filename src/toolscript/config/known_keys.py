@@ -52,8 +52,8 @@ SERVER_KEYS = (
     *("command", "args", "env", "envFile", "env_vars", "cwd"),
     *(*URL_KEYS, "headers", "bearer_token_env_var", "env_http_headers", "oauth"),
     *("type", "transport", "protocol"),
-    *("includeTools", "excludeTools", "pinTools", "permissions", "autoApprove", "output"),
-    *("resultLimit", "holdReordered"),
+    *("includeTools", "excludeTools", "pinTools", "class", "permissions", "autoApprove"),
+    *("output", "resultLimit", "holdReordered"),
     *("disabled", "start", "share", "instances", "idleTimeout", "maxConcurrent"),
     *(*START_TIMEOUT_KEYS, *CALL_TIMEOUT_KEYS),
 )

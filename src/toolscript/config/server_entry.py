@@ -34,12 +34,14 @@ from toolscript.text.secret_detection import is_harmless, redactable, url_secret
 from toolscript.types import (
     PROJECT,
     SEPARATOR,
+    TOOL_CLASSES,
     Instances,
     OAuthClient,
     OutputStep,
     Protocol,
     ServerSpec,
     Start,
+    ToolClass,
     Transport,
 )
 
@@ -209,6 +211,7 @@ def server(
         include_tools=_included(reader),
         exclude_tools=tuple(tool for key in EXCLUDE_KEYS for tool in reader.texts(key) or ()),
         pin_tools=reader.texts("pinTools") or (),
+        classes=_classes(reader),
         auto_approve=_auto_approve(reader),
         hold_reordered=reader.flag("holdReordered"),
         protocol=_protocol(reader),
@@ -236,6 +239,15 @@ def _included(reader: Entry) -> tuple[str, ...] | None:
         if tools is not None:
             included = tools if included is None else _in_both(included, tools)
     return included
+
+
+def _classes(reader: Entry) -> dict[str, ToolClass]:
+    """Returns the classes that an entry gives tools, by names or patterns of names."""
+    stated = reader.mapping("class")
+    for pattern in (each for each, given in stated.items() if given not in TOOL_CLASSES):
+        expected = f"expected one of {', '.join(TOOL_CLASSES)}"
+        raise EntryError(f"class.{pattern[:60]} is {_shown(stated[pattern])}; {expected}")
+    return cast("dict[str, ToolClass]", stated)
 
 
 def _in_both(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,7 @@ from toolscript.gateway.definitions.comparison import (
     Seniority,
     trust_of,
 )
-from toolscript.types import SEPARATOR, ServerState, ToolSpec, Trust, tool_id
+from toolscript.types import SEPARATOR, ServerSpec, ServerState, ToolSpec, Trust, tool_id
 
 MAX_EXPOSED = 46
 """The longest name of a tool for models. Vendors accept 64 characters, of which clients use some
@@ -112,9 +112,21 @@ class Catalogue:
         """Returns this catalogue with one server's entry replaced or added."""
         return Catalogue.of({**self.servers, entry.name: entry}.values())
 
-    def keeping(self, names: Container[str]) -> "Catalogue":
-        """Returns this catalogue with only these servers."""
-        return Catalogue.of(entry for name, entry in self.servers.items() if name in names)
+    def keeping(self, specs: Mapping[str, ServerSpec]) -> "Catalogue":
+        """Returns this catalogue with only these servers, and their tools' classes by these."""
+        entries = self.servers.items()
+        return Catalogue.of(
+            _classify(entry, specs[name]) for name, entry in entries if name in specs
+        )
+
+
+def _classify(entry: ServerEntry, spec: ServerSpec) -> ServerEntry:
+    """Returns an entry with the classes that the configuration gives; itself if it has them."""
+    if all(tool.config_class == spec.class_of(tool.name) for tool in entry.tools):
+        return entry
+    replace = msgspec.structs.replace
+    tools = (replace(tool, config_class=spec.class_of(tool.name)) for tool in entry.tools)
+    return replace(entry, tools=tuple(tools))
 
 
 def exposed_names(identifiers: Iterable[str], longest: int = MAX_EXPOSED) -> dict[str, str]:

@@ -255,7 +255,7 @@ def test_a_refusal_of_the_request_alone_is_passed_on(
         assert (server.opened, server.calls) == (1, ["first", "bad", "good"])
 
 
-@pytest.mark.parametrize("hints", [{"readOnlyHint": True}, {"destructiveHint": True}])
+@pytest.mark.parametrize("hints", [{"readOnlyHint": True}, {"destructiveHint": True}, {}])
 def test_a_server_error_is_repeated_only_for_a_tool_that_reads(
     tmp_path: Path, server: Forgetful, hints: dict[str, bool]
 ) -> None:

@@ -226,7 +226,11 @@ def test_the_filters_of_a_configuration(scripted: Scripted) -> None:
     """upstream:transports: includeTools and excludeTools hold; one that fits nothing is told."""
     tools = [json.loads(json.dumps(READ_FILE)) | {"name": n} for n in ("read", "write", "wipe")]
     entry = scripted(*tools) | {"includeTools": ["w*", "raed"], "excludeTools": ["wipe"]}
+    entry["class"] = {"x*": "read"}
     with running(write_config(scripted.directory / "servers.json", {"one": entry})) as now:
         status = now.wait_for("one", "ready")
         assert now.tool_ids() == ["one__write"]
-        assert status.rejected == ("includeTools names 'raed', which the server does not have",)
+        assert status.rejected == (
+            "includeTools names 'raed', which the server does not have",
+            "class names 'x*', which the server does not have",
+        )

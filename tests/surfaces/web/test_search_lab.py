@@ -62,7 +62,7 @@ def test_a_question_finds_tools_with_everything_that_explains_them(lab: Browser)
     first = page.all("li", class_="hit")[0]
     assert first.one("a", class_="name").text == "read_file"
     assert first.one("span", class_="server").text == "files"
-    assert first.one("span", class_="badge").text == "destructive"
+    assert first.one("span", class_="badge").text == "read"
     assert "tokens" in first.one("span", class_="price").text
     label = first.one("svg", class_="bar").attributes["aria-label"] or ""
     assert label.startswith(f"confidence {first.one('span', class_='score').text}: semantic")

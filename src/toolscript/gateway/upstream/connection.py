@@ -280,11 +280,11 @@ class McpUpstream:
                 raise HeldError(held_message(held))
 
     def _is_repeatable(self, method: str, params: dict[str, Any]) -> bool:
-        """Whether a request may be executed twice, by what its tool says of itself."""
+        """Whether a request may be executed twice, as its tool is known only to read: no guess."""
         if method != "tools/call":
             return True
-        reads = [tool.name for tool in self._ready.tools if tool.tool_class == "read"]
-        return params.get("name") in reads
+        reads = (tool for tool in self._ready.tools if tool.tool_class == "read")
+        return params.get("name") in {t.name for t in reads if t.class_source != "guess"}
 
     def list_again(self) -> None:
         """See `Upstream.list_again`."""

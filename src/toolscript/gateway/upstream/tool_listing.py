@@ -59,7 +59,7 @@ async def list_tools(
     free_bytes = MAX_SERVER_BYTES
     async for entry, rest in _entries(session):
         try:
-            tool = _tool(session, spec.name, entry, rest)
+            tool = _tool(session, spec, entry, rest)
             free_bytes -= _checked_size(tool, tools, free_bytes)
         except _RejectedToolError as error:
             rejected.append(f"{_name_of(entry)}: {error}")
@@ -126,7 +126,7 @@ def _version(session: ClientSession) -> str:
     return session.protocol_version or LATEST_HANDSHAKE_VERSION
 
 
-def _tool(session: ClientSession, server: str, entry: Any, rest: dict[str, Any]) -> ToolSpec:
+def _tool(session: ClientSession, spec: ServerSpec, entry: Any, rest: dict[str, Any]) -> ToolSpec:
     """Returns a tool of a page; raises `_RejectedToolError` for one that is not valid."""
     if isinstance(entry, msgspec.Raw) and len(entry) > MAX_TOOL_BYTES:
         raise _RejectedToolError(f"it has {len(entry)} bytes; at most {MAX_TOOL_BYTES} are read")
@@ -140,13 +140,14 @@ def _tool(session: ClientSession, server: str, entry: Any, rest: dict[str, Any])
     except _UNREADABLE as error:
         raise _RejectedToolError(f"it cannot be read: {error}") from None
     return ToolSpec(
-        server=server,
+        server=spec.name,
         name=raw["name"],
         title=raw.get("title") or "",
         description=raw.get("description") or "",
         input_schema=raw["inputSchema"],
         output_schema=raw.get("outputSchema"),
         annotations=raw.get("annotations"),
+        config_class=spec.class_of(raw["name"]),
     )
 
 
@@ -209,6 +210,7 @@ def _unmatched(spec: ServerSpec, names: Mapping[str, ToolSpec]) -> list[str]:
         "includeTools": spec.include_tools or (),
         "excludeTools": spec.exclude_tools,
         "pinTools": spec.pin_tools,
+        "class": tuple(spec.classes),
     }
     return [
         f"{key} names {pattern!r}, which the server does not have"

@@ -12,6 +12,7 @@ import click
 
 from toolscript.errors import ToolscriptError
 from toolscript.surfaces.cli.gateway_client import Client
+from toolscript.surfaces.cli.output import class_label
 from toolscript.text.display import printable
 
 _POLL_S = 0.3
@@ -55,7 +56,7 @@ def _asked(call: dict[str, Any]) -> str:
 def describe(call: dict[str, Any]) -> str:
     """Returns a waiting call as one line."""
     return (
-        f"{call['toolId']} ({call['toolClass']}) is called by {call['holder']} "
+        f"{call['toolId']} ({class_label(call)}) is called by {call['holder']} "
         f"with {call['arguments']}; {call['why']}"
     )
 

@@ -10,7 +10,7 @@ from toolscript.surfaces.cli.options import (
     refresh_option,
     settings_options,
 )
-from toolscript.surfaces.cli.output import note, print_answer
+from toolscript.surfaces.cli.output import class_label, note, print_answer
 from toolscript.text.display import counted
 
 _HEADER = ["Server", "State", "Tools", "Transport", "What is wrong"]
@@ -57,8 +57,8 @@ def list_tools(server: str | None, output: str, refresh: bool, notes: bool, **fl
         shown = {"tools": tools, "totalTools": len(tools)}
         print_answer(shown, output, ["Tool", "Note"], noted, empty="nothing unusual was found")
         return
-    rows = [[tool["toolId"], _description(tool)] for tool in answer["tools"]]
-    print_answer(answer, output, ["Tool", "Description"], rows)
+    rows = [[tool["toolId"], class_label(tool), _description(tool)] for tool in answer["tools"]]
+    print_answer(answer, output, ["Tool", "Class", "Description"], rows)
 
 
 def _description(tool: dict[str, Any]) -> str:

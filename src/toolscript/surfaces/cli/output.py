@@ -15,6 +15,12 @@ _MIN_COLUMNS = 20
 _LABEL = 12
 
 
+def class_label(tool: dict[str, Any]) -> str:
+    """Returns the class of a tool or a call, and who says so unless its server does."""
+    source = {"guess": ", by its name", "config": ", as configured"}.get(tool["classSource"], "")
+    return f"{tool['toolClass']}{source}"
+
+
 def print_answer(  # noqa: PLR0913 - the answer in its forms
     answer: Any,
     output: str,

@@ -8,7 +8,7 @@ import click
 from toolscript.surfaces.cli import approval_prompt
 from toolscript.surfaces.cli.connect import connected, gateway
 from toolscript.surfaces.cli.options import output_option, settings_options
-from toolscript.surfaces.cli.output import print_answer, print_json
+from toolscript.surfaces.cli.output import class_label, print_answer, print_json
 from toolscript.text.display import printable
 
 
@@ -35,7 +35,7 @@ def pending(identifier: str | None, answer: str | None, output: str, **flags: An
         return
     found = client.get("/pending")
     rows = [
-        [c["id"], c["toolId"], c["toolClass"], c["holder"], c["since"], c["arguments"]]
+        [c["id"], c["toolId"], class_label(c), c["holder"], c["since"], c["arguments"]]
         for c in found["pending"]
     ]
     header = ["Id", "Tool", "Class", "Caller", "Since (UTC)", "Arguments"]

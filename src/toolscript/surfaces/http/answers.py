@@ -25,6 +25,7 @@ from toolscript.surfaces.mcp.meta_tools import OWN_NAMES
 from toolscript.surfaces.server.error_answers import ErrorAnswer
 from toolscript.text.names import name_warning
 from toolscript.types import (
+    ClassSource,
     Related,
     ServerResources,
     ServerStatus,
@@ -40,6 +41,7 @@ class ToolAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     server_name: str
     tool_name: str
     tool_class: Annotated[ToolClass, about("What it may do: read, write or destroy.")]
+    class_source: Annotated[ClassSource, about("Who says so; `guess`: nobody, but its name does.")]
     trust: Annotated[Trust, about("Whether its definition is new or has changed lately.")]
     warning: str | UnsetType = UNSET
     title: str
@@ -357,6 +359,7 @@ def tool_answer(tool: KnownTool, notes: Mapping[str, tuple[Note, ...]] | None) -
         server_name=spec.server,
         tool_name=spec.name,
         tool_class=spec.tool_class,
+        class_source=spec.class_source,
         trust=tool.trust,
         warning=name_warning(spec.name, OWN_NAMES) or UNSET,
         title=spec.title,

@@ -11,6 +11,7 @@ from toolscript.surfaces.http.field_types import SCHEMA_REF, Count, Json, Ratio,
 from toolscript.surfaces.mcp.meta_tools import OWN_NAMES
 from toolscript.text.names import name_warning
 from toolscript.types import (
+    ClassSource,
     Explanation,
     Hit,
     MissExplanation,
@@ -34,6 +35,9 @@ class ToolHit(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     tool_name: str
     tool_class: Annotated[
         ToolClass | UnsetType, about("What it may do: read, write or destroy.")
+    ] = UNSET
+    class_source: Annotated[
+        ClassSource | UnsetType, about("Who says so; `guess`: nobody, but its name does.")
     ] = UNSET
     trust: Annotated[
         Trust | UnsetType, about("Whether its definition is new or has changed lately.")
@@ -165,6 +169,7 @@ def _tool_hit(hit: Hit, known: Mapping[str, KnownTool], *, mark: bool = False) -
         server_name=hit.document.server,
         tool_name=hit.document.name,
         tool_class=tool.spec.tool_class if tool else UNSET,
+        class_source=tool.spec.class_source if tool else UNSET,
         trust=tool.trust if tool else UNSET,
         warning=name_warning(hit.document.name, OWN_NAMES) or UNSET,
         confidence=hit.score,
