@@ -234,7 +234,8 @@ def test_a_person_is_told_who_says_what_a_tool_may_do(
     tmp_path: Path, tool: ToolSpec, said: str
 ) -> None:
     caller = Answering(accepting("once"))
-    anyio.run(approvals(tmp_path).ask, tool, {}, caller, "owner", "one", "a rule", ())
+    arguments: dict[str, Any] = {}
+    anyio.run(approvals(tmp_path).ask, tool, arguments, caller, "owner", "one", "a rule", ())
     [asked] = caller.asked
     assert asked["message"] == f"toolscript asks: may {tool.id} be called? {said} Arguments: {{}}"
 

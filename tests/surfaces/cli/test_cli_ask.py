@@ -11,7 +11,8 @@ from tests.support import FUZZY, READ_FILE, SEND_MAIL, Cli, Scripted
 def asking(cli: Cli, scripted: Scripted) -> Cli:
     """A command line with two servers."""
     cli.env = FUZZY
-    cli.configure(files=scripted(READ_FILE), mail=scripted(SEND_MAIL))
+    destroying = READ_FILE | {"annotations": {"destructiveHint": True}}
+    cli.configure(files=scripted(destroying), mail=scripted(SEND_MAIL))
     return cli
 
 

@@ -247,7 +247,7 @@ def test_a_model_reads_a_line_for_each_tool(url: str, mode: Mode) -> None:
     async def work(client: Client) -> None:
         verdict, first, *others = await read(client, "add")
         assert verdict == "fit: good"
-        assert first == "mail__add(a: number, b: number) [call_destructive_tool] Add two numbers"
+        assert first == "mail__add(a: number, b: number) [call_tool] Add two numbers"
         assert len(others) <= 5
         verdict, *others = await read(client, "zxqv blorp")
         assert verdict.startswith("fit: none. No tool here does that.")
