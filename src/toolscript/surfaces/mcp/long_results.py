@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import msgspec
@@ -93,35 +93,45 @@ def shorten(
     if blocks is None:  # no content that can be read: the whole is the text
         blocks, fields = [], {"structuredContent": msgspec.Raw(result)}
     texts = [block.text for block in blocks if block.text is not None]
-    structured = b"" if is_typed else bytes(fields.get("structuredContent", b""))
-    if structured and _repeat(texts, structured):
+    structured = bytes(fields.get("structuredContent", b""))
+    is_typed = is_typed and is_moderate(structured)
+    if structured and not is_typed and _repeat(texts, structured):
         del fields["structuredContent"]
         structured = b""
     unlimited = {"content", "structuredContent"} if is_typed else {"content"}
     length = sum(block.cost for block in blocks)
     length += sum(len(bytes(value)) for key, value in fields.items() if key not in unlimited)
-    if length <= limit and (is_moderate(result) or not structured):
-        return {key: msgspec.json.decode(value) for key, value in fields.items()}
-    room, shown, omitted = limit - limit // _PART, list[_Raw](), dict[str, _Block]()
+    if length <= limit and (is_typed or not structured or is_moderate(structured)):
+        return _objects(fields)
+    shown, omitted = _choose(blocks, limit - limit // _PART)
+    raw = {path: bytes(block.raw) for path, block in omitted.items()}
+    kept = _document(texts, b"" if is_typed else structured, limit, raw)
+    handle = keep(msgspec.msgpack.encode(kept))
+    text = _excerpt(kept, handle, tool, omitted)
+    others = {
+        key: value
+        for key, value in fields.items()
+        if (key in unlimited or len(bytes(value)) < _MAX_OTHER) and key != "content"
+    }
+    if not is_typed:
+        others.pop("structuredContent", None)
+    return {"content": [{"type": "text", "text": text}, *shown], **_objects(others)}
+
+
+def _objects(fields: _Fields) -> _Raw:
+    return {key: msgspec.json.decode(value) for key, value in fields.items()}
+
+
+def _choose(blocks: Sequence[_Block], room: int) -> tuple[list[_Raw], dict[str, _Block]]:
+    """Returns the blocks without text that there is room for, and by their paths the others."""
+    shown, omitted = list[_Raw](), dict[str, _Block]()
     for place, block in enumerate(blocks):
         if block.text is None and block.cost <= room:
             room -= block.cost
             shown.append(msgspec.json.decode(block.raw))
         elif block.text is None:
             omitted[f"content[{place}]"] = block
-    kept = _document(
-        texts, structured, limit, {path: bytes(each.raw) for path, each in omitted.items()}
-    )
-    handle = keep(msgspec.msgpack.encode(kept))
-    text = _excerpt(kept, handle, tool, omitted)
-    typed = {"structuredContent"} if is_typed else set[str]()
-    others = {
-        key: msgspec.json.decode(value)
-        for key, value in fields.items()
-        if key in typed
-        or (key not in {"content", "structuredContent"} and len(bytes(value)) < _MAX_OTHER)
-    }
-    return {"content": [{"type": "text", "text": text}, *shown], **others}
+    return shown, omitted
 
 
 def _blocks(content: msgspec.Raw) -> list[_Block] | None:
