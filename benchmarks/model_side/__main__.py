@@ -108,14 +108,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name, way in _ways().items():
             print(f"{name} …", file=sys.stderr, flush=True)
             with _started() as (started, workspace):
-                counts[name] = anyio.run(_do_all, way, started, _tasks(workspace, page, given))
+                counts[name] = anyio.run(_do_all, way, started, tasks(workspace, page, given))
     _print(counts, given.tasks)
     rows = {name: vars(count) for name, count in counts.items()}
     report.write(given.json, {"meta": report.meta(), "results": rows})
     return 0
 
 
-def _tasks(workspace: Path, page: str, given: argparse.Namespace) -> list[tuple[str, list[Step]]]:
+def tasks(workspace: Path, page: str, given: argparse.Namespace) -> list[tuple[str, list[Step]]]:
+    """Returns the goal and the steps of as many tasks as are asked for.
+
+    Args:
+        workspace: The folder of the files.
+        page: The address of a web page.
+        given: The arguments of the command.
+    """
     text = (Path(__file__).parent / "tasks.toml").read_text("utf-8")
     text = text.replace("{workspace}", str(workspace)).replace("{page}", page)
     return [
@@ -338,7 +345,7 @@ def _ways() -> dict[str, type[Way]]:
 
 
 async def _do_all(
-    way: type[Way], started: Started, tasks: Sequence[tuple[str, list[Step]]]
+    way: type[Way], started: Started, chosen: Sequence[tuple[str, list[Step]]]
 ) -> Count:
     count = Count()
     headers = {"Authorization": f"Bearer {started.key}"}
@@ -348,7 +355,7 @@ async def _do_all(
                 tools = (await client.list_tools()).tools
             entries = [tool.model_dump(by_alias=True, exclude_none=True) for tool in tools]
             way.engine = FastMcp([entry for entry in entries if "__" in entry["name"]])
-        for goal, steps in tasks:
+        for goal, steps in chosen:
             async with Client(_door(started, way, sends), mode="legacy") as client:
                 done = [await _do(way(client, started, count), steps)]
             count.found_at_first += all(done)
@@ -385,7 +392,7 @@ async def _do(way: Way, steps: Sequence[Step]) -> bool:
     return at_first
 
 
-def _print(counts: dict[str, Count], tasks: int) -> None:
+def _print(counts: dict[str, Count], number: int) -> None:
     kinds = ("list", "searches", "descriptions", "calls", "results")
     header = ["", *kinds, "all", "of all listed", "at first", "wrong turns"]
     totals = {name: sum(count.tokens.values()) for name, count in counts.items()}
@@ -396,17 +403,17 @@ def _print(counts: dict[str, Count], tasks: int) -> None:
             *(f"{count.tokens.get(kind, 0):,}" for kind in kinds),
             f"{totals[name]:,}",
             f"{totals[name] / everything:.1%}",
-            f"{count.found_at_first} of {tasks}",
+            f"{count.found_at_first} of {number}",
             str(count.wrong_turns),
         ]
         for name, count in counts.items()
     ]
     report.table(header, rows)
     for name, count in counts.items():
-        once = totals[name] - count.tokens["list"] * (tasks - 1) // tasks
+        once = totals[name] - count.tokens["list"] * (number - 1) // number
         print(f"\n{name}: {count.turns} turns, {count.asked} calls that a person is asked about")
         if name != "toolscript, two-phase":
-            print(f"in one session of {tasks} tasks, the list read once: {once:,} tokens")
+            print(f"in one session of {number} tasks, the list read once: {once:,} tokens")
         if count.failed:
             print(f"not at first: {'; '.join(count.failed)}")
 
