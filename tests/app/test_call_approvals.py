@@ -94,7 +94,9 @@ def test_whatever_is_no_clear_yes_is_a_no(tmp_path: Path, answer: Any) -> None:
     assert not anyio.run(is_allowed, asker, Answering(accepting("no")), "session")
 
 
-@pytest.mark.parametrize(("answer", "again"), [("once", 2), ("session", 1), ("always", 1)])
+@pytest.mark.parametrize(
+    ("answer", "again"), [("once", 2), ("session", 1), ("server", 1), ("always", 1)]
+)
 def test_an_answer_counts_for_as_long_as_it_says(tmp_path: Path, answer: str, again: int) -> None:
     asker = approvals(tmp_path)
     caller = Answering(accepting(answer), accepting("no"))
@@ -107,6 +109,33 @@ def test_an_answer_counts_for_as_long_as_it_says(tmp_path: Path, answer: str, ag
     asker.end_session("one")
     last = Answering(accepting("no"))
     assert anyio.run(is_allowed, asker, last, "one") == (answer == "always")
+
+
+def test_a_whole_server_can_be_allowed_for_a_session(tmp_path: Path) -> None:
+    """Its tools up to the class that was asked about, and no other server's."""
+    asker = approvals(tmp_path)
+    hints = {"read": {"readOnlyHint": True}, "write": {"destructiveHint": False}}
+    write, read = (ToolSpec(server="git", name=n, annotations=hints[n]) for n in ("write", "read"))
+    push, other = PUSH, ToolSpec(server="github", name="push")
+
+    async def allowed(tool: ToolSpec, answer: str, session: str = "one") -> bool:
+        caller = Answering(accepting(answer))
+        try:
+            await asker.ask(tool, {}, caller, "owner", session, "a rule", ())
+        except DeniedError:
+            return False
+        return not caller.asked
+
+    async def session() -> None:
+        assert not await allowed(write, "server")
+        assert [await allowed(each, "no") for each in (read, write, push)] == [True, True, False]
+        assert not await allowed(push, "server")
+        assert [await allowed(each, "no") for each in (push, other)] == [True, False]
+        assert not await allowed(push, "no", "two")
+        asker.end_session("one")
+        assert not await allowed(read, "no")
+
+    anyio.run(session)
 
 
 def test_the_question_names_the_tool_and_shows_no_secret(tmp_path: Path) -> None:

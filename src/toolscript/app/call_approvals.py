@@ -24,13 +24,19 @@ from toolscript.storage.atomic_files import storing_decision
 from toolscript.storage.base import Records
 from toolscript.text.display import printable
 from toolscript.text.timestamps import utc_timestamp
-from toolscript.types import EVERYTHING, ClassSource, ToolClass, ToolSpec
+from toolscript.types import EVERYTHING, TOOL_CLASSES, ClassSource, ToolClass, ToolSpec
 
 log = logging.getLogger(__name__)
-PersonsAnswer: TypeAlias = Literal["once", "session", "always", "no"]
-ANSWERS: tuple[PersonsAnswer, ...] = ("once", "session", "always", "no")
+PersonsAnswer: TypeAlias = Literal["once", "session", "server", "always", "no"]
+ANSWERS: tuple[PersonsAnswer, ...] = ("once", "session", "server", "always", "no")
 _ONCE: tuple[PersonsAnswer, ...] = ("once", "no")
-_TITLES = {"once": "Once", "session": "For this session", "always": "Always", "no": "No"}
+_TITLES = {
+    "once": "Once",
+    "session": "For this session",
+    "server": "For this session, with every tool of the server that does no more",
+    "always": "Always",
+    "no": "No",
+}
 MAX_PENDING, MAX_PENDING_OF_OTHERS = 200, 20
 """Calls of the owner, and of any other holder, that wait at a time; a further one is denied."""
 _MAX_SESSION_ANSWERS = 10_000
@@ -156,7 +162,8 @@ class Approvals:
         self._timeout_s = timeout_s
         self._pending: dict[str, _Waiting] = {}
         self._sessions: OrderedDict[tuple[str, str, str], None] = OrderedDict()
-        """Holder, session, and definition with class, of calls that are allowed for a session."""
+        """Holder, session, and what is allowed for it: a definition with its class, or a server's
+        tools up to a class."""
 
     @property
     def pending(self) -> list[PendingApproval]:
@@ -210,7 +217,9 @@ class Approvals:
             hidden: Secrets that must not be shown.
         """
         definition = f"{definition_digest(tool)} {tool.tool_class}"
-        if session and (holder, session, definition) in self._sessions:
+        most = TOOL_CLASSES[TOOL_CLASSES.index(tool.tool_class) :]
+        allowed = (definition, *(f"{each} {tool.server}" for each in most))
+        if session and any((holder, session, each) in self._sessions for each in allowed):
             return
         remembered = await anyio.to_thread.run_sync(self.remembered.all)
         if any(each.allows(tool, holder) for each in remembered):
@@ -233,8 +242,9 @@ class Approvals:
             why=why,
         )
         answer = await (self._elicited(shown, caller) if may_ask else self._waited(shown))
-        if answer == "session" and session:
-            self._sessions[holder, session, definition] = None
+        if answer in {"session", "server"} and session:
+            about = definition if answer == "session" else f"{tool.tool_class} {tool.server}"
+            self._sessions[holder, session, about] = None
             if len(self._sessions) > _MAX_SESSION_ANSWERS:
                 self._sessions.popitem(last=False)
         elif answer == "always":

@@ -16,7 +16,7 @@ from toolscript.surfaces.cli.output import class_label
 from toolscript.text.display import printable
 
 _POLL_S = 0.3
-ANSWERS = ("once", "session", "always", "no")
+ANSWERS = ("once", "session", "server", "always", "no")
 """`PersonsAnswer`, whose import takes longer than a command has."""
 
 

@@ -83,7 +83,7 @@ async def pending(app: App, request: Request) -> Any:
     body=reference(CallDecision),
 )
 async def answer_pending(app: App, request: Request) -> Any:
-    """Answer a call that waits: `{"answer": "once"}`; or session, always, no."""
+    """Answer a call that waits: `{"answer": "once"}`; or session, server, always, no."""
     _check_owner(request)
     given = (await json_struct(request, CallDecision)).answer
     call = app.approvals.answer(request.path_params["id"], given)
