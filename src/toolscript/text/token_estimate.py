@@ -10,7 +10,7 @@ from toolscript.text.image_size import image_size
 BYTES_PER_TOKEN = 4
 """Definitions of tools have between 3.5 and 4.5, depending on the model."""
 _PIXELS_PER_TOKEN = 750
-_MAX_IMAGE_TOKENS = 1600
+MAX_IMAGE_TOKENS = 1600
 """As Anthropic states them (https://docs.anthropic.com/en/docs/build-with-claude/vision); larger
 images are scaled down."""
 
@@ -18,6 +18,13 @@ images are scaled down."""
 def estimated_tokens(text: bytes) -> int:
     """Returns the estimate for a text in UTF-8, rounded up."""
     return -(-len(text) // BYTES_PER_TOKEN)
+
+
+def image_tokens(size: tuple[int, int] | None) -> int:
+    """Returns the estimate for an image of a width and a height; the most if they are unknown."""
+    if size is None:
+        return MAX_IMAGE_TOKENS
+    return min(MAX_IMAGE_TOKENS, -(-size[0] * size[1] // _PIXELS_PER_TOKEN))
 
 
 def result_tokens(result: Mapping[str, Any]) -> int:
@@ -35,9 +42,7 @@ def _block_tokens(block: Any) -> int:
     fields = cast("dict[str, Any]", block) if isinstance(block, dict) else {}
     text, data, resource = fields.get("text"), fields.get("data"), fields.get("resource")
     if isinstance(resource, dict) and "blob" in resource:
-        return _MAX_IMAGE_TOKENS
+        return MAX_IMAGE_TOKENS
     if isinstance(data, str):
-        size = image_size(data) if fields.get("type") == "image" else None
-        pixels = size[0] * size[1] if size else _MAX_IMAGE_TOKENS * _PIXELS_PER_TOKEN
-        return min(_MAX_IMAGE_TOKENS, -(-pixels // _PIXELS_PER_TOKEN))
+        return image_tokens(image_size(data) if fields.get("type") == "image" else None)
     return estimated_tokens(text.encode() if isinstance(text, str) else msgspec.json.encode(block))

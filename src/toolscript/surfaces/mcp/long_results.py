@@ -13,6 +13,7 @@ from toolscript.surfaces.mcp.meta_tools import MORE
 from toolscript.text.display import counted, printable
 from toolscript.text.image_size import image_size
 from toolscript.text.json_text import rows, select, shape
+from toolscript.text.token_estimate import BYTES_PER_TOKEN, MAX_IMAGE_TOKENS, image_tokens
 from toolscript.types import ToolSpec
 
 _Raw: TypeAlias = dict[str, Any]
@@ -24,7 +25,6 @@ _MAX_OTHER = 1000
 """Bytes that each further field of a result may have that is too long."""
 _MAX_LINE, _MAX_MATCH = 2000, 300
 """Longer lines are counted as several; the length of each line that ``grep`` shows."""
-_TOKEN_CHARS, _PIXELS_PER_TOKEN, _MAX_IMAGE_TOKENS = 4, 750, 1600
 _MAX_SIDE, _MAX_IMAGE_CHARS = 8000, 5 * 1024 * 1024
 """The vendors of models refuse larger images."""
 _LESS = re.compile(
@@ -156,9 +156,8 @@ def _block(raw: msgspec.Raw) -> _Block:
     if kind != "image" or data is None:
         return _Block(raw, None, len(bytes(raw)), f"{media}, {_bytes(len(bytes(raw)))}")
     size = image_size(data)
-    tokens = min(_MAX_IMAGE_TOKENS, size[0] * size[1] // _PIXELS_PER_TOKEN if size else 10**9)
     is_refused = len(data) > _MAX_IMAGE_CHARS or (size is not None and max(size) > _MAX_SIDE)
-    cost = len(bytes(raw)) * 10**6 if is_refused else tokens * _TOKEN_CHARS
+    cost = len(bytes(raw)) * 10**6 if is_refused else image_tokens(size) * BYTES_PER_TOKEN
     pixels = f"{size[0]} × {size[1]} pixels, " if size else ""
     return _Block(raw, None, cost, f"{media}, {pixels}{_bytes(len(data) * 3 // 4)}")
 
@@ -319,7 +318,7 @@ def read_more(
 
 def _read_block(raw: bytes, path: str) -> _Raw:
     block = _block(msgspec.Raw(raw))
-    if block.cost > _MAX_IMAGE_TOKENS * _TOKEN_CHARS:
+    if block.cost > MAX_IMAGE_TOKENS * BYTES_PER_TOKEN:
         raise ArgumentsError(
             f"path: {path} is {block.note}, which no model can be shown; call the tool for less"
         )
