@@ -85,9 +85,12 @@ class Place:
         assert self.learning.flush()
 
     def found(self, grant: Grant, question: str, context: tuple[str, ...] = ()) -> list[str]:
-        """Return the first ten with their scores."""
+        """Return the first ten with their scores.
+
+        In their fourth digit: what was learned fades with every second, which a tie may show.
+        """
         request = SearchRequest(text=question, grant=grant, context=context)
-        return [f"{hit.document.id} {hit.score}" for hit in self._engine.search(request).hits]
+        return [f"{hit.document.id} {hit.score:.4f}" for hit in self._engine.search(request).hits]
 
     def all_found(self, grant: Grant) -> list[list[str]]:
         return [self.found(grant, question, used) for question in QUESTIONS for used in CONTEXTS]

@@ -34,6 +34,8 @@ _ADDED = {
     "/skills/read": "?name=pdf-forms",
     "/servers": "?resources=true",
     "/graph/related": "?tool=files__read_file",
+    "/servers/log": "?server=files",
+    "/servers/restart": "?server=files",
 }
 _FOLDER = "the header `Toolscript-Project`"
 

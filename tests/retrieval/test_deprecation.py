@@ -42,4 +42,5 @@ def test_without_a_successor_that_can_be_seen_nothing_changes() -> None:
     """Neither where it is of another server, which could push itself in, nor where it is hidden."""
     assert scores("read a file")["other__read_file"] >= scores("read a file")["fs__read_file"]
     bounded = Grant(tools=("fs__read_file", "other__*"))
-    assert scores("read a file", bounded)["fs__read_file"] > 0.5
+    alone = scores("read a file", bounded)["fs__read_file"]
+    assert alone == scores("read a file")["fs__read_text_file"]

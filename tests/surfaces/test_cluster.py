@@ -487,7 +487,7 @@ def test_a_listener_hears_of_tools_that_another_gateway_lists(gateways: Gateways
         round_robin(one.url, two.url) as (url, _),
         connect({"url": f"{url}/mcp/all"}, one.cli.environment()) as client,
     ):
-        assert set(client.tools()) == {"files__read_file"}
+        assert set(client.tools()) == {"files__read_file", "read_result"}
         client.call("files__read_file")  # which starts the server
         tools.write_text(json.dumps([READ_FILE, WRITE]), "utf-8")
         until(client.heard, "the client is told", 20)

@@ -89,7 +89,7 @@ def test_a_tool_is_described_as_a_whole(home: Cli) -> None:
     done = home("describe", "files:list_files")
     assert done.returncode == 0, done.stderr
     text, _, schema = done.stdout.partition("It takes:\n")
-    assert text == "files__list_files\ndestructive, new\n\nLists files.\n\nAll of them.\n\n"
+    assert text == "files__list_files\nread, new\n\nLists files.\n\nAll of them.\n\n"
     assert json.loads(schema) == TYPED
     assert home.json("describe", "files__list_files")["inputSchema"] == TYPED
     missing = home("describe", "files__list_file")
