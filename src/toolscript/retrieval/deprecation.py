@@ -5,13 +5,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from toolscript.retrieval.base import Corpus
 from toolscript.retrieval.trace import Column, Evidence, Trace
 from toolscript.types import SEPARATOR, Document
 
 MARGIN = 0.01
 """How far a deprecated tool is below the best of its successors."""
-_LOOKED_AT = 64
-"""So many of the best rows are looked at: nothing below them is shown."""
 _OPENING_CHARS = 400
 """Characters of a description in which it is said that the tool is deprecated."""
 _DEPRECATED = re.compile(r"(?i)\b(?:deprecated|obsolete|superseded)\b")
@@ -25,9 +24,8 @@ def prefer_successors(trace: Trace) -> Column | None:
     the score stays.
     """
     scores = trace.scores
-    best = np.argsort(-scores, kind="stable")[:_LOOKED_AT].tolist()
     changed = scores.copy()
-    for row in best:
+    for row in _deprecated_rows(trace.state.corpus):
         successors = [each for each in _successors(trace, row) if each != row]
         if successors and scores[row] > 0:
             changed[successors] = np.maximum(changed[successors], scores[row])
@@ -44,13 +42,24 @@ def prefer_successors(trace: Trace) -> Column | None:
     return Column(changed.astype(np.float32)[None], evidence)
 
 
+def _deprecated_rows(corpus: Corpus) -> list[int]:
+    """Returns the rows of the deprecated tools; of a selected corpus none."""
+    rows = np.concatenate([part.rows[part.segment.derived(_deprecated)] for part in corpus.parts])
+    return rows[rows >= 0].tolist()
+
+
+def _deprecated(documents: tuple[Document, ...]) -> list[int]:
+    return [
+        place
+        for place, document in enumerate(documents)
+        if not document.parent_id and _DEPRECATED.search(document.description, 0, _OPENING_CHARS)
+    ]
+
+
 def _successors(trace: Trace, row: int) -> Iterator[int]:
     """Yields the rows of the tools that a deprecated one's description names, of its server."""
     document: Document = trace.state.corpus.documents[row]
-    opening = document.description[:_OPENING_CHARS]
-    if document.parent_id or not _DEPRECATED.search(opening):
-        return
-    for name in dict.fromkeys(_NAME.findall(opening)):
+    for name in dict.fromkeys(_NAME.findall(document.description, 0, _OPENING_CHARS)):
         other = trace.state.corpus.rows.get(f"{document.server}{SEPARATOR}{name}")
         if other is not None and (trace.visible is None or trace.visible[other]):
             yield other
