@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable, Generator
@@ -460,6 +461,30 @@ def test_a_question_reaches_the_user_whichever_gateway_gets_the_answer(
         talk(f"{url}/mcp/all", work, mode, elicitation_callback=ask)
         assert {gateway for gateway, _, _ in proxy.answers} == {one.url, two.url}
     assert len(asked) == 3
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_long_result_is_read_on_through_any_gateway(gateways: Gateways, mode: Mode) -> None:
+    """It stays where the call was answered; what reads more of it is passed on to there."""
+    text = "\n".join(f"line {number}" for number in range(4000))
+    whole = {"content": [{"type": "text", "text": text}]}
+    gateways.configure(s=gateways.scripted(tool("log") | WRITES, results={"log": whole}))
+    one, two = gateways.start(), gateways.start()
+    handles = set[str]()
+
+    async def work(client: Client) -> None:
+        for _ in range(2):
+            called = await client.call_tool("call_tool", {"tool": "s__log"})
+            [found] = re.findall(r"read_result with handle '([\w-]+)'", called.model_dump_json())
+            handles.add(found.partition("-")[0])
+            for number in range(1, 4):
+                asked = {"handle": found, "lines": str(number)}
+                more = await client.call_tool("read_result", asked)
+                assert f"line {number - 1}" in more.model_dump_json()
+
+    with round_robin(one.url, two.url) as (url, _):
+        talk(f"{url}/mcp/search", work, mode)
+    assert all(len(replica) == 16 for replica in handles)
 
 
 def test_what_needs_the_sessions_connection_is_passed_on_to_it(gateways: Gateways) -> None:

@@ -113,12 +113,16 @@ class ToolEndpoint:
     Args:
         app: What is searched and called.
         exposure: Which tools are listed.
+        replica: The gateway that keeps long results, if there are several.
         in_detail: Whether searches answer in JSON with all scores if they are not asked to, and
             what is JSON is structured content as well: as seed D has it.
     """
 
-    def __init__(self, app: App, exposure: Exposure, *, in_detail: bool = False) -> None:
+    def __init__(
+        self, app: App, exposure: Exposure, *, replica: str = "", in_detail: bool = False
+    ) -> None:
         self._app = app
+        self._replica = replica
         self._in_detail = in_detail
         self.exposure: Exposure = exposure
         self._answers: dict[str, Callable[[_Raw, RequestContext], Awaitable[_Raw]]] = {
@@ -247,7 +251,8 @@ class ToolEndpoint:
         return wire.text(page.text)
 
     async def _read_more(self, arguments: _Raw, context: RequestContext) -> _Raw:
-        kept = self._app.results.get(context.owner, arguments.pop("handle"))
+        handle: str = arguments.pop("handle")
+        kept = self._app.results.get(context.owner, handle.rpartition("-")[2])
         read = partial(read_more, **arguments)
         return await in_thread_if_large(read, kept, _ONE_AT_A_TIME)
 
@@ -324,10 +329,11 @@ class ToolEndpoint:
 
         def keep(content: bytes) -> str:
             try:
-                return self._app.results.add(context.owner, content)
+                handle = self._app.results.add(context.owner, content)
             except OSError as error:
                 log.warning("a long result of %s cannot be kept: %s", tool.id, error)
                 return ""
+            return f"{self._replica}-{handle}" if self._replica else handle
 
         def fit(text: bytes) -> _Raw:
             is_typed = is_listed and tool.output_schema is not None

@@ -140,6 +140,11 @@ class McpRoutes:
         elif not session.is_for(exposure, holder_of(HTTPConnection(scope))):
             await _not_found(scope, receive, send)
         else:
+            if self._url_of is not None:
+                body = await _Body.of(scope, receive)
+                if await self._read_elsewhere(body, scope, send):
+                    return
+                receive = body.receive
             with self._sessions.using(session):
                 scope = {**scope, "headers": _renamed(headers.raw, session.sdk_identifier)}
                 send = _sending(send, session.identifier)
@@ -158,8 +163,15 @@ class McpRoutes:
             data = {"supported": sorted(self._versions), "requested": version}
             refusal = json_rpc_error(None, _UNSUPPORTED, "two phases need a session", data)
             await json_response(refusal, 400)(scope, receive, send)
+        elif await self._read_elsewhere(body, scope, send):
+            return
         elif not (replica and await self._forwarded(replica, body, scope, send)):
             await self._managers[exposure].handle_request(scope, receive, send)
+
+    async def _read_elsewhere(self, body: "_Body", scope: Scope, send: Send) -> bool:
+        """Whether a request reads a result that another replica keeps, which has answered it."""
+        replica = body.message.kept_in if body.message else ""
+        return bool(replica) and await self._forwarded(replica, body, scope, send)
 
     async def _forwarded(self, replica: str, body: "_Body", scope: Scope, send: Send) -> bool:
         """Whether another replica was reached, and has answered the request."""
@@ -208,8 +220,11 @@ class McpRoutes:
         elif self._needs_connection(exposure, scope, message):
             if not await self._forwarded(known.replica, body, scope, send):
                 await _not_found(scope, receive, send)
+        elif await self._read_elsewhere(body, scope, send):
+            return
         elif not (
             self._is_better_at_home(known, scope, message)
+            and not (message is not None and message.kept_in == self._ids.replica)
             and await self._forwarded(known.replica, body, scope, send)
         ):
             foreign = ForeignSession(self._foreign.get(identifier), known.asks_user)
@@ -302,7 +317,10 @@ class McpRoutes:
         self._versions = frozenset(HANDSHAKE_PROTOCOL_VERSIONS)
         async with AsyncExitStack() as stack:
             self._servers = {
-                name: McpServer(self._app, name, replica=self._ids.replica) for name in EXPOSURES
+                name: McpServer(
+                    self._app, name, replica=self._ids.replica, is_alone=self._url_of is None
+                )
+                for name in EXPOSURES
             }
             for name, server in self._servers.items():
                 # The SDK's own guard of origins is off: ours stands before every route.

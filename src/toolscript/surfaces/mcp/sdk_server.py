@@ -109,10 +109,17 @@ class McpServer(Server[Any]):
         exposure: What models see.
         own: The grant of a client that has started this process.
         replica: Stands for this process among several replicas.
+        is_alone: Whether there are no other replicas.
     """
 
     def __init__(
-        self, app: App, exposure: Exposure, own: Grant = EVERYTHING, *, replica: str = ""
+        self,
+        app: App,
+        exposure: Exposure,
+        own: Grant = EVERYTHING,
+        *,
+        replica: str = "",
+        is_alone: bool = True,
     ) -> None:
         super().__init__(
             "toolscript",
@@ -122,7 +129,7 @@ class McpServer(Server[Any]):
         )
         self._app = app
         self._own = own
-        self._endpoint = ToolEndpoint(app, exposure)
+        self._endpoint = ToolEndpoint(app, exposure, replica="" if is_alone else replica)
         self._methods = mcp_methods(app, self._endpoint)
         changed, params = "notifications/roots/list_changed", types.NotificationParams
         self.add_notification_handler(changed, params, self._forget_project)

@@ -17,6 +17,7 @@ import msgspec
 
 from toolscript.config.secret_key import SecretKey
 from toolscript.surfaces.mcp.endpoint import Exposure, Session
+from toolscript.surfaces.mcp.meta_tools import MORE
 
 MAX_ID_CHARS = 512
 LIFETIME_S = 7 * 86_400
@@ -138,6 +139,16 @@ class Message(msgspec.Struct, frozen=True):
         return named if dot and state.startswith(STATE_PREFIX) else ""
 
     @property
+    def kept_in(self) -> str:
+        """The replica with the result that it reads more of; empty if it names none."""
+        try:
+            call = msgspec.convert(self.params, _Reading)
+        except msgspec.ValidationError:
+            return ""
+        replica, dash, _ = call.arguments.handle.partition("-")
+        return replica if dash and call.name == MORE else ""
+
+    @property
     def asks_user(self) -> bool:
         """Whether it opens the session of a client that can ask its user in a form."""
         try:
@@ -150,6 +161,15 @@ class Message(msgspec.Struct, frozen=True):
 
 class _Continued(msgspec.Struct):
     requestState: str = ""  # noqa: N815 - as on the wire
+
+
+class _Handle(msgspec.Struct):
+    handle: str
+
+
+class _Reading(msgspec.Struct):
+    name: str
+    arguments: _Handle
 
 
 class _Elicitation(msgspec.Struct):
