@@ -1,1 +1,1 @@
-"""The trial of what a model reads: tokens, and right tools at once."""
+"""Measures the tokens that a model reads, and how often it is shown the right tool at once."""

@@ -8,7 +8,7 @@ from typing import IO, Any, cast
 
 from benchmarks.quality.peers import ENVIRONMENT, python
 
-_HOST = Path(__file__).with_name("fastmcp_host.py")
+_HOST = Path(__file__).with_name("fastmcp_worker.py")
 
 
 class FastMcp:

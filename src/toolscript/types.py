@@ -14,7 +14,6 @@ import msgspec
 from msgspec import Meta
 
 from toolscript.errors import InputError
-from toolscript.text.class_guess import guess_class
 from toolscript.text.secret_detection import (
     MAX_WORD,
     argument_secrets,
@@ -23,6 +22,7 @@ from toolscript.text.secret_detection import (
     redactable,
     url_secrets,
 )
+from toolscript.text.tool_class_guess import guess_class
 
 SEPARATOR = "__"
 """Between server and tool in an id. No server's name contains it, so an id splits at the first."""

@@ -10,7 +10,7 @@ from msgspec import structs
 from toolscript.config.permission_rules import RuleError, decide, rules_of, sources_for
 from toolscript.config.servers import load_config
 from toolscript.errors import ConfigSyntaxError
-from toolscript.gateway.definitions.reordering import definition_digest
+from toolscript.gateway.definitions.order_only_changes import definition_digest
 from toolscript.types import (
     EVERYTHING,
     Decision,

@@ -25,7 +25,7 @@ from toolscript.config.known_keys import (
     TOP_LEVEL_KEYS,
 )
 from toolscript.config.locations import FILE_NAME, key_of, locate
-from toolscript.config.self_reference import REASON
+from toolscript.config.own_entry import REASON
 from toolscript.config.server_entry import server
 from toolscript.config.servers import Config, load_config
 from toolscript.config.trust import MAX_FILE_BYTES

@@ -20,8 +20,8 @@ from toolscript.app.builtin_tools import BuiltinTool
 from toolscript.app.call_approvals import Approvals
 from toolscript.app.health import PUBLIC_STATS, DatabaseState, DownloadState, Health, search_stats
 from toolscript.app.kept_questions import KeptQuestions
-from toolscript.app.kept_results import KeptResults
 from toolscript.app.output_checks import OutputChecks
+from toolscript.app.result_store import KeptResults
 from toolscript.app.scoped_catalogue import ScopedCatalogue
 from toolscript.app.task_monitor import TaskMonitor
 from toolscript.app.tool_feed import ToolFeed

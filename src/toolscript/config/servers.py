@@ -18,8 +18,8 @@ from toolscript.config.file_parser import parsed
 from toolscript.config.foreign_entries import describe_unread
 from toolscript.config.known_keys import TOP_LEVEL_KEYS, misspelt
 from toolscript.config.locations import home_file, key_of, locate, watched
+from toolscript.config.own_entry import REASON, is_itself
 from toolscript.config.permission_rules import RuleError, rules_of
-from toolscript.config.self_reference import REASON, is_itself
 from toolscript.config.server_entry import Entry, EntryError, server
 from toolscript.config.server_sections import entries_of
 from toolscript.config.trust import TrustStore, read_file

@@ -7,7 +7,7 @@
     blended  = max((1 − `SUBQUERY_WEIGHT`) · boosted + `SUBQUERY_WEIGHT` · subquery,
                    `SUBQUERY_FLOOR` · subquery)
     score    = blended, raised for a named server and a shell, lowered for a tool that names its
-               successor (see `deprecation`), at least a name's similarity
+               successor (see `deprecated_tools`), at least a name's similarity
     reranked = score and what the graph expects of the context    (see `rerank`)
 
 The ratio is below 1 only where most of the question's words mean nothing to any
@@ -28,7 +28,7 @@ from toolscript.errors import QueryError
 from toolscript.retrieval.abbreviations import expand_abbreviations
 from toolscript.retrieval.base import Candidates, Mask, Plan, Query, Ranking
 from toolscript.retrieval.candidate_selection import select_candidates
-from toolscript.retrieval.deprecation import prefer_successors
+from toolscript.retrieval.deprecated_tools import prefer_successors
 from toolscript.retrieval.fusion import fuse, rounded
 from toolscript.retrieval.lexical.name_matching import NameMatch
 from toolscript.retrieval.profiles import Profile, with_alpha

@@ -31,7 +31,7 @@ from tests.support import (
 )
 
 from toolscript.surfaces.cli.bridge import Bridge, Stream
-from toolscript.surfaces.cli.early_answers import EarlyAnswers
+from toolscript.surfaces.cli.handshake_cache import HandshakeCache
 
 CLIENT = {"name": "test", "version": "1"}
 MAX_RESIDENT_MIB = 32
@@ -387,7 +387,7 @@ def test_what_opens_a_session_is_answered_before_there_is_a_gateway(
             assert gate.wait(PATIENCE_S)
             return Stream(url, key, "/mcp/search/stream")
 
-        answers = EarlyAnswers(file, "/mcp/search/stream", None)
+        answers = HandshakeCache(file, "/mcp/search/stream", None)
         with in_process(connect, answers) as (client, finish):
             assert client.ask("initialize", **opening)["instructions"].endswith("tools of s.")
             client.send(method="notifications/initialized")
@@ -406,7 +406,7 @@ def test_what_opens_a_session_is_answered_before_there_is_a_gateway(
 
 @contextmanager
 def in_process(
-    connect: Callable[[], Stream], answers: EarlyAnswers
+    connect: Callable[[], Stream], answers: HandshakeCache
 ) -> Generator[tuple[Session, Callable[[], None]]]:
     """A client of a bridge in this process, and what ends its session."""
     (source, given), (read, sink) = os.pipe(), os.pipe()

@@ -17,7 +17,7 @@ from toolscript.gateway.definitions.normal_form import (
     normal_form,
     text_of,
 )
-from toolscript.gateway.definitions.reordering import ignore_order, is_reordered
+from toolscript.gateway.definitions.order_only_changes import ignore_order, is_reordered
 from toolscript.text.timestamps import utc_timestamp
 from toolscript.text.words import words
 from toolscript.types import ServerSpec, ToolSpec, Trust, sha256_of

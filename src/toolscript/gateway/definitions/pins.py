@@ -25,7 +25,7 @@ from toolscript.gateway.definitions.comparison import (
     earlier_versions,
 )
 from toolscript.gateway.definitions.normal_form import launch_of, normal_form
-from toolscript.gateway.definitions.reordering import ignore_order
+from toolscript.gateway.definitions.order_only_changes import ignore_order
 from toolscript.storage.atomic_files import (
     file_name,
     storing_decision,

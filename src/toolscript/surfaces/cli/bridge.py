@@ -18,8 +18,8 @@ from typing import Any, BinaryIO, TypeAlias, cast
 from urllib.parse import quote, urlsplit
 
 from toolscript.errors import AccessError, GatewayError, NotReadyError, ToolscriptError
-from toolscript.surfaces.cli.early_answers import METHODS, EarlyAnswers
 from toolscript.surfaces.cli.gateway_client import error_named, working_directory
+from toolscript.surfaces.cli.handshake_cache import METHODS, HandshakeCache
 
 _Id: TypeAlias = str | int
 _TIMEOUT_S = 30.0
@@ -127,7 +127,7 @@ class Bridge:
     connect: Callable[[], Stream]
     source: BinaryIO
     sink: BinaryIO
-    answers: EarlyAnswers = field(default_factory=lambda: EarlyAnswers(None))
+    answers: HandshakeCache = field(default_factory=lambda: HandshakeCache(None))
     _stream: Stream | None = None
     _number: int = 0
     """How many streams there have been."""

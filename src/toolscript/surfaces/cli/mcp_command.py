@@ -9,8 +9,8 @@ from toolscript import __version__
 from toolscript.config.settings import Settings, load_settings
 from toolscript.surfaces.cli.bridge import Bridge, Stream
 from toolscript.surfaces.cli.connect import record_file, running_gateway
-from toolscript.surfaces.cli.early_answers import EarlyAnswers
 from toolscript.surfaces.cli.gateway_starter import ensure_gateway
+from toolscript.surfaces.cli.handshake_cache import HandshakeCache
 from toolscript.surfaces.cli.options import settings_options
 from toolscript.surfaces.cli.output import note
 from toolscript.surfaces.server.garbage_collection import collect_as_usual
@@ -52,7 +52,7 @@ def mcp(alone: bool, **flags: Any) -> None:
     # In two phases the list is another one after each search.
     is_steady = settings.exposure != "two-phase"
     file = record.with_name(record.name.replace("gateway", "answers", 1)) if is_steady else None
-    answers = EarlyAnswers(file, path, settings.profile)
+    answers = HandshakeCache(file, path, settings.profile)
     Bridge(connect, sys.stdin.buffer, sys.stdout.buffer, answers).run()
 
 

@@ -32,7 +32,7 @@ from toolscript.surfaces.http import (
     probe_routes,
     runtime_routes,
     search_routes,
-    server_routes,
+    upstream_routes,
 )
 from toolscript.surfaces.http.client_sessions import ClientSessions, caller_of, session_of
 from toolscript.surfaces.http.cluster_routes import cluster_routes
@@ -93,7 +93,7 @@ def every_endpoint() -> list[openapi.Endpoint]:
     """Returns the routes of every module, in the order in which they are named."""
     modules = (
         *(graph_routes, runtime_routes, approval_routes, activity_routes),
-        *(cost_routes, probe_routes, server_routes),
+        *(cost_routes, probe_routes, upstream_routes),
     )
     others = (each for module in modules for each in module.ENDPOINTS)
     every = [*search_routes.ENDPOINTS, *ENDPOINTS, *others]

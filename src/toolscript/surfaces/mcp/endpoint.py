@@ -40,7 +40,7 @@ from toolscript.retrieval.profiles import (
     RequestDefaults,
 )
 from toolscript.surfaces.mcp import meta_tools, search_lines, wire
-from toolscript.surfaces.mcp.long_results import read_more, shorten
+from toolscript.surfaces.mcp.result_truncation import read_more, shorten
 from toolscript.surfaces.server.audit_log import audited
 from toolscript.types import (
     EVERYTHING,

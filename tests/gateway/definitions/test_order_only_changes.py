@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolscript.gateway.definitions.normal_form import Definition, normal_form
-from toolscript.gateway.definitions.reordering import (
+from toolscript.gateway.definitions.order_only_changes import (
     definition_digest,
     ignore_order,
     is_reordered,

@@ -1,4 +1,4 @@
-"""Shortens results that are too long for a model, and reads more of them."""
+"""Truncates results that are too long for a model, and reads more of those that are stored."""
 
 import re
 from bisect import bisect_right
@@ -12,7 +12,7 @@ from toolscript.gateway.raw_results import is_moderate
 from toolscript.surfaces.mcp.meta_tools import MORE
 from toolscript.text.display import counted, printable
 from toolscript.text.image_size import image_size
-from toolscript.text.json_text import rows, select, shape
+from toolscript.text.json_outline import rows, select, shape
 from toolscript.text.token_estimate import BYTES_PER_TOKEN, MAX_IMAGE_TOKENS, image_tokens
 from toolscript.types import ToolSpec
 

@@ -1,4 +1,4 @@
-"""Ranks deprecated tools below those that their descriptions name instead."""
+"""Ranks a deprecated tool below the replacement that its description names."""
 
 import re
 from collections.abc import Iterator

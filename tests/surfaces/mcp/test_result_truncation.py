@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolscript.errors import ArgumentsError
-from toolscript.surfaces.mcp.long_results import read_more, shorten
+from toolscript.surfaces.mcp.result_truncation import read_more, shorten
 from toolscript.types import RESULT_LIMIT, ToolSpec
 
 LIMIT = 4000

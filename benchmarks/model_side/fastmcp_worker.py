@@ -1,4 +1,4 @@
-"""Answers searches with FastMCP's ``BM25SearchTransform``: a line of JSON for each line.
+"""Answers searches as FastMCP's ``BM25SearchTransform`` does: JSON lines in, JSON lines out.
 
 Runs in the environment of the peers. The first line has the tools, each further one a question.
 """

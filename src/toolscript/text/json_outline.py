@@ -1,4 +1,4 @@
-"""Looks into JSON text level by level: a line for each row, its shape, and values by path.
+"""Outlines JSON text: a line for each item of its lists, its keys and types, values by path.
 
 Only the level that is looked at is decoded, since a result may have millions of values.
 """

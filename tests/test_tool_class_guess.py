@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from toolscript.text.class_guess import guess_class
+from toolscript.text.tool_class_guess import guess_class
 
 READ = """
 sqlite:list_tables sqlite:sqlite_list_tables git:git_status git:git_diff_unstaged git:git_show

@@ -1,4 +1,4 @@
-"""Keeps results that were too long for a model, so that it can read more of them."""
+"""Stores results that are too long for a model, each for its caller and for an hour."""
 
 import secrets
 import tempfile

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from toolscript.app.kept_results import LIFETIME_S, MAX_BYTES, MAX_KEPT, MAX_PER_CALLER, KeptResults
+from toolscript.app.result_store import LIFETIME_S, MAX_BYTES, MAX_KEPT, MAX_PER_CALLER, KeptResults
 from toolscript.errors import UnknownNameError
 
 New: TypeAlias = Callable[..., KeptResults]

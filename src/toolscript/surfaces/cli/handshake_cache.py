@@ -1,4 +1,4 @@
-"""Keeps a gateway's answers to the requests that open a session, for the next session's start."""
+"""Caches a gateway's answers to the requests that open a session, for the next session's start."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ _MAX_KEPT = 32
 _VERSION = "io.modelcontextprotocol/protocolVersion"
 
 
-class EarlyAnswers:
+class HandshakeCache:
     """The results of one configuration's gateways, by request.
 
     Args:
