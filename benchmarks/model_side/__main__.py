@@ -72,8 +72,8 @@ class Count:
     wrong_turns: int = 0
     turns: int = 0
     failed: list[str] = field(default_factory=list[str])
-    asked: int = 0
-    """Questions to a person before a call."""
+    asked: list[str] = field(default_factory=list[str])
+    """The tools of the calls before which a person is asked."""
 
     def add(self, kind: str, *values: Any) -> None:
         """Counts what a model reads or writes."""
@@ -245,7 +245,7 @@ class Search(Way):
     async def call(self, name: str, arguments: _Json) -> None:
         """See `Way`."""
         call = self._calls.get(name, "call_destructive_tool")
-        self.count.asked += call == "call_destructive_tool"
+        self.count.asked += [name] if call == "call_destructive_tool" else []
         asked = {"tool": name, "arguments": arguments}
         self.count.add("calls", {"name": call, "arguments": asked})
         self.count.add("results", await self._answer(call, asked))
@@ -411,7 +411,10 @@ def _print(counts: dict[str, Count], number: int) -> None:
     report.table(header, rows)
     for name, count in counts.items():
         once = totals[name] - count.tokens["list"] * (number - 1) // number
-        print(f"\n{name}: {count.turns} turns, {count.asked} calls that a person is asked about")
+        servers = {tool.partition("__")[0] for tool in count.asked}
+        print(f"\n{name}: {count.turns} turns; a person is asked about {len(count.asked)} calls,")
+        print(f"if each is allowed for its session {len(set(count.asked))} times in one session,")
+        print(f"if its server is {len(servers)} times")
         if name != "toolscript, two-phase":
             print(f"in one session of {number} tasks, the list read once: {once:,} tokens")
         if count.failed:

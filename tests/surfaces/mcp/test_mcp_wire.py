@@ -2,6 +2,8 @@
 
 import json
 
+from msgspec.structs import replace
+
 from toolscript.app.scoped_catalogue import KnownTool
 from toolscript.surfaces.mcp import wire
 from toolscript.types import Document, Hit, SearchResult, ServerStatus, ToolSpec
@@ -40,3 +42,17 @@ def test_servers_that_were_not_searched_are_named_within_bounds() -> None:
     assert answer["more_not_searched"] == 2
     assert all(len(row["why"]) <= 200 and "\n" not in row["why"] for row in answer["not_searched"])
     assert "not_searched" not in wire.tools_chosen((), {}, {}, ())
+
+
+def test_a_list_has_the_users_word_in_place_of_the_servers_and_no_guess() -> None:
+    stated = {"destructiveHint": True, "idempotentHint": True}
+    spec = ToolSpec(server="s", name="get_all", annotations=stated)
+    assert wire.tool(spec, "t")["annotations"] == stated
+    assert wire.tool(replace(spec, config_class="read"), "t")["annotations"] == {
+        "readOnlyHint": True,
+        "destructiveHint": False,
+        "idempotentHint": True,
+    }
+    guessed = replace(spec, annotations=None)
+    assert guessed.tool_class == "read"
+    assert "annotations" not in wire.tool(guessed, "t")

@@ -35,9 +35,20 @@ def tool(spec: ToolSpec, name: str) -> dict[str, Any]:
         "description": spec.description or None,
         "inputSchema": spec.input_schema or {"type": "object"},
         "outputSchema": spec.output_schema,
-        "annotations": spec.annotations,
+        "annotations": _annotations(spec),
     }
     return {key: value for key, value in entry.items() if value is not None}
+
+
+def _annotations(spec: ToolSpec) -> dict[str, Any] | None:
+    """Returns the server's hints, and in their place what the user says; a guess is no hint."""
+    if spec.class_source != "config":
+        return spec.annotations
+    stated = {
+        "readOnlyHint": spec.tool_class == "read",
+        "destructiveHint": spec.tool_class == "destructive",
+    }
+    return {**(spec.annotations or {}), **stated}
 
 
 def described(known: KnownTool) -> dict[str, Any]:
