@@ -411,10 +411,13 @@ def _print(counts: dict[str, Count], number: int) -> None:
     report.table(header, rows)
     for name, count in counts.items():
         once = totals[name] - count.tokens["list"] * (number - 1) // number
-        servers = {tool.partition("__")[0] for tool in count.asked}
-        print(f"\n{name}: {count.turns} turns; a person is asked about {len(count.asked)} calls,")
-        print(f"if each is allowed for its session {len(set(count.asked))} times in one session,")
-        print(f"if its server is {len(servers)} times")
+        print(f"\n{name}: {count.turns} turns")
+        if count.asked:
+            servers = {tool.partition("__")[0] for tool in count.asked}
+            print(f"a person is asked about {len(count.asked)} calls; in one session, if each tool")
+            print(
+                f"is allowed for it, {len(set(count.asked))} times, if each server, {len(servers)}"
+            )
         if name != "toolscript, two-phase":
             print(f"in one session of {number} tasks, the list read once: {once:,} tokens")
         if count.failed:
