@@ -185,7 +185,7 @@ def application(
 
 
 def open_shared(settings: Settings) -> "Shared | None":
-    """Connects to the database that the settings name; returns None where they name none.
+    """Connects to the database that the settings name; returns None if they name none.
 
     Raises `ConfigError` where it cannot be used, and `DatabaseUnavailableError`.
     """
@@ -204,7 +204,7 @@ def _stored_candidates(
     semantic: SemanticSignal | None,
     learning: Learning | None,
 ) -> "DatabaseCandidates | None":
-    """Returns the index in the database; None where searches look in memory, as in commands."""
+    """Returns the index in the database; None if searches look in memory, as in commands."""
     if settings.candidates == "memory":
         return None
     if shared is None:
@@ -237,7 +237,7 @@ def _place_of_questions(settings: Settings, config: Config) -> str:
 
 
 def _embedded(model: LazyModel, texts: Sequence[str]) -> Sequence[Vectors]:
-    """Returns a vector for each text; nothing where no model works."""
+    """Returns a vector for each text; nothing if no model works."""
     encoder = model.get().encoder
     if encoder is None:
         return []
@@ -259,13 +259,13 @@ def _starting(settings: Settings, wiring: Wiring) -> Callable[[ServerSpec, Serve
 
 
 def _home(environ: Mapping[str, str]) -> str:
-    """Returns the home directory; empty where there is none."""
+    """Returns the home directory; empty if there is none."""
     home = environ.get("HOME") or str(Path.home())
     return home if Path(home).is_dir() else ""
 
 
 def _here() -> str:
-    """Returns the working directory; empty where it is gone."""
+    """Returns the working directory; empty if it is gone."""
     try:
         return str(Path.cwd())
     except OSError:

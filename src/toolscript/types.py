@@ -678,7 +678,7 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def obstacle(self) -> str:
-        """Why its tools are not known, with what to do; "" where nothing is wrong."""
+        """Why its tools are not known, with what to do; "" if nothing is wrong."""
         if self.state == "connecting":
             return self.error or "it is connecting; search again in a moment"
         return "" if self.works else self.error or self.state

@@ -117,11 +117,11 @@ class App:
         """The background tasks; a surface runs its own among them."""
         self.skills = skills
         self.learning = learning
-        """What is learned from use; None where nothing is."""
+        """What is learned from use; None if nothing is."""
         self.activity = activity
-        """Where surfaces record calls; None where none are recorded."""
+        """Where surfaces record calls; None if none are recorded."""
         self.questions = questions
-        """The questions that are kept; None where none are."""
+        """The questions that are kept; None if none are."""
         self._close = close
         self._database = database
         self._gateway = gateway

@@ -20,7 +20,7 @@ class DownloadState:
 
     @classmethod
     def of(cls, model: LazyModel) -> "DownloadState | None":
-        """Returns how far this model is; None where it is not being downloaded."""
+        """Returns how far this model is; None if it is not being downloaded."""
         progress = model.progress
         what = progress.what
         return cls(what, progress.done_bytes, progress.total_bytes) if what else None
@@ -73,7 +73,7 @@ class Health:
     tasks: Mapping[str, str] = field(default_factory=dict[str, str])
     """Each background task's state by its name: see `TaskMonitor`."""
     database: DatabaseState | None = None
-    """The database that several gateways share; None where there is none."""
+    """The database that several gateways share; None if there is none."""
     failure: TaskDiedError | None = None
     """The death of a background task, which ends the process."""
 

@@ -33,7 +33,7 @@ class QuestionResult(msgspec.Struct, frozen=True):
 
     query: str
     ranks: dict[str, int | None]
-    """The place of each relevant tool, from 1; None where it is not among the first `DEPTH`."""
+    """The place of each relevant tool, from 1; None if it is not among the first `DEPTH`."""
     scores: Scores
 
 
@@ -42,7 +42,7 @@ class QuestionResults(msgspec.Struct, frozen=True):
 
     questions: list[QuestionResult]
     mean: Scores
-    """Empty where there is no question."""
+    """Empty if there is no question."""
 
 
 class KeptQuestions:

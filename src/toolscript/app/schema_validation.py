@@ -93,7 +93,7 @@ def errors(
 
 @lru_cache(_CACHED)
 def _compiled(encoded: bytes) -> "tuple[Validator, int] | None":
-    """A schema's validator and its number of nodes, or None where it cannot be used."""
+    """A schema's validator and its number of nodes, or None if it cannot be used."""
     from jsonschema import Draft202012Validator  # noqa: PLC0415 - see errors
     from jsonschema.validators import validator_for  # pyright: ignore[reportUnknownVariableType]  # noqa: PLC0415 - untyped upstream
     from referencing import Registry  # noqa: PLC0415

@@ -154,7 +154,7 @@ class ScopedCatalogue:
         }
 
     def server_of(self, name: str) -> str:
-        """The server that the name of a tool belongs to; empty where the caller knows none."""
+        """The server that the name of a tool belongs to; empty if the caller knows none."""
         found = self.gateway.catalogue.find(name)
         if found is not None and self.grant.allows(found.id):
             return found.server
@@ -245,7 +245,7 @@ class ScopedCatalogue:
             raise NotConnectedError(without_last_words(str(error))) from None
 
     def resting_list(self, server: str, method: str) -> Sequence[dict[str, Any]] | None:
-        """The entries that a resting server last gave; None where it has to be asked."""
+        """The entries that a resting server last gave; None if it has to be asked."""
         return self.gateway.resting_list(server, method) if self.grant.shows(server) else None
 
     def check(self, servers: Iterable[str]) -> None:

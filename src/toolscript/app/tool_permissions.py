@@ -43,7 +43,7 @@ class ToolPermissions:
         return self._gateway.config.permissions, self._gateway.config.profiles
 
     def rule(self, grant: Grant, tool: ToolSpec) -> PermissionRule | None:
-        """Returns the rule that counts for a caller and a tool; None where there is none."""
+        """Returns the rule that counts for a caller and a tool; None if there is none."""
         return decide(self._sources(grant), tool.id, tool.tool_class)
 
     def decision(self, grant: Grant, tool: ToolSpec) -> tuple[Decision, str]:

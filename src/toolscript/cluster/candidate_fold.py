@@ -22,7 +22,7 @@ async def fold(connection: Connection, row: IndexRow, stemmer: Stemmer) -> int:
     """Merges the changes into the posting blocks, in the transaction of a connection.
 
     Changes that are made in the meantime are not among them, and stay. Returns the number of
-    changes that were merged; 0 where another process merges them.
+    changes that were merged; 0 if another process merges them.
     """
     if not await connection.fetchval("select pg_try_advisory_xact_lock($1, $2)", _FOLDING, row.id):
         return 0

@@ -229,7 +229,7 @@ class DatabaseCandidates:
         await self._database.arun(self._memory.advance)
 
     async def _replace(self, tools: ServerTools, lease: str, connection: Connection) -> bool:
-        """Returns False where another gateway is to write the server's tools."""
+        """Returns False if another gateway is to write the server's tools."""
         row = await self._current(connection, "for update")
         if not row.id:  # `rebuild` writes all tools
             return True
@@ -285,7 +285,7 @@ class DatabaseCandidates:
         return row
 
     async def _advance(self, connection: Connection) -> bool:
-        """Takes the changes that are kept one by one; returns False where some are not."""
+        """Takes the changes that are kept one by one; returns False if some are not."""
         row = await self._current(connection)
         while not self._is_outdated(row):
             memory = self._memory

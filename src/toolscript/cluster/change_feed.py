@@ -158,7 +158,7 @@ class ChangeFeed:
             await self._database.execute(lambda c: c.execute(_TRIM, KEPT_S))
 
     async def _look(self, connection: Connection) -> tuple[_Snapshot, list[Any] | None]:
-        """Returns what has ended by now, and the changes in it; None where some may be gone.
+        """Returns what has ended by now, and the changes in it; None if some may be gone.
 
         Rows are gone after a while.
         """

@@ -86,7 +86,7 @@ class Database:
         self._failures = 0
         self._paused_until = 0.0
         self.problem = ""
-        """Why the last unit of work could not be run; empty where it was."""
+        """Why the last unit of work could not be run; empty if it was."""
 
     @property
     def connections(self) -> int:
@@ -124,7 +124,7 @@ class Database:
 
     @property
     def unavailable(self) -> str:
-        """Why the last unit of work could not be run, as a sentence; empty where it was."""
+        """Why the last unit of work could not be run, as a sentence; empty if it was."""
         return f"{_NO_ANSWER}: {self.problem}" if self.problem else ""
 
     def run(self, work: Work[T], timeout_s: float | None = None) -> T:

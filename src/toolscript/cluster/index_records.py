@@ -23,7 +23,7 @@ class ToolRecord(msgspec.Struct, frozen=True, array_like=True):
     lengths: bytes
     executes: bool
     purpose: str | None = None
-    """The names of its capabilities, one on each line; None where an earlier version wrote it."""
+    """The names of its capabilities, one on each line; None if an earlier version wrote it."""
 
     @property
     def token_ids(self) -> TokenIds:

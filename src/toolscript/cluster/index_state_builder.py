@@ -30,7 +30,7 @@ class IndexStateBuilder:
     """Builds the states of searches. Any thread may ask.
 
     Args:
-        semantic: Compares vectors; None where only words are compared.
+        semantic: Compares vectors; None if only words are compared.
         learning: What the graph has learned; None for nothing.
         capabilities: Tells what tools are for.
     """

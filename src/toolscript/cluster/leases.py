@@ -144,7 +144,7 @@ class Leases:
         self._has_counted = False
         """Whether the connections of all replicas were compared with those that there may be."""
         self.problem = ""
-        """Why this replica owns nothing although the database answers; empty where it may."""
+        """Why this replica owns nothing although the database answers; empty if it may."""
         self._signal = Signal()
         self._wake: asyncio.Event | None = None
         self._task: asyncio.Future[Any] | None = None
@@ -171,7 +171,7 @@ class Leases:
         return name in self._epochs
 
     def owner_of(self, spec: ServerSpec) -> tuple[str, str] | None:
-        """Returns the id and the address of a server's owner; None where no live one is known."""
+        """Returns the id and the address of a server's owner; None if no live one is known."""
         holding = self._holding
         replica = holding.owners.get(lease_name(spec.name, spec.digest), "")
         return (replica, holding.urls[replica]) if replica in holding.urls else None

@@ -138,7 +138,7 @@ class NameTable(NameMatcher):
         return self._knows(word)
 
     def by_id(self, identifier: str, alive: Mask) -> list[int]:
-        """Returns the number of the tool with this id; nothing where there is none."""
+        """Returns the number of the tool with this id; nothing if there is none."""
         return _seen(self._ids[identifier], alive)
 
     def literally(self, text: str, visible: Mask | None) -> list[int]:

@@ -125,7 +125,7 @@ class PostingList:
         return PostingList(self.tools[:known], self.impacts[:known])
 
     def impacts_on(self, tools: Rows) -> Vectors:
-        """Returns the impact on each of some tools, 0 where it has not got the stem: float32."""
+        """Returns the impact on each of some tools, 0 if it has not got the stem: float32."""
         # Keys of another type would have the whole list converted.
         places = np.searchsorted(self.tools, tools.astype(np.int32))
         places[places == self.tools.size] = 0

@@ -25,7 +25,7 @@ class PreparedSearch:
     executors: Mask | None
     """The tools that run commands, where they may be what is asked for."""
     problem: str = ""
-    """Why rows or words may be missing or out of date; empty where none are."""
+    """Why rows or words may be missing or out of date; empty if none are."""
 
     @property
     def masks(self) -> list[Mask]:

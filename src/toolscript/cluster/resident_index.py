@@ -74,7 +74,7 @@ class Snapshot:
     later: Later
     changed_at: NDArray[np.int64]
     """By a server's number, the position of the last change of its tools since the index was
-    loaded; 0 where none has changed: int64 [servers]."""
+    loaded; 0 if none has changed: int64 [servers]."""
 
     def has_capability(self, tools: Rows, name: str) -> Mask:
         """Returns which of some tools have a capability of a shell's: bool [tools]."""
@@ -92,7 +92,7 @@ class HistoryPoint(NamedTuple):
     position: int
     """The position of the last change."""
     change: bytes
-    """The digest of that change; empty where it was folded when the index was loaded."""
+    """The digest of that change; empty if it was folded when the index was loaded."""
     folded_number: int
     """Tools with smaller numbers are in posting blocks."""
 

@@ -30,7 +30,7 @@ def latest() -> int:
 
 
 async def version_of(connection: Connection) -> int:
-    """Returns the version of the schema in the database; 0 where there is none."""
+    """Returns the version of the schema in the database; 0 if there is none."""
     table = await connection.fetchval("select to_regclass($1)::text", f"{NAME}.schema_version")
     if table is None:
         return 0

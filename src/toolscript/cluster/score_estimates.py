@@ -37,7 +37,7 @@ class SignalScores:
     """By query, the weighted sums of impacts: float32 [queries, n]."""
     semantic: Sequence[Vectors]
     """By query, the calibrated scores, about so and at most: float32 [queries, n] each, NaN where
-    a candidate has no vector. Empty where no vectors are compared."""
+    a candidate has no vector. Empty if no vectors are compared."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ class DatabaseStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The state of the database."""
 
     server: Annotated[str, Meta(description="The version of PostgreSQL.")]
-    schema: Annotated[int, Meta(description="The version of the tables; 0 where there are none.")]
+    schema: Annotated[int, Meta(description="The version of the tables; 0 if there are none.")]
     needed: Annotated[int, Meta(description="The version that this release needs.")]
     catalogues: tuple[CatalogueStatus, ...] = ()
 

@@ -59,7 +59,7 @@ class Side(Protocol):
         ...
 
     def add_vectors(self, model: str, vectors: Mapping[str, CachedVector]) -> bool:
-        """Adds vectors of one model; returns False where that fails."""
+        """Adds vectors of one model; returns False if that fails."""
         ...
 
 

@@ -92,7 +92,7 @@ class DatabaseVectorCache:
         return True
 
     def model_of(self, digests: Sequence[str]) -> str:
-        """Returns the model that most of these digests have a vector of; empty where none has.
+        """Returns the model that most of these digests have a vector of; empty if none has.
 
         Raises `DatabaseUnavailableError`.
         """
@@ -122,7 +122,7 @@ class DatabaseVectorCache:
         self._stored |= {(digest, entry.vector.size) for digest, entry in vectors.items()}
 
     def _tried(self, what: str, work: Work[T]) -> T | None:
-        """Returns what the work returns; None where it fails, which is logged."""
+        """Returns what the work returns; None if it fails, which is logged."""
         try:
             return self._database.run(work)
         except (OSError, driver().PostgresError) as error:

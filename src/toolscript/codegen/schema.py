@@ -284,7 +284,7 @@ def _list(schema: _Schema, key: str) -> list[Any]:
 
 
 def _standard(kind: Any) -> str:
-    """Returns the name that JSON Schema has for a type, or "" where it has none."""
+    """Returns the name that JSON Schema has for a type, or "" if it has none."""
     if type(kind) is not str:
         return ""
     if kind in _SCALARS:

@@ -74,7 +74,7 @@ class Object(msgspec.Struct, frozen=True):
 
     fields: tuple[Field, ...] = ()
     extra: "Type | None" = None
-    """The type of all other properties; None where the schema does not mention them."""
+    """The type of all other properties; None if the schema does not mention them."""
     sealed: bool = False
     """Whether other properties are forbidden."""
 

@@ -42,7 +42,7 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     created: str = ""
     expires: str = ""
-    """ISO 8601, UTC; empty where the token does not expire."""
+    """ISO 8601, UTC; empty if the token does not expire."""
 
     def is_valid(self, now: datetime) -> bool:
         """Whether the token has not expired."""
@@ -128,7 +128,7 @@ class TokenStore:
         return revoked
 
     def find(self, secret: str) -> Token | None:
-        """Returns the token of this secret; None where it is unknown or has expired."""
+        """Returns the token of this secret; None if it is unknown or has expired."""
         hashed = _hash(secret)
         matches = (token for token in self.valid() if hmac.compare_digest(token.hash, hashed))
         return next(matches, None)

@@ -98,7 +98,7 @@ def misspelt(
 ) -> str | None:
     """Returns what is wrong with the first of the keys that looks like a known one misspelt.
 
-    None where there is no such key. A key that begins or ends with a sign, such as ``_command``
+    None if there is no such key. A key that begins or ends with a sign, such as ``_command``
     or ``args2``, is not looked at: that is how users switch a key off.
     """
     ignored = {_plain(key) for key in foreign} - {_plain(key) for key in known}

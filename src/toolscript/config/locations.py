@@ -64,7 +64,7 @@ def key_of(sources: tuple[Path, ...]) -> str:
 def watched(sources: tuple[Path, ...], data_dir: Path | None) -> tuple[Path, ...]:
     """Returns the files that a configuration depends on: sources, and the records of trust.
 
-    The records lie below ``data_dir``; None where nothing has to be trusted.
+    The records lie below ``data_dir``; None if nothing has to be trusted.
     """
     return (*sources, *(trust_record(data_dir, path) for path in sources if data_dir is not None))
 

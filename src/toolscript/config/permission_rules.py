@@ -62,7 +62,7 @@ def _rule(key: str, value: Any, origin: str, server: str) -> PermissionRule:
 def decide(
     sources: Iterable[Iterable[PermissionRule]], identifier: str, tool_class: ToolClass
 ) -> PermissionRule | None:
-    """Returns the rule that counts for a tool; None where no source says anything.
+    """Returns the rule that counts for a tool; None if no source says anything.
 
     Args:
         sources: See `sources_for`.

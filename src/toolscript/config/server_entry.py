@@ -291,7 +291,7 @@ def _transport(reader: Entry, url: str) -> Transport:
 
 
 def _stated(reader: Entry) -> tuple[str, str]:
-    """Returns the key and the value of the type that an entry states; "" where it states none."""
+    """Returns the key and the value of the type that an entry states; "" if it states none."""
     key = "type" if reader.text("type") else "transport"
     return key, reader.text(key)
 

@@ -61,9 +61,9 @@ class Config:
     stamp: str = ""
     """Of the files that `watched` returns, made before they were read."""
     skills: tuple[Path, ...] | None = None
-    """The folders of skills; None where the configuration does not mention skills."""
+    """The folders of skills; None if the configuration does not mention skills."""
     skills_problem: str = ""
-    """Why the folders of skills cannot be used; empty where they can."""
+    """Why the folders of skills cannot be used; empty if they can."""
     permissions: tuple[tuple[PermissionRule, ...], ...] = ()
     """The rules of each file, those of its servers' entries included."""
     profiles: Mapping[str, tuple[PermissionRule, ...]] = field(

@@ -370,7 +370,7 @@ OPTION = {option.name: option for option in OPTIONS}
 def load_settings(flags: Mapping[str, object], environ: Mapping[str, str] = os.environ) -> Settings:
     """Returns the settings: each from its flag, else from the environment, else its default.
 
-    ``flags`` maps names of fields to values, None where a flag was not given; ``environ`` holds
+    ``flags`` maps names of fields to values, None if a flag was not given; ``environ`` holds
     the environment's variables. Raises `RangeError` for a value of the wrong type or range.
     """
     values = {option.name: _value(option, flags.get(option.name), environ) for option in OPTIONS}

@@ -256,7 +256,7 @@ def _owners(status: os.stat_result) -> tuple[str, str, bool]:
 
 
 def _stored(path: Path) -> Decision | None:
-    """Returns a decision; None where it cannot be read or another user could have written it."""
+    """Returns a decision; None if it cannot be read or another user could have written it."""
     try:
         with path.open("rb") as file:
             status = os.fstat(file.fileno())

@@ -96,7 +96,7 @@ class VectorCache(Protocol):
         entries: Mapping[str, CachedVector],
         keep: Callable[[str], bool] | None = None,
     ) -> bool:
-        """Makes the cache hold ``entries``; returns False where that fails.
+        """Makes the cache hold ``entries``; returns False if that fails.
 
         Vectors that another process has saved stay where ``keep`` returns True for
         their id. Those of another model, and all others, are deleted.

@@ -99,7 +99,7 @@ class JsonVectorCache:
 
 
 def model_of_file(path: Path) -> str:
-    """Returns the name of the model that wrote a file; empty where it cannot be read."""
+    """Returns the name of the model that wrote a file; empty if it cannot be read."""
     try:
         return str(orjson.loads(path.read_bytes())["model"])
     except (OSError, ValueError, KeyError, TypeError):

@@ -117,7 +117,7 @@ def _key(identifier: str, digest: str) -> str:
 
 
 def model_of(writer_version: str) -> str:
-    """Returns the name of the model that wrote a table of vectors; empty where none did."""
+    """Returns the name of the model that wrote a table of vectors; empty if none did."""
     return writer_version.partition(" ")[2].rpartition(" ")[0]
 
 

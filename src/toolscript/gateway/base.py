@@ -38,7 +38,7 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
     rejected: tuple[str, ...] = ()
     lists: dict[str, tuple[Any, ...]] | None = None
-    """The entries of its other lists, such as ``prompts/list``, by their method; None where they
+    """The entries of its other lists, such as ``prompts/list``, by their method; None if they
     are not known yet."""
     held: tuple[HeldTool, ...] = ()
     """The tools that wait for a person's approval."""
@@ -81,7 +81,7 @@ class Caller(Protocol):
 
     @property
     def project(self) -> str:
-        """The folder that the caller works in; empty where that is not known."""
+        """The folder that the caller works in; empty if that is not known."""
         return ""
 
     @property

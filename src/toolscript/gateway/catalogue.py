@@ -38,7 +38,7 @@ class ServerEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     version: str = ""
     rejected: tuple[str, ...] = ()
     lists: dict[str, tuple[Any, ...]] | None = None
-    """The entries of its other lists, such as ``prompts/list``, by their method; None where they
+    """The entries of its other lists, such as ``prompts/list``, by their method; None if they
     are not known yet."""
     held: tuple[HeldTool, ...] = ()
     """The tools that wait for a person's approval, and that nobody else sees."""
@@ -81,7 +81,7 @@ class Catalogue:
         return "reordered" if trust == "pinned" and tool.name in entry.reordered else trust
 
     def accepted_at(self, identifier: str) -> int:
-        """Returns the Unix time at which a tool was first accepted; 0 where none is known."""
+        """Returns the Unix time at which a tool was first accepted; 0 if none is known."""
         tool = self.tools.get(identifier)
         return self.servers[tool.server].seniority.since(tool.name) if tool else 0
 

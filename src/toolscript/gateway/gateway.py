@@ -248,7 +248,7 @@ class Gateway:
             managed.instances.end_session(session)
 
     def resting_list(self, server: str, method: str) -> Sequence[dict[str, Any]] | None:
-        """Returns the entries that a resting server last gave; None where it has to be asked.
+        """Returns the entries that a resting server last gave; None if it has to be asked.
 
         ``method`` is one such as ``prompts/list``.
         """
@@ -442,7 +442,7 @@ class Gateway:
         return await anyio.to_thread.run_sync(measure, pids)
 
     def why_missing(self, server: str, tool: str) -> str:
-        """Returns why the catalogue lacks a server's tool, or "" where there is no such server."""
+        """Returns why the catalogue lacks a server's tool, or "" if there is no such server."""
         status = next((status for status in self.statuses() if status.name == server), None)
         if status is None:
             return ""

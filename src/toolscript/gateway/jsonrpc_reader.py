@@ -37,9 +37,9 @@ class UnparsedResult(msgspec.Struct, frozen=True):
     """A result as the JSON text that it came as."""
 
     text: bytes
-    """Empty where it could not be told from the rest of the message."""
+    """Empty if it could not be told from the rest of the message."""
     problem: str = ""
-    """Why it could not be read; empty where it is only large."""
+    """Why it could not be read; empty if it is only large."""
 
 
 class _Envelope(msgspec.Struct):

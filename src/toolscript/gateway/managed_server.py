@@ -59,7 +59,7 @@ def status_of(
     Args:
         spec: How it is configured.
         entry: What is known of it.
-        managed: How it runs; None where this process does not connect to it.
+        managed: How it runs; None if this process does not connect to it.
     """
     if spec.disabled:
         return ServerStatus(name=spec.name, state="disabled")

@@ -103,7 +103,7 @@ class Forecast:
 
     ``ids`` and ``servers`` are the corpus' tools in its order, ``vectors`` their
     embeddings float32 [n, dim], unit rows, zero where there is none. ``total`` is the number of
-    tools where these are only some; None where they are all.
+    tools where these are only some; None if they are all.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Forecast:
 
         ln(p · n) / ln n where that is above 0, times the graph's predictive skill; as
         long as little use was seen, also what the graph's shape says (see
-        `_from_structure`). None where there is nothing to say: an empty graph, a
+        `_from_structure`). None if there is nothing to say: an empty graph, a
         context without a tool of the corpus, or no `ToolGraph.trust`.
         """
         with self.graph.lock:

@@ -63,7 +63,7 @@ class GraphData:
         """Weights of direct steps, by the servers of the two tools."""
 
     def admit(self, tool: str) -> bool:
-        """Make a node for a tool that has none; returns False where there is no room for it."""
+        """Make a node for a tool that has none; returns False if there is no room for it."""
         if tool not in self.nodes:
             if len(self.nodes) >= MAX_TOOLS or not 0 < len(tool) <= MAX_ID_CHARS:
                 return False

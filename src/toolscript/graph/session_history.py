@@ -55,13 +55,13 @@ class SessionHistory:
         self._searched.append(Searched(text, found, found))
 
     def search_for(self, tool: str) -> str | None:
-        """Returns the latest question that found a tool, by id; None where none did."""
+        """Returns the latest question that found a tool, by id; None if none did."""
         return next((each.text for each in reversed(self._searched) if tool in each.tools), None)
 
     def record_call(self, tool: str, *, succeeded: bool) -> tuple[tuple[str, ...], str]:
         """Record a call that has ended; returns its context, and the question that led to it.
 
-        The question is empty where none did; it leads to one use of each tool that it found.
+        The question is empty if none did; it leads to one use of each tool that it found.
         """
         now = self.clock()
         if now - self._last_s > PAUSE_S:

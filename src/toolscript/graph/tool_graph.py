@@ -122,7 +122,7 @@ class ToolGraph:
         return heapq.nsmallest(limit, sums.items(), key=lambda pair: (-pair[1], pair[0]))
 
     def adamic_adar_between(self, a: str, b: str) -> float:
-        """Returns the sum of Adamic-Adar of two tools; 0 where the graph lacks one of them."""
+        """Returns the sum of Adamic-Adar of two tools; 0 if the graph lacks one of them."""
         with self.lock:
             common = self._node(a).neighbors.keys() & self._node(b).neighbors.keys()
             degrees = (len(self._node(z).neighbors) for z in common)

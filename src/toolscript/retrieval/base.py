@@ -124,12 +124,12 @@ class Corpus:
         return tuple(sorted(self.given, key=attrgetter("id")))
 
     def changed_since(self, previous: "Corpus") -> list[int] | None:
-        """Returns the rows that are others than they were; None where the ids are others."""
+        """Returns the rows that are others than they were; None if the ids are others."""
         known = self._changed
         return known[1] if known is not None and known[0]() is previous else None
 
     def _parts_since(self, previous: "Corpus") -> tuple[Part, Part] | None:
-        """Returns the former first segment and one of the changes; None where these are many."""
+        """Returns the former first segment and one of the changes; None if these are many."""
         former = previous.parts[0].segment
         places, known = former.places, former.documents
 
@@ -161,7 +161,7 @@ class Corpus:
 
     @cached_property
     def parent_rows(self) -> Rows | None:
-        """Each document's parent, by row; None where no document has one."""
+        """Each document's parent, by row; None if no document has one."""
         if not any(map(attrgetter("parent_id"), self.documents)):
             return None
         first: dict[str, int] = {}  # a parent's id sorts before those of its passages
@@ -295,7 +295,7 @@ class Candidates(Protocol[State_co]):
 
     @property
     def is_action(self) -> Callable[[str], bool] | None:
-        """Whether a word begins the texts of some documents; None where questions are not split."""
+        """Whether a word begins the texts of some documents; None if questions are not split."""
         ...
 
     def knows(self, word: str) -> bool:
@@ -353,7 +353,7 @@ class EmbeddingIndex(Protocol):
     def rank(self, query: Query, visible: Mask | None = None) -> Ranking:
         """Score every document; no candidate is left out before fusion.
 
-        ``visible`` are the rows that the caller may see, None where these are all. The others
+        ``visible`` are the rows that the caller may see, None if these are all. The others
         get 0, or NaN, and do not move the scores of these.
         """
         ...
@@ -362,7 +362,7 @@ class EmbeddingIndex(Protocol):
         """Returns the ``visible`` rows that `rank` scores highest, at least ``limit`` of them.
 
         And those that decide what use has taught. Of very many one may be missing, and those that
-        have nothing in common with the query. None where not every document can be compared.
+        have nothing in common with the query. None if not every document can be compared.
         """
         ...
 

@@ -87,7 +87,7 @@ def _mask(rows: Rows, size: int) -> Mask:
 def _nearest(
     index: EmbeddingIndex, queries: Sequence[Query], masks: Sequence[Mask | None], listed: int
 ) -> list[Rows] | None:
-    """Returns the rows that are nearest to each query; None where not all can be compared."""
+    """Returns the rows that are nearest to each query; None if not all can be compared."""
     lists: list[Rows] = []
     for query in queries:
         for mask in masks:
@@ -279,7 +279,7 @@ class _Expected:
 
     graph: ToolGraph
     all: NDArray[np.float64] | None
-    """By row; None where the graph says nothing."""
+    """By row; None if the graph says nothing."""
     beside: NDArray[np.intp]
     """The rows that a template connects with the context."""
 

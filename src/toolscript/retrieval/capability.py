@@ -197,7 +197,7 @@ class CapabilityIndex:
     def label(self, row: int, query: Query) -> str:
         """The document's likeliest capability that the question speaks of, in two words.
 
-        Empty where the question speaks of none: a tool is found for many reasons
+        Empty if the question speaks of none: a tool is found for many reasons
         that have nothing to do with what else it can do.
         """
         names = self._purpose(row).capabilities
@@ -212,7 +212,7 @@ class CapabilityIndex:
     ) -> tuple[Capability, NDArray[np.floating]] | None:
         """The capability for which only a shell answers, and scores with the shells raised.
 
-        None where another tool scores well. ``reachable`` are the rows that the
+        None if another tool scores well. ``reachable`` are the rows that the
         caller asks about and may see: what is out of reach decides nothing.
         """
         executors = self.executors_for(query, reachable)

@@ -80,7 +80,7 @@ class SearchEngine:
             with a context read.
         elsewhere: Takes the documents that `update` is given, and finds them; None keeps them
             in memory.
-        accepted_at: Returns the Unix time at which the tool of an id was first accepted, 0 where
+        accepted_at: Returns the Unix time at which the tool of an id was first accepted, 0 if
             none is known; None for none of any.
     """
 
@@ -333,7 +333,7 @@ def _best_passage(trace: Trace, row: int) -> int:
 def why_missing(
     trace: Trace, candidates: Rows, accepted_at: AcceptedAt | None = None
 ) -> MissExplanation | None:
-    """Where the tool of ``why`` ended up; None where the caller knows no such tool."""
+    """Where the tool of ``why`` ended up; None if the caller knows no such tool."""
     name, scores, documents = compact(trace.request.why), trace.scores, trace.state.corpus.documents
     rows = [
         row

@@ -16,7 +16,7 @@ Scores: TypeAlias = NDArray[np.float64]
 
 
 def fuse(rankings: Mapping[str, Ranking], weights: Mapping[str, float]) -> Vectors:
-    """Σ w·s / Σ w per document, float32 [n], over the signals that scored it; 0 where none did.
+    """Σ w·s / Σ w per document, float32 [n], over the signals that scored it; 0 if none did.
 
     With every signal present and weights that sum to 1 this is
     α · semantic + (1 − α) · fuzzy. A missing signal's weight is renormalised

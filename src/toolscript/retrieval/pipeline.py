@@ -209,7 +209,7 @@ def scale_by_known_words(trace: Trace) -> Column | None:
 
 
 def known_word_ratio(state: IndexState, query: Query) -> float:
-    """1 where at least half of the query's words mean something to a signal, 0 where none does."""
+    """1 where at least half of the query's words mean something to a signal, 0 if none does."""
     indexes = [state.lexical, *([state.semantic] if state.semantic else [])]
     content_words = query.content_words
     known = sum(any(index.understands(word) for index in indexes) for word in content_words)

@@ -8,7 +8,7 @@ its ten results, best first:
   where the one right tool comes first, but at most 1/3 where three are right.
 - *nDCG@10*: Σ 1/log2(rank + 1) over the relevant tools found, divided by what the
   best order would get: the first min(10, number of relevant) ranks all right.
-- *MRR*: 1 / rank of the first relevant tool, 0 where none is among the ten.
+- *MRR*: 1 / rank of the first relevant tool, 0 if none is among the ten.
 - *all@10*: 1 where every relevant tool is among the ten, else 0.
 
 A dataset's figure is the mean over its queries; the macro average is the mean

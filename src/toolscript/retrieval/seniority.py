@@ -14,7 +14,7 @@ MAX_BELOW = 100
 """So many rows below the hits are looked at: an older tool may be among them."""
 
 AcceptedAt: TypeAlias = Callable[[str], int]
-"""Returns the Unix time at which the tool of an id was first accepted; 0 where none is known."""
+"""Returns the Unix time at which the tool of an id was first accepted; 0 if none is known."""
 
 
 def older_first(rows: Sequence[int], trace: Trace, accepted_at: AcceptedAt) -> list[int]:

@@ -44,7 +44,7 @@ class Visible(Protocol):
     """Which rows a caller may see."""
 
     def mask(self, request: SearchRequest) -> Mask | None:
-        """Returns which rows may be found by the caller; None where all may."""
+        """Returns which rows may be found by the caller; None if all may."""
         ...
 
     def reachable(self, request: SearchRequest) -> Rows:
@@ -133,14 +133,14 @@ class IndexState:
     names: Names
     capabilities: Capabilities
     is_action: Callable[[str], bool] | None
-    """Whether a word begins the texts of some tools; None where questions are not split."""
+    """Whether a word begins the texts of some tools; None if questions are not split."""
     visibility: Visible
     forecast: Expectations | None
-    """The probabilities of the next tool; None where nothing is learned."""
+    """The probabilities of the next tool; None if nothing is learned."""
     known: Container[str]
     """The ids of all documents, those that are not scored included."""
     degraded: str = ""
-    """Why the documents may not be the best ones; empty where they are."""
+    """Why the documents may not be the best ones; empty if they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class Column:
     scores: NDArray[np.floating]
     """[queries, n], the question's row first; [1, n] once the subqueries are blended in."""
     evidence: Callable[[int], Evidence | None]
-    """By a document's row; None where the step says nothing about it."""
+    """By a document's row; None if the step says nothing about it."""
     alpha: float | None = None
     """What the column before weighs in this one; None but for the reranker's."""
 
@@ -186,10 +186,10 @@ class Trace:
     rankings: tuple[Mapping[str, Ranking], ...]
     """Per query what each signal says."""
     visible: Mask | None = None
-    """The rows that the caller may see; None where these are all."""
+    """The rows that the caller may see; None if these are all."""
     columns: list[Column] = field(default_factory=list[Column])
     weighed: tuple[Mapping[str, float], ...] = ()
-    """Per query the weights that its word match has led to; empty where it had no say."""
+    """Per query the weights that its word match has led to; empty if it had no say."""
     name_boost: Vectors | None = None
     """What the words of names have added: float32 [queries, n]."""
 
@@ -211,7 +211,7 @@ class Trace:
 
     @property
     def own(self) -> Scores | None:
-        """The search's own scores: float64 [n]; None where the reranker did not run."""
+        """The search's own scores: float64 [n]; None if the reranker did not run."""
         return None if self.columns[-1].alpha is None else self.columns[-2].scores[0]
 
     @property

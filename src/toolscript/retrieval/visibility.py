@@ -30,7 +30,7 @@ class Visibility:
         self._of_servers = lru_cache(_REMEMBERED)(self._find_of_servers)
 
     def mask(self, request: SearchRequest) -> Mask | None:
-        """Returns which rows may be found by the caller; None where all may."""
+        """Returns which rows may be found by the caller; None if all may."""
         if request.grant.is_everything and not request.hidden:
             return None
         return self._granted(request.grant, request.hidden)

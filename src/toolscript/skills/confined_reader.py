@@ -155,7 +155,7 @@ class ConfinedReader:
         return folders
 
     def _read_once(self, path: str, parts: list[str]) -> FileText | None:
-        """Returns the content; None where the file has changed just now, or during the read."""
+        """Returns the content; None if the file has changed just now, or during the read."""
         with _opened(self.root, parts, _FILE) as descriptor:
             before = os.fstat(descriptor)
             _check(path, before)

@@ -44,7 +44,7 @@ class AddedFolders:
             return ()
 
     def add(self, folder: Path) -> bool:
-        """Add a folder as the last; returns False where it was there already.
+        """Add a folder as the last; returns False if it was there already.
 
         Raises `SkillError`, and `OSError` where that cannot be written down.
         """
@@ -57,7 +57,7 @@ class AddedFolders:
         return self._change(real, wanted=True)
 
     def remove(self, folder: Path) -> bool:
-        """Remove a folder; returns False where it was not there."""
+        """Remove a folder; returns False if it was not there."""
         return self._change(Path(os.path.realpath(folder)), wanted=False)
 
     def _read(self) -> list[Path]:

@@ -97,7 +97,7 @@ class VectorPair:
         """The files that are near to ``query``, as JSON: a list of ``path`` and ``score``.
 
         ``score`` is the cosine of the file's best passage, at least the threshold of
-        `cosine_profile`; the nearest file comes first. ``[]`` where there is none. A failure
+        `cosine_profile`; the nearest file comes first. ``[]`` if there is none. A failure
         is ``SearchSkills embedding generation failed: …``. Raises `ArgumentsError`
         for what is no text, or too long.
         """

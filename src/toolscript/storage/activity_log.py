@@ -67,7 +67,7 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     tool: Annotated[
         str, Meta(description="The tool's id; the name that the caller used if there is none.")
     ]
-    server: Annotated[str, Meta(description="Empty where the caller knows no such server.")]
+    server: Annotated[str, Meta(description="Empty if the caller knows no such server.")]
     outcome: Outcome
     ms: Annotated[float, Meta(description="How long the call took.")]
     argument_bytes: Annotated[

@@ -62,7 +62,7 @@ def storing_decision() -> Generator[None]:
 
 
 def is_file(path: Path) -> bool:
-    """Whether a file is there; False where it may not be looked at."""
+    """Whether a file is there; False if it may not be looked at."""
     try:
         return path.is_file()
     except OSError:
@@ -70,7 +70,7 @@ def is_file(path: Path) -> bool:
 
 
 def is_dir(path: Path) -> bool:
-    """Whether a directory is there; False where it may not be looked at."""
+    """Whether a directory is there; False if it may not be looked at."""
     try:
         return path.is_dir()
     except OSError:

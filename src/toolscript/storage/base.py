@@ -26,7 +26,7 @@ class Records(Protocol):
         ...
 
     def was_written(self, name: str) -> bool:
-        """Whether a value was written, and not deleted since; true where that cannot be told."""
+        """Whether a value was written, and not deleted since; true if that cannot be told."""
         ...
 
     def write(self, name: str, content: bytes) -> None:

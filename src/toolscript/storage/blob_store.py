@@ -70,7 +70,7 @@ class BlobStore:
         return rows
 
     def writer_version(self, table: BlobTable) -> str:
-        """Returns which version wrote a table; empty where there is none or it is unreadable."""
+        """Returns which version wrote a table; empty if there is none or it is unreadable."""
         with self._log_failures("read"):
             if self.path.is_file():
                 with self._file.reading() as db:

@@ -22,7 +22,7 @@ _LIKE_LATIN = {"CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC"}
 
 
 def deceptive_name(name: str) -> str:
-    """Returns how a name pretends to be another one, or "" where it does not."""
+    """Returns how a name pretends to be another one, or "" if it does not."""
     if name != name.strip():
         return "begins or ends with a blank"
     hidden = next((c for c in name if not c.isprintable() or _INVISIBLE.match(c)), "")

@@ -173,7 +173,7 @@ def argument_secrets(args: Sequence[str], command: str = "") -> Iterator[str]:
 
 
 def _named(argument: str) -> tuple[str, str, str]:
-    """Returns name, ``=`` or ``:``, and value; the argument and twice "" where it has no name."""
+    """Returns name, ``=`` or ``:``, and value; the argument and twice "" if it has no name."""
     name, mark, value = re.match(r"([^=:]*)([=:]?)(.*)", argument, re.DOTALL).groups()  # pyright: ignore[reportOptionalMemberAccess] - matches anything
     is_name = _NAME.fullmatch(name) or (_SECRET_NAME.search(name) and _WORDY.fullmatch(name))
     is_name = is_name and value and not value.startswith(("//", "\\"))

@@ -69,7 +69,7 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
     earlier: tuple[Version, ...] = ()
     """The definitions that were accepted before it, the oldest first; at most `MAX_EARLIER`."""
     first: str = ""
-    """When the tool's first definition was accepted; empty where that was the oldest kept one."""
+    """When the tool's first definition was accepted; empty if that was the oldest kept one."""
 
     @property
     def versions(self) -> tuple[Version, ...]:
@@ -273,7 +273,7 @@ class Comparison:
     def _acceptance(
         self, tool: ToolSpec, definition: Definition, reason: HoldReason
     ) -> AcceptedBy | None:
-        """Returns what accepts a definition without a person; None where nothing does."""
+        """Returns what accepts a definition without a person; None if nothing does."""
         if reason == "lost" or self._is_rejected(tool.name, definition):
             return None
         if self._spec.auto_approve:

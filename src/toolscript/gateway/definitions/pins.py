@@ -190,7 +190,7 @@ class DefinitionPins:
             yield
 
     def _read(self, server: str) -> _PinFile | None:
-        """Returns what is stored of a server; None where it was never seen.
+        """Returns what is stored of a server; None if it was never seen.
 
         What could not be stored counts where nothing else was stored since, by another process.
         """

@@ -60,7 +60,7 @@ class PendingLogins:
         """By the server's name and URL."""
 
     async def address(self, spec: ServerSpec) -> str:
-        """Returns where the user logs in to a server; empty where the server names no address.
+        """Returns where the user logs in to a server; empty if the server names no address.
 
         The login is begun where none is under way. The connection to the server sees when the
         user has logged in.

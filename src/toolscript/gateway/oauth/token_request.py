@@ -65,7 +65,7 @@ class TokenRequest:
         self._lock = login.with_suffix(".request.lock")
 
     async def answer(self, timeout_s: float) -> TokenAnswer | None:
-        """Returns the answer that a killed process has not taken over; None where there is none.
+        """Returns the answer that a killed process has not taken over; None if there is none.
 
         A request that is under way is waited for. Raises `httpx2.ReadTimeout`.
         """

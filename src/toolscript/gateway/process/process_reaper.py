@@ -31,7 +31,7 @@ class ProcessReaper:
         self._lock = threading.Lock()
 
     def tag(self) -> str:
-        """Returns a tag for one more server, or "" where there are none. May start a process."""
+        """Returns a tag for one more server, or "" if there are none. May start a process."""
         if not reap.can_reap():
             return ""
         with self._lock:

@@ -80,7 +80,7 @@ class _ProcessTable:
             waiting += self._children[pid]
 
     def usage(self, pid: int) -> _Usage | None:
-        """Returns what a process uses; None where it has vanished or may not be looked at."""
+        """Returns what a process uses; None if it has vanished or may not be looked at."""
         process = self._processes.get(pid)
         if process is None:
             return None

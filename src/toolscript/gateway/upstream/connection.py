@@ -191,7 +191,7 @@ class McpUpstream:
         return self._is_connecting or (self._login and self._login.stamp) != self._tried_login
 
     async def _invitation(self, caller: Caller) -> str:
-        """Begins a login, and returns what its user has to do; empty where it cannot begin."""
+        """Begins a login, and returns what its user has to do; empty if it cannot begin."""
         address = await self._shared.logins.address(self._spec)
         if not address:
             return ""

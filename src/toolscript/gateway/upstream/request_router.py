@@ -287,7 +287,7 @@ class RequestRouter:
         return RefusedError(f"{self._server}: {said}", error.code, said, data)
 
     def _redacted_data(self, data: Any) -> Any:
-        """Returns the data of an error without secrets, or None where that leaves no JSON."""
+        """Returns the data of an error without secrets, or None if that leaves no JSON."""
         try:
             return None if data is None else json.loads(self._redact(json.dumps(data)))
         except ValueError:

@@ -46,7 +46,7 @@ class SessionFactory:
         settings: Its times and limits count where the server's entry has none.
         stderr: Takes what a process writes on standard error.
         reaper: Ends processes that are left.
-        login: The user's log-in; None where the server needs none.
+        login: The user's log-in; None if the server needs none.
     """
 
     def __init__(

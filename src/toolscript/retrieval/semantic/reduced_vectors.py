@@ -30,7 +30,7 @@ VectorsOf: TypeAlias = Callable[[slice], Vectors]
 
 @cache
 def byte_kernels() -> Any:
-    """Returns the module ``numkong``; None where the extra `large` is not installed."""
+    """Returns the module ``numkong``; None if the extra `large` is not installed."""
     try:
         return import_module("numkong")
     except ImportError:

@@ -255,7 +255,7 @@ class SemanticSignal:
     ) -> SemanticIndex | None:
         """Returns the latest whole index with the few vectors that are others by now.
 
-        None where all have to be looked at: also among fewer documents than `VERY_MANY`, where
+        None if all have to be looked at: also among fewer documents than `VERY_MANY`, where
         that is quick and no such index is kept, and where much has changed since that was done.
         """
         whole = self._whole
@@ -347,7 +347,7 @@ class SemanticSignal:
         self._dim = next((each.vector.size for each in vectors.values()), 0)
 
     def embed_query(self, text: str) -> tuple[str, Vectors] | None:
-        """Returns the model's name and the vector of a ``text``; None where no model answers."""
+        """Returns the model's name and the vector of a ``text``; None if no model answers."""
         try:
             loaded = self.model.loaded
             encoder = loaded.encoder if loaded else None

@@ -76,7 +76,7 @@ class ServerContext:
         Args:
             servers: The server of each tool.
             vectors: float32 [n, dim], unit rows.
-            basis: That of all tools; None where these are all.
+            basis: That of all tools; None if these are all.
         """
         numbers: dict[str, int] = {}
         server = np.array([numbers.setdefault(name, len(numbers)) for name in servers], np.intp)

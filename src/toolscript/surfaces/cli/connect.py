@@ -37,7 +37,7 @@ class RunningGateway:
     record: GatewayRecord
     client: RemoteClient
     health: dict[str, Any] | None
-    """None where it does not answer: it hangs, is suspended or is ending."""
+    """None if it does not answer: it hangs, is suspended or is ending."""
 
 
 def record_file(settings: Settings) -> GatewayFile:

@@ -82,7 +82,7 @@ def _gateway(settings: Settings) -> Finding:
 
 
 def _health(settings: Settings) -> dict[str, Any] | None:
-    """The state of the gateway that runs; None where none answers."""
+    """The state of the gateway that runs; None if none answers."""
     try:
         running = running_gateway(settings)
     except (ToolscriptError, OSError):

@@ -197,7 +197,7 @@ class RemoteClient:
 
 
 def working_directory() -> str:
-    """Returns the folder that a command is run in; empty where that has been deleted."""
+    """Returns the folder that a command is run in; empty if that has been deleted."""
     try:
         return str(Path.cwd())
     except OSError:

@@ -338,7 +338,7 @@ def health_answer(health: Health, *, is_public: bool) -> HealthAnswer:
 
 
 def server_answer(status: ServerStatus, used: ServerResources | None) -> ServerAnswer:
-    """Returns a server as ``/servers`` lists it; ``used`` is None where that is not to be said."""
+    """Returns a server as ``/servers`` lists it; ``used`` is None if that is not to be said."""
     answer = ServerAnswer(**msgspec.structs.asdict(status))
     if used is None:
         return answer
@@ -352,7 +352,7 @@ def server_answer(status: ServerStatus, used: ServerResources | None) -> ServerA
 
 
 def tool_answer(tool: KnownTool, notes: Mapping[str, tuple[Note, ...]] | None) -> ToolAnswer:
-    """Returns a tool as ``/tools`` lists it; ``notes`` are by id, None where not asked for."""
+    """Returns a tool as ``/tools`` lists it; ``notes`` are by id, None if not asked for."""
     spec = tool.spec
     return ToolAnswer(
         tool_id=spec.id,

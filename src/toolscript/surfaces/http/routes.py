@@ -136,7 +136,7 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
         tokens: The access tokens, for the page to list and revoke.
         settings: What the gateway was started with, for the page to check.
         ids: Makes and reads the ids of its sessions.
-        replication: What makes it one of several replicas; None where it is none.
+        replication: What makes it one of several replicas; None if it is none.
     """
     revocations, refusals = RevocationWatcher(is_admitted), Refusals()
     sessions = PageSessions[Access](is_admitted)

@@ -127,7 +127,7 @@ def search_answer(
 ) -> SearchAnswer:
     """Returns the answer to a search; with ``mark`` every hit says whether it is a tool.
 
-    ``missing`` are the servers that were not searched; None where skills are searched alone.
+    ``missing`` are the servers that were not searched; None if skills are searched alone.
     ``tools`` are what is known of the tools that were found, by id.
     """
     known = tools or {}

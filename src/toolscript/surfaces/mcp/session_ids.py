@@ -130,7 +130,7 @@ class Message(msgspec.Struct, frozen=True):
 
     @property
     def waits_in(self) -> str:
-        """The replica in which a call waits that it continues; empty where it continues none."""
+        """The replica in which a call waits that it continues; empty if it continues none."""
         try:
             state = msgspec.convert(self.params, _Continued).requestState
         except msgspec.ValidationError:

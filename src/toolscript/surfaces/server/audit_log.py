@@ -108,7 +108,7 @@ def _now() -> str:
 
 
 def _json_bytes(value: Mapping[str, Any]) -> int | None:
-    """Returns the length of a value as JSON; None where it cannot be written as JSON."""
+    """Returns the length of a value as JSON; None if it cannot be written as JSON."""
     if isinstance(value, RawResult):
         return len(value.text)
     written = _json(value)
@@ -116,7 +116,7 @@ def _json_bytes(value: Mapping[str, Any]) -> int | None:
 
 
 def _json(value: Mapping[str, Any]) -> bytes | None:
-    """Returns a value as JSON; None where it cannot be written as that."""
+    """Returns a value as JSON; None if it cannot be written as that."""
     try:
         return msgspec.json.encode(value)
     except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError):

@@ -166,7 +166,7 @@ def search_findings(stats: dict[str, Any], degraded: str) -> Iterator[Finding]:
 
     Args:
         stats: The answer of ``/search/stats``.
-        degraded: Why a search that was tried did without a signal; empty where it did not.
+        degraded: Why a search that was tried did without a signal; empty if it did not.
     """
     yield _model(stats, degraded)
     indexed, cached = counted(stats["toolsIndexed"], "tool"), stats["embeddingsCached"]

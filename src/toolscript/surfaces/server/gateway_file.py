@@ -70,7 +70,7 @@ class GatewayFile:
             return False
 
     def read(self) -> GatewayRecord | None:
-        """Returns the record; None where there is none that can be read.
+        """Returns the record; None if there is none that can be read.
 
         Fields that only a newer version knows are left out.
         """

@@ -73,7 +73,7 @@ class PageSessions(Generic[_A]):
         return self._add(self._sessions, entry.access, SESSION_S, MAX_SESSIONS)
 
     def find(self, secret: str) -> _A | None:
-        """Returns the access of a session; None where it is unknown, expired or revoked."""
+        """Returns the access of a session; None if it is unknown, expired or revoked."""
         entry = self._sessions.get(_hash(secret)) if secret else None
         if entry is None:
             return None

@@ -13,7 +13,7 @@ MAX_CHARS = 4096
 
 
 def project_of(request: HTTPConnection | None) -> str:
-    """Returns the folder that a request names; empty where it may not name any, or none exists.
+    """Returns the folder that a request names; empty if it may not name any, or none exists.
 
     Only the owner may: for others a server would be started in any folder that they like.
     """

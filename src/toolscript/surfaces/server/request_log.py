@@ -130,7 +130,7 @@ class RequestLogMiddleware:
             self._stats.forwarded -= is_forwarded
             self._stats.touch(path)
             seconds = time.perf_counter() - began
-            access: Access | None = scope.get(ACCESS)  # None where it was refused
+            access: Access | None = scope.get(ACCESS)  # None if it was refused
             holder = access.holder if access else ""
             self._stats.add(holder, _route(scope), status, seconds)
             took = round(seconds * 1000, 1)

@@ -32,7 +32,7 @@ class ActivityScreen(Struct, frozen=True, kw_only=True):
     names: dict[str, str]
     """The names that the owner has given to callers' tokens, by id."""
     next: int | None
-    """What ``before`` is for older calls; None where there are none."""
+    """What ``before`` is for older calls; None if there are none."""
     tool: str
     who: str
     outcome: str

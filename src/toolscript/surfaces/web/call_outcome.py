@@ -136,7 +136,7 @@ def _pretty(value: Any) -> str:
 
 
 def _decoded(data: Any) -> bytes | None:
-    """Returns the bytes of an image; None where they cannot be read, or are too many."""
+    """Returns the bytes of an image; None if they cannot be read, or are too many."""
     if not isinstance(data, str) or len(data) > _MAX_IMAGE_BYTES * 4 // 3:
         return None
     try:

@@ -145,7 +145,7 @@ def _line(text: object, limit: int = _MAX_LINE) -> str:
 
 
 def _since(stamp: str) -> str:
-    """Returns how long ago a time was, such as ``5 min``; empty where there is none."""
+    """Returns how long ago a time was, such as ``5 min``; empty if there is none."""
     try:
         seconds = (datetime.now(UTC) - datetime.fromisoformat(stamp)).total_seconds()
     except (ValueError, TypeError):

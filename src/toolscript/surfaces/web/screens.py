@@ -197,7 +197,7 @@ def field(form: dict[str, list[str]], name: str) -> str:
 
 
 def given(request: Request, name: str) -> str | None:
-    """Returns a parameter; None where it is blank, as of an empty field of a form."""
+    """Returns a parameter; None if it is blank, as of an empty field of a form."""
     return request.query_params.get(name, "").strip() or None
 
 
