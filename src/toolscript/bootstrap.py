@@ -94,7 +94,7 @@ def application(
 
     ``config`` is found as ``settings`` and ``environ`` say where it is None; ``wiring`` says which
     parts of the application are used, all by default; ``shared`` is what `open_shared` returned,
-    which is called where it was not. Raises `ConfigError` where the configuration or the data
+    which is called where it was not. Raises `ConfigError` if the configuration or the data
     directory cannot be used, and what `open_shared` raises.
     """
     check_owner(settings.data_dir)
@@ -187,7 +187,7 @@ def application(
 def open_shared(settings: Settings) -> "Shared | None":
     """Connects to the database that the settings name; returns None if they name none.
 
-    Raises `ConfigError` where it cannot be used, and `DatabaseUnavailableError`.
+    Raises `ConfigError` if it cannot be used, and `DatabaseUnavailableError`.
     """
     if settings.database is None:
         return None

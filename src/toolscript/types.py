@@ -81,7 +81,7 @@ def as_id(name: str) -> str:
 
 
 def split_tool_id(identifier: str) -> tuple[str, str]:
-    """Returns the server and the name of a tool's id; raises `InputError` where it is no id."""
+    """Returns the server and the name of a tool's id; raises `InputError` if it is no id."""
     server, separator, name = identifier.partition(SEPARATOR)
     if not (server and separator and name):
         raise InputError(f"{identifier!r} is no tool id; expected server{SEPARATOR}tool")
@@ -231,7 +231,7 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
         return self.is_shared and not self.is_per_project
 
     def in_project(self, folder: str) -> "ServerSpec":
-        """Returns the server as it is started for a project; itself where its entry names none."""
+        """Returns the server as it is started for a project; itself if its entry names none."""
         if not self.is_per_project:
             return self
         return msgspec.structs.replace(
@@ -597,7 +597,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     document: Document
     """What was found; of a skill its best passage."""
     score: float
-    """From 0 to 1; 1 only where the question is exactly its name."""
+    """From 0 to 1; 1 only if the question is exactly its name."""
     reason: str
     """One line that says why, such as ``Semantic similarity (file operations)``."""
     signals: dict[str, float]
@@ -617,7 +617,7 @@ class MissExplanation(msgspec.Struct, frozen=True, kw_only=True):
     verdict: str
     """One sentence: shown, below the threshold, beyond the limit, hidden, its server down."""
     rank: int | None = None
-    """Its place among all tools that were searched, from 1; none where it was not searched."""
+    """Its place among all tools that were searched, from 1; none if it was not searched."""
     hit: Hit | None = None
 
 

@@ -96,7 +96,7 @@ class ActivityRecorder:
     def read(self, query: ActivityQuery) -> ActivityPage:
         """Returns the calls that a query asks for, those still queued included. Blocks.
 
-        Raises `ActivityLogError` where they cannot be read.
+        Raises `ActivityLogError` if they cannot be read.
         """
         self.flush()
         try:

@@ -74,7 +74,7 @@ class KeptQuestions:
     def keep(self, query: str, tool: str) -> None:
         """Adds a question, or another right tool to one that is kept.
 
-        Raises `InputError` where there are too many, and `DecisionStorageError` where the file
+        Raises `InputError` if there are too many, and `DecisionStorageError` if the file
         cannot be written.
         """
         with storing_decision(), self._records.locked(_NAME):

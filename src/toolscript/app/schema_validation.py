@@ -52,7 +52,7 @@ class Budget:
         """Of the schema: a reference to an anchor searches them all."""
 
     def spend(self, steps: int) -> None:
-        """Take these off; raises `OverBudgetError` where fewer are left."""
+        """Take these off; raises `OverBudgetError` if fewer are left."""
         self.steps -= steps
         if self.steps < 0:
             raise OverBudgetError

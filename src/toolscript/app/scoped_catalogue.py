@@ -192,7 +192,7 @@ class ScopedCatalogue:
     async def reach_server(self, name: str, caller: Caller) -> None:
         """Asks the server of an unknown tool again if that has failed.
 
-        Raises `UpstreamError` where that still has no connection: for want of a login, perhaps.
+        Raises `UpstreamError` if that still has no connection: for want of a login, perhaps.
         """
         server = self._server_in(name)
         if any(status.name == server and status.state == "failed" for status in self._statuses()):
@@ -259,11 +259,11 @@ class ScopedCatalogue:
     async def module(
         self, language: "Language", names: Sequence[str] = (), *, compact: bool = False
     ) -> "Module":
-        """Returns a typed client of the tools that ``names`` choose, or of all where there is none.
+        """Returns a typed client of the tools that ``names`` choose, or of all if there is none.
 
         A name is a server's or a tool's id; a server that is still connecting is waited for.
         Raises `UnknownNameError` with every name that chooses nothing, and
-        `NotReadyError` where there is no tool at all.
+        `NotReadyError` if there is no tool at all.
         """
         for name in names:
             if not self._chosen(name):

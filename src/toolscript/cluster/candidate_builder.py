@@ -202,7 +202,7 @@ def _in_common(batches: Iterable[Vectors]) -> tuple[Vectors, Vectors]:
 
 
 def embedded(servers: Iterable[Sequence[Document]], semantic: SemanticSignal) -> Iterator[Batch]:
-    """Yields the tools of each server with their vectors; zeros where there is none."""
+    """Yields the tools of each server with their vectors; zeros if there is none."""
     encoder = semantic.model.get().encoder
     for tools in servers:
         _, known = semantic.vectors_of(tools)

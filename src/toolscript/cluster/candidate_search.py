@@ -265,7 +265,7 @@ class CandidateSearch:
             found.update(names.by_id(identifier, mask))
         if request.why:
             found.update(names.spelled(compact(request.why), mask))
-        if search.executors is not None:  # a shell is raised even where no signal finds one
+        if search.executors is not None:  # a shell is raised even if no signal finds one
             whole = request.context or search.plan.limit is None
             shown = self._listed if whole else self._row_count(search.plan)
             found.update(np.flatnonzero(search.executors)[:shown].tolist())

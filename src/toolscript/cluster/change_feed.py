@@ -23,7 +23,7 @@ from toolscript.errors import DatabaseUnavailableError
 
 log = logging.getLogger(__name__)
 POLL_S = 0.5
-"""How often the table is read where no notification comes."""
+"""How often the table is read if no notification comes."""
 RING_EVERY_S = 0.05
 """At most so often the other gateways are notified: a notification in each transaction would
 halve how many there can be."""

@@ -97,7 +97,7 @@ class Database:
     def open(self, *, check_schema: bool = True) -> None:
         """Connects to the database.
 
-        Raises `DatabaseUnavailableError`, and `SchemaVersionError` where ``check_schema`` is true
+        Raises `DatabaseUnavailableError`, and `SchemaVersionError` if ``check_schema`` is true
         and this release does not work with the tables that are there.
         """
         self.start()

@@ -68,5 +68,5 @@ Work: TypeAlias = Callable[[Connection], Awaitable[T]]
 
 
 def driver() -> Any:
-    """Returns the module ``asyncpg``; raises `ImportError` where the extra is not installed."""
+    """Returns the module ``asyncpg``; raises `ImportError` if the extra is not installed."""
     return import_module("asyncpg")

@@ -102,7 +102,7 @@ class IndexMemory:
 
     def __init__(self, row: IndexRow, stemmer: Stemmer) -> None:
         self.generation = next(_GENERATIONS)
-        """Another number each time an index is loaded, even where it is the same one."""
+        """Another number each time an index is loaded, even if it is the same one."""
         self.is_lost = False
         """Whether the database no longer has the changes that this memory contains."""
         self._last_change = b""

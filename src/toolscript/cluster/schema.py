@@ -56,7 +56,7 @@ async def migrate(connection: Connection, target: int | None = None) -> list[int
     """Brings the schema up to ``target``, by default to the latest version.
 
     Runs in the transaction of the connection, one process at a time. Returns the numbers of the
-    migrations that ran; none where the schema is as new already.
+    migrations that ran; none if the schema is as new already.
     """
     wanted = latest() if target is None else target
     if await version_of(connection) >= wanted:  # without the lock, which a start would wait for

@@ -110,7 +110,7 @@ class Shared:
 def shared_of(settings: Settings) -> Shared:
     """Returns what the gateways with these settings share, which have a database. Not connected.
 
-    Raises `ConfigError` where the driver or the secret key is missing.
+    Raises `ConfigError` if the driver or the secret key is missing.
     """
     address = address_of(settings)
     if settings.secret_key is None:

@@ -96,7 +96,7 @@ class Files:
         )
 
     def check(self) -> None:
-        """Raises `ConfigError` where a file is lost that keeps callers out or tools held."""
+        """Raises `ConfigError` if a file is lost that keeps callers out or tools held."""
         try:
             if self._token_marker.exists():
                 self._tokens.read("tokens")

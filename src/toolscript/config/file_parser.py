@@ -89,7 +89,7 @@ def _too_deep(path: Path) -> ConfigSyntaxError:
 
 
 def _unique(path: Path, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Returns an object of the file; raises `ConfigSyntaxError` where it has a key twice."""
+    """Returns an object of the file; raises `ConfigSyntaxError` if it has a key twice."""
     made = dict(pairs)
     if len(made) < len(pairs):
         names = [name for name, _ in pairs]

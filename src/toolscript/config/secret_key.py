@@ -78,7 +78,7 @@ def session_key(settings: Settings, config_key: str) -> SecretKey:
 
 
 def _kept(data_dir: Path, path: Path) -> str:
-    """Returns the key in a file; makes both where there is none that can be used."""
+    """Returns the key in a file; makes both if there is none that can be used."""
     try:
         check_owner(data_dir)
         kept = path.read_text("ascii").strip()

@@ -96,7 +96,7 @@ def load_config(
     The project's file is looked for from ``cwd`` upwards, the user's in the home directory that
     ``environ`` names. A server that both define is the project's. A project's file counts only
     where ``trust`` has its content; otherwise the user's is read alone, and `Config.refused` says
-    why. Raises `ConfigMissingError`, `ConfigSyntaxError`, and `ConfigUntrustedError` where there
+    why. Raises `ConfigMissingError`, `ConfigSyntaxError`, and `ConfigUntrustedError` if there
     is no other file.
     """
     sources = locate(path, cwd, environ)

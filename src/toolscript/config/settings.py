@@ -45,7 +45,7 @@ class Option:
     """What the value of an address has to begin with: one of these."""
 
     def parse(self, raw: object, source: str) -> Any:
-        """Returns ``raw`` in this option's type; raises `RangeError` where it does not fit.
+        """Returns ``raw`` in this option's type; raises `RangeError` if it does not fit.
 
         ``source`` is the flag or variable that the message names.
         """

@@ -61,7 +61,7 @@ class ProjectFile:
 
     @classmethod
     def read(cls, path: Path) -> "ProjectFile":
-        """Reads a file; raises `ConfigSyntaxError` where that is not possible."""
+        """Reads a file; raises `ConfigSyntaxError` if that is not possible."""
         place = placed(path)
         data, status = read_file(place)
         target = resolved(place)

@@ -72,7 +72,7 @@ class VectorCache(Protocol):
     """Keeps the vectors of a set of documents from one process to the next.
 
     Any thread may call. A failure is logged and never raised. A cache that all sets of documents
-    share knows a vector by its digest only: it returns none where none is ``wanted``, has no other
+    share knows a vector by its digest only: it returns none if none is ``wanted``, has no other
     caches beside it, and keeps what `save` would delete.
     """
 

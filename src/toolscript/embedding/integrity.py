@@ -27,7 +27,7 @@ def is_known(path: Path, name: str, revision: str) -> bool:
 
 
 def check_bundled(folder: Path, note: Path | None) -> None:
-    """Raise `ModelError` where a file of the bundled model is not as it was packaged.
+    """Raise `ModelError` if a file of the bundled model is not as it was packaged.
 
     The files are read once for each installation: the file ``note`` remembers
     which state of them was right.

@@ -107,7 +107,7 @@ def model_of_file(path: Path) -> str:
 
 
 def _rows(path: Path, model: str, level: int) -> dict[str, _Row]:
-    """Returns the rows of a file, none where it cannot be used, which is logged at ``level``."""
+    """Returns the rows of a file, none if it cannot be used, which is logged at ``level``."""
     try:
         rows = _decode(path.read_bytes(), model)
     except (FileNotFoundError, NotADirectoryError):

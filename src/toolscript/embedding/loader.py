@@ -215,7 +215,7 @@ def load_model(model: str, fallback: str, threads: int) -> Loaded:
 def load_choice(choice: Choice, progress: Progress) -> Loaded:
     """Loads the model asked for, or its fallback where that fails.
 
-    Raises `DeviceError` where the model has to run on a GPU and cannot.
+    Raises `DeviceError` if the model has to run on a GPU and cannot.
     """
     alone = choice.model in _BUNDLED_NAMES or choice.fallback == "fuzzy"
     reasons: list[str] = []

@@ -21,7 +21,7 @@ ON_CPU = (_QUANTIZED, _WHOLE)
 ON_GPU = (_HALF, _WHOLE, _QUANTIZED)
 """Accelerators are slow at int8: the operators of dynamic quantisation run on the processor."""
 _MAX_TOKENS = 512
-"""Longer texts are cut, even where a model could read more."""
+"""Longer texts are cut, even if a model could read more."""
 _MAX_JSON_BYTES = 1024 * 1024
 
 

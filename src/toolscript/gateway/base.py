@@ -264,7 +264,7 @@ class Forward(Protocol):
     ) -> dict[str, Any]:
         """Returns the server's result; raises what `Upstream.request` raises.
 
-        Raises `NotOwnerError` where no replica has taken the request, which may be tried again.
+        Raises `NotOwnerError` if no replica has taken the request, which may be tried again.
         A request that may have been executed is not sent again: it ends with an `UpstreamError`
         that says so.
         """

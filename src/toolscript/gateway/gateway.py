@@ -198,7 +198,7 @@ class Gateway:
     ) -> dict[str, Any]:
         """Does what `request` does, for another replica, which takes this one for the owner.
 
-        Raises `NotOwnerError` where it is not, or its entry has not this ``digest``.
+        Raises `NotOwnerError` if it is not, or its entry has not this ``digest``.
         """
         managed = self._managed.get(server)
         if (

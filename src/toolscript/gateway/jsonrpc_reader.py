@@ -119,7 +119,7 @@ def _large_message(line: bytes, problem: str) -> JSONRPCMessage:
 def unreadable_answer(line: bytes, problem: str) -> JSONRPCMessage:
     """Returns an answer that fails the request which a message answers.
 
-    ``line`` is the message, or its beginning and its end. Raises `ValueError` where it
+    ``line`` is the message, or its beginning and its end. Raises `ValueError` if it
     answers no request.
     """
     first = line[:MARGIN_BYTES]

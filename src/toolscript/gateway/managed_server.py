@@ -68,7 +68,7 @@ def status_of(
     rests = entry.state == "ready" and (managed is None or managed.instances.is_resting)
     waiting = managed is not None and not managed.settled.is_set()
     if managed is not None and entry.state == "ready" and not rests:
-        waiting = not managed.reported  # it was started, also where its tools are known already
+        waiting = not managed.reported  # it was started, also if its tools are known already
     return ServerStatus(
         name=spec.name,
         state="connecting" if waiting else "resting" if rests else entry.state,

@@ -48,7 +48,7 @@ def is_moderate(text: bytes) -> bool:
 
 
 def decode_moderate(text: bytes) -> dict[str, Any]:
-    """Returns a result as objects; raises `UnreadableError` where it is too large for that."""
+    """Returns a result as objects; raises `UnreadableError` if it is too large for that."""
     if not is_moderate(text):
         size = f"{len(text) / 2**20:.1f} MiB"
         raise UnreadableError(

@@ -52,7 +52,7 @@ class SnapshotStore:
         write_atomically(self.path, msgspec.json.encode(_SnapshotFile(VERSION, servers)))
 
     def entries(self) -> tuple[ServerEntry, ...]:
-        """Returns every stored entry; none where the file cannot be used, which is logged."""
+        """Returns every stored entry; none if the file cannot be used, which is logged."""
         try:
             file = msgspec.json.decode(self.path.read_bytes(), type=_SnapshotFile)
         except (FileNotFoundError, NotADirectoryError):

@@ -102,7 +102,7 @@ class Forecast:
     """Forecasts over one corpus' tools, from a graph that goes on learning.
 
     ``ids`` and ``servers`` are the corpus' tools in its order, ``vectors`` their
-    embeddings float32 [n, dim], unit rows, zero where there is none. ``total`` is the number of
+    embeddings float32 [n, dim], unit rows, zero if there is none. ``total`` is the number of
     tools where these are only some; None if they are all.
     """
 

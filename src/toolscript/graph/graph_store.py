@@ -150,7 +150,7 @@ class GraphStore:
 
 
 def _check(db: sqlite3.Connection) -> None:
-    """Raise `DamagedError` where anything in the file is not as it was written."""
+    """Raise `DamagedError` if anything in the file is not as it was written."""
     version = _version(db)
     found = str(_one(db, "pragma integrity_check(1)"))
     if found != "ok":

@@ -157,7 +157,7 @@ class Learning:
     def import_known(self, given: ImportedGraph) -> dict[str, int]:
         """Add templates and dependencies, and learn sequences; returns the numbers added.
 
-        Raises `InputError` where templates and dependencies are too many, and `LearningError`
+        Raises `InputError` if templates and dependencies are too many, and `LearningError`
         where they are learned, but could not be stored.
         """
         pairs = (pair for template in given.templates for pair in template.pairs)
@@ -201,7 +201,7 @@ class Learning:
         self._thread, self._closing = None, False
 
     def clear(self) -> None:
-        """Forget everything, on the disk too. Raises `LearningError` where the disk fails."""
+        """Forget everything, on the disk too. Raises `LearningError` if the disk fails."""
         self._opened = True  # what is stored must not be read any more
         self.graph.clear()
         self.usage.clear()

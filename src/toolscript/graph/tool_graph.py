@@ -181,7 +181,7 @@ class ToolGraph:
         return self._state(dict.fromkeys(pairs), EdgeCounts(kinds=DEPENDENCY))
 
     def check_room(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Raise `InputError` where there is no room for all these pairs to be stated.
+        """Raise `InputError` if there is no room for all these pairs to be stated.
 
         What is stated is not pruned, and use needs room beside it.
         """

@@ -214,7 +214,7 @@ def different(now: Sequence[object], before: Sequence[object]) -> list[int]:
 
 
 class DocumentMemo(Generic[T]):
-    """What was made of each document; made again only where it changed. One thread at a time."""
+    """What was made of each document; made again only if it changed. One thread at a time."""
 
     def __init__(self, make: Callable[[Document], T]) -> None:
         self._make = make
@@ -347,7 +347,7 @@ class EmbeddingIndex(Protocol):
 
     @property
     def vectors(self) -> Vectors | None:
-        """float32 [n, dim], unit rows, zero where a document has none; None without any."""
+        """float32 [n, dim], unit rows, zero if a document has none; None without any."""
         ...
 
     def rank(self, query: Query, visible: Mask | None = None) -> Ranking:
@@ -373,7 +373,7 @@ class EmbeddingIndex(Protocol):
     def cosines(self, query: Query) -> Ranking:
         """Each document's own cosine with the query, in [-1, 1]: nothing is added to it.
 
-        Raises `ModelError` where no model answers.
+        Raises `ModelError` if no model answers.
         """
         ...
 

@@ -93,7 +93,7 @@ class Purpose:
 
 
 class CapabilityReader:
-    """Reads what documents are for, again only where they changed. One thread at a time."""
+    """Reads what documents are for, again only if they changed. One thread at a time."""
 
     def __init__(self, stem: Stemmer) -> None:
         self.stem = stem

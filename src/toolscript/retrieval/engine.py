@@ -260,7 +260,7 @@ def select(
 ) -> tuple[list[int], int | None]:
     """The rows of the hits in their order, and the best one that the threshold kept out.
 
-    The latter only where there is no hit. Rows are sorted by id already.
+    The latter only if there is no hit. Rows are sorted by id already.
     """
     surest = trace.surest[candidates]
     passing = candidates[surest >= trace.threshold]

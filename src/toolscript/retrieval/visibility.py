@@ -20,7 +20,7 @@ WIDE = re.compile(r"[*?\[]")
 class Visibility:
     """The rows of one corpus as callers may see them. Any thread may ask.
 
-    Patterns are matched with the names of servers, and with ids only where a pattern is of
+    Patterns are matched with the names of servers, and with ids only if a pattern is of
     single tools. What is remembered takes a byte for each row.
     """
 

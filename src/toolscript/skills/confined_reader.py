@@ -78,7 +78,7 @@ class FileEntry(msgspec.Struct, frozen=True, gc=False):
 class ConfinedReader:
     """One folder. Holds nothing open between calls; the folder may come and go.
 
-    The path of the folder itself may contain symbolic links. Raises `SkillError` where
+    The path of the folder itself may contain symbolic links. Raises `SkillError` if
     the system cannot open a file relative to a directory.
     """
 

@@ -34,7 +34,7 @@ class AddedFolders:
         return cls(data_dir / "skills" / "folders.json")
 
     def folders(self) -> tuple[Path, ...]:
-        """Returns the folders in order; none where the file cannot be read (logged once)."""
+        """Returns the folders in order; none if the file cannot be read (logged once)."""
         try:
             return tuple(self._read())
         except SkillError as error:
@@ -46,7 +46,7 @@ class AddedFolders:
     def add(self, folder: Path) -> bool:
         """Add a folder as the last; returns False if it was there already.
 
-        Raises `SkillError`, and `OSError` where that cannot be written down.
+        Raises `SkillError`, and `OSError` if that cannot be written down.
         """
         if not is_dir(folder):
             what = "is no folder" if folder.exists() else "does not exist"

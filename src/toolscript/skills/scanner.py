@@ -178,7 +178,7 @@ class SkillScanner:
         """How many times a file was read, for the statistics."""
 
     def scan(self, roots: Sequence[Path], before: SkillCatalogue) -> SkillCatalogue:
-        """Returns the skills that are there now; ``before`` itself where nothing changed.
+        """Returns the skills that are there now; ``before`` itself if nothing changed.
 
         A skill whose name an earlier root has already is left out and reported as a problem.
         """
@@ -313,7 +313,7 @@ def _folded(path: str) -> str:
 
 
 def read_skill(root: str, path: str, text: str) -> Skill:
-    """The skill that a file's text makes; raises `SkillError` where it makes none."""
+    """The skill that a file's text makes; raises `SkillError` if it makes none."""
     markdown = not path.casefold().endswith(".txt")
     front = read_front_matter(text) if markdown else FrontMatter("", "", text)
     name, warnings = front.name, front.warnings

@@ -3,7 +3,7 @@
 The pair searches only files that VectorUpdate has embedded. A file is embedded in
 passages, and its score is the best passage's: a whole file says so many things
 that no single question is near to it. The texts of what was updated are stored; their
-vectors are in a cache, and computed again where they are lost or another model answers.
+vectors are in a cache, and computed again if they are lost or another model answers.
 """
 
 import hashlib
@@ -124,7 +124,7 @@ class VectorPair:
     def _stored(self) -> tuple[str, dict[str, tuple[str, ...]]]:
         """The store's state, and every file that this process or another has updated.
 
-        They are read where the store has changed since it was indexed.
+        They are read if the store has changed since it was indexed.
         """
         now = stamp([self._store.path]) if self._store else ""
         if self._store is None or now == self._seen:

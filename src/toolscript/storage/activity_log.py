@@ -71,16 +71,16 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     outcome: Outcome
     ms: Annotated[float, Meta(description="How long the call took.")]
     argument_bytes: Annotated[
-        _Count, Meta(description="As JSON; null where they cannot be written as JSON.")
+        _Count, Meta(description="As JSON; null if they cannot be written as JSON.")
     ]
-    result_bytes: Annotated[_Count, Meta(description="As JSON; null where there is no result.")]
+    result_bytes: Annotated[_Count, Meta(description="As JSON; null if there is no result.")]
     search: Annotated[
         str | None,
         Meta(description="The session's search that found the tool, where that is recorded."),
     ] = None
     arguments: Annotated[
         str | None,
-        Meta(description="As JSON, without known secrets, cut; null where they are not recorded."),
+        Meta(description="As JSON, without known secrets, cut; null if they are not recorded."),
     ] = None
     result_tokens: Annotated[
         _Count, Meta(description="Of what a model read, estimated; null if no MCP client called.")
@@ -218,7 +218,7 @@ def _selected(db: sqlite3.Connection, query: ActivityQuery) -> Generator[Recorde
 
 
 def _check(db: sqlite3.Connection) -> None:
-    """Raises `DamagedError` where the file, or a row of it, cannot be read."""
+    """Raises `DamagedError` if the file, or a row of it, cannot be read."""
     (found,) = db.execute("pragma integrity_check(1)").fetchone()
     if found != "ok":
         raise DamagedError(" ".join(str(found).split()))

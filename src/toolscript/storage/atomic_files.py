@@ -51,7 +51,7 @@ def resolved(path: Path) -> Path:
 
 @contextlib.contextmanager
 def storing_decision() -> Generator[None]:
-    """Raises `DecisionStorageError` where the block raises `OSError`."""
+    """Raises `DecisionStorageError` if the block raises `OSError`."""
     try:
         yield
     except OSError as error:
@@ -161,7 +161,7 @@ def locked(lock: Path, timeout_s: float = -1) -> Generator[None]:
     """Keeps other processes out of the block, by a lock file that only its owner may read.
 
     Waits for ``timeout_s`` seconds, or for ever where that is negative. Raises `OSError`:
-    `TimeoutError` where another process holds the lock for longer.
+    `TimeoutError` if another process holds the lock for longer.
     """
     import filelock  # noqa: PLC0415 - takes longer than most commands have
 

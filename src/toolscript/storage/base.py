@@ -15,13 +15,13 @@ class LostRecordError(FileNotFoundError):
 class Records(Protocol):
     """Small values by name. Any thread and any process may call; methods block for a moment.
 
-    Every method raises `OSError` where the storage cannot be used now, and changes nothing then.
+    Every method raises `OSError` if the storage cannot be used now, and changes nothing then.
     """
 
     def read(self, name: str) -> bytes | None:
         """Returns a value; None for a name that was never written, or that was deleted.
 
-        Raises `LostRecordError` where the value was written, and was not deleted by `delete`.
+        Raises `LostRecordError` if the value was written, and was not deleted by `delete`.
         """
         ...
 
@@ -58,7 +58,7 @@ class Records(Protocol):
 class ActivityStorage(Protocol):
     """The newest calls of tools. Any thread and any process may call; methods block for a moment.
 
-    Every method raises `OSError` where the storage cannot be used now.
+    Every method raises `OSError` if the storage cannot be used now.
     """
 
     @property

@@ -195,4 +195,4 @@ def _bytes(key: str) -> bytes:
 
 
 def _text(key: bytes) -> str:
-    return bytes.decode(key, "utf-8", "surrogatepass")  # a `TypeError` where damaged
+    return bytes.decode(key, "utf-8", "surrogatepass")  # a `TypeError` if damaged

@@ -45,7 +45,7 @@ def log_in(
 ) -> None:
     """Has the user log in at the address given to ``show``, and stores the tokens.
 
-    ``directory`` and ``records`` are those of `Login`. Raises `UpstreamError` where that fails.
+    ``directory`` and ``records`` are those of `Login`. Raises `UpstreamError` if that fails.
     """
     login = Login(directory, spec, records)
     with _CallbackServer(spec.oauth.callback_port if spec.oauth else 0) as server:
@@ -106,7 +106,7 @@ class _CallbackServer(http.server.ThreadingHTTPServer):
     It takes only a request with the ``state`` that the user was sent away with. It has a
     thread for each connection: browsers open some that they do not use.
 
-    Raises `UpstreamError` where another program has the port.
+    Raises `UpstreamError` if another program has the port.
     """
 
     def __init__(self, port: int) -> None:

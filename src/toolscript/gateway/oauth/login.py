@@ -158,7 +158,7 @@ class Login:
         """Lets only this process change the login, and use the refresh token, in the block.
 
         What is written in it counts from its end at the latest. Raises `httpx2.ReadTimeout`, and
-        `OSError` where the storage cannot be used.
+        `OSError` if the storage cannot be used.
         """
         make_private(self._directory)
         deadline = anyio.current_time() + LOCK_TIMEOUT_S

@@ -62,7 +62,7 @@ class PendingLogins:
     async def address(self, spec: ServerSpec) -> str:
         """Returns where the user logs in to a server; empty if the server names no address.
 
-        The login is begun where none is under way. The connection to the server sees when the
+        The login is begun if none is under way. The connection to the server sees when the
         user has logged in.
         """
         pending = self._pending.get((spec.name, spec.url))

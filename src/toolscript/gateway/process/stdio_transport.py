@@ -161,7 +161,7 @@ class _Process:
         """Returns the next output, or nothing at the end."""
         data: bytes | None = None
         while data is None and not self._stdout.closed:
-            # Waits even where there is output already: other tasks run during a flood.
+            # Waits even if there is output already: other tasks run during a flood.
             await anyio.wait_readable(self._stdout)
             data = self._stdout.read(_PIPE_BYTES)
         if not data:

@@ -37,7 +37,7 @@ class OutputFilter:
         self._limiter = CapacityLimiter(1)
 
     async def result(self, method: str, result: dict[str, Any]) -> dict[str, Any]:
-        """Returns a result with its texts cleaned, in a thread; itself where nothing is to do.
+        """Returns a result with its texts cleaned, in a thread; itself if nothing is to do.
 
         A result that asks for input is left as it is: it holds questions and a state, not texts.
         """

@@ -187,7 +187,7 @@ class NameMatcher:
         return near(spelled)
 
     def _exactly(self, rows: Iterable[int]) -> dict[int, NameMatch]:
-        """The exact name of these; an impersonator's only where nothing else has it."""
+        """The exact name of these; an impersonator's only if nothing else has it."""
         named = {row: self._named(row, 1.0) for row in rows}
         return named if _EXACT in named.values() else dict.fromkeys(named, _EXACT)
 

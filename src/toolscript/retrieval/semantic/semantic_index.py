@@ -102,7 +102,7 @@ class SemanticIndex:
     _parents: NDArray[np.intp] | None
     """For each of the known the place among them of its parent, or its own without one."""
     _rows: Vectors | None
-    """The vectors of the known: float32 [known, dim], unit rows; none where none is known."""
+    """The vectors of the known: float32 [known, dim], unit rows; none if none is known."""
     _noun: str = "tools"
     """What the documents are, for messages."""
     _usage: Usage | None = None
@@ -222,7 +222,7 @@ class SemanticIndex:
 
     @property
     def vectors(self) -> Vectors | None:
-        """Every document's vector: float32 [n, dim], zero where there is none; None without any."""
+        """Every document's vector: float32 [n, dim], zero if there is none; None without any."""
         if self._rows is None or self._known.size == len(self._documents):
             return self._rows
         vectors = np.zeros((len(self._documents), self._rows.shape[1]), dtype=np.float32)

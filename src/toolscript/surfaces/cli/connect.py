@@ -144,7 +144,7 @@ def _display(client: Client) -> AbstractContextManager[Callable[[dict[str, Any]]
 
 
 def gateway(flags: Mapping[str, object]) -> RemoteClient:
-    """Returns the gateway that serves this call; raises `GatewayMissingError` where none runs."""
+    """Returns the gateway that serves this call; raises `GatewayMissingError` if none runs."""
     client = _remote(load_settings(flags), flags)
     if client is None:
         raise GatewayMissingError(

@@ -72,7 +72,7 @@ _SYSTEM_VARIABLES = ("SYSTEMROOT", "TMPDIR", "TEMP", "TMP")
 def find_deno() -> str:
     """Returns the path of the extra's Deno, or else the system's.
 
-    Raises `SandboxError` where there is none.
+    Raises `SandboxError` if there is none.
     """
     beside = Path(sysconfig.get_path("scripts")) / ("deno.exe" if os.name == "nt" else "deno")
     path = str(beside) if beside.is_file() else shutil.which("deno")

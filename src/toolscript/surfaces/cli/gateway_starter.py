@@ -53,7 +53,7 @@ class BackgroundGateway:
         self._early.unlink(missing_ok=True)
 
     def record(self) -> GatewayRecord:
-        """Returns its record, once it answers; raises `GatewayError` where it does not."""
+        """Returns its record, once it answers; raises `GatewayError` if it does not."""
         record = _record_of(self._process, self._file, self._early)
         self._early.replace(self._log)
         return record
@@ -62,7 +62,7 @@ class BackgroundGateway:
 def ensure_gateway(settings: Settings, flags: Mapping[str, Any]) -> GatewayRecord:
     """Returns the gateway of this call's configuration, started on demand where none runs.
 
-    Of several processes that do so at once, one starts it. Raises `GatewayError` where none
+    Of several processes that do so at once, one starts it. Raises `GatewayError` if none
     answers within `LISTEN_TIMEOUT_S`.
     """
     file, failures = record_file(settings), 0

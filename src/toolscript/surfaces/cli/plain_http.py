@@ -44,7 +44,7 @@ class PlainConnection:
     ) -> tuple[int, bytes]:
         """Returns the status and the body of the answer.
 
-        A ``GET`` is sent again where the server has closed a kept connection meanwhile. Raises
+        A ``GET`` is sent again if the server has closed a kept connection meanwhile. Raises
         `OSError`, also where ``timeout_s`` seconds pass without a byte, and `ValueError` for an
         answer that is not HTTP/1.1.
 

@@ -63,7 +63,7 @@ async def related(app: App, request: Request) -> Any:
 def related_to(app: App, grant: Grant, name: str, limit: int) -> RelatedAnswer:
     """Returns what goes with a tool, at most ``limit`` tools of each kind.
 
-    Raises `UnknownNameError` for a tool that the caller does not know, and `InputError` where
+    Raises `UnknownNameError` for a tool that the caller does not know, and `InputError` if
     nothing is learned.
     """
     catalogue = app.catalogue(grant)

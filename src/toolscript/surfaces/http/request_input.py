@@ -71,7 +71,7 @@ class BodyLimit:
                 return
             except ToolscriptError as problem:
                 app = error_response(problem)
-            finally:  # also where the request is cancelled
+            finally:  # also if the request is cancelled
                 length = len(data)
             data.clear()
             await app(scope, receive, send)
@@ -201,7 +201,7 @@ async def json_value(request: Request) -> Any:
 
 
 async def json_struct(request: Request, kind: type[_S]) -> _S:
-    """Returns the JSON in the body as a struct; raises `InputError` where it does not fit."""
+    """Returns the JSON in the body as a struct; raises `InputError` if it does not fit."""
     try:
         return msgspec.convert(await json_value(request), kind)
     except msgspec.ValidationError as error:

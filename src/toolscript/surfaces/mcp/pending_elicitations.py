@@ -72,7 +72,7 @@ class _PendingCall:
         with self.scope:
             try:
                 self.result = await begin(self)
-            except Exception as error:  # noqa: BLE001 - raised again where the client waits
+            except Exception as error:  # noqa: BLE001 - raised again if the client waits
                 self.error = error
         if self.scope.cancelled_caught:
             self.error = RefusedError("the call has ended; make it again", _INVALID)
@@ -121,7 +121,7 @@ class PendingElicitations:
         """Returns the result of a client's request, or the questions for its user.
 
         Only an equal ``request`` continues a call; any other one calls ``begin``. Raises what
-        the call raises, and `RefusedError` where the call does not wait any more.
+        the call raises, and `RefusedError` if the call does not wait any more.
         """
         call = self._continued(request, params, caller)
         if call is None:

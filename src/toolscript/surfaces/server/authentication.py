@@ -62,7 +62,7 @@ class Access:
     holder: str
     """The id of a token, `OWNER` or `ANYONE`; empty for a caller who is granted nothing."""
     problem: ToolscriptError | None = None
-    """Why nothing is granted, where that is not for the lack of a token that is valid."""
+    """Why nothing is granted, if that is not for the lack of a token that is valid."""
 
     def check(self, advice: str) -> None:
         """Raises the problem, or `AccessError`, for a caller who is granted nothing.
@@ -101,7 +101,7 @@ class TokenAuthenticator:
     def __call__(self, token: str) -> Access:
         """See `Admit`; raises `TokenFileError`, too, whose message does not name the file.
 
-        Raises `DatabaseUnavailableError` where the tokens are in a database that has not answered
+        Raises `DatabaseUnavailableError` if the tokens are in a database that has not answered
         for too long: then it is not known whether any token is needed, either.
         """
         if hmac.compare_digest(token.encode(), self._key.encode()):

@@ -31,7 +31,7 @@ def config_files(settings: Settings) -> tuple[Path, ...]:
     """Returns the configuration's files; see `config.locate`.
 
     A project's file is among them where it is trusted, and where its gateway runs: that goes on
-    with what was trusted when the file is edited. Raises `ConfigUntrustedError` where there is
+    with what was trusted when the file is edited. Raises `ConfigUntrustedError` if there is
     no other file.
     """
     files = locate(settings.config, _here(settings.config), os.environ)

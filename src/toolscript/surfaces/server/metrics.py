@@ -135,7 +135,7 @@ def _requests(counts: RequestCounts) -> Iterator[Metric]:
 
 
 def _database(state: DatabaseState | None) -> Iterator[Metric]:
-    """Yields gauges of the database that gateways share; none where there is none."""
+    """Yields gauges of the database that gateways share; none if there is none."""
     if state is None:
         return
     name = "toolscript_database"

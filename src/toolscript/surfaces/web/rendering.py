@@ -140,7 +140,7 @@ def _static(name: str) -> str:
 
 
 def _line(text: object, limit: int = _MAX_LINE) -> str:
-    """Returns a text on one line, cut where it is long."""
+    """Returns a text on one line, cut if it is long."""
     return printable(str(text), limit)
 
 

@@ -56,7 +56,7 @@ class AcceptedVersion(Struct, frozen=True, kw_only=True):
     accepted_by: AcceptedBy
     since: str
     changes: tuple[Change, ...]
-    """Compared with the one before it; none where that is not known."""
+    """Compared with the one before it; none if that is not known."""
 
 
 class ToolScreen(Struct, frozen=True, kw_only=True):
