@@ -34,6 +34,15 @@ from toolscript.surfaces.cli.bridge import Bridge, Stream
 from toolscript.surfaces.cli.handshake_cache import HandshakeCache
 
 CLIENT = {"name": "test", "version": "1"}
+ODD: list[dict[str, Any]] = [
+    {"method": "ping", "id": ["x"]},
+    {"method": "ping", "id": {"x": 1}},
+    {"result": {}, "id": [1]},
+    {"method": "notifications/cancelled", "params": {"requestId": ["x"]}},
+    {"method": "notifications/cancelled", "params": {"requestId": {}}},
+    {"method": ["ping"], "id": 7, "params": 5},
+    {"method": "ping", "id": None},
+]
 MAX_RESIDENT_MIB = 32
 """30 MiB on a quiet machine; what the allocator keeps varies."""
 
@@ -210,19 +219,7 @@ def test_a_session_survives_its_gateway(here: Cli, scripted: Scripted) -> None:
 
 
 @pytest.mark.requirement("bridge:faithful")
-@pytest.mark.parametrize(
-    "message",
-    [
-        {"method": "ping", "id": ["x"]},
-        {"method": "ping", "id": {"x": 1}},
-        {"result": {}, "id": [1]},
-        {"method": "notifications/cancelled", "params": {"requestId": ["x"]}},
-        {"method": "notifications/cancelled", "params": {"requestId": {}}},
-        {"method": ["ping"], "id": 7, "params": 5},
-        {"method": "ping", "id": None},
-    ],
-    ids=json.dumps,
-)
+@pytest.mark.parametrize("message", ODD, ids=json.dumps)
 def test_an_odd_message_does_not_end_the_session(
     here: Cli, scripted: Scripted, message: dict[str, Any]
 ) -> None:
@@ -393,9 +390,16 @@ def test_what_opens_a_session_is_answered_before_there_is_a_gateway(
             client.send(method="notifications/initialized")
             assert client.ask("tools/list") == listed
             waiting = client.begin("tools/call", name="search_tools", arguments={"query": "count"})
+            odd = [client.begin(method) for method in ("no_such_method", "ping")]
+            for message in ODD:
+                client.send(**message)
+            assert client.process.stdin
+            client.process.stdin.write(b"[5]\n")
             assert not client.others
             may_open.set()
             assert client.answer(waiting)
+            refused, answered = (client.answer(number) for number in odd)
+            assert ("error" in refused, answered["result"]) == (True, {})
             if server == "other":
                 client.until(lambda each: each.get("method", "").endswith("tools/list_changed"))
                 assert client.ask("tools/list") != listed

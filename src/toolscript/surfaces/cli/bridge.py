@@ -141,6 +141,8 @@ class Bridge:
     _reader: threading.Thread | None = None
     _has_opened: bool = False
     """Whether there has been a stream."""
+    _waiting: list[tuple[bytes, _Id | None]] = field(default_factory=list[tuple[bytes, _Id | None]])
+    """What the client has sent before that, in its order, with the ids of requests."""
     _output_problem: OSError | None = None
     """Why nothing can be written to the client any more."""
     _input_problem: Exception | None = None
@@ -228,7 +230,10 @@ class Bridge:
         """Sends a line, over a new stream where the old one has ended."""
         is_request = {"id", "method"} <= message.keys() and message["id"] in self._pending
         if not self._has_opened:
-            return  # requests are sent once there is a stream
+            is_known = line == self._opening.initialized and self._opening.answered
+            if not is_known:  # else it is sent where the session is opened again
+                self._waiting.append((line, message["id"] if is_request else None))
+            return
         if self._stream is None:
             if self._reopen() and not is_request:  # requests are sent with the other pending ones
                 self._write(line)
@@ -370,7 +375,8 @@ class Bridge:
                 raise GatewayError("the gateway did not open the session")
             if opening.initialized:
                 stream.send(opening.initialized)
-        for identifier, request in list(self._pending.items()):
+        has_waited = self._send_waiting(stream)
+        for identifier, request in list(self._pending.items() if not has_waited else ()):
             if request.is_sent and not request.is_safe:  # by an attempt before this one
                 del self._pending[identifier]
                 self._refuse(identifier, request)
@@ -379,6 +385,17 @@ class Bridge:
             stream.send(request.line)
         if opening.listed is not None and opening.listed["id"] not in self._pending:
             stream.send(_line({**opening.listed, "id": _listing(self._number)}))
+
+    def _send_waiting(self, stream: Stream) -> bool:
+        """Sends what has waited for the first stream; returns whether there was anything."""
+        waiting, self._waiting = self._waiting, []
+        for line, identifier in waiting:
+            if identifier is None:
+                stream.send(line)
+            elif identifier in self._pending:  # else it was cancelled meanwhile
+                self._pending[identifier].is_sent = True
+                stream.send(line)
+        return bool(waiting)
 
     def _refuse(self, identifier: _Id, request: _Request, reason: str = "") -> None:
         if request.is_sent and not request.is_safe:

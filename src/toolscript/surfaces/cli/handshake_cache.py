@@ -59,7 +59,7 @@ class HandshakeCache:
         stated = cast("dict[str, Any]", meta).get(_VERSION) if isinstance(meta, dict) else None
         if method == "initialize":
             self._version = str(given.get("protocolVersion"))
-        if method not in METHODS or given.get("cursor") is not None:
+        if not isinstance(method, str) or method not in METHODS or given.get("cursor") is not None:
             return ""
         facts = (__version__, *self._kind, method, str(stated or self._version))
         return hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
