@@ -3,11 +3,12 @@
 import hashlib
 import inspect
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import islice
-from typing import Annotated, Any, Literal, cast
+from operator import itemgetter
+from typing import Annotated, Any, Literal, TypeVar, cast
 from urllib.parse import quote
 
 import msgspec
@@ -24,6 +25,7 @@ from toolscript.text.secret_detection import (
 )
 from toolscript.text.tool_class_guess import guess_class
 
+_T = TypeVar("_T")
 SEPARATOR = "__"
 """Between server and tool in an id. No server's name contains it, so an id splits at the first."""
 
@@ -198,21 +200,17 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     def result_limit(self, tool: str) -> int:
         """Returns how many characters of a tool's result a model gets."""
-        stated = [pattern for pattern in self.result_limits if _matches(tool, (pattern,))]
-        chosen = max(stated, key=lambda pattern: (pattern == tool, len(pattern)), default="")
-        return self.result_limits.get(chosen, RESULT_LIMIT)
+        limits = _matching_values(self.result_limits, tool)
+        return max(limits, key=itemgetter(0))[1] if limits else RESULT_LIMIT
 
     def class_of(self, tool: str) -> ToolClass | None:
         """Returns the class that the configuration gives the tool of this name; None without one.
 
         The most specific pattern counts, and of equally specific ones the stricter class.
         """
-        about = [
-            (_specificity(pattern), TOOL_CLASSES.index(given))
-            for pattern, given in self.classes.items()
-            if _matches(tool, (pattern,))
-        ]
-        return TOOL_CLASSES[max(about)[1]] if about else None
+        classes = _matching_values(self.classes, tool)
+        strictness = [(specificity, TOOL_CLASSES.index(given)) for specificity, given in classes]
+        return TOOL_CLASSES[max(strictness)[1]] if strictness else None
 
     @property
     def launch(self) -> tuple[str, ...]:
@@ -499,6 +497,11 @@ def _specificity(pattern: str) -> tuple[bool, int]:
     """Of two patterns of names that match, the greater one counts: a name, a longer pattern."""
     plain = pattern.replace("*", "").replace("?", "")
     return plain == pattern, len(plain)
+
+
+def _matching_values(stated: Mapping[str, _T], name: str) -> list[tuple[tuple[bool, int], _T]]:
+    """Returns the values of the patterns that match a name, each with its pattern's specificity."""
+    return [(_specificity(key), value) for key, value in stated.items() if _matches(name, (key,))]
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:

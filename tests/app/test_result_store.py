@@ -6,10 +6,10 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from toolscript.app.result_store import LIFETIME_S, MAX_BYTES, MAX_KEPT, MAX_PER_CALLER, KeptResults
+from toolscript.app.result_store import LIFETIME_S, MAX_BYTES, MAX_KEPT, MAX_PER_CALLER, ResultStore
 from toolscript.errors import UnknownNameError
 
-New: TypeAlias = Callable[..., KeptResults]
+New: TypeAlias = Callable[..., ResultStore]
 
 
 class Clock:
@@ -22,12 +22,12 @@ class Clock:
 
 
 @pytest.fixture
-def new() -> Generator[Callable[..., KeptResults]]:
+def new() -> Generator[Callable[..., ResultStore]]:
     """Makes a store, which is closed after the test."""
     with ExitStack() as stack:
 
-        def make(*arguments: Any) -> KeptResults:
-            results = KeptResults(*arguments)
+        def make(*arguments: Any) -> ResultStore:
+            results = ResultStore(*arguments)
             stack.callback(results.close)
             return results
 
@@ -49,7 +49,7 @@ def test_a_result_is_its_callers_alone_and_for_an_hour(new: New) -> None:
         results.get(("session", "grant"), handle)
 
 
-def is_kept(results: KeptResults, caller: str, handle: str) -> bool:
+def is_kept(results: ResultStore, caller: str, handle: str) -> bool:
     try:
         results.get(caller, handle)
     except UnknownNameError:

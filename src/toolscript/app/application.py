@@ -21,7 +21,7 @@ from toolscript.app.call_approvals import Approvals
 from toolscript.app.health import PUBLIC_STATS, DatabaseState, DownloadState, Health, search_stats
 from toolscript.app.kept_questions import KeptQuestions
 from toolscript.app.output_checks import OutputChecks
-from toolscript.app.result_store import KeptResults
+from toolscript.app.result_store import ResultStore
 from toolscript.app.scoped_catalogue import ScopedCatalogue
 from toolscript.app.task_monitor import TaskMonitor
 from toolscript.app.tool_feed import ToolFeed
@@ -111,7 +111,7 @@ class App:
         """What is decided about calls without a person."""
         self.approvals = approvals
         """Asks a person, and remembers the answers."""
-        self.results = KeptResults()
+        self.results = ResultStore()
         """Results that were too long for models."""
         self.tasks = TaskMonitor()
         """The background tasks; a surface runs its own among them."""

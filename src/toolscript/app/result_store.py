@@ -27,7 +27,7 @@ class _Kept(NamedTuple):
     file: IO[bytes]
 
 
-class KeptResults:
+class ResultStore:
     """Results by handle, each for the caller that it was made for, and for an hour.
 
     They are in temporary files without a name, which end with the process.

@@ -38,7 +38,7 @@ _ROWS = re.compile(r"\{(?:[^{}]*?, )?([\w$-]+): list of |(list of )")
 _LINES = re.compile(r"(\d{1,9})\s*(?:(-)\s*(\d{1,9})?)?")
 
 
-class KeptResult(msgspec.Struct, frozen=True):
+class StoredResult(msgspec.Struct, frozen=True):
     """A result that was too long: its text, and its blocks that are no text."""
 
     text: str
@@ -198,16 +198,16 @@ def _comparable(text: bytes) -> Any:
 
 def _document(
     texts: list[str], structured: bytes, limit: int, blocks: dict[str, bytes]
-) -> KeptResult:
+) -> StoredResult:
     """Returns the text of a result, with a line for each row if it is JSON."""
     said = "\n".join(texts)
     json = structured or (said.encode() if len(texts) == 1 else b"")
     laid = rows(json)
     if laid is None:
         laid = said + structured.decode("utf-8", "replace")
-        return KeptResult(laid, is_json=False, limit=limit, blocks=blocks)
+        return StoredResult(laid, is_json=False, limit=limit, blocks=blocks)
     is_json = not (structured and said)
-    return KeptResult(
+    return StoredResult(
         laid if is_json or not said else f"{said}\n{laid}",
         is_json=is_json,
         limit=limit,
@@ -216,7 +216,7 @@ def _document(
 
 
 def _excerpt(
-    kept: KeptResult,
+    kept: StoredResult,
     handle: str,
     tool: ToolSpec,
     omitted: Mapping[str, _Block],
@@ -304,7 +304,7 @@ def read_more(
     """
     if sum(each is not None for each in (lines, grep, path)) > 1:
         raise ArgumentsError("lines, grep and path are given together; send one of them")
-    kept = msgspec.msgpack.decode(content, type=KeptResult)
+    kept = msgspec.msgpack.decode(content, type=StoredResult)
     if path is not None and path in kept.blocks:
         return _read_block(kept.blocks[path], path)
     if path is not None:
@@ -325,7 +325,7 @@ def _read_block(raw: bytes, path: str) -> _Raw:
     return {"content": [msgspec.json.decode(raw)]}
 
 
-def _read_path(kept: KeptResult, path: str) -> str:
+def _read_path(kept: StoredResult, path: str) -> str:
     if not kept.is_json:
         raise ArgumentsError("path is for JSON, and this is a text; send lines or grep")
     values = select(kept.text, path)
@@ -340,7 +340,7 @@ def _read_path(kept: KeptResult, path: str) -> str:
     return "\n".join(shown)
 
 
-def _read_matches(kept: KeptResult, grep: str) -> str:
+def _read_matches(kept: StoredResult, grep: str) -> str:
     numbered = _Lines(kept.text)
     seen, shown, room, number = 0, list[str](), kept.room, 0
     for found in re.finditer(re.escape(grep), kept.text, re.IGNORECASE):
@@ -357,7 +357,7 @@ def _read_matches(kept: KeptResult, grep: str) -> str:
     return "\n".join([total if len(shown) == seen else f"{total}, {len(shown)} shown", *shown])
 
 
-def _read_lines(kept: KeptResult, lines: str) -> str:
+def _read_lines(kept: StoredResult, lines: str) -> str:
     found, numbered = _LINES.fullmatch(lines.strip()), _Lines(kept.text)
     first = int(found[1]) if found else 0
     if found is None or not 1 <= first <= len(numbered):
