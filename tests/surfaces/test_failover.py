@@ -42,7 +42,6 @@ class Making:
     def __init__(self, url: str) -> None:
         self.made: list[str] = []
         """Those of which it was said that they are stored."""
-        self.failed = 0
         self._environ = {"TOOLSCRIPT_DATABASE": url, "TOOLSCRIPT_SECRET_KEY": "a" * 32}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._make)
@@ -63,7 +62,7 @@ class Making:
             try:
                 self.made.append(tokens.create(EVERYTHING)[1])
             except (DatabaseUnavailableError, OSError):
-                self.failed += 1
+                continue
         shared.close()
 
 
@@ -80,7 +79,7 @@ def test_gateways_go_on_with_the_standby_and_no_token_is_lost(tmp_path: Path) ->
             until(lambda: statuses(one, making.made[:1]) == {200}, "the first one counts")
             primary.stop(signal.SIGQUIT)
             standby.promote()
-            until(lambda: making.failed, "the loss is noticed")
+            # Whether an attempt fails in between is a matter of milliseconds: none has to.
             before = len(making.made)
             until(lambda: len(making.made) > before + 3, "tokens are made again")
         for each in (one, two):
