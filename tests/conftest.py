@@ -49,7 +49,7 @@ SLOWEST = (
     "surfaces/mcp/test_replicas.py",
     "surfaces/cli/test_cli_auth.py",
     "surfaces/cli/test_cli_search.py",
-    "surfaces/test_cluster.py",
+    "surfaces/test_replicas.py",
     "surfaces/http/test_activity.py",
     "surfaces/test_graph.py",
     "gateway/upstream/test_connection.py",

@@ -4,16 +4,16 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from tests.many_tools import Made, made_tools
-from tests.postgres import free_port
-from toolscript.cluster.candidate_builder import rebuild
-from toolscript.cluster.candidate_rows import by_server
-from toolscript.cluster.candidate_search import CandidateSearch
-from toolscript.cluster.change_feed import ChangeFeed
-from toolscript.cluster.database import Database
-from toolscript.cluster.index_records import IndexRow
-from toolscript.cluster.resident_index import IndexMemory
+from tests.postgres_server import free_port
 from toolscript.embedding.base import Encoder
 from toolscript.embedding.loader import LazyModel
+from toolscript.postgres.candidate_builder import rebuild
+from toolscript.postgres.candidate_rows import by_server
+from toolscript.postgres.candidate_search import CandidateSearch
+from toolscript.postgres.change_feed import ChangeFeed
+from toolscript.postgres.database import Database
+from toolscript.postgres.index_records import IndexRow
+from toolscript.postgres.resident_index import IndexMemory
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.lexical.analyzer import Stemmer
 from toolscript.retrieval.profiles import search_profile

@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.postgres import PostgresServer, as_unprivileged, free_port
-from toolscript.cluster.driver import driver
+from tests.postgres_server import PostgresServer, as_unprivileged, free_port
+from toolscript.postgres.driver import driver
 
 _SETTINGS = """
 [databases]

@@ -7,9 +7,9 @@ from itertools import count
 import pytest
 
 from tests.pooler import installed, pooler
-from tests.postgres import PostgresServer, postgres_server
-from toolscript.cluster import schema
-from toolscript.cluster.database import Database
+from tests.postgres_server import PostgresServer, postgres_server
+from toolscript.postgres import schema
+from toolscript.postgres.database import Database
 
 _NUMBERS = count(1)
 

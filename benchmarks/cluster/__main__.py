@@ -20,7 +20,7 @@ from threading import Event, Thread
 from typing import Any
 
 import anyio
-from tests.postgres import postgres_server
+from tests.postgres_server import postgres_server
 from tests.round_robin import serving
 
 from benchmarks.arguments import Parser

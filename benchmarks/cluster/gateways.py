@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-from tests.postgres import PostgresServer, free_port
+from tests.postgres_server import PostgresServer, free_port
 from tests.support import Scripted, tool, write_config
 
-from toolscript.cluster import schema
-from toolscript.cluster.database import Database
-from toolscript.cluster.shared_stores import Shared
 from toolscript.config.secret_key import SecretKey
+from toolscript.postgres import schema
+from toolscript.postgres.database import Database
+from toolscript.postgres.shared_stores import Shared
 
 SERVERS = ("alpha", "beta", "gamma")
 KEY = "k" * 32

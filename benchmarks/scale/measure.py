@@ -30,21 +30,21 @@ from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
-from tests.postgres import postgres_server
+from tests.postgres_server import postgres_server
 
 from benchmarks import report
 from benchmarks.quality import datasets
 from benchmarks.quality.own import bundled, encoder
 from benchmarks.scale.baselines import LARGEST, Baseline, numpy_baseline
 from benchmarks.scale.catalogue import Catalogue, questions
-from toolscript.cluster import schema
-from toolscript.cluster.candidate_builder import rebuild
-from toolscript.cluster.candidate_writer import ServerTools
-from toolscript.cluster.candidates import LISTED, DatabaseCandidates
-from toolscript.cluster.change_feed import ChangeFeed
-from toolscript.cluster.database import Database
 from toolscript.config.settings import OPTION
 from toolscript.embedding.base import CachedVector, Vectors
+from toolscript.postgres import schema
+from toolscript.postgres.candidate_builder import rebuild
+from toolscript.postgres.candidate_writer import ServerTools
+from toolscript.postgres.candidates import LISTED, DatabaseCandidates
+from toolscript.postgres.change_feed import ChangeFeed
+from toolscript.postgres.database import Database
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal

@@ -52,8 +52,8 @@ from toolscript.storage.file_records import FileRecords
 from toolscript.types import ServerSpec
 
 if TYPE_CHECKING:
-    from toolscript.cluster.candidates import DatabaseCandidates
-    from toolscript.cluster.shared_stores import Shared
+    from toolscript.postgres.candidates import DatabaseCandidates
+    from toolscript.postgres.shared_stores import Shared
 
 log = logging.getLogger(__name__)
 _FOLDERS = {"answers": "permissions", "questions": "questions"}
@@ -191,7 +191,7 @@ def open_shared(settings: Settings) -> "Shared | None":
     """
     if settings.database is None:
         return None
-    from toolscript.cluster.shared_stores import shared_of  # noqa: PLC0415 - most have no database
+    from toolscript.postgres.shared_stores import shared_of  # noqa: PLC0415 - most have no database
 
     shared = shared_of(settings)
     shared.open()
@@ -211,7 +211,7 @@ def _stored_candidates(
         raise ConfigError("TOOLSCRIPT_CANDIDATES is database, which needs TOOLSCRIPT_DATABASE too")
     if shared.replication is None:
         return None
-    from toolscript.cluster.candidates import DatabaseCandidates  # noqa: PLC0415 - most have none
+    from toolscript.postgres.candidates import DatabaseCandidates  # noqa: PLC0415 - most have none
 
     candidates = DatabaseCandidates(
         shared.database,

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from toolscript.cluster.activity_store import DatabaseActivityStore
-from toolscript.cluster.database import Database
+from toolscript.postgres.activity_store import DatabaseActivityStore
+from toolscript.postgres.database import Database
 from toolscript.storage.activity_log import (
     MAX_ROWS,
     ActivityLog,

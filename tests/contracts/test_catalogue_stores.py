@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.gateway.test_snapshot import GIT, TIME, entry
-from tests.postgres import PostgresServer
+from tests.postgres_server import PostgresServer
 from tests.support import until
-from toolscript.cluster.catalogue_store import DatabaseCatalogue
-from toolscript.cluster.change_feed import ChangeFeed
-from toolscript.cluster.database import Database
-from toolscript.cluster.leases import Leases
 from toolscript.gateway.base import CatalogueStore
 from toolscript.gateway.catalogue import Catalogue
 from toolscript.gateway.snapshot import SnapshotStore
+from toolscript.postgres.catalogue_store import DatabaseCatalogue
+from toolscript.postgres.change_feed import ChangeFeed
+from toolscript.postgres.database import Database
+from toolscript.postgres.leases import Leases
 from toolscript.types import ServerSpec, ServerState
 
 SPECS = [TIME, GIT]

@@ -14,9 +14,6 @@ from hypothesis import strategies as st
 
 from tests.graph.test_tool_graph import Clock, graph_of
 from tests.support import edge_of
-from toolscript.cluster.change_feed import ChangeFeed
-from toolscript.cluster.database import Database
-from toolscript.cluster.graph_store import DatabaseGraphStore
 from toolscript.graph.base import GraphStorage, Template
 from toolscript.graph.counts import GraphDelta, discount
 from toolscript.graph.forecast import Forecast
@@ -24,6 +21,9 @@ from toolscript.graph.graph_store import GraphStore
 from toolscript.graph.related import relations
 from toolscript.graph.tool_graph import ToolGraph
 from toolscript.graph.usage import Usage, UsageChange
+from toolscript.postgres.change_feed import ChangeFeed
+from toolscript.postgres.database import Database
+from toolscript.postgres.graph_store import DatabaseGraphStore
 from toolscript.types import EVERYTHING, Grant
 
 Open = Callable[[], GraphStorage]
@@ -285,9 +285,9 @@ WRITER = """
 import sys
 from pathlib import Path
 from tests.graph.test_tool_graph import graph_of
-from toolscript.cluster.change_feed import ChangeFeed
-from toolscript.cluster.database import Database
-from toolscript.cluster.graph_store import DatabaseGraphStore
+from toolscript.postgres.change_feed import ChangeFeed
+from toolscript.postgres.database import Database
+from toolscript.postgres.graph_store import DatabaseGraphStore
 from toolscript.graph.graph_store import GraphStore
 from toolscript.graph.usage import UsageChange
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from toolscript.cluster.change_feed import ChangeFeed
-from toolscript.cluster.database import Database
-from toolscript.cluster.key_value_store import DatabaseRecords, SealedRecords
 from toolscript.config.secret_key import SecretKey
+from toolscript.postgres.change_feed import ChangeFeed
+from toolscript.postgres.database import Database
+from toolscript.postgres.key_value_store import DatabaseRecords, SealedRecords
 from toolscript.storage.base import Records
 from toolscript.storage.file_records import FileRecords
 

@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tests.postgres import free_port
-from toolscript.cluster.database import Database
-from toolscript.cluster.vector_cache import DatabaseVectorCache
+from tests.postgres_server import free_port
 from toolscript.embedding.base import CachedVector, VectorCache
 from toolscript.embedding.json_vector_cache import JsonVectorCache
 from toolscript.embedding.vector_cache import SqliteVectorCache
+from toolscript.postgres.database import Database
+from toolscript.postgres.vector_cache import DatabaseVectorCache
 
 Make = Callable[[str], VectorCache]
 RANDOM = np.random.default_rng(4)

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from tests.deploy.shipped import CHART
-from tests.postgres import PostgresServer
+from tests.postgres_server import PostgresServer
 from tests.support import FUZZY, READ_FILE, Cli, Scripted, fetch, until
 
 helm = pytest.importorskip("helm_python", reason="Helm's library has no wheel for this machine")

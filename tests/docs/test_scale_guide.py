@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import DOCS, fences
-from tests.postgres import PostgresServer
+from tests.postgres_server import PostgresServer
 from tests.round_robin import round_robin
 from tests.support import FUZZY, READ_FILE, Cli, Scripted, fetch, stop_all, until
-from toolscript.cluster import schema
+from toolscript.postgres import schema
 
 PAGE = DOCS / "guides" / "scale.md"
 _NUMBERS = count(1)

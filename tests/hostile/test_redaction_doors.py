@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.hostile.redaction_corpus import WORD, leaked, spellings
-from tests.postgres import content_of
+from tests.postgres_server import content_of
 from tests.support import FUZZY, Cli, Scripted, fetch, in_database, post, stop_all, tool, until
 from toolscript.gateway.base import LAST_WORDS
 from toolscript.gateway.process.stderr_log import StderrLog

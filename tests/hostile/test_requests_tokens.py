@@ -19,9 +19,9 @@ from tests.support import (
     until,
     until_known,
 )
-from toolscript.cluster.shared_stores import shared_of
 from toolscript.config.access_tokens import TokenStore
 from toolscript.config.settings import load_settings
+from toolscript.postgres.shared_stores import shared_of
 from toolscript.types import EVERYTHING, Grant
 
 pytestmark = pytest.mark.both_storages

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from tests import launcher
 
-from toolscript.cluster.shared_stores import shared_of
 from toolscript.config.settings import load_settings
+from toolscript.postgres.shared_stores import shared_of
 from toolscript.storage.base import Records
 from toolscript.storage.file_records import FileRecords
 

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
-from tests.postgres import PostgresServer, replicated_servers
 from tests.postgres_fixtures import connections
+from tests.postgres_server import PostgresServer, replicated_servers
 from tests.support import fetch, stop_all, until
-from tests.surfaces.test_cluster import WRITE, Gateway, Gateways, owners_health
+from tests.surfaces.test_replicas import WRITE, Gateway, Gateways, owners_health
 
-from toolscript.cluster.shared_stores import Shared, shared_of
 from toolscript.config.access_tokens import TokenStore
 from toolscript.config.settings import load_settings
 from toolscript.errors import DatabaseUnavailableError
+from toolscript.postgres.shared_stores import Shared, shared_of
 from toolscript.types import EVERYTHING
 
 

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from mcp import types
 from mcp.client import Client
-from tests.postgres import content_of
+from tests.postgres_server import content_of
 from tests.support import (
     FUZZY,
     PATIENCE_S,

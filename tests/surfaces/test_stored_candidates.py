@@ -9,10 +9,10 @@ from typing import Any, cast
 
 import pytest
 from tests.corpus import ROWS, SHELL
-from tests.postgres import PostgresServer
+from tests.postgres_server import PostgresServer
 from tests.skills.sample import put
 from tests.support import NO_HUB, WRITES, Cli, fetch, stop_all, tool, until
-from tests.surfaces.test_cluster import Gateway, Gateways, owners_health
+from tests.surfaces.test_replicas import Gateway, Gateways, owners_health
 
 STORED = {"TOOLSCRIPT_CANDIDATES": "database"}
 TOLERANCE = 0.002

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from tests.storage.test_activity_log import CALL
 from tests.support import FUZZY, Cli, Scripted, on_a_terminal, tool
 
-from toolscript.cluster.shared_stores import shared_of
 from toolscript.config.locations import key_of
 from toolscript.config.settings import load_settings
+from toolscript.postgres.shared_stores import shared_of
 from toolscript.storage.activity_log import ActivityLog
 from toolscript.storage.base import ActivityStorage
 

@@ -3,14 +3,14 @@
 import json
 
 import pytest
-from tests.postgres import PostgresServer, free_port
+from tests.postgres_server import PostgresServer, free_port
 from tests.support import READ_FILE, Cli, Scripted
 
-from toolscript.cluster import schema
-from toolscript.cluster.change_feed import ChangeFeed
-from toolscript.cluster.database import Database
-from toolscript.cluster.key_value_store import DatabaseRecords, SealedRecords
 from toolscript.config.secret_key import SecretKey
+from toolscript.postgres import schema
+from toolscript.postgres.change_feed import ChangeFeed
+from toolscript.postgres.database import Database
+from toolscript.postgres.key_value_store import DatabaseRecords, SealedRecords
 
 OLD, NEW = "o" * 32, "n" * 32
 

@@ -7,7 +7,7 @@ import subprocess
 from typing import Any
 
 import pytest
-from tests.postgres import as_unprivileged
+from tests.postgres_server import as_unprivileged
 from tests.stdio_sessions import said, session
 from tests.support import FUZZY, Cli, Scripted, fetch, tool
 

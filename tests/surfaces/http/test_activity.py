@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from tests.postgres import content_of
+from tests.postgres_server import content_of
 from tests.support import (
     FUZZY,
     Cli,

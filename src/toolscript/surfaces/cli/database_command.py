@@ -18,10 +18,10 @@ from toolscript.text.display import counted, printable
 from toolscript.types import Document
 
 if TYPE_CHECKING:
-    from toolscript.cluster.database import Database
-    from toolscript.cluster.shared_stores import Shared
-    from toolscript.cluster.status import CatalogueStatus, DatabaseStatus
-    from toolscript.cluster.transfer import Files, InDatabase
+    from toolscript.postgres.database import Database
+    from toolscript.postgres.shared_stores import Shared
+    from toolscript.postgres.status import CatalogueStatus, DatabaseStatus
+    from toolscript.postgres.transfer import Files, InDatabase
 
 replace_option = click.option(
     "--replace", is_flag=True, help="Replace what is there already; without, that is refused."
@@ -50,7 +50,7 @@ def migrate(target: int | None, **flags: Any) -> None:
 
     To be run before gateways of this release start; those of the release before go on.
     """
-    from toolscript.cluster import schema  # noqa: PLC0415 - most commands need no database
+    from toolscript.postgres import schema  # noqa: PLC0415 - most commands need no database
 
     if target is not None and target > schema.latest():
         raise InputError(
@@ -76,8 +76,8 @@ def status(output: str, **flags: Any) -> None:
     Lag is for how long an open transaction has kept a change from the gateways. The exit status
     is 2 where this release does not work with the tables.
     """
-    from toolscript.cluster import schema  # noqa: PLC0415 - most commands need no database
-    from toolscript.cluster.status import status  # noqa: PLC0415 - the same
+    from toolscript.postgres import schema  # noqa: PLC0415 - most commands need no database
+    from toolscript.postgres.status import status  # noqa: PLC0415 - the same
 
     with _connected(load_settings(flags), direct=False) as db:
         found = db.run(status)
@@ -120,8 +120,8 @@ def rebuild(**flags: Any) -> None:
     It is made of what the gateways have stored of their servers. They go on searching the former
     index until the new one is there; that takes minutes for a hundred thousand tools.
     """
-    from toolscript.cluster import candidate_builder, transfer  # noqa: PLC0415 - most need none
     from toolscript.embedding.loader import lazy_model  # noqa: PLC0415 - the same
+    from toolscript.postgres import candidate_builder, transfer  # noqa: PLC0415 - most need none
     from toolscript.retrieval.semantic.semantic_signal import (  # noqa: PLC0415 - the same
         SemanticSignal,
     )
@@ -175,8 +175,8 @@ def rotate_key(**flags: Any) -> None:
 @contextmanager
 def _connected(settings: Settings, *, direct: bool = True) -> "Generator[Database]":
     """Connects, whatever tables there are; for migrations past a pooler."""
-    from toolscript.cluster.database import Database  # noqa: PLC0415 - most need no database
-    from toolscript.cluster.shared_stores import address_of  # noqa: PLC0415 - the same
+    from toolscript.postgres.database import Database  # noqa: PLC0415 - most need no database
+    from toolscript.postgres.shared_stores import address_of  # noqa: PLC0415 - the same
 
     address = address_of(settings)
     db = Database(settings.database_direct or address if direct else address)
@@ -190,7 +190,7 @@ def _connected(settings: Settings, *, direct: bool = True) -> "Generator[Databas
 
 @contextmanager
 def _shared(settings: Settings) -> "Generator[Shared]":
-    from toolscript.cluster.shared_stores import shared_of  # noqa: PLC0415 - most need no database
+    from toolscript.postgres.shared_stores import shared_of  # noqa: PLC0415 - most need no database
 
     shared = shared_of(settings)
     try:
@@ -204,7 +204,7 @@ def _shared(settings: Settings) -> "Generator[Shared]":
 @contextmanager
 def _refusals_told() -> Generator[None]:
     """Raises what the server refuses, such as a missing right, as `ConfigError`."""
-    from toolscript.cluster.driver import driver  # noqa: PLC0415 - most need no database
+    from toolscript.postgres.driver import driver  # noqa: PLC0415 - most need no database
 
     try:
         yield
@@ -213,7 +213,7 @@ def _refusals_told() -> Generator[None]:
 
 
 def _transfer(flags: dict[str, Any], *, replace: bool, imports: bool) -> None:
-    from toolscript.cluster import transfer  # noqa: PLC0415 - most commands need no database
+    from toolscript.postgres import transfer  # noqa: PLC0415 - most commands need no database
 
     settings = load_settings(flags)
     key = key_of(config_files(settings))

@@ -16,7 +16,7 @@ from toolscript.surfaces.http.request_input import while_connected
 from toolscript.surfaces.server.error_answers import error_response, refusal
 
 if TYPE_CHECKING:
-    from toolscript.cluster.forwarding import ForwardedRequests
+    from toolscript.postgres.forwarding import ForwardedRequests
 
 _FORBIDDEN = 403
 _CLIENT_CLOSED = 499

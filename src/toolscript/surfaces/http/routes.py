@@ -71,7 +71,7 @@ from toolscript.text.display import printable
 from toolscript.types import TOOL_CLASSES, Grant, ToolClass
 
 if TYPE_CHECKING:
-    from toolscript.cluster.replica import Replication
+    from toolscript.postgres.replica import Replication
 
 log = logging.getLogger(__name__)
 Pages: TypeAlias = Callable[[App, PageSessions[Access]], Sequence[BaseRoute]]

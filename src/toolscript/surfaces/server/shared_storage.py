@@ -8,7 +8,7 @@ from toolscript.config.access_tokens import TokenStore
 from toolscript.config.settings import Settings
 
 if TYPE_CHECKING:
-    from toolscript.cluster.shared_stores import Shared
+    from toolscript.postgres.shared_stores import Shared
 
 
 @contextmanager
@@ -20,7 +20,7 @@ def opened_shared(settings: Settings) -> "Generator[Shared | None]":
     if settings.database is None:
         yield None
         return
-    from toolscript.cluster.shared_stores import shared_of  # noqa: PLC0415 - most have no database
+    from toolscript.postgres.shared_stores import shared_of  # noqa: PLC0415 - most have no database
 
     shared = shared_of(settings)
     try:

@@ -1,0 +1,107 @@
+"""Stores the most recent tool calls of all gateways with one catalogue in PostgreSQL."""
+
+from collections.abc import AsyncGenerator, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from toolscript.postgres.database import Database
+from toolscript.postgres.driver import Connection
+from toolscript.postgres.row_lock import lock_row
+from toolscript.storage.activity_log import MAX_ROWS, ActivityPage, ActivityQuery, RecordedCall
+
+_BATCH = 1000
+_encode = msgspec.msgpack.encode
+_LOCK = "call"  # of the rows that are locks
+_NEWEST = "select coalesce(max(id), 0) from toolscript.call where catalogue = $1"
+_INSERT = """
+insert into toolscript.call (catalogue, id, who, outcome, content) values ($1, $2, $3, $4, $5)
+"""
+_DELETE_OLD = "delete from toolscript.call where catalogue = $1 and id <= $2"
+_READ = """
+select id, content from toolscript.call
+where catalogue = $1 and ($2::bigint is null or id < $2)
+and ($3::text is null or who = $3) and ($4::text is null or outcome = $4)
+order by id desc limit $5
+"""
+
+
+class DatabaseActivityStore:
+    """See `ActivityStorage`.
+
+    Args:
+        database: Where the calls are.
+        catalogue: The calls of other catalogues are not seen.
+    """
+
+    location = "in the database"
+
+    def __init__(self, database: Database, catalogue: str) -> None:
+        self._database = database
+        self._catalogue = catalogue
+
+    def append(self, calls: Sequence[RecordedCall]) -> None:
+        """See `ActivityStorage`."""
+
+        async def append(connection: Connection) -> None:
+            await self._lock(connection)
+            newest = await connection.fetchval(_NEWEST, self._catalogue)
+            numbered = [replace(call, id=n) for n, call in enumerate(calls, newest + 1)]
+            await self._write(connection, numbered)
+            oldest = newest + len(calls) - MAX_ROWS
+            await connection.execute(_DELETE_OLD, self._catalogue, oldest)
+
+        self._database.run(append)
+
+    def restore(self, calls: Sequence[RecordedCall]) -> None:
+        """See `ActivityStorage`."""
+
+        async def restore(connection: Connection) -> None:
+            await self._lock(connection)
+            newest = await connection.fetchval(_NEWEST, self._catalogue)
+            await connection.execute(_DELETE_OLD, self._catalogue, newest)
+            await self._write(connection, calls)
+
+        self._database.run(restore)
+
+    async def _lock(self, connection: Connection) -> None:
+        """Lets one transaction at a time give out ids: none comes after a higher one was read.
+
+        A transaction whose process hangs is ended.
+        """
+        await connection.execute("set local idle_in_transaction_session_timeout = '5s'")
+        await lock_row(connection, self._catalogue, _LOCK, "")
+
+    async def _write(self, connection: Connection, calls: Sequence[RecordedCall]) -> None:
+        rows = [(self._catalogue, c.id, c.who, c.outcome, _encode(c)) for c in calls]
+        await connection.executemany(_INSERT, rows)
+
+    def read(self, query: ActivityQuery) -> ActivityPage:
+        """See `ActivityStorage`."""
+
+        async def read(connection: Connection) -> list[RecordedCall]:
+            calls: list[RecordedCall] = []
+            matches = query.matcher()
+            async for call in self._selected(connection, query):
+                if matches(call.tool):
+                    calls.append(call)
+                if len(calls) > query.limit:
+                    break
+            return calls
+
+        calls = self._database.run(read)
+        return ActivityPage(calls[: query.limit], has_more=len(calls) > query.limit)
+
+    async def _selected(
+        self, connection: Connection, query: ActivityQuery
+    ) -> AsyncGenerator[RecordedCall]:
+        """Yields the calls that fit the query, its pattern aside, the newest first."""
+        before, more = query.before, True
+        while more:
+            rows = await connection.fetch(
+                _READ, self._catalogue, before, query.who, query.outcome, _BATCH
+            )
+            for number, content in rows:
+                before = number
+                yield replace(msgspec.msgpack.decode(content, type=RecordedCall), id=number)
+            more = len(rows) == _BATCH

@@ -1,0 +1,139 @@
+"""Provides the stores that replace a data directory's files where gateways share a database."""
+
+import secrets
+from functools import cached_property
+
+from toolscript.config.secret_key import SecretKey
+from toolscript.config.settings import Settings
+from toolscript.errors import ConfigError
+from toolscript.postgres.activity_store import DatabaseActivityStore
+from toolscript.postgres.change_feed import ChangeFeed
+from toolscript.postgres.database import Database
+from toolscript.postgres.driver import driver
+from toolscript.postgres.graph_store import DatabaseGraphStore
+from toolscript.postgres.key_value_store import DatabaseRecords, SealedRecords
+from toolscript.postgres.replica import Replication
+from toolscript.postgres.vector_cache import DatabaseVectorCache
+
+STALE_TOKENS_S = 300.0
+"""How long the tokens that are known count while the database does not answer."""
+
+
+class Shared:
+    """The database of several gateways, and the stores in it.
+
+    `open` connects. A gateway calls `start` after it, and has copies of all values from then on;
+    a command asks the database for each. `close` disconnects.
+
+    Args:
+        url: The address of the database.
+        catalogue: The name of the catalogue: nothing is shared with other ones.
+        key: Seals logins.
+        direct_url: The address without a pooler, for notifications.
+    """
+
+    def __init__(
+        self, url: str, catalogue: str, key: SecretKey, direct_url: str | None = None
+    ) -> None:
+        self.database = Database(url)
+        self.catalogue = catalogue
+        self.key = key
+        self.replica = secrets.token_hex(8)
+        """Stands for this process."""
+        self.feed = ChangeFeed(self.database, catalogue, direct_url or url)
+        self.replication: Replication | None = None
+        """What makes this process one of several replicas; None before `join`."""
+        self._stores: dict[str, DatabaseRecords] = {}
+        for store in ("pins", "answers", "questions"):
+            self._stores[store] = DatabaseRecords(self.database, self.feed, catalogue, store)
+        self._stores["logins"] = DatabaseRecords(
+            self.database, self.feed, catalogue, "logins", is_locked_long=True
+        )
+        self._stores["tokens"] = DatabaseRecords(
+            self.database, self.feed, catalogue, "tokens", max_age_s=STALE_TOKENS_S
+        )
+
+    def records(self, store: str) -> DatabaseRecords:
+        """Returns the values of one store: tokens, pins, answers, questions or sealed logins."""
+        return self._stores[store]
+
+    @cached_property
+    def logins(self) -> SealedRecords:
+        """The logins to servers."""
+        return SealedRecords(self.records("logins"), self.key, "login")
+
+    @cached_property
+    def graph(self) -> DatabaseGraphStore:
+        """What was learned from calls."""
+        return DatabaseGraphStore(self.database, self.feed, self.catalogue)
+
+    @cached_property
+    def vectors(self) -> DatabaseVectorCache:
+        """The vectors of every text that any gateway has embedded."""
+        return DatabaseVectorCache(self.database)
+
+    @cached_property
+    def activity(self) -> DatabaseActivityStore:
+        """The log of calls."""
+        return DatabaseActivityStore(self.database, self.catalogue)
+
+    def open(self) -> None:
+        """Connects; raises `DatabaseUnavailableError` or `SchemaVersionError`."""
+        self.database.open()
+
+    def start(self) -> None:
+        """Follows the changes of other gateways, and copies every value.
+
+        Raises `DatabaseUnavailableError`.
+        """
+        self.feed.start()
+        for records in self._stores.values():
+            records.load()
+
+    def join(self, url: str) -> None:
+        """Becomes one of the replicas of a gateway, which the others reach at ``url``.
+
+        Comes after `start`. Servers are owned once an application follows them.
+        """
+        self.replication = Replication(
+            self.database, self.feed, self.catalogue, self.key, self.replica, url
+        )
+        self.replication.leases.start()
+
+    def close(self) -> None:
+        """Releases what this replica owns, and disconnects."""
+        if self.replication is not None:
+            self.replication.leases.close()
+        self.database.close()
+
+
+def shared_of(settings: Settings) -> Shared:
+    """Returns what the gateways with these settings share, which have a database. Not connected.
+
+    Raises `ConfigError` if the driver or the secret key is missing.
+    """
+    address = address_of(settings)
+    if settings.secret_key is None:
+        raise ConfigError(
+            "TOOLSCRIPT_SECRET_KEY is not set: with TOOLSCRIPT_DATABASE it seals the logins; "
+            "give all gateways the same, as from: openssl rand -base64 32"
+        )
+    key = SecretKey(settings.secret_key, settings.secret_key_previous)
+    return Shared(address, settings.catalogue, key, settings.database_direct)
+
+
+def address_of(settings: Settings) -> str:
+    """Returns the address of the database; raises `ConfigError` for none, or without a driver."""
+    if settings.database is None:
+        raise ConfigError(
+            "TOOLSCRIPT_DATABASE is not set; set it to an address such as "
+            "postgresql://user:password@host/database"
+        )
+    try:
+        driver()
+    except ImportError:
+        raise ConfigError(
+            "TOOLSCRIPT_DATABASE needs more packages; install them with: "
+            "pip install 'toolscript[postgres]'"
+        ) from None
+    return settings.database

@@ -1,0 +1,56 @@
+"""The log of calls in the database: whose it is, and what an outage costs."""
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from tests.contracts.test_activity_stores import ALL, CALL, numbered, numbers
+from tests.postgres_server import free_port
+from toolscript.app.activity_recorder import ActivityRecorder
+from toolscript.errors import ActivityLogError
+from toolscript.postgres.activity_store import DatabaseActivityStore
+from toolscript.postgres.database import Database
+from toolscript.postgres.driver import Connection
+
+Connect = Callable[[], Database]
+
+
+def test_catalogues_do_not_see_each_other(connect: Connect) -> None:
+    database = connect()
+    one, other = DatabaseActivityStore(database, "one"), DatabaseActivityStore(database, "other")
+    one.append(numbered(range(3)))
+    other.append([CALL])
+    assert numbers(one.read(ALL)) == [2, 1, 0]
+    assert [call.id for call in other.read(ALL).calls] == [1]
+
+
+def test_calls_of_a_release_that_knew_fewer_fields_are_read(connect: Connect) -> None:
+    """And those of a later one that knows more: gateways are replaced one after the other."""
+    database = connect()
+    fields = msgspec.to_builtins(CALL)
+    old = {name: fields[name] for name in fields if name not in {"search", "arguments"}}
+    assert len(fields) - len(old) == 2
+    rows = [(0, msgspec.msgpack.encode(old)), (1, msgspec.msgpack.encode(old | {"x": 1}))]
+
+    async def insert(connection: Connection) -> None:
+        statement = "insert into toolscript.call values ('default', $1, 'owner', 'ok', $2)"
+        await connection.executemany(statement, rows)
+
+    database.run(insert)
+    store = DatabaseActivityStore(database, "default")
+    assert store.read(ALL).calls == [replace(CALL, id=1), CALL]
+    store.append([replace(CALL, arguments="{}")])
+    assert [call.arguments for call in store.read(ALL).calls] == ["{}", None, None]
+
+
+def test_an_outage_costs_records_and_no_call(caplog: pytest.LogCaptureFixture) -> None:
+    database = Database(f"postgresql://nobody@127.0.0.1:{free_port()}/none")
+    recorder = ActivityRecorder(DatabaseActivityStore(database, "default"))
+    recorder.record(CALL)
+    with pytest.raises(ActivityLogError):
+        recorder.read(ALL)
+    assert recorder.dropped == 1
+    assert "calls missing in the log of calls in the database: 1" in caplog.text
+    database.close()
