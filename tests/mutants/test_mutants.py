@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.mutants.listed import LIST, Mutant, load, noticing_tests
-from benchmarks.mutants.workplace import NOTICED, SURVIVED, Workplace
 from msgspec.structs import replace
 
+from tests.mutants.listed import LIST, Mutant, load, noticing_tests
+from tests.mutants.workplace import NOTICED, SURVIVED, Workplace
 from tests.test_requirements import exists
 
 MUTANTS = load()

@@ -14,9 +14,8 @@ from itertools import count
 from pathlib import Path
 from time import monotonic
 
+from tests.mutants.listed import ROOT, Mutant, noticing_tests
 from tests.support import kill_all, processes
-
-from benchmarks.mutants.listed import ROOT, Mutant, noticing_tests
 
 LIMIT_S = 300.0
 MEMORY_BYTES = 6 * 1024**3

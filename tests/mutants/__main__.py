@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import report
-from benchmarks.mutants.listed import Mutant, load, noticing_tests
-from benchmarks.mutants.workplace import NOTICED, Verdict, Workplace
+from tests.mutants.listed import Mutant, load, noticing_tests
+from tests.mutants.workplace import NOTICED, Verdict, Workplace
 
 WRONG = 2
 _SHOWN_CHARS = 3000
@@ -17,7 +17,7 @@ _SHOWN_CHARS = 3000
 def main(arguments: Sequence[str] | None = None) -> int:
     """Break, test, report; 1 where a break was not noticed."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.mutants", description="Breaks that tests have to notice."
+        prog="python -m tests.mutants", description="Breaks that tests have to notice."
     )
     add = parser.add_argument
     add("--only", metavar="ID,ID", help="only the breaks of these requirements or findings")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+
 from tests.requirements import REQUIREMENTS, functions_in, proofs
 
 ROOT = Path(__file__).resolve().parents[2]
