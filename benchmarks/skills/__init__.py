@@ -1,1 +1,1 @@
-"""How well skills are found, and how quickly with many of them: ``python -m benchmarks.skills``."""
+"""How well skills are found: ``python -m benchmarks.skills``."""

@@ -1,41 +1,32 @@
-"""How well skills are found, and how quickly where there are many.
+"""How well skills are found.
 
     python -m benchmarks.skills [--engines A,B] [--json FILE]
-    python -m benchmarks.skills --files 10000 [--json FILE]
 
-Without ``--files``: the questions and texts beside this module, asked of our
-engine and of what everybody would try first; see `quality`. With it: so many
-files made of those texts, their vectors random; see `scale`.
+Asks the questions about the texts beside this module of our engine, and of what
+everybody would try first; see `quality`.
 """
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import report
-from benchmarks.skills import quality, scale
+from benchmarks.arguments import Parser
+from benchmarks.skills import quality
 from benchmarks.skills.engines import ENGINES
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print, write; the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.skills")
+    parser = Parser(prog="python -m benchmarks.skills")
     add = parser.add_argument
     add("--engines", default=",".join(ENGINES), metavar="A,B", help="which of the engines")
-    add("--files", type=int, default=0, metavar="N", help="measure time, with so many files")
     add("--json", type=Path, metavar="FILE", help="write all figures there too")
     options = parser.parse_args(arguments)
-    if options.files:
-        found = scale.measured(options.files)
-        report.table(["what", "figure"], [[name, f"{value:,.2f}"] for name, value in found.items()])
-        report.write(options.json, {"meta": report.meta(files=options.files), "results": found})
-        return 0
     names = options.engines.split(",")
     unknown = [name for name in names if name not in ENGINES]
     if unknown:
-        print(f"{parser.prog}: no engine {unknown[0]!r}; there are {', '.join(ENGINES)}")
-        return 2
+        parser.error(f"no engine {unknown[0]!r}; there are {', '.join(ENGINES)}")
     found = {each: quality.measured(names, each) for each in quality.COLLECTIONS}
     _print_quality(found, options.json)
     return 0

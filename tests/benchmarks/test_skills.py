@@ -3,7 +3,6 @@
 from collections import Counter
 
 import pytest
-from benchmarks.skills import scale
 from benchmarks.skills.quality import COLLECTIONS, Outcome, measured, questions, skill_catalogue
 
 MEASURED = "guides"
@@ -48,12 +47,3 @@ def test_the_ranking_beats_words_and_the_model_alone(found: Found) -> None:
         assert ours.within(1) >= other.within(1) + 0.03
         assert ours.within(3) >= other.within(3) + 0.02
         assert ours.reciprocal > other.reciprocal
-
-
-def test_times_are_taken_of_an_application_and_of_gateways() -> None:
-    """skills:folders: with few files, to see that everything is asked and found."""
-    found = scale.measured(20)
-    assert found["files"] == 20
-    assert all(value > 0 for value in found.values()), found
-    started = {name.partition(":")[0] for name in found}
-    assert {"start", "search", "added", "deleted", "a gateway with a server"} <= started

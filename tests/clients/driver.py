@@ -9,8 +9,7 @@ from pathlib import Path
 from threading import Timer
 from typing import Any, Protocol, TypeAlias
 
-from benchmarks.compilers import NODE
-
+from tests.compilers import NODE
 from tests.support import PATIENCE_S, ROOT
 
 CLIENTS = ROOT / ".clients"

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.compilers import Complaint, deno_check, pyright, tsc
 from hypothesis import HealthCheck, Phase, Verbosity, assume, given, settings
 from hypothesis import strategies as st
 
 from tests.codegen.schemas import Case, anything, cases, shown
+from tests.compilers import Complaint, deno_check, pyright, tsc
 from toolscript.codegen.schema import read
 from toolscript.codegen.type_tree import Unknown
 from toolscript.codegen.typed_clients import make_module, tool_code

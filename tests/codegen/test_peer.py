@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.compilers import PACKAGES, node, tsc
 
+from tests.compilers import PACKAGES, node, tsc
 from toolscript.codegen import typescript
 from toolscript.codegen.identifiers import Identifiers
 from toolscript.types import ToolSpec

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.compilers import pyright
 
+from tests.compilers import pyright
 from toolscript.codegen import python
 from toolscript.codegen.identifiers import Identifiers
 from toolscript.types import ToolSpec

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from benchmarks.compilers import DENO, OFFLINE
+from tests.compilers import DENO, OFFLINE
 from tests.models import calls, endpoint, says
 from tests.support import Cli, fetch
 from tests.surfaces.web.browser import Browser

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from benchmarks.compilers import DENO, OFFLINE, deno_check, tsc
+from tests.compilers import DENO, OFFLINE, deno_check, tsc
 from tests.support import FUZZY, READ_FILE, SEND_MAIL, Cli, Scripted, fetch, tool
 
 FENCE = re.compile(r"^```typescript\n(.*?)^```$", re.MULTILINE | re.DOTALL)

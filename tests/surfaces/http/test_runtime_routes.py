@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from benchmarks.compilers import DENO, OFFLINE, deno_check, node, pyright, tsc
+from tests.compilers import DENO, OFFLINE, deno_check, node, pyright, tsc
 from tests.docs.pages import DOCS, fences
 from tests.support import FUZZY, Cli, Scripted, fetch, processes, stop_all, tool
 

@@ -1,4 +1,4 @@
-"""The real compilers: what they say about generated modules."""
+"""The real compilers of generated modules."""
 
 import json
 import os
@@ -41,7 +41,7 @@ class Complaint:
 
 
 def tsc(files: Iterable[Path], *more: str) -> list[Complaint]:
-    """What ``tsc --strict`` does not like about these files."""
+    """Returns the errors that ``tsc --strict`` finds in these files."""
     said = _run([NODE, _tsc(), *STRICT, *more, *files])
     found = re.findall(r"^(.+?)\((\d+),\d+\): error (.+)$", said.stdout, re.MULTILINE)
     if said.returncode and not found:
@@ -50,13 +50,13 @@ def tsc(files: Iterable[Path], *more: str) -> list[Complaint]:
 
 
 def deno_check(files: Iterable[Path]) -> str:
-    """What ``deno check`` does not like about these files."""
+    """Returns what ``deno check`` prints about these files; nothing if they are right."""
     said = _run([DENO, "check", "--quiet", *OFFLINE, *files])
     return said.stdout + said.stderr if said.returncode else ""
 
 
 def pyright(folder: Path) -> list[Complaint]:
-    """What pyright, in its strict mode, does not like about a folder."""
+    """Returns the errors that pyright, in its strict mode, finds in a folder."""
     options = {"typeCheckingMode": "strict", "pythonVersion": "3.11"}
     (folder / "pyrightconfig.json").write_text(json.dumps(options), "utf-8")
     program = Path(sys.executable).with_name("pyright")
@@ -69,7 +69,7 @@ def pyright(folder: Path) -> list[Complaint]:
 
 
 def node(script: str, *arguments: object) -> str:
-    """What a script prints under Node."""
+    """Returns the output of a script under Node."""
     said = _run([NODE, "--input-type=module", "-e", script, *arguments])
     if said.returncode:
         raise CompilerError(said.stderr)
