@@ -128,6 +128,10 @@ def test_a_wrong_command_is_noticed(line: str) -> None:
         check_command(Mention(line.split(), whole=True))
 
 
+def test_the_readme_can_be_read_in_three_minutes() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").split()) <= 700
+
+
 class TestCompleteness:
     def test_every_page_can_be_reached(self) -> None:
         reached: set[Path] = set()
