@@ -111,13 +111,14 @@ def test_the_token_reaches_the_hub_and_not_the_store_elsewhere(
 @pytest.mark.requirement("model:default")
 def test_a_download_that_is_cut_goes_on_where_it_was(hub: Hub, store: module.Hub) -> None:
     """model:default"""
-    hub.cut_after, hub.cuts = 8_000_000, 2
-    folder = store.fetch(REPOSITORY, ON_CPU, Progress())
+    hub.cut_after, hub.cuts = 12_000_000, 1
+    progress = Progress()
+    folder = store.fetch(REPOSITORY, ON_CPU, progress)
     weights = BUNDLED_FOLDER / NEEDED[2]
     assert (folder / NEEDED[2]).read_bytes() == weights.read_bytes()
-    ranges = [asked.range for asked in hub.asked if asked.range]
-    assert len(ranges) == 2
+    assert len([asked.range for asked in hub.asked if asked.range]) == 1
     assert hub.sent < weights.stat().st_size * 1.2
+    assert progress.done_bytes == progress.total_bytes
 
 
 FETCH = """
@@ -132,26 +133,29 @@ Hub(Path(sys.argv[1]), sys.argv[2]).fetch(Repository("acme/mini"), ON_CPU, Progr
 
 
 @pytest.mark.requirement("model:default")
-def test_what_a_process_had_when_it_was_killed_is_gone_on_with(hub: Hub, store: module.Hub) -> None:
+def test_after_a_killed_process_the_next_one_downloads_the_model(
+    hub: Hub, store: module.Hub
+) -> None:
     """model:default"""
-    hub.hang_after = 8_000_000
+    hub.hang_after = 12_000_000
     first = subprocess.Popen([sys.executable, "-c", FETCH, str(store.directory), hub.url])
     try:
-        until(lambda: [p for p in store.directory.rglob("*.partial") if p.stat().st_size > 4e6], "")
+        until(
+            lambda: any(p.stat().st_size > 4e6 for p in store.directory.rglob("*.incomplete")), ""
+        )
     finally:
         first.kill()
         first.wait()
     hub.hang_after = 0
+    assert store.local(REPOSITORY) is None
     folder = store.fetch(REPOSITORY, ON_CPU, Progress())
-    weights = BUNDLED_FOLDER / NEEDED[2]
-    assert (folder / NEEDED[2]).read_bytes() == weights.read_bytes()
-    assert [asked.range for asked in hub.asked if asked.range]
-    assert hub.sent < weights.stat().st_size * 1.2
+    assert (folder / NEEDED[2]).read_bytes() == (BUNDLED_FOLDER / NEEDED[2]).read_bytes()
+    assert files(folder) == sorted(["complete.json", *NEEDED])
 
 
 def test_a_store_without_ranges_is_asked_for_everything_again(hub: Hub, store: module.Hub) -> None:
     """model:default"""
-    hub.cut_after, hub.cuts, hub.ranges = 8_000_000, 1, False
+    hub.cut_after, hub.cuts, hub.ranges = 12_000_000, 1, False
     progress = Progress()
     folder = store.fetch(REPOSITORY, ON_CPU, progress)
     assert (folder / NEEDED[2]).read_bytes() == (BUNDLED_FOLDER / NEEDED[2]).read_bytes()
@@ -164,7 +168,8 @@ def test_two_at_once_download_it_once(hub: Hub, store: module.Hub) -> None:
         waiting = [pool.submit(store.fetch, REPOSITORY, ON_CPU, Progress()) for _ in range(3)]
         found = [each.result() for each in waiting]
     assert len(set(found)) == 1
-    assert hub.paths.count(f"/{REPOSITORY.name}/onnx/model_quantized.onnx") == 2  # HEAD and GET
+    sent = [asked.path for asked in hub.asked if asked.method == "GET"]
+    assert len([path for path in sent if path.endswith("onnx/model_quantized.onnx")]) == 1
 
 
 # What goes wrong
@@ -185,7 +190,6 @@ def test_a_file_that_arrives_damaged_is_thrown_away(hub: Hub, store: module.Hub,
     assert f"{name} did not arrive as the hub describes it" in refused(store)
     folder = store.folder(REPOSITORY)
     assert not (folder / name).exists()
-    assert not list(folder.glob("*.partial"))
     hub.corrupt = ""
     forget(store)
     store.fetch(REPOSITORY, ON_CPU, Progress())
@@ -315,7 +319,6 @@ def test_a_disk_that_fills_up_is_told_and_nothing_counts_as_downloaded(
     assert "File too large" in ran.stdout
     assert store.local(REPOSITORY) is None
     store.fetch(REPOSITORY, ON_CPU, Progress())  # there is room again: nothing was remembered
-    assert [asked.range for asked in hub.asked if asked.range]
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write")

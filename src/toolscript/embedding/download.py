@@ -1,29 +1,26 @@
-"""Downloads one model's files from the hub into a folder.
+"""Downloads one model's files from the hub into a folder, with huggingface-hub.
 
-huggingface-hub brings addresses, metadata, tokens, proxies, the offline mode, its cache and its
-errors. The bytes are fetched here, because its own download starts again after an interruption,
-compares no checksum and reports its progress every 10 MB: see ADR 3.
+huggingface-hub has the requests, retries, tokens, proxies, offline mode and cache. This module
+chooses the files, limits how long a hub may be silent, and checks what arrived: see ADR 3.
 """
 
 import hashlib
-import os
 import re
 import shutil
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import IO, TypeVar
-from urllib.parse import urljoin, urlsplit
+from typing import Any, Self, TypeAlias
 
 import httpx2
 import huggingface_hub
 from huggingface_hub import constants, errors
 
 from toolscript.embedding.download_progress import Progress
-from toolscript.embedding.integrity import is_known
+from toolscript.embedding.integrity import is_known, sha256
 from toolscript.embedding.model_layout import POOLING, REQUIRED
 from toolscript.embedding.models import Repository, known
 from toolscript.errors import ModelError, UnreachableError
@@ -32,30 +29,11 @@ from toolscript.text.display import printable
 from toolscript.text.redaction import redact
 
 REACH_S = 1.5
-"""How long the hub may take until it answers for the first time."""
-STALL_S = 20.0
-"""How long a download that has begun may stand still."""
-ATTEMPTS = 5
-"""How many attempts in a row may bring no new byte."""
+"""The longest silence of the hub before a file's first byte."""
 MAX_FILE_BYTES = 2 * 1024**3
-_CHUNK_BYTES = 256 * 1024
 _POLL_S = 0.02
-_PAUSE_S = 0.3
-_PARTIAL, _NO_SUCH_RANGE = 206, 416
-_TRANSIENT = (httpx2.TimeoutException, httpx2.NetworkError, httpx2.ProtocolError)
 
-_T = TypeVar("_T")
-
-
-@dataclass(slots=True)
-class _RemoteFile:
-    """One file as the hub describes it; a size of -1 is not known."""
-
-    name: str
-    url: str
-    etag: str
-    size: int
-    headers: dict[str, str]
+_Metadata: TypeAlias = huggingface_hub.HfFileMetadata
 
 
 class ModelDownload:
@@ -66,190 +44,138 @@ class ModelDownload:
     ) -> None:
         self._repository = repository
         self.commit = repository.revision
-        """The commit that all files are of; the revision as long as that is not known."""
+        """The commit of all files; until the hub has told it, the revision."""
         self._folder = folder
         self._endpoint = endpoint or constants.ENDPOINT
         self._hub = f"the hub at {redact(self._endpoint, ())}"
         self._progress = progress
-        self._reach_s = _timeout("ETAG", REACH_S)
-        self._stall_s = _timeout("DOWNLOAD", STALL_S)
+        stated = constants.HF_HUB_ETAG_TIMEOUT
+        self._reach_s = REACH_S if stated == constants.DEFAULT_ETAG_TIMEOUT else float(stated)
 
     def run(self, weights: Sequence[str]) -> list[str]:
-        """Downloads everything that is needed, and the first of ``weights`` that exists.
+        """Downloads the required files, and the first of ``weights`` that exists.
 
         Returns the files' names. Raises `ModelError`, `UnreachableError` and `OSError`.
         """
-        return self._copy_from_cache(weights) or self._watched(lambda: self._all(weights))
+        return self._copy_from_cache(weights) or self._watch(lambda: self._download(weights))
 
     def _copy_from_cache(self, weights: Sequence[str]) -> list[str]:
-        """Copy the files from huggingface-hub's own cache; an empty list where it lacks one."""
-        cached = {name: self._in_cache(name) for name in (*REQUIRED, POOLING, *weights)}
-        first = next((name for name in weights if cached[name]), None)
-        names = [*REQUIRED, *([POOLING] if cached[POOLING] else []), first or ""]
-        sources = {name: path for name in names if (path := cached.get(name))}
-        if len(sources) < len(names) or not all(
-            is_known(path, name, self._repository.revision) for name, path in sources.items()
+        """Copies the files from huggingface-hub's cache; returns no names if it lacks one."""
+        wanted = (*REQUIRED, POOLING, *weights)
+        cached = {name: path for name in wanted if (path := self._cached(name))}
+        best = [name for name in weights if name in cached][:1]
+        names = [*REQUIRED, *([POOLING] if POOLING in cached else []), *best]
+        if not best or not all(
+            name in cached and is_known(cached[name], name, self._repository.revision)
+            for name in names
         ):
             return []
-        for name, path in sources.items():
-            partial = self._partial(name, "copy")
-            shutil.copyfile(path, partial)
-            self._place(partial, name)
+        for name in names:
+            make_private((self._folder / name).parent)
+            shutil.copyfile(cached[name], self._folder / name)
         return names
 
-    def _in_cache(self, name: str) -> Path | None:
+    def _cached(self, name: str) -> Path | None:
         path = huggingface_hub.try_to_load_from_cache(
             self._repository.name, name, revision=self._repository.revision
         )
         return Path(path) if isinstance(path, str) else None
 
-    def _watched(self, work: Callable[[], _T]) -> _T:
-        """Return what ``work`` returns, as long as it makes progress.
+    def _watch(self, download: Callable[[], list[str]]) -> list[str]:
+        """Returns the result of ``download``, unless the hub is silent for too long.
 
         It runs in a thread that is left behind when it hangs, since looking up a
-        name cannot be interrupted. A thread that was left behind writes nothing.
+        name cannot be interrupted. A thread that was left behind downloads nothing.
         """
-        future: Future[_T] = Future()
+        future: Future[list[str]] = Future()
 
         def run() -> None:
             try:
-                future.set_result(work())
+                future.set_result(download())
             except BaseException as error:  # noqa: BLE001 - handed to the thread that waits
                 future.set_exception(error)
 
         threading.Thread(target=run, daemon=True, name="toolscript-hub").start()
-        steps, since = self._progress.steps, time.monotonic()
+        steps, since = -1, 0.0
         while not wait([future], _POLL_S).done:
-            if self._progress.steps != steps:
+            if self._progress.streaming or self._progress.steps != steps:
                 steps, since = self._progress.steps, time.monotonic()
-            limit_s = self._stall_s if self._progress.received_bytes else self._reach_s
-            if time.monotonic() - since > limit_s:
+            elif time.monotonic() - since > self._reach_s:
                 self._progress.cancel()
-                raise UnreachableError(f"{self._hub} did not answer within {limit_s:g} s")
+                raise UnreachableError(f"{self._hub} did not answer within {self._reach_s:g} s")
         error = future.exception()
         if error is not None:
-            raise self._explained(error) from None
+            raise self._explain(error) from None
         return future.result()
 
-    def _all(self, weights: Sequence[str]) -> list[str]:
-        files = [self._first((name,)) for name in REQUIRED]
-        files.append(self._first(weights))
-        pooling = self._described(POOLING) if known(self._repository.name) is None else None
-        files += [pooling] if pooling else []
-        self._progress.expect(sum(max(0, file.size) for file in files))
+    def _download(self, weights: Sequence[str]) -> list[str]:
+        files = dict(self._first(names) for names in (*((name,) for name in REQUIRED), weights))
+        if known(self._repository.name) is None and (pooling := self._metadata(POOLING)):
+            files[POOLING] = pooling
+        self._progress.expect(sum(metadata.size or 0 for metadata in files.values()))
         # The largest first: it comes from another host, which may be out of reach by itself.
-        for file in sorted(files, key=lambda each: -each.size):
-            self._get(file)
-        return [file.name for file in files]
+        for name in sorted(files, key=lambda name: -(files[name].size or 0)):
+            self._fetch(name, files[name])
+        shutil.rmtree(self._folder / ".cache", ignore_errors=True)  # the client's notes
+        return list(files)
 
-    def _first(self, names: Sequence[str]) -> _RemoteFile:
+    def _first(self, names: Sequence[str]) -> tuple[str, _Metadata]:
         for name in names:
-            file = self._described(name)
-            if file is not None:
-                return file
+            metadata = self._metadata(name)
+            if metadata is not None:
+                return name, metadata
         neither = f"no {names[0]}" if len(names) == 1 else f"neither {' nor '.join(names)}"
         raise ModelError(f"{self._repository.name} has {neither}; expected the hub's layout")
 
-    def _described(self, name: str) -> _RemoteFile | None:
-        """A file's address, checksum and size; None when the repository does not have it."""
-        url = self._url(name)
+    def _metadata(self, name: str) -> _Metadata | None:
+        """Returns a file's checksum and size; None if the repository does not have the file."""
+        url = huggingface_hub.hf_hub_url(
+            self._repository.name, name, revision=self.commit, endpoint=self._endpoint
+        )
         try:
-            # The time-out is longer than `_watched` waits, which says that the hub hangs.
-            found = huggingface_hub.get_hf_file_metadata(  # pyright: ignore[reportUnknownMemberType] - its user_agent
+            # The time-out is longer than `_watch` waits, which says that the hub hangs.
+            metadata = huggingface_hub.get_hf_file_metadata(  # pyright: ignore[reportUnknownMemberType] - its user_agent
                 url, timeout=2 * self._reach_s, endpoint=self._endpoint
             )
         except errors.EntryNotFoundError:
             self._progress.advance()
             return None
         self._progress.advance()
-        self.commit = found.commit_hash or self.commit
-        size = -1 if found.size is None else found.size
-        if size > MAX_FILE_BYTES:
-            raise ModelError(f"{self._repository.name}: {name} has {size} bytes; that is too large")
-        headers = {"Accept-Encoding": "identity"}
-        token = huggingface_hub.get_token()
-        if token and _origin(found.location) == _origin(url):  # a signed address needs none
-            headers["Authorization"] = f"Bearer {token}"
-        at = self._url(name) if found.location == url else urljoin(url, found.location)
-        return _RemoteFile(name, at, found.etag or "", size, headers)
+        self.commit = metadata.commit_hash or self.commit
+        if (metadata.size or 0) > MAX_FILE_BYTES:
+            large = f"{name} has {metadata.size} bytes; that is too large"
+            raise ModelError(f"{self._repository.name}: {large}")
+        return metadata
 
-    def _url(self, name: str) -> str:
-        return huggingface_hub.hf_hub_url(
-            self._repository.name, name, revision=self.commit, endpoint=self._endpoint
+    def _fetch(self, name: str, metadata: _Metadata) -> None:
+        """Downloads one file and checks it."""
+        bar: Any = partial(_Bar, self._progress)
+        path = Path(
+            huggingface_hub.hf_hub_download(  # pyright: ignore[reportUnknownMemberType] - its user_agent
+                self._repository.name,
+                name,
+                revision=self.commit,
+                local_dir=self._folder,
+                endpoint=self._endpoint,
+                etag_timeout=2 * self._reach_s,
+                tqdm_class=bar,
+            )
         )
-
-    def _get(self, remote: _RemoteFile) -> None:
-        """Download one file, continuing an earlier attempt, and check it."""
-        partial = self._partial(remote.name, remote.etag)
-        if remote.size > shutil.disk_usage(self._folder).free:
-            raise OSError(0, f"no room for {remote.size} bytes of {remote.name}")
-        partial.touch(mode=0o600)
-        with partial.open("r+b") as file:
-            self._progress.resume(file.seek(0, os.SEEK_END))
-            self._stream_patiently(remote, file)
-            file.flush()
-            os.fsync(file.fileno())
         wrong = ""
-        if not _is_intact(partial, remote):
+        if not _is_intact(path, metadata):
             wrong = "did not arrive as the hub describes it (its size or checksum is wrong)"
-        elif not is_known(partial, remote.name, self._repository.revision):
+        elif not is_known(path, name, self._repository.revision):
             wrong = "is not the file that toolscript knows (its SHA-256 is another)"
         if wrong:
-            partial.unlink(missing_ok=True)
-            name = f"{self._repository.name}: {remote.name}"
-            raise ModelError(f"{name} {wrong}; it was thrown away")
-        self._place(partial, remote.name)
+            path.unlink()
+            raise ModelError(f"{self._repository.name}: {name} {wrong}; it was thrown away")
 
-    def _stream_patiently(self, remote: _RemoteFile, file: IO[bytes]) -> None:
-        left = ATTEMPTS
-        while left:
-            before = file.tell()
-            try:
-                self._stream(remote, file)
-            except _TRANSIENT:
-                left = ATTEMPTS if file.tell() > before else left - 1
-                if not left:
-                    raise
-                time.sleep(_PAUSE_S)
-            else:
-                return
-
-    def _stream(self, remote: _RemoteFile, file: IO[bytes]) -> None:
-        have = file.tell()
-        if have == remote.size:
-            return
-        headers = remote.headers | ({"Range": f"bytes={have}-"} if have else {})
-        timeout = httpx2.Timeout(self._stall_s, connect=2 * self._reach_s)
-        session = huggingface_hub.get_session()
-        with session.stream("GET", remote.url, headers=headers, timeout=timeout) as response:
-            if response.status_code != _NO_SUCH_RANGE:
-                huggingface_hub.utils.hf_raise_for_status(response)
-            if response.status_code != _PARTIAL and have:  # not the rest: start again
-                file.seek(0)
-                file.truncate()
-                self._progress.resume(-have)
-            if response.status_code == _NO_SUCH_RANGE:
-                raise httpx2.RemoteProtocolError("no such range")
-            for chunk in response.iter_bytes(_CHUNK_BYTES):
-                self._progress.advance(len(chunk))
-                if file.tell() + len(chunk) > MAX_FILE_BYTES:
-                    raise ModelError(f"{self._repository.name}: {remote.name} does not end")
-                file.write(chunk)
-
-    def _partial(self, name: str, mark: str) -> Path:
-        """Where a file grows; a file of another content (``mark``) grows elsewhere."""
-        digest = hashlib.sha256(f"{name}\n{mark}".encode()).hexdigest()[:16]
-        return self._folder / f"{digest}.partial"
-
-    def _place(self, partial: Path, name: str) -> None:
-        self._progress.advance()
-        make_private((self._folder / name).parent)
-        partial.replace(self._folder / name)
-
-    def _explained(self, error: BaseException) -> BaseException:
-        """A failure as a `ModelError` of one line, where it is the hub's."""
+    def _explain(self, error: BaseException) -> BaseException:
+        """Returns a failure of the hub as a `ModelError` of one line, and any other as it is."""
         name, hub = self._repository.name, self._hub
         match error:
+            case errors.LocalEntryNotFoundError() if error.__cause__ is not None:
+                return self._explain(error.__cause__)
             case errors.GatedRepoError():
                 return ModelError(f"{name} is gated: accept its terms on the hub and set HF_TOKEN")
             case errors.RepositoryNotFoundError():
@@ -271,31 +197,39 @@ class ModelDownload:
         return UnreachableError(reason)
 
 
-def _timeout(name: str, default_s: float) -> float:
-    """The user's own time-out, where huggingface-hub's variable gives one."""
-    stated: int = getattr(constants, f"HF_HUB_{name}_TIMEOUT")
-    return default_s if stated == getattr(constants, f"DEFAULT_{name}_TIMEOUT") else float(stated)
+class _Bar:
+    """The part of tqdm's interface that huggingface-hub calls; counts into a `Progress`.
+
+    It exists from a file's first byte to its last.
+    """
+
+    def __init__(self, progress: Progress, **_options: object) -> None:
+        self._progress = progress
+        progress.advance()
+
+    def __enter__(self) -> Self:
+        self._progress.streaming = True
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self._progress.streaming = False
+
+    def update(self, size_bytes: int) -> None:
+        self._progress.advance(size_bytes)
 
 
-def _origin(url: str) -> tuple[str, str]:
-    parts = urlsplit(url)
-    return parts.scheme, parts.netloc.rpartition("@")[2].casefold()
-
-
-def _is_intact(path: Path, remote: _RemoteFile) -> bool:
+def _is_intact(path: Path, metadata: _Metadata) -> bool:
     """Whether a file has the size and the checksum that the hub gives.
 
     An ETag is the SHA-256 of a large file, and git's SHA-1 of a small one; a
     mirror may have others, which say nothing.
     """
-    size = path.stat().st_size
-    if remote.size >= 0 and size != remote.size:
+    size, etag = path.stat().st_size, metadata.etag or ""
+    if metadata.size not in {None, size}:
         return False
-    if re.fullmatch(r"[0-9a-f]{64}", remote.etag):
-        digest = hashlib.sha256()
-    elif re.fullmatch(r"[0-9a-f]{40}", remote.etag):
-        digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
-    else:
-        return True
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: digest).hexdigest() == remote.etag
+    if re.fullmatch(r"[0-9a-f]{64}", etag):
+        return sha256(path) == etag
+    if re.fullmatch(r"[0-9a-f]{40}", etag):
+        blob = b"blob %d\0" % size + path.read_bytes()
+        return hashlib.sha1(blob, usedforsecurity=False).hexdigest() == etag
+    return True

@@ -20,24 +20,24 @@ class Progress:
         """Starts counting for a model's name."""
         self.what = what
         """The model's name; empty when nothing is downloaded."""
-        self.done_bytes = self.total_bytes = self.received_bytes = 0
-        """Bytes that are here; of all (0 as long as that is not known); received since `begin`."""
+        self.done_bytes = self.total_bytes = 0
+        """Bytes that have come; of all files, 0 until that is known."""
+        self.streaming = False
+        """Whether a file's bytes are coming."""
         self._cancelled.clear()
 
     def expect(self, total_bytes: int) -> None:
         """Adds to the bytes to be done."""
         self.total_bytes += total_bytes
 
-    def resume(self, size_bytes: int) -> None:
-        """Adds bytes of an earlier attempt; a negative number takes them back."""
-        self.done_bytes += size_bytes
-
     def advance(self, size_bytes: int = 0) -> None:
-        """Adds received bytes, or notes an answer; raises `CancelledError` after `cancel`."""
+        """Adds received bytes, or notes an answer; raises `CancelledError` after `cancel`.
+
+        A negative size takes bytes back.
+        """
         if self._cancelled.is_set():
             raise CancelledError
         self.done_bytes += size_bytes
-        self.received_bytes += size_bytes
         self.steps += 1
 
     def end(self) -> None:

@@ -1,10 +1,10 @@
 """The models that were downloaded from the hub: each once, and found again without asking."""
 
-import contextlib
 import json
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from toolscript.embedding.download_progress import Progress
 from toolscript.embedding.models import Repository
@@ -12,11 +12,19 @@ from toolscript.embedding.negative_cache import NegativeCache
 from toolscript.errors import ModelError, UnreachableError
 from toolscript.storage.atomic_files import file_name, make_private, write_atomically
 
+if TYPE_CHECKING:
+    import filelock
+
 MARKER = "complete.json"
 """Written last into a model's folder: the files and sizes of a complete model."""
 FORGET_S = 600.0
 """How long it is remembered that a model could not be had."""
-_POLL_S = 0.2
+_ENVIRONMENT = {
+    "HF_HUB_DISABLE_TELEMETRY": "1",  # toolscript sends no usage data
+    "HF_HUB_DISABLE_XET": "1",  # one way to fetch a file: HTTP, through the user's proxy
+    "HF_HUB_VERBOSITY": "error",
+}
+"""Settings of huggingface-hub, unless the user has made them."""
 
 
 class Hub:
@@ -55,7 +63,7 @@ class Hub:
         progress.begin(repository.name)
         try:
             make_private(folder)
-            with _locked(folder, progress):
+            with _lock(folder):
                 if self.local(repository) is None:
                     self._download(repository, weights, progress)
                 return folder
@@ -69,8 +77,8 @@ class Hub:
         reason = self.failed(repository)
         if reason:
             raise UnreachableError(reason)
-        # Toolscript sends no usage data, and neither shall the client.
-        os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+        for name, value in _ENVIRONMENT.items():
+            os.environ.setdefault(name, value)
         from toolscript.embedding.download import ModelDownload  # noqa: PLC0415 - imports the hub's client
 
         folder = self.folder(repository)
@@ -94,7 +102,7 @@ class Hub:
 
 
 def _size(path: Path) -> int:
-    """A file's bytes; -1 where there is none."""
+    """Returns a file's size in bytes; -1 if there is no file."""
     try:
         return path.stat().st_size
     except OSError:
@@ -105,21 +113,8 @@ def _beside(folder: Path, kind: str) -> Path:
     return folder.parent / f"{folder.name}.{kind}"
 
 
-@contextlib.contextmanager
-def _locked(folder: Path, progress: Progress) -> Generator[None]:
-    """Keep other processes from downloading into the folder; while waiting, show their progress."""
+def _lock(folder: Path) -> "filelock.BaseFileLock":
+    """Returns the lock that keeps other processes from downloading into a folder."""
     import filelock  # noqa: PLC0415 - takes longer than most commands have
 
-    lock = filelock.FileLock(_beside(folder, "lock"), mode=0o600)
-    while True:
-        try:
-            lock.acquire(timeout=_POLL_S)
-            break
-        except filelock.Timeout:
-            partial = sum(_size(path) for path in folder.glob("*.partial"))
-            progress.resume(partial - progress.done_bytes)
-    progress.begin(progress.what)
-    try:
-        yield
-    finally:
-        lock.release()
+    return filelock.FileLock(_beside(folder, "lock"), mode=0o600)

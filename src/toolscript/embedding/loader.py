@@ -70,38 +70,26 @@ class Choice:
     """The bearer token for an embedding server."""
 
 
-class ModelSettings(Protocol):
-    """The settings that choose a model: `config.settings.Settings` has them, among others."""
+class _ModelSettings(Protocol):
+    """The settings that choose a model, as `config.settings.Settings` has them: see `Choice`."""
 
     @property
-    def model(self) -> str:
-        """See `Choice`."""
-        ...
+    def model(self) -> str: ...
 
     @property
-    def fallback(self) -> str:
-        """See `Choice`."""
-        ...
+    def fallback(self) -> str: ...
 
     @property
-    def threads(self) -> int:
-        """See `Choice`."""
-        ...
+    def threads(self) -> int: ...
 
     @property
-    def device(self) -> str:
-        """See `Choice`."""
-        ...
+    def device(self) -> str: ...
 
     @property
-    def data_dir(self) -> Path:
-        """The data directory, which has a folder of models."""
-        ...
+    def data_dir(self) -> Path: ...
 
     @property
-    def embeddings_key(self) -> str | None:
-        """See `Choice.key`."""
-        ...
+    def embeddings_key(self) -> str | None: ...
 
 
 class LazyModel:
@@ -109,7 +97,7 @@ class LazyModel:
 
     Args:
         load: Loads the model, as `load_model` does. May raise `DeviceError`.
-        identify: Returns which model that will be; None when it is not known without loading.
+        identify: Returns the model that ``load`` will load; None if only loading can tell.
         progress: Counts the bytes of a download.
     """
 
@@ -128,13 +116,13 @@ class LazyModel:
 
     @property
     def loaded(self) -> Loaded | None:
-        """What was loaded; None when nothing has needed the model yet. Raises `DeviceError`."""
+        """The state; None if nothing has needed the model yet. Raises `DeviceError`."""
         if self._refusal is not None:
             raise self._refusal
         return self._loaded
 
     def identify(self) -> ModelIdentity | None:
-        """Returns which model `get` will load; None when that is not known without loading."""
+        """Returns the model that `get` will load; None if only loading can tell."""
         loaded = self._loaded
         if loaded is None:
             return self._identify()
@@ -154,7 +142,7 @@ class LazyModel:
             log.debug("the model could not be loaded beforehand: %s", error)
 
     def get(self) -> Loaded:
-        """Returns what was loaded, loading it now if need be; raises `DeviceError`."""
+        """Returns the model's state, loading it now if need be; raises `DeviceError`."""
         with self._lock:
             loaded = self.loaded
             if loaded is None:
@@ -186,8 +174,8 @@ def lazy(choice: Choice) -> LazyModel:
     )
 
 
-def lazy_model(settings: ModelSettings) -> LazyModel:
-    """Does the same for the choice that settings make."""
+def lazy_model(settings: _ModelSettings) -> LazyModel:
+    """Returns the model that settings choose, which is loaded when it is first needed."""
     return lazy(
         Choice(
             model=settings.model,
@@ -201,11 +189,11 @@ def lazy_model(settings: ModelSettings) -> LazyModel:
 
 
 def load_model(model: str, fallback: str, threads: int) -> Loaded:
-    """Load a model that is on this machine, as ``Loaded.encoder``.
+    """Loads a model that is on this machine, as ``Loaded.encoder``.
 
     Args:
         model: A folder, an address, or "bundled".
-        fallback: What to load where that fails: "bundled", or "fuzzy" for none;
+        fallback: The model to load if that fails: "bundled", or "fuzzy" for none;
             ``Loaded.degraded`` says why.
         threads: The most threads that the model may use.
     """
@@ -213,7 +201,7 @@ def load_model(model: str, fallback: str, threads: int) -> Loaded:
 
 
 def load_choice(choice: Choice, progress: Progress) -> Loaded:
-    """Loads the model asked for, or its fallback where that fails.
+    """Loads the chosen model, or its fallback if that fails.
 
     Raises `DeviceError` if the model has to run on a GPU and cannot.
     """
@@ -231,7 +219,7 @@ def load_choice(choice: Choice, progress: Progress) -> Loaded:
 
 
 def identify(choice: Choice) -> ModelIdentity | None:
-    """Returns which model `load_choice` will load, without loading it or asking a server."""
+    """Returns the model that `load_choice` will load, without loading it or asking a server."""
     try:
         source = _source(choice)
         failed = source.failed()
@@ -259,13 +247,13 @@ class _Folder:
     choice: Choice
 
     def vectors(self) -> str | None:
-        """The name of its vectors; None when that depends on the devices."""
+        """Returns the name of its vectors; None if that depends on the devices."""
         if has_choice(self.folder) and self.choice.device != "cpu":
             return None
         return vectors_name(spec_of(self.folder, self.name), find_weights(self.folder))
 
     def failed(self) -> str:
-        """Why it failed a moment ago; empty when it may be loaded."""
+        """Returns why it failed a moment ago; empty if it may be loaded."""
         return ""
 
     def load(self, progress: Progress) -> "Encoder":
@@ -341,7 +329,7 @@ class _Remote:
 
 
 def _source(choice: Choice) -> _Folder | _FromHub | _Remote:
-    """Where the model asked for comes from; raises `ModelError` for a text of no known form."""
+    """Returns the source of the chosen model; raises `ModelError` for a text of no known form."""
     if choice.model in _BUNDLED_NAMES:
         return _bundled(choice)
     if "://" in choice.model:
